@@ -1,1 +1,1 @@
-"""What is remembered: messages, plan, state, store, errors."""
+"""The stored state: messages, plan, sessions, store, errors."""

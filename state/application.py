@@ -1,4 +1,4 @@
-"""The whole working state of a session, field by field."""
+"""The complete working state of a session, field by field."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ StepStatus = Literal["pending", "in_progress", "completed", "failed"]
 
 class VibeStep(Record):
     step_id: str
-    """"1", "2", ... in plan order; revised plans go on counting."""
+    """"1", "2", ... in plan order; a revised plan continues the numbers."""
     description: str
     status: StepStatus = "pending"
     chat_history: Transcript = Field(default_factory=Transcript)
-    """The step's own history; after the step it only refers to the store."""
+    """The messages of this step; after the step it only refers to the store."""
     analysis: str = ""
-    """How the step ended, in the words of the model."""
+    """How the step ended, as the model describes it."""
 
 
 class Usage(Record):
-    """Token and cost totals; None means unknown, and anything plus unknown is unknown.
+    """Token and cost totals; None means unknown, and a sum with an unknown value is unknown.
 
-    Of an answer that was cut, the tokens are what the provider had reported by then, and the cost is unknown.
+    For an interrupted answer, the tokens are those that the provider had reported, and the cost is unknown.
     """
 
     llm_calls: int = 0
@@ -59,16 +59,16 @@ ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
 ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED, RUN_BY_PERSON, NOTICES_CYCLES = 2, 3, 4, 5, 6
 GRAPH_VERSION = 6
-"""2: a call that is to be asked about once more goes from `execute_tools` back to `human_confirm`.
-3: a tool ends the run, from `execute_tools` to `prompt`; or `router` asks for an answer once more.
-4: a person has the history compressed, from `prompt` to `context_compressor` and back.
+"""2: a call that needs a second approval goes from `execute_tools` back to `human_confirm`.
+3: a tool ends the run, from `execute_tools` to `prompt`; or `router` asks for another answer.
+4: a person requests a compression, from `prompt` to `context_compressor` and back.
 5: a person runs a command, from `prompt` to `execute_tools` or `human_confirm`, and back.
-6: calls that repeat themselves are found in cycles, and by the time between them.
+6: repeated calls are also found in cycles, and by the time between them.
 """
 
 
 class InboxTaken(Record):
-    """Which of the messages that came during a run are in the histories: the newest number of each kind."""
+    """The numbers of the newest inbox messages, of each kind, that are in the histories."""
 
     steer: int = 0
     queue: int = 0
@@ -79,7 +79,7 @@ NOTHING_TAKEN = InboxTaken()
 
 class ApplicationState(Record):
     chat_history: Transcript = Field(default_factory=Transcript)
-    """The global history: what the person sees, plus the runtime's own notes to the model."""
+    """The global history: what the person sees, and the notes of the runtime to the model."""
     user_input: str = ""
     """The newest message or command of the person."""
     workflow_mode: WorkflowMode = "chat"
@@ -91,33 +91,33 @@ class ApplicationState(Record):
     exit_chat: bool = False
 
     phase: Phase = "idle"
-    """Where the work on `current_goal` stands."""
+    """The state of the work on `current_goal`."""
     turn_open: bool = False
-    """True from a person's message until its answer."""
+    """True from a person's message until it is answered."""
     last_round_denied: bool = False
-    """True if a person or a rule denied a call of the turn's last tool round."""
+    """True if a person or a rule denied a call in the last tool round of the turn."""
     replans: int = 0
-    """Revisions of the current plan so far."""
+    """Number of revisions of the current plan."""
     overflow_from: str | None = None
-    """The action whose next request does not fit."""
+    """The action whose next request does not fit into the context window."""
     return_to: str | None = None
-    """The action that the compressor hands back to."""
+    """The action that follows the compression."""
     bad_rounds: int = 0
-    """Rounds in a row in which no call of the model was usable."""
+    """Number of consecutive rounds in which no call of the model was usable."""
     rejected_answers: int = Field(default=0, exclude_if=lambda count: count == 0)
-    """Answers of the turn that were not taken, in a row: they do not fit, or no done tool was called."""
+    """Number of consecutive rejected answers of the turn: they do not fit, or no done tool was called."""
     compressions: int = 0
-    """Compressions since the last model reply; more than one in a row means it cannot fit."""
+    """Compressions since the last model reply; more than one in a row means that it cannot fit."""
     tokens_per_byte: float = 0.25
-    """Learned from the provider's usage reports."""
+    """Estimated from the provider's usage reports."""
     usage: Usage = Usage()
-    """The whole session."""
+    """Of the complete session."""
     turn_usage: Usage = Usage()
     """Since the person's last message."""
     note: str = ""
-    """What the runtime has to tell the model after the results of the pending calls."""
+    """A note of the runtime for the model, sent after the results of the pending calls."""
     equipment: Equipment = Field(default=NO_EQUIPMENT, exclude_if=lambda found: found == NO_EQUIPMENT)
-    """The tools that the model is offered beside those of the beginning."""
+    """The tools that the session offers to the model in addition to its first ones."""
     inbox_taken: InboxTaken = Field(default=NOTHING_TAKEN, exclude_if=lambda taken: taken == NOTHING_TAKEN)
     graph_version: int = GRAPH_VERSION
 
@@ -127,12 +127,12 @@ class ApplicationState(Record):
 
     @property
     def active_history(self) -> Transcript:
-        """The history that model replies and tool results go to."""
+        """The history that receives model replies and tool results."""
         step = self.active_step
         return self.chat_history if step is None else step.chat_history
 
     def with_history(self, history: Transcript) -> dict[str, Any]:
-        """Return the state changes that put another history where the active one is."""
+        """Return the state changes that replace the active history."""
         step = self.active_step
         if step is None:
             return {"chat_history": history}
@@ -141,5 +141,5 @@ class ApplicationState(Record):
 
     @property
     def undecided_calls(self) -> tuple[PendingCall, ...]:
-        """The calls that wait for a person's decision."""
+        """The calls that wait for a decision of a person."""
         return tuple(call for call in self.pending_tool_calls if call.decision == "undecided")

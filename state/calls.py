@@ -1,4 +1,4 @@
-"""A tool call on its way from the model's wish to its result."""
+"""A tool call from the proposal of the model to its result."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,102 +17,102 @@ from pydantic import (
 from .conversation.messages import Message, Record, ToolResult
 
 Effect = Literal["read", "idempotent", "verifiable", "effect"]
-"""What running a call twice would mean: nothing, nothing, checkable, unknown."""
+"""What a second run of a call would mean: nothing, nothing, it can be checked, unknown."""
 
 Decision = Literal["undecided", "approved", "denied", "invalid"]
 Origin = Literal["model", "person", "command"]
-"""Who wants a call: a model, somebody who typed it, or a file whose command somebody typed."""
+"""Who requests a call: a model, a person, or a command file that a person called."""
 DecidedBy = Literal["policy", "rule", "person", "runtime", "hook"]
 
 
 Settlement = Literal["done", "failed", "rerun", "check"]
-"""It took effect; it did not, or not as it should; it may run once more; the model is to find out."""
+"""The call took effect; it failed; it may run once more; the model has to check."""
 
 
 class Recovery(Record):
-    """What is known, and said, of a call that was running when its process died."""
+    """What is known, and decided, about a call that was running when its process died."""
 
     starts: int = 0
-    """How often it had been started when this was found out or said; one more start voids it."""
+    """How often the call had been started when this was recorded; another start makes this obsolete."""
     started_at: str = ""
-    """UTC, ISO 8601; of the last start."""
+    """Time of the last start: UTC, ISO 8601."""
     output: str = ""
-    """What it had written until then, capped."""
+    """What the call had written until then, shortened."""
     note: str = ""
-    """What is known about its end, in one sentence."""
+    """What is known about the end of the call, in one sentence."""
     settled_as: Settlement | None = None
-    """What a person, or a check of its effect, says came of it."""
+    """The outcome that a person, or a check of the effect, decided."""
     settled_result: str = ""
-    """What the person adds for the model."""
+    """A text of the person for the model."""
 
 
 _NOT_LOST = Recovery()
 _USUAL = {"reason": "", "edited": False, "kind": "approval"}
-"""Of a call that is asked for: what the store need not say."""
+"""Values of a call that the store omits."""
 
 
 class BoundFile(Record):
-    """A file or folder that a call is about, as it was when the question about the call arose."""
+    """A file or folder of a call, as it was when the approval was requested."""
 
     path: str
-    """As the call names it."""
+    """The path as the call writes it."""
     real: str
-    """Where that leads, all links followed."""
+    """The real path, with all links followed."""
     file: str = ""
-    """Device and inode; empty if there is nothing."""
+    """Device and inode; empty if nothing is there."""
     content: str = ""
-    """SHA-256, where the content matters: it is replaced, or run. Empty: it does not, or is not there."""
+    """SHA-256 where the content matters (it is replaced or run); otherwise empty."""
 
 
 class Binding(Record):
-    """What a person's approval of a call rests on: once something of it is another, it is void."""
+    """What a person's approval of a call depends on: the approval is void once any of it changes."""
 
     call: str
-    """SHA-256 of the tool's name and the exact arguments."""
+    """SHA-256 of the tool's name and its exact arguments."""
     cwd: str
-    """The working folder, all links followed."""
+    """The real path of the working folder."""
     concern: str
-    """Why the gate asked."""
+    """Why the gate asked for approval."""
     files: tuple[BoundFile, ...] = ()
 
 
 class HookSaid(Record):
-    """What a hook of the configuration said of a call before it was proposed."""
+    """The verdict of a configured hook on a call before it was proposed."""
 
     decision: Literal["", "allow", "ask", "deny"] = ""
-    """Empty: it leaves that to the gate. What it allows the gate may still refuse, or ask about."""
+    """Empty: the gate decides. The gate may still refuse a call that the hook allows, or ask about it."""
     reason: str = ""
     edited: bool = False
-    """The arguments are the hook's."""
+    """True if the hook changed the arguments."""
 
 
 class PendingCall(Record):
-    """One call of the active history's last message that has no result yet: the wish and its approval."""
+    """A call of the active history's last message without a result: the proposal and its approval."""
 
     call_id: str
     tool: str
     arguments: str
-    """The JSON text that runs: the model's, or the person's after an edit."""
+    """The JSON text that runs: from the model, or from the person after an edit."""
     effect: Effect = "effect"
     decision: Decision = "undecided"
-    """`invalid`: never runs; `reason` is the error the model gets."""
+    """`invalid`: the call never runs; `reason` is the error for the model."""
     reason: str = ""
-    """Why it asks, was denied or is invalid."""
+    """Why the gate asks, or why the call was denied or is invalid."""
     decided_by: DecidedBy = "policy"
     edited: bool = False
     masked: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
-    """As in `ToolUse`."""
+    """True if a secret was masked, as in `ToolUse`."""
     binding: Binding | None = Field(default=None, exclude_if=lambda binding: binding is None)
-    """Of a call that a person decides about. None: nobody has to, or it is from before there were any."""
+    """Set for a call that needs approval; None otherwise, and in older records."""
     hook: HookSaid | None = Field(default=None, exclude_if=lambda said: said is None)
-    """None: nothing was said."""
+    """None if no hook gave a verdict."""
     origin: Origin = Field(default="model", exclude_if=lambda origin: origin == "model")
-    """No message asks for what is not the model's."""
+    """For a call that no model requested, there is no message with a `ToolUse`."""
 
     kind: Literal["approval", "outcome_unknown"] = "approval"
-    """What a decision is needed for: that it may run, or what came of it when the process died."""
+    """What the decision is about: approval to run, or the outcome after a process died."""
     recovery: Recovery = _NOT_LOST
-    """As nothing, for a call that no process died over. Stored as fields of the call."""
+    """Empty for a call that no process died over. Stored as fields of the call itself."""
 
     @model_validator(mode="before")
     @classmethod
@@ -129,39 +129,39 @@ class PendingCall(Record):
         stored = fields(self)
         recovery = stored.pop("recovery")
         if info.context and self.recovery == _NOT_LOST:
-            # Each step of a call would say once more that nothing is amiss with it.
+            # Without this, each step of a call would store the default values again.
             return {name: value for name, value in stored.items() if _USUAL.get(name) != value}
         return {**stored, **recovery}
 
     @field_serializer("arguments")
     def _refer(self, value: str, info: SerializationInfo) -> str:
-        """Leave out in the store what the message that asks for the call says already."""
+        """Omit arguments in the store that are in the message that requests the call."""
         return value if self.edited or self.origin != "model" or not info.context else ""
 
 
 def arguments_digest(arguments: str) -> str:
-    """Return the digest by which records name the arguments of a call."""
+    """Return the SHA-256 by which records name the arguments of a call."""
     return hashlib.sha256(arguments.encode()).hexdigest()
 
 
 def recovering(call: PendingCall, **known: Any) -> PendingCall:
-    """Return the call with more known, or said, of its recovery."""
+    """Return the call with some fields of its recovery replaced."""
     return call.model_copy(update={"recovery": call.recovery.model_copy(update=known)})
 
 
 def restore_arguments(calls: tuple[PendingCall, ...], asked: Message | None) -> tuple[PendingCall, ...]:
-    """Return stored calls with the arguments of the message that asked for them."""
-    said = {use.call_id: use.arguments for use in asked.tool_uses} if asked is not None else {}
+    """Return stored calls with the arguments from the message that requested them."""
+    requested = {use.call_id: use.arguments for use in asked.tool_uses} if asked is not None else {}
     return tuple(
         call
         if call.edited or call.origin != "model"
-        else call.model_copy(update={"arguments": said.get(call.call_id, "")})
+        else call.model_copy(update={"arguments": requested.get(call.call_id, "")})
         for call in calls
     )
 
 
 Move = Literal["proposed", "started", "finished"]
-"""How far a call got. The journal also records who decided about it, as `decided`, which moves nothing."""
+"""The progress of a call. The journal also records decisions as `decided`, which is no progress."""
 
 
 class JournaledCall(Record):
@@ -172,76 +172,76 @@ class JournaledCall(Record):
     at: str
     """UTC, ISO 8601."""
     result: ToolResult | None = None
-    """Set if `finished`."""
+    """Set for `finished`."""
     starts: int = 0
-    """How often it was started."""
+    """How often the call was started."""
 
 
 class KeptResult(Record):
-    """What is kept of a call that ended."""
+    """The stored result of a call that ended."""
 
     tool: str
     content: str
-    """What the model was given."""
+    """What the model read."""
     output: bytes | None = None
-    """All that the tool gave back, where `content` is a part of it."""
+    """The complete output of the tool, if `content` is only a part of it."""
     output_bytes: int = 0
-    """How much there was of that; with no `output`, it is not there any more."""
+    """The size of the complete output; without `output`, the output is lost."""
 
 
 class CallDecision(Record):
-    """What a person says about one pending call."""
+    """A decision of a person about one pending call."""
 
     call_id: str
     approved: bool = False
     reason: str = ""
     arguments: str | None = None
-    """New JSON arguments: the call runs with these instead."""
+    """New JSON arguments, which replace those of the call."""
     settle: Settlement | None = None
-    """Set for a call whose outcome is unknown; the fields above then say nothing."""
+    """Set for a call with an unknown outcome; then the fields above do not count."""
     result: str = ""
-    """What the model reads about a call that is settled as done, failed or check."""
+    """The text for the model about a call that is settled as done, failed or check."""
     by: str = ""
-    """Who decided, for the record: user@host."""
+    """Who decided: user@host."""
 
 
 HOOK_DECIDES = "a hook"
-"""Who decided where a hook denies what a person was to be asked."""
+"""The `by` of a decision where a hook denies a call that a person would have been asked about."""
 
 VIRTUAL = "virtual:"
-"""Begins the path of a file that is none of the disk, but of a back end."""
+"""The start of the path of a file in a back end, which is not on the disk."""
 
 
 class FileChange(Record):
-    """One file before and after a call. A link counts as a file whose content is its target."""
+    """The change of one file by a call. A link counts as a file whose content is its target."""
 
     path: str
-    """Absolute, links on the way resolved; behind `virtual:` one that is none of the disk."""
+    """Absolute, with links in its folders resolved; begins with `virtual:` for a file in a back end."""
     before: str | None
-    """SHA-256 of the old content; None if there was no file, or if its content is not known."""
+    """SHA-256 of the old content; None if there was no file, or if the content is unknown."""
     before_mode: int | None
-    """Permission bits, with those of `S_IFLNK` for a link; None if there was no file."""
+    """Permission bits, for a link with those of `S_IFLNK`; None if there was no file."""
     after: str | None
-    """SHA-256 of the new content; None if the file is gone, or if its content is not known."""
+    """SHA-256 of the new content; None if the file is gone, or if the content is unknown."""
     after_mode: int | None = None
-    """As `before_mode`; None too if it is not known."""
+    """As `before_mode`; None also if it is unknown."""
     new_folders: int = 0
-    """How many folders, from the file's own upwards, were not there before."""
+    """How many of the file's parent folders are new."""
     is_restorable: bool = True
-    """False if it is not known well enough what was there before."""
+    """False if the earlier state is not known well enough to restore it."""
 
     @property
     def is_virtual(self) -> bool:
-        """Whether it is none of a file on the disk."""
+        """True if the file is in a back end, not on the disk."""
         return self.path.startswith(VIRTUAL)
 
 
 class Changed(NamedTuple):
-    """What a call did to files; the second argument of a cancellation whose call knows it."""
+    """What a call changed in files; the second argument of a cancellation, if the call knows it."""
 
     changes: tuple[FileChange, ...] = ()
     pre_images: Mapping[str, bytes] = MappingProxyType({})
-    """SHA-256 -> content that `changes` replaced."""
+    """SHA-256 -> the content that was replaced."""
 
 
 UNCHANGED = Changed()

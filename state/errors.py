@@ -1,37 +1,37 @@
-"""Every deliberate error of Sandbur.
+"""The deliberate errors of Sandbur, with their exit codes.
 
 SandburError
-├── UsageError               2    a flag, argument or command that does not fit
-│   ├── UnknownTool          2    a tool, or a group of tools, that is named and is not there
-│   └── WrongType            2    an argument of a program's call, a `TypeError`, too
-├── ConfigError              52   a configuration file or value that does not fit
-├── SandboxMissing           44   the sandbox that was asked for does not work here
-├── CredentialsError         41   no key, or one the provider refuses
-├── UntrustedFolder          55   a folder or file that another user of the machine owns
+├── UsageError               2    a flag, argument or command is not valid
+│   ├── UnknownTool          2    a tool or tool group with this name does not exist
+│   └── WrongType            2    an argument of a library call has the wrong type; also a `TypeError`
+├── ConfigError              52   a configuration file or value is not valid
+├── SandboxMissing           44   the required sandbox does not work here
+├── CredentialsError         41   there is no API key, or the provider refuses it
+├── UntrustedFolder          55   another user of the machine owns a folder or file
 ├── StoreError               1    the store cannot be opened, read or written
-│   ├── GuardFailed          1    a transaction was refused by its guard: somebody else was first
+│   ├── GuardFailed          1    a guard refused a transaction: another process was first
 │   ├── SessionHeld          1    another process runs the session, or took it over
-│   ├── SessionMoved         1    another process went on with the session since it was read here
+│   ├── SessionMoved         1    another process continued the session since it was read here
 │   ├── SessionNotFound      2    no session with this id
-│   └── SessionMismatch      1    a session that this graph or schema cannot carry on
-├── ModelError               1    the provider failed and trying again did not or would not help
+│   └── SessionMismatch      1    this graph or schema cannot continue the session
+├── ModelError               1    the provider failed, and retries did not or would not help
 │   ├── ContextFull          1    the request does not fit into the model's window
-│   ├── Unreachable          1    no server, name or valid certificate where the provider should be
-│   └── Overloaded           75   rate limited or overloaded after every retry
-├── AnswerRejected           1    what the model ends with is no answer that was asked for
-│   ├── OutputInvalid        1    it does not fit the schema, also when asked for once more
-│   └── DoneToolNotCalled    1    it is said in words, where a tool has to end the run
-├── Repeated                 4    the model did the same again and again, and was refused to
-├── StoppedByHook            3    a hook of the configuration ended the run, or refused the message
-├── MiddlewareError          1    a middleware failed, or does what none may
-├── Exhausted                1    the system gives no further thread or open file
-├── OutputLost               1    stdout takes nothing more, and its reader has not just left
-└── LimitReached                  a limit of the run
+│   ├── Unreachable          1    no server, host name or valid certificate at the provider's address
+│   └── Overloaded           75   the provider is rate limited or overloaded after every retry
+├── AnswerRejected           1    the model's final answer has the wrong form
+│   ├── OutputInvalid        1    it does not match the schema, also after a second request
+│   └── DoneToolNotCalled    1    the model answered in words, where a tool must end the run
+├── Repeated                 4    the model repeated a refused call again and again
+├── StoppedByHook            3    a configured hook ended the run, or refused the message
+├── MiddlewareError          1    a middleware failed, or did something that is not allowed
+├── Exhausted                1    the system has no free thread or open file
+├── OutputLost               1    stdout failed, and not because its reader ended
+└── LimitReached                  a limit of the run was reached
     ├── TurnLimit            53
     ├── BudgetLimit          125
     └── Timeout              124
 
-A failing tool is no exception: it is a result the model reads.
+A failed tool is no exception: it is a result for the model.
 """
 
 from errno import EMFILE, ENFILE
@@ -39,7 +39,7 @@ from typing import ClassVar, cast
 
 
 class SandburError(Exception):
-    """An error that is shown as one sentence, with what to do about it."""
+    """An error that is printed as one sentence, with a hint what to do."""
 
     exit_code: ClassVar[int] = 1
     code: ClassVar[str] = "error"
@@ -141,7 +141,7 @@ class Overloaded(ModelError):
     status = "rate_limited"
 
     retry_after_s: float | None = None
-    """How long the provider asks to wait, if it says so."""
+    """How many seconds to wait, if the provider says so."""
 
 
 class AnswerRejected(SandburError):
@@ -203,12 +203,12 @@ class Timeout(LimitReached):
 
 
 def exhausted(bug: BaseException) -> Exhausted | None:
-    """Return what an exception means if the system refused a thread or an open file; None: it is a bug."""
+    """Return an `Exhausted` if the system refused a thread or an open file; None for any other exception."""
     if isinstance(bug, BaseExceptionGroup):
         found = [exhausted(one) for one in cast("BaseExceptionGroup[BaseException]", bug).exceptions]
         return found[0] if all(found) else None
     if isinstance(bug, RuntimeError) and "can't start new thread" in str(bug):
-        return Exhausted("The system starts no further thread here.", "Raise the limit: ulimit -u")
+        return Exhausted("The system starts no more threads here.", "Raise the limit: ulimit -u")
     if isinstance(bug, OSError) and bug.errno in (EMFILE, ENFILE):
-        return Exhausted("The system opens no further file here.", "Raise the limit: ulimit -n")
+        return Exhausted("The system opens no more files here.", "Raise the limit: ulimit -n")
     return None

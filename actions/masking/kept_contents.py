@@ -1,4 +1,4 @@
-"""Which contents from before a change may be kept: none that is, or holds, a secret."""
+"""Decides which file contents from before a change may be stored: none that is, or contains, a secret."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from ...state.calls import FileChange
 from ..workspace.protected.secret_files import is_secret_file
 
 NOT_KEPT = (
-    "(What was in {names} before was not kept, because it holds secrets: a rewind cannot bring it back.)"
+    "(The earlier content of {names} was not stored, because it holds secrets: a rewind cannot restore it.)"
 )
 _MOST_NAMES = 3
 
@@ -20,7 +20,7 @@ class SecretFinder(Protocol):
 async def kept_contents(
     changes: Sequence[FileChange], pre_images: Mapping[str, bytes], finder: SecretFinder
 ) -> tuple[Mapping[str, bytes], str]:
-    """Return the contents that may be stored, and a sentence about the others; empty if there are none."""
+    """Return the contents that may be stored, and a note about the others (empty if there are none)."""
     if not pre_images:
         return pre_images, ""
     return await asyncio.to_thread(_kept, changes, pre_images, finder)

@@ -1,4 +1,4 @@
-"""Takes secrets out of text where it enters, so that model, store, logs, exports and screen see the same."""
+"""Masks secrets in text when it enters a session, so that model, store, logs and screen see the same."""
 
 import base64
 import codecs
@@ -27,28 +27,28 @@ from .span import SecretSpan, masked, matches_at, merged, outside_placeholders, 
 from .windows import mask_windows
 
 MOST_HELD_BYTES = 16_384
-"""Of an unfinished line; of an unfinished private key it is more."""
+"""Limit for an unfinished line; an unfinished private key may be longer."""
 _LEAST_HELD_BYTES = 2048
 _CONTEXT_BYTES = 512
 _TELLING = re.compile(rb"(?i)pass|pwd|secret|token|credential|key|auth|cookie|bearer|://|----")
 _ALPHANUMERIC = re.compile(rb"[A-Za-z0-9]")
 _MARKER_START = re.compile(rb"-{1,5}\Z")
-"""A private key may begin with it; once there are four of them the whole line waits."""
+"""A private key may begin with this; from four dashes on, the whole line is held back."""
 _LINE_END = re.compile(rb"[\r\n]")
 
 
 class StreamMasker:
-    """Masks one stream. `feed` returns what can be shown now, `end` the rest."""
+    """Masks one stream. `feed` returns the text that can be released now, `end` returns the rest."""
 
     def __init__(self, find: Callable[[bytes], list[SecretSpan]], values: Sequence[bytes] = ()) -> None:
-        """Take what finds secrets, and the exact values that it looks for."""
+        """`find` returns the secrets in bytes; `values` are the exact values that it looks for."""
         self._find = find
         self._values = values
         self._shown = b""
-        """What was shown of the current line: examined again, but not shown again."""
+        """The released part of the current line: it is examined again, but not released again."""
         self._held = b""
         self._is_key_open = False
-        """What is held begins with what may be a private key: only the end of a line can change that."""
+        """True if the pending bytes start with a possible private key: only a line end can change that."""
 
     def feed(self, piece: str) -> str:
         data = piece.encode("utf-8", "surrogatepass")
@@ -61,7 +61,7 @@ class StreamMasker:
         return self._show(len(self._held))
 
     def _showable(self) -> int:
-        """Return how much of what is held can be shown: nothing of it can be the beginning of a secret."""
+        """Return how many pending bytes can be released: none of them can be the start of a secret."""
         held = self._held
         lines_end = max(held.rfind(b"\n"), held.rfind(b"\r")) + 1
         key = _open_key(held, lines_end)
@@ -80,7 +80,7 @@ class StreamMasker:
         return lines_end + min((*starts, self._known_start(rest)))
 
     def _known_start(self, rest: bytes) -> int:
-        """Return where an exact value may have begun that goes on in the next piece."""
+        """Return where an exact value may start that continues in the next piece."""
         earliest = len(rest)
         for value in self._values:
             at = rest.find(value[:1], max(len(rest) - len(value) + 1, 0), earliest)
@@ -92,7 +92,7 @@ class StreamMasker:
         return earliest
 
     def _cut(self) -> int:
-        """Return where a line without end is cut: not within a secret, nor within a character."""
+        """Return where to cut a very long line: not inside a secret, and not inside a character."""
         held = self._held
         cut = len(held) - _LEAST_HELD_BYTES
         for span in self._find(held):
@@ -117,7 +117,7 @@ class StreamMasker:
 
 
 def _open_key(held: bytes, lines_end: int) -> int | None:
-    """Return where a private key begins, or the rest of one, whose end is still to come, and may come."""
+    """Return where an unfinished private key, or a part of one, starts; None if there is none."""
     lines, at = held[:lines_end], 0
     while b"PRIVATE KEY" in lines and (begin := BEGIN.search(lines, at)) is not None:
         end, may_go_on = block_end(lines, begin.end())
@@ -134,7 +134,7 @@ _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 class TextMasker:
-    """Masks known values, and whatever looks like a secret; what was masked once stays as it is."""
+    """Masks known values and everything that looks like a secret; masked text stays as it is."""
 
     def __init__(
         self,
@@ -143,9 +143,9 @@ class TextMasker:
         references: References | None = None,
         pairs: Iterable[tuple[str, str]] = (),
     ) -> None:
-        """Take exact `values`, and `named` ones with their names; those under 8 characters are ignored.
+        """`values` are exact values, `named` are pairs of name and value; both need 8 characters or more.
 
-        Of `pairs` a value is masked only where it stands behind its name: it may be short, or a word.
+        In `pairs`, a value is masked only directly after its name: it may be short, or a common word.
         """
         self.references = References() if references is None else references
         known = {form: "value" for value in values for form in _forms(value)}
@@ -172,7 +172,7 @@ class TextMasker:
         return text if result is data else result.decode("utf-8", "surrogatepass")
 
     def data(self, data: bytes) -> bytes:
-        """Mask bytes of any encoding; all but the secrets stays as it is."""
+        """Mask bytes of any encoding; everything except the secrets stays unchanged."""
         wide = _WIDE.get(data[:2])
         if wide is None or len(data) % 2:
             return masked(data, self.spans)
@@ -181,7 +181,7 @@ class TextMasker:
         return data if result is text else result.encode(wide, "surrogatepass")
 
     def windows(self, read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
-        """Mask what `read` returns from a place on, so many bytes, as `data` masks the whole of it."""
+        """Mask the `size` bytes that `read(start, count)` returns, with the same result as `data`."""
         if read(0, 2) in _WIDE:
             yield self.data(read(0, size))
         else:
@@ -203,21 +203,21 @@ class TextMasker:
         return self._marked(merged(outside_placeholders(found, data)), data) if found else []
 
     def holds_secret(self, data: bytes) -> bool:
-        """Tell whether there is a secret for sure: a known value, a private key, the format of a key."""
+        """Return whether the bytes certainly hold a known value, a private key or a known key format."""
         certain = (self._known_spans(data), key_block_spans(data), format_spans(data, data.translate(FOLD)))
         return any(True for spans in certain for _ in spans)
 
     def labelled(self, text: str) -> dict[str, set[str]]:
-        """Return the secrets of a text by what stands for them."""
+        """Return the secrets of a text by the label of their placeholder."""
         found: dict[str, set[str]] = {}
         data = text.encode("utf-8", "surrogatepass")
-        # Not what is found only when the rest is gone: a part of it is a placeholder.
+        # Without the later passes: there a secret is found only after another became a placeholder.
         for span in self.spans(data):
             found.setdefault(span.label, set()).add(data[span.start : span.end].decode("utf-8", "replace"))
         return found
 
     def named(self, label: str) -> set[str]:
-        """Return the known values with this label, and those that were masked with it."""
+        """Return the known values with this label, and the values that were masked with it."""
         known = {value.decode("utf-8", "replace") for value, own in self._plain.items() if own == label}
         return known | self.references.values(label)
 
@@ -228,7 +228,7 @@ class TextMasker:
         return ""
 
     def _marked(self, spans: list[SecretSpan], data: bytes) -> list[SecretSpan]:
-        """Tell values with one name apart, so that a placeholder stands for one value alone."""
+        """Add a mark to the label of each value, so that one placeholder always means one value."""
         if not self.references.tells_apart:
             return spans
         return [
@@ -251,7 +251,7 @@ class TextMasker:
 
 
 def _forms(value: str) -> Iterator[bytes]:
-    """Yield how a value is written: as it is, in JSON, in a URL, in base64; line by line if it has many."""
+    """Yield the written forms of a value: plain, in JSON, in a URL, in base64; long values line by line."""
     lines = value.split("\n") if "\n" in value else [value]
     for line in (one.strip() for one in lines):
         if len(line) < (SHORTEST_VALUE if len(lines) == 1 else 16) or line.startswith("-----"):

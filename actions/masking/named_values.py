@@ -9,7 +9,7 @@ from .span import SecretSpan, matches_at
 
 SHORTEST = 8
 SHORTEST_PASSWORD = 6
-"""Of a password that mixes letters and digits."""
+"""Shortest password that mixes letters and digits."""
 _EXAMINED = 160
 
 _PLACEHOLDER = re.compile(
@@ -46,7 +46,7 @@ _PATTERN = re.compile(rb"\[\^?[\w-]|\(\?|\|\||&&|\\[dws]|%[sd]|\.\*|\.\+")
 
 
 def is_random(value: bytes) -> bool:
-    """Tell whether letters, digits and cases follow each other as in nothing that people write."""
+    """Return whether letters, digits and cases change too often for text that people write."""
     return len(value) >= 16 and _changes(value) >= max(3, min(len(value), _EXAMINED) // 5)
 
 
@@ -55,7 +55,7 @@ def is_placeholder(value: bytes) -> bool:
 
 
 def is_ruled_out(value: bytes, is_password: bool = False) -> bool:
-    """Tell whether the value is a reference, a number, a placeholder: whatever its name, no secret."""
+    """Return whether the value is a reference, a number or a placeholder: no secret, whatever its name is."""
     sample = value[:_EXAMINED]
     return (
         len(value) < (SHORTEST_PASSWORD if is_password and looks_chosen(sample) else SHORTEST)
@@ -68,7 +68,7 @@ def is_ruled_out(value: bytes, is_password: bool = False) -> bool:
 
 
 def looks_chosen(value: bytes) -> bool:
-    """Tell whether letters are mixed with digits or symbols, as a password demands."""
+    """Return whether letters are mixed with digits or symbols, as passwords require."""
     sample = value[:_EXAMINED]
     return _LETTER.search(sample) is not None and (
         _DIGIT.search(sample) is not None or _SYMBOL.search(sample) is not None
@@ -76,7 +76,7 @@ def looks_chosen(value: bytes) -> bool:
 
 
 def is_quoted_secret(value: bytes, is_password: bool) -> bool:
-    """Judge a string literal."""
+    """Return whether a string literal is a secret."""
     if is_ruled_out(value, is_password) or _PATTERN.search(value[:_EXAMINED]) is not None:
         return False
     if is_random(value):
@@ -87,7 +87,7 @@ def is_quoted_secret(value: bytes, is_password: bool) -> bool:
 
 
 def is_bare_secret(value: bytes, is_password: bool) -> bool:
-    """Judge a value without quotes, which may well be code."""
+    """Return whether a value without quotes, which may be code, is a secret."""
     if not is_assigned_secret(value, is_password):
         return False
     if _IDENTIFIER.match(value) is not None:
@@ -96,7 +96,7 @@ def is_bare_secret(value: bytes, is_password: bool) -> bool:
 
 
 def _is_no_identifier(value: bytes, is_password: bool) -> bool:
-    """Tell whether what could be the name of a variable has too many digits and changes of case for one."""
+    """Return whether a word has too many digits and changes of case for the name of a variable."""
     sample = value[:_EXAMINED]
     digits, changes = len(_DIGIT.findall(sample)), _changes(sample)
     if is_password and (min(digits, changes) >= 2 or (digits and changes >= 4)):
@@ -105,7 +105,7 @@ def _is_no_identifier(value: bytes, is_password: bool) -> bool:
 
 
 def is_assigned_secret(value: bytes, is_password: bool = False) -> bool:
-    """Judge what a shell variable with a telling name is set to: a plain word is a password, too."""
+    """Return whether the value of a shell variable with a secret name is a secret; plain words count, too."""
     sample = value[:_EXAMINED]
     if (
         is_ruled_out(value, is_password)
@@ -127,7 +127,7 @@ def _is_mixed(value: bytes) -> bool:
     )
 
 
-# What to look for in folded bytes, and the last word of a name that it is part of.
+# What to look for in folded bytes, and the last word of a name that contains it.
 _NEXT = rb"(?=[a-z0-9-]{0,12}[\"'`\\\] \t]{0,6}[:=>]|\ [^ ])"
 _WORDS: tuple[tuple[bytes, bytes], ...] = (
     (b"pass", rb"pass(?:w(?:or)?d|phrase|code)?"),
@@ -157,7 +157,7 @@ _SECRET_KEY = re.compile(
 _ANNOTATION = re.compile(
     rb"(?!(?:\D*\d++){3})(?:[A-Z]+[a-z]*\d{0,5}){1,6}(?:Key|KeyPair|Secret|Token|Credentials?|Signer|Str|String|Bytes)"
 )
-"""A class of which a variable is, as in `private_key: Ed25519PrivateKey`."""
+"""A class name as a type annotation, as in `private_key: Ed25519PrivateKey`."""
 _HEADER = re.compile(rb"(?:x-[a-z-]+|api-?key|private-token|job-token)\Z")
 
 _ASSIGNMENT = re.compile(
@@ -185,14 +185,14 @@ _LINE_END = re.compile(rb"[ \t]*(?:#.*)?(?:[\r\n]|\Z)")
 
 
 def named_spans(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
-    """Yield the values that stand beside a name which says secret."""
+    """Yield the values next to a name that means a secret, such as `api_key`."""
     for word, pattern in _PATTERNS:
         at = folded.find(word)
         while at >= 0:
             end = at + len(word)
             if (found := pattern.match(folded, at)) is not None:
                 span, examined = _value_at(data, folded, found)
-                # What was judged is not judged again: a line of nothing but names would never end.
+                # An examined value is not examined again: otherwise a line of many names would take forever.
                 end = max(end, examined)
                 if span is not None:
                     yield span
@@ -203,7 +203,7 @@ _BETWEEN = rb"(?:\\?[\"'`])?\]?[ \t]{0,4}[:=][ \t]{0,4}(?:\\?[\"'`])?"
 
 
 def pair_pattern(name: str, value: str) -> re.Pattern[bytes]:
-    """Return what finds a value in the group `value`, but only where it stands behind its name."""
+    """Return a pattern that finds a value (group `value`) only directly after its name."""
     parts = (re.escape(text.encode("utf-8", "surrogatepass")) for text in (name, value))
     before, after = rb"(?<![A-Za-z0-9_])", rb"(?![A-Za-z0-9_])"
     return re.compile(before + next(parts) + _BETWEEN + b"(?P<value>" + next(parts) + b")" + after)
@@ -271,7 +271,7 @@ def _is_secret(data: bytes, start: int, name: bytes, value: re.Match[bytes]) -> 
 
 
 def _is_whole_line(data: bytes, start: int, value: re.Match[bytes], is_tight: bool) -> bool:
-    """Tell whether this is a line of a configuration file: `name: value` or `name=value`, nothing else."""
+    """Return whether this is a complete line of a configuration file: `name: value` or `name=value`."""
     line = data[max(data.rfind(b"\n", max(start - 64, 0), start) + 1, start - 64) : start]
     is_setting = is_tight or value["sign"] == b":"
     return is_setting and not line.strip(b" \t-") and _LINE_END.match(data, value.end()) is not None
@@ -326,7 +326,7 @@ def user_flag_spans(data: bytes) -> Iterator[SecretSpan]:
 
 
 def url_spans(data: bytes) -> Iterator[SecretSpan]:
-    """Yield the passwords in `scheme://user:password@host`, and tokens that stand for the user."""
+    """Yield the passwords in `scheme://user:password@host`, and tokens in place of the user."""
     at = data.find(b"://")
     while at >= 0:
         if (found := _AFTER_SCHEME.match(data, at + 1)) is not None:

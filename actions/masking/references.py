@@ -1,4 +1,4 @@
-"""Placeholders are references: what they stand for is held in memory, and filled in where a tool writes."""
+"""Keeps the values of placeholders in memory, and fills them in where a tool writes."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -20,23 +20,23 @@ _MOST_PROBED_CHARS = 4096
 
 
 class References:
-    """What was masked in a session, by what stands for it; without a key nothing is kept."""
+    """The masked values of a session, by the label of their placeholder; without a key nothing is kept."""
 
     def __init__(self, key: bytes = b"") -> None:
-        """Take what keeps the marks of values from being guessed; always the same for a session."""
+        """`key` makes the marks of values unguessable; it is always the same for one session."""
         self._key = key[:64]
         self._values: dict[str, set[str]] = {}
         self._originals: dict[str, str | None] = {}
         self._lock = Lock()
         self.filled_in: set[tuple[str, str]] = set()
-        """Values with their labels that are masked wherever they stand: what tools wrote, or may show."""
+        """Pairs of value and label that are masked everywhere: values that tools wrote, or may print."""
 
     @property
     def tells_apart(self) -> bool:
         return bool(self._key)
 
     def label(self, label: str, value: bytes) -> str:
-        """Return a label that no other value has, and keep the value."""
+        """Return a label that no other value has, and remember the value."""
         is_key = label == PRIVATE_KEY
         identity = (key_body(value) or value) if is_key else value
         mark = blake2b(identity, digest_size=_MARK_BYTES, key=self._key, person=b"placeholder").hexdigest()
@@ -52,14 +52,14 @@ class References:
             return set(self._values.get(label, ()))
 
     def keep_original(self, masked: str, original: str) -> None:
-        """Remember the arguments that run where the masked ones are shown and stored."""
+        """Remember the original arguments of a call; the masked ones are shown and stored."""
         with self._lock:
             is_other = self._originals.get(masked, original) != original
             self._originals[masked] = None if is_other else original
             _shortened(self._originals, _MOST_ORIGINALS)
 
     def original(self, masked: str) -> str | None:
-        """Return what was masked; None if it is not known any more, or not for sure."""
+        """Return the original arguments; None if they are unknown by now, or ambiguous."""
         with self._lock:
             return self._originals.get(masked)
 
@@ -70,7 +70,7 @@ def _shortened(kept: dict[str, Any], most: int) -> None:
 
 
 class Resolver(Protocol):
-    """A masker that can also say what its placeholders stand for."""
+    """A masker that also knows the values of its placeholders."""
 
     @property
     def references(self) -> References: ...
@@ -80,9 +80,9 @@ class Resolver(Protocol):
 
 
 def filled(name: str, text: str, old: str, masker: Resolver) -> str:
-    """Return the text with the values for its placeholders; raises `FileProblem` where one is not sure.
+    """Return the text with a value for each placeholder; raises `FileProblem` where a value is not certain.
 
-    The values are those of the `old` content first. A placeholder that itself stands there in writing stays.
+    Values in the `old` content come first. A placeholder that is literally in `old` stays.
     """
     labels = dict.fromkeys(found["label"] for found in PLACEHOLDER.finditer(text))
     if not labels:
@@ -101,7 +101,7 @@ def filled(name: str, text: str, old: str, masker: Resolver) -> str:
 
 
 def _in_file(label: str, there: dict[str, set[str]]) -> set[str]:
-    """Return the values that a file has for a label; one without a mark was given by an older version."""
+    """Return the values that a file has for a label. An older version wrote labels without a mark."""
     if label in there:
         return set(there[label])
     return {value for own, values in there.items() if own.rpartition(" ")[0] == label for value in values}
@@ -117,22 +117,22 @@ def _unclear(name: str, label: str, count: int) -> str:
 
 
 def refused(placeholder: str, way: str, is_command: bool) -> str:
-    """Say why a placeholder does not run, and what does: `way` is how a command gets at the value."""
-    said = f"{placeholder} stands for a secret that you were not shown, and only file tools fill it in."
+    """Explain why a call with a placeholder does not run; `way` says how a command can get the value."""
+    reason = f"{placeholder} stands for a secret that you were not shown, and only file tools fill it in."
     if not is_command:
-        return f"{said} Nothing was run."
+        return f"{reason} Nothing was run."
     advice = way or "Write it into a file with a file tool, and let the command read that file"
-    return f"{said} Nothing was run. {advice}."
+    return f"{reason} Nothing was run. {advice}."
 
 
 def lost(placeholder: str) -> str:
-    """Say why arguments with a secret of the model's own cannot run in another process."""
-    what = f"the value behind {placeholder}" if placeholder else "a secret in its arguments"
-    return f"{what} was kept in memory alone, and the process that knew it has ended."
+    """Explain why arguments with a secret that the model wrote cannot run in another process."""
+    what = f"the value of {placeholder}" if placeholder else "a secret in its arguments"
+    return f"{what} was kept in memory only, and the process that knew it has ended."
 
 
 def placeholder_in(arguments: Any, apart_from: Iterable[str] = ()) -> str:
-    """Return the first placeholder in a JSON value but for some of its fields; empty if there is none."""
+    """Return the first placeholder in a JSON value, except in the fields `apart_from`; empty if none."""
     if isinstance(arguments, str):
         found = PLACEHOLDER.search(arguments)
         return "" if found is None else found[0]
@@ -146,27 +146,25 @@ def placeholder_in(arguments: Any, apart_from: Iterable[str] = ()) -> str:
 
 
 def masked_arguments(arguments: str, masker: Resolver) -> str:
-    """Mask JSON arguments value by value, so that they stay JSON; the same object if there was nothing."""
+    """Mask JSON arguments value by value, so that they stay JSON; the same object if nothing was masked."""
     try:
         value: Any = json.loads(arguments)
     except (ValueError, RecursionError):
-        shown = masker.text(arguments)
+        masked = masker.text(arguments)
     else:
         clean = _masked(value, "", masker.text)
         if clean == value:
             return arguments
-        shown = json.dumps(clean, ensure_ascii=False)
-    if shown != arguments:
-        masker.references.keep_original(shown, arguments)
-    return shown
+        masked = json.dumps(clean, ensure_ascii=False)
+    if masked != arguments:
+        masker.references.keep_original(masked, arguments)
+    return masked
 
 
 def masked_wish(arguments: str, masker: Resolver) -> dict[str, Any]:
-    """Return the fields of a call whose arguments somebody wrote: how they are shown, and whether they are
-    masked.
-    """
-    shown = masked_arguments(arguments, masker)
-    return {"arguments": shown, "masked": bool(placeholder_in(json_object(shown)))}
+    """Return two fields of a call that a person wrote: `arguments`, masked, and whether it is `masked`."""
+    masked = masked_arguments(arguments, masker)
+    return {"arguments": masked, "masked": bool(placeholder_in(json_object(masked)))}
 
 
 def _masked(value: Any, name: str, mask: Callable[[str], str]) -> Any:
@@ -182,7 +180,7 @@ def _masked(value: Any, name: str, mask: Callable[[str], str]) -> Any:
 
 
 def _masked_by_name(name: str, value: str, mask: Callable[[str], str]) -> str:
-    """Mask a value that only the name of its field gives away."""
+    """Mask a value that is a secret only because of the name of its field."""
     if (
         not 6 <= len(value) <= _MOST_PROBED_CHARS
         or not (name + value).isprintable()
@@ -190,6 +188,6 @@ def _masked_by_name(name: str, value: str, mask: Callable[[str], str]) -> str:
     ):
         return value
     probe = f'"{name}": "{value}"'
-    shown, head = mask(probe), f'"{name}": "'
-    is_value_alone = shown != probe and shown.startswith(head) and shown.endswith('"')
-    return shown[len(head) : -1] if is_value_alone else value
+    masked, head = mask(probe), f'"{name}": "'
+    is_value_alone = masked != probe and masked.startswith(head) and masked.endswith('"')
+    return masked[len(head) : -1] if is_value_alone else value

@@ -1,4 +1,4 @@
-"""A piece of text that is a secret, and how such pieces are taken out."""
+"""A part of a text that is a secret, and its replacement by a placeholder."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
@@ -7,7 +7,7 @@ from re import Match, Pattern
 from re import compile as compiled
 
 PLACEHOLDER = compiled(r"\[masked (?P<label>[A-Za-z0-9][A-Za-z0-9 _.$-]{0,100})\]")
-"""What stands where a secret was."""
+"""The text in place of a secret."""
 
 _PLACEHOLDER = compiled(PLACEHOLDER.pattern.encode())
 MOST_PASSES = 4
@@ -15,7 +15,7 @@ MOST_PASSES = 4
 
 @dataclass(frozen=True, slots=True)
 class SecretSpan:
-    """Where a secret stands in the examined bytes, and what it is called instead."""
+    """Position of a secret in the examined bytes, and the label of its placeholder."""
 
     start: int
     end: int
@@ -23,8 +23,8 @@ class SecretSpan:
 
 
 def masked(data: bytes, find: Callable[[bytes], list[SecretSpan]]) -> bytes:
-    """Replace what is found until nothing is; the same object if there was nothing."""
-    # What stood close to a secret may look like one only when that is gone.
+    """Replace secrets until `find` finds none; returns the same object if there were none."""
+    # Text near a secret may look like a secret only after the first one was replaced.
     for _ in range(MOST_PASSES):
         spans = find(data)
         if not spans:
@@ -47,9 +47,9 @@ def replaced(data: bytes, spans: Iterable[SecretSpan], start: int = 0) -> bytes:
 def matches_at(
     pattern: Pattern[bytes], data: bytes, word: bytes, folded: bytes | None = None, before: int = 0
 ) -> Iterator[Match[bytes]]:
-    """Yield what `pattern` matches in `data`, from so many bytes `before` each `word` on.
+    """Yield the matches of `pattern` in `data` that start `before` bytes before an occurrence of `word`.
 
-    The word is looked for in the `folded` bytes, if they are given: that is faster than any pattern.
+    `word` is searched in `folded` if it is given: this is faster than any pattern.
     """
     searched = data if folded is None else folded
     at = searched.find(word)
@@ -62,7 +62,7 @@ def matches_at(
 
 
 def merged(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
-    """Return the spans in order; what overlaps is one, named like the longest."""
+    """Return the spans in order; overlapping spans become one, with the label of the longest."""
     joined: list[SecretSpan] = []
     for span in sorted(spans, key=lambda one: (one.start, -one.end)):
         if not joined or span.start >= joined[-1].end:
@@ -76,7 +76,7 @@ def merged(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
 
 
 def outside_placeholders(spans: list[SecretSpan], data: bytes) -> list[SecretSpan]:
-    """Return the spans that are no part of a placeholder."""
+    """Return the spans that are not inside a placeholder."""
     if b"[masked " not in data:
         return spans
     taken = [found.span() for found in _PLACEHOLDER.finditer(data)]

@@ -1,4 +1,4 @@
-"""Masks bytes window by window, with the same result as masking the whole of them at once."""
+"""Masks bytes window by window, with the same result as masking all of them at once."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
@@ -9,30 +9,30 @@ from .span import MOST_PASSES, SecretSpan, masked, replaced
 
 WINDOW_BYTES = 1024 * 1024
 _LEAST_AFTER_BYTES = 2 * MOST_BYTES
-"""A key whose end marker comes later than that would not be found in the whole either."""
+"""A key whose end marker comes later would not be found in the complete text either."""
 _CLEAR_BYTES = 256
-"""On both sides of a cut there is no secret: what is found by its surroundings is found in its window."""
+"""No secret is this close to a cut: so a secret that is found by its surroundings is found in its window."""
 _MOST_TRIES = 1000
 
 Find = Callable[[bytes], list[SecretSpan]]
 Read = Callable[[int, int], bytes]
-"""Returns the bytes from a place on, so many of them."""
+"""`read(start, count)` returns up to `count` bytes from `start` on."""
 
 
 class _Split(NamedTuple):
     done: bytes
-    """What stands before the cut, masked."""
+    """The masked text before the cut."""
     at: int
-    """The cut, in what was not masked."""
+    """The cut, as an index of the unmasked bytes."""
 
 
 def mask_windows(
     read: Read, size: int, find: Find, longest: int, window_bytes: int = WINDOW_BYTES
 ) -> Iterator[bytes]:
-    """Yield what `masked` returns for all `size` bytes; `longest`: bytes of the longest value known.
+    """Yield what `mask` returns for all `size` bytes. `longest` is the size of the longest known value.
 
-    A window ends at the end of a line with no secret near it and none across it. Where there is no such
-    line the window grows, so that a line is never cut.
+    A window ends after a line break that has no secret near it. If there is no such line break,
+    the window grows, so that a line is never cut.
     """
     after = max(_LEAST_AFTER_BYTES, longest) + _CLEAR_BYTES
     start, window = 0, window_bytes
@@ -47,12 +47,12 @@ def mask_windows(
 
 
 def _split(data: bytes, find: Find, after: int) -> _Split | None:
-    """Mask the beginning of `data`, of which at least `after` bytes stay; None: it cannot be cut."""
+    """Mask the start of `data` and leave at least `after` bytes; None if there is no place for a cut."""
     if data.rfind(b"\n", 0, len(data) - after) < 0:
         return None
     spans = find(data)
     cut = at = _last_cut(data, spans, len(data) - after)
-    # As in `masked`, with an eye on the cut: what stands near it must stay as it is in every pass.
+    # As in `mask`, but the text near the cut must stay unchanged in every pass.
     for _ in range(MOST_PASSES):
         if cut is None or not spans:
             break
@@ -66,7 +66,7 @@ def _split(data: bytes, find: Find, after: int) -> _Split | None:
 
 
 def _last_cut(data: bytes, spans: list[SecretSpan], most: int) -> int | None:
-    """Return the last end of a line up to `most` that is clear."""
+    """Return the last line break up to `most` that has no secret near it; None if there is none."""
     cut = most + 1
     for _ in range(_MOST_TRIES):
         cut = data.rfind(b"\n", 0, cut - 1) + 1
@@ -78,6 +78,6 @@ def _last_cut(data: bytes, spans: list[SecretSpan], most: int) -> int | None:
 
 
 def _is_clear(spans: list[SecretSpan], cut: int) -> bool:
-    """Tell whether no span, of those that are in order, comes near a cut."""
+    """Return whether no span is near the cut; `spans` are in order."""
     first = bisect_left(spans, cut - _CLEAR_BYTES, key=lambda span: span.end)
     return first == len(spans) or spans[first].start > cut + _CLEAR_BYTES

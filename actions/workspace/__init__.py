@@ -1,1 +1,1 @@
-"""Files of the workspace: paths, text, atomic writes, snapshots; knows no tool and no model."""
+"""Files of the workspace: paths, text, atomic writes, snapshots. This package knows no tool and no model."""

@@ -1,4 +1,4 @@
-"""Replaces a file as a whole: a reader, or a crash, finds the old content or the new, never a mix."""
+"""Replaces a file completely: a reader, or a crash, finds either the old content or the new one."""
 
 import fcntl
 import os
@@ -22,12 +22,12 @@ _PAUSE_S = 0.001
 
 @contextmanager
 def one_at_a_time(folder: int) -> Generator[None]:
-    """Hold the open folder's lock for the moment between a last look at a file and its replacement.
+    """Hold the open folder's lock between the last check of a file and its replacement.
 
-    It is advice among agents: whoever else holds it, or a file system without locks, stops nobody for long.
+    The lock is advisory: another holder, or a file system without locks, delays this for 2 seconds at most.
     """
     with ExitStack() as stack:
-        # A folder that cannot be read can still be written to.
+        # A folder that cannot be read may still be writable.
         with suppress(OSError):
             lock = open_in(folder, ".", os.O_RDONLY | os.O_DIRECTORY)
             stack.callback(os.close, lock)
@@ -36,7 +36,7 @@ def one_at_a_time(folder: int) -> Generator[None]:
 
 
 def wait_for_lock(descriptor: int, kind: int, patience_s: float) -> None:
-    """Take an advisory lock, or go on without it when that takes too long."""
+    """Take an advisory lock; continue without it after `patience_s` seconds."""
     latest = time.monotonic() + patience_s
     while time.monotonic() < latest:
         with suppress(BlockingIOError):
@@ -50,21 +50,21 @@ _NAME = re.compile(r"\.sandbur-[0-9a-f]{12}\.tmp")
 
 class TemporaryFile(NamedTuple):
     folder: int
-    """The open folder that it is in."""
+    """Descriptor of the folder that holds the file."""
     name: str
     descriptor: int
-    """Open for writing, and locked for as long as its writer lives."""
+    """Open for writing, and locked until its writer ends."""
 
     def take_place_of(self, target: Path) -> None:
-        """Become the file that has this name in the same folder."""
+        """Replace the file `target` in the same folder with this one."""
         os.replace(self.name, target.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
 
 
 @contextmanager
 def temporary_file(target: Path, mode: int, folder: int | None = None) -> Generator[TemporaryFile]:
-    """Make an empty file beside the real path `target` that is gone afterwards unless it took its place.
+    """Create an empty file beside the real path `target`; it is removed at the end unless it was renamed.
 
-    `folder` is the folder of `target`, if it is open already.
+    `folder` is the descriptor of the folder, if it is open already.
     """
     with ExitStack() as stack:
         there = stack.enter_context(folder_at(target.parent)) if folder is None else folder
@@ -84,10 +84,10 @@ def temporary_file(target: Path, mode: int, folder: int | None = None) -> Genera
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files in `folder` whose writer is dead: the system took its lock away."""
+    """Remove the temporary files in `folder` whose writer has died: the system released its lock."""
     with suppress(OSError), folder_at(folder, os.O_RDONLY) as there:
         for name in filter(_NAME.fullmatch, os.listdir(there)):  # noqa: PTH208 -- a descriptor
-            # Locked by a living writer, gone meanwhile, or on a file system without locks.
+            # The file is locked by a living writer, removed by now, or on a file system without locks.
             with suppress(OSError), os.fdopen(open_in(there, name, os.O_RDWR | os.O_NONBLOCK), "rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.unlink(name, dir_fd=there)
@@ -103,7 +103,7 @@ def _locked_file(folder: int, mode: int) -> TemporaryFile:
         descriptor = open_in(folder, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        # Before it was locked, somebody who clears leftovers away may have taken it for one.
+        # Before it was locked, another process may have removed it as a leftover.
         if os.fstat(descriptor).st_nlink:
             return TemporaryFile(folder, name, descriptor)
         os.close(descriptor)
@@ -112,10 +112,10 @@ def _locked_file(folder: int, mode: int) -> TemporaryFile:
 def replace_content(
     target: Path, content: bytes, expected: FileStat | None, mode: int | None = None
 ) -> os.stat_result | None:
-    """Write `target` anew; return what the old file was, or None if there was none.
+    """Write `target`; return the status of the old file, or None if there was none.
 
-    Refused if the file is not the `expected` version any more; None: if there is a file. Without `mode` a
-    new file gets what the umask allows, and a replaced one keeps what it had.
+    Raises `FileProblem` if the file is not the `expected` version any more (None: there must be no file).
+    Without `mode`, a new file gets the mode that the umask allows, and a replaced file keeps its mode.
     """
     with translated(target, "written"):
         made = missing_folders(target)
@@ -136,7 +136,7 @@ def replace_content(
 
 
 def replace_link(path: Path, leads_to: str, expected: FileStat | None) -> None:
-    """Make `path` a link; refused if it is not the `expected` version any more."""
+    """Make `path` a link; raises `FileProblem` if it is not the `expected` version any more."""
     with translated(path, "written"), folder_made_at(path.parent) as folder:
         temporary = _new_name()
         os.symlink(leads_to, temporary, dir_fd=folder)
@@ -151,14 +151,14 @@ def replace_link(path: Path, leads_to: str, expected: FileStat | None) -> None:
 
 
 def remove_file(path: Path, expected: FileStat | None) -> None:
-    """Remove the file or link at a real path; refused if it is not the `expected` version any more."""
+    """Remove the file or link at a real path; raises `FileProblem` if it is not the `expected` version."""
     with folder_at(path.parent) as folder, one_at_a_time(folder):
         refuse_stale(path, expected, folder)
         os.unlink(path.name, dir_fd=folder)
 
 
 def missing_folders(target: Path) -> list[Path]:
-    """Return the folders on the way to `target` that are not there, the innermost first."""
+    """Return the parent folders of `target` that do not exist, the innermost first."""
     return list(takewhile(lambda folder: not folder.exists(), target.parents))
 
 
@@ -185,13 +185,13 @@ def _fill(
             _copy_owner(file.fileno(), f"/proc/self/fd/{temporary.folder}/{target.name}", old)
         wanted = mode if mode is not None or old is None else stat.S_IMODE(old.st_mode)
         if wanted is not None:
-            # Last, because a change of the owner clears the set-id bits.
+            # Last, because a change of the owner clears the set-user-id bits.
             os.fchmod(file.fileno(), wanted)
         os.fsync(file.fileno())
 
 
 def _copy_owner(descriptor: int, target: str, old: os.stat_result) -> None:
-    """Copy owner and extended attributes as far as we may."""
+    """Copy owner and extended attributes, as far as this process is allowed to."""
     with suppress(PermissionError):
         os.fchown(descriptor, old.st_uid, old.st_gid)
     if hasattr(os, "listxattr"):
@@ -202,7 +202,7 @@ def _copy_owner(descriptor: int, target: str, old: os.stat_result) -> None:
 
 
 def refuse_stale(path: Path, expected: FileStat | None, folder: int) -> None:
-    """Raise a `FileProblem` if `path`, in its open folder, is not this version; None: if it is there."""
+    """Raise `FileProblem` if `path`, in its open folder, is not the `expected` version (None: no file)."""
     try:
         now = FileStat.of(os.stat(path.name, dir_fd=folder, follow_symlinks=False))
     except FileNotFoundError:
@@ -214,6 +214,6 @@ def refuse_stale(path: Path, expected: FileStat | None, folder: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make what was renamed or removed in `folder` durable where the system can."""
+    """Make renames and removals in `folder` durable, where the system can."""
     with suppress(OSError), folder_at(folder, os.O_RDONLY) as descriptor:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Contents of files by their SHA-256, in a private folder of bounded size; any of them may be missing."""
+"""Caches file contents by their SHA-256 in a private folder of limited size; any of them may be missing."""
 
 import hashlib
 import os
@@ -20,14 +20,14 @@ from .text import MAX_BYTES
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A link counts as a file whose content is its target."""
+    """Version, mode and content of a file. A link counts as a file whose content is its target."""
 
     version: FileStat | None = None
-    """None: there is nothing."""
+    """None if nothing is there."""
     mode: int | None = None
     """As in `FileChange`; None where there is neither file nor link."""
     content: bytes | None = None
-    """None too if it is too large or cannot be read."""
+    """None also if it is too large or cannot be read."""
 
     @property
     def digest(self) -> str | None:
@@ -39,14 +39,14 @@ def digest_of(content: bytes) -> str:
 
 
 def recorded_mode(mode: int) -> int | None:
-    """Return a mode as it is recorded; None for what is neither a file nor a link."""
+    """Return a mode as it is recorded; None for anything except a file or a link."""
     if stat.S_ISLNK(mode):
         return mode
     return stat.S_IMODE(mode) if stat.S_ISREG(mode) else None
 
 
 def state_at(path: Path) -> FileState:
-    """Return what has this real path."""
+    """Return the state of the file or link at a real path."""
     try:
         status = status_at(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -67,9 +67,9 @@ _DIGESTED_BYTES = 8_000_000
 
 
 def version_at(path: str) -> dict[str, str]:
-    """Return the real path and a name of the version of a file: its digest, or of a large one size and time.
+    """Return {real path: version} of a file: its digest, or its size and time if it is large.
 
-    Empty if there is none.
+    Empty if there is no such file.
     """
     try:
         real = os.path.realpath(path)
@@ -91,13 +91,13 @@ def large_version(size: int, modified_ns: int) -> str:
 
 MAX_CACHED_BYTES = 200_000_000
 _TEMPORARY = "tmp-"
-"""Begins the name of a file that is being written; the name of the process follows."""
+"""Begins the name of a file that is being written; the name of the writing process follows."""
 
 
 class ContentCache:
-    """Safe for several processes: a content is there as a whole or not at all, and checked when read.
+    """Safe for several processes: a content is completely there or missing, and is checked when it is read.
 
-    Nothing is synced: what a power loss damages is found out by its digest.
+    Nothing is synced: damage by a power loss is detected by the digest.
     """
 
     def __init__(self, folder: Path, max_bytes: int = MAX_CACHED_BYTES) -> None:
@@ -116,7 +116,7 @@ class ContentCache:
         return digest in self._sizes
 
     def put(self, content: bytes) -> str:
-        """Keep a content; return its digest."""
+        """Store a content; return its digest."""
         digest = digest_of(content)
         if digest not in self._sizes:
             write_whole(self._path(digest, len(content)), content)
@@ -137,13 +137,13 @@ class ContentCache:
         return content
 
     def touch(self, digests: Set[str]) -> None:
-        """Say that these are in use, so that they go last."""
+        """Mark these contents as used now, so that `prune` removes them last."""
         for digest in digests:
             with suppress(OSError):
                 os.utime(self._path(digest, self._sizes[digest]))
 
     def prune(self, used: Set[str]) -> None:
-        """Once there is too much, remove the oldest contents that are not `used`."""
+        """If the cache is too large, remove the oldest contents that are not in `used`."""
         total = sum(self._sizes.values())
         if total <= self._max_bytes:
             return
@@ -162,7 +162,7 @@ class ContentCache:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a private file such that nobody ever sees a part of it."""
+    """Write a private file so that no reader ever sees a part of it."""
     temporary = f"{path.parent}/{_TEMPORARY}{_writer(os.getpid())}{secrets.token_hex(6)}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -175,9 +175,9 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def sweep_temporaries(folder: Path) -> None:
-    """Remove the parts of files that processes left here when they were killed."""
+    """Remove the temporary files of processes that were killed."""
     for place in (folder, folder / "contents"):
-        # What cannot be looked at or removed now is in nobody's way.
+        # An entry that cannot be read or removed now does no harm.
         with suppress(OSError), os.scandir(place) as entries:
             for entry in entries:
                 name = entry.name.removeprefix(_TEMPORARY)
@@ -187,7 +187,7 @@ def sweep_temporaries(folder: Path) -> None:
 
 @cache
 def _writer(pid: int) -> str:
-    """Return a name of this process; asked with its number, as a fork is another one."""
+    """Return a name of this process; the pid is a parameter because a fork is another process."""
     return new_runner()
 
 

@@ -1,4 +1,4 @@
-"""What git ignores in a folder: nested `.gitignore` files and `.git/info/exclude`, as ripgrep reads them."""
+"""Finds what git ignores in a folder: nested `.gitignore` files and `.git/info/exclude`, as ripgrep does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class IgnoreFile:
         self._patterns = read[::-1]
 
     def ignores(self, path: str, is_folder: bool) -> bool | None:
-        """Judge one entry, by its path from the file's folder; None if no pattern is about it."""
+        """Return whether an entry (path from the file's folder) is ignored; None if no pattern matches."""
         names = path.split("/")
         for parts, is_ignored, folders_only in self._patterns:
             if (is_folder or not folders_only) and fits(parts, names):
@@ -40,7 +40,7 @@ class IgnoreFile:
 
 
 def _patterns(line: str) -> list[IgnorePattern]:
-    """Read one line as gitignore(5) says, and braces as ripgrep does; what cannot be read is nothing."""
+    """Parse one line as gitignore(5) says, and braces as ripgrep does; an invalid line gives no pattern."""
     line = _TRAILING_BLANKS.sub("", line)
     if not line or line.startswith("#"):
         return []
@@ -59,7 +59,7 @@ def _patterns(line: str) -> list[IgnorePattern]:
 
 @dataclass(frozen=True, slots=True)
 class FolderRules:
-    """The rules that hold in a folder, and those of the folders above it in the same repository."""
+    """The rules of a folder, and those of the folders above it in the same repository."""
 
     folder: str
     """Absolute, with a slash at the end."""
@@ -68,13 +68,14 @@ class FolderRules:
     above: FolderRules | None
 
     def ignores(self, path: str, is_folder: bool) -> bool | None:
-        """True: left out; False: a `!` pattern asks for it; None: nothing said."""
+        """Return True: ignored; False: a `!` pattern includes it; None: no rule matches."""
         excluded: bool | None = None
         level: FolderRules | None = self
         while level is not None:
             relative = path[len(level.folder) :]
-            if level.ignored is not None and (said := level.ignored.ignores(relative, is_folder)) is not None:
-                return said
+            found = level.ignored.ignores(relative, is_folder) if level.ignored is not None else None
+            if found is not None:
+                return found
             if excluded is None and level.excluded is not None:
                 excluded = level.excluded.ignores(relative, is_folder)
             level = level.above
@@ -82,7 +83,7 @@ class FolderRules:
 
 
 def rules_in(folder: str, names: Sequence[str], above: FolderRules | None) -> FolderRules | None:
-    """Return the rules for the entries of `folder`, which holds `names`; a repository starts anew."""
+    """Return the rules for the entries of `folder`, which are `names`; a repository inherits no rules."""
     is_repository = ".git" in names
     outer = None if is_repository else above
     ignored = _load(Path(folder, ".gitignore")) if ".gitignore" in names else None
@@ -93,7 +94,7 @@ def rules_in(folder: str, names: Sequence[str], above: FolderRules | None) -> Fo
 
 
 def rules_above(folder: Path) -> FolderRules | None:
-    """Return the rules that the folders above bring in, up to the root of the repository."""
+    """Return the rules of the folders above, up to the root of the repository."""
     chain: list[tuple[str, list[str]]] = []
     for parent in folder.parents:
         names = [name for name in (".git", ".gitignore") if parent.joinpath(name).exists()]

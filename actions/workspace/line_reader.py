@@ -1,4 +1,4 @@
-"""Finds lines in a stream of bytes of any length, keeping only the beginning of long ones."""
+"""Finds lines in a stream of bytes of any length, and keeps only the start of long lines."""
 
 import codecs
 import time
@@ -8,7 +8,7 @@ KEPT_LINE_BYTES = 8192
 
 
 class LineReader:
-    """Reads forward; raises `TimeoutError` when the deadline passes while a line is looked for."""
+    """Reads forward; raises `TimeoutError` if the deadline passes during a search for a line."""
 
     def __init__(self, chunks: Iterator[bytes], deadline: float) -> None:
         self._chunks = chunks
@@ -18,7 +18,7 @@ class LineReader:
         self._next: tuple[bytes, int] | None = None
 
     def skip(self, wanted: int) -> int:
-        """Pass over that many lines, or all there are; return how many it were."""
+        """Skip `wanted` lines, or all that there are; return how many were skipped."""
         passed, is_open = 0, False
         while passed < wanted and self._has_more():
             ends = self._buffer.count(b"\n", self._at)
@@ -33,17 +33,17 @@ class LineReader:
         return passed + is_open
 
     def peek(self) -> tuple[bytes, int] | None:
-        """Return the beginning and the length of the next line, or None at the end."""
+        """Return the start and the length in bytes of the next line; None at the end."""
         if self._next is None:
             self._next = self._read_line()
         return self._next
 
     def take(self) -> None:
-        """Go on to the line after the one peeked at."""
+        """Move to the line after the one that `peek` returned."""
         self._next = None
 
     def count_rest(self, deadline: float) -> tuple[int, bool]:
-        """Return how many lines are left, and whether the count was finished in time."""
+        """Return the number of remaining lines, and whether the count was finished before the deadline."""
         count, is_open = int(self._next is not None), False
         self._deadline = deadline
         try:
@@ -81,7 +81,7 @@ class LineReader:
 
 
 def shown_line(kept: bytes, length: int, most_characters: int, encoding: str = "utf-8") -> str:
-    """Return a line as text; `kept` is its beginning, `length` what it has in all."""
+    """Return a line as text; `kept` is its start, `length` its complete size in bytes."""
     is_cut = length > len(kept)
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(kept, final=not is_cut)

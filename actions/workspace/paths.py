@@ -1,4 +1,4 @@
-"""Opens files without ever waiting for one, and says in a sentence what is wrong with a path."""
+"""Opens files without ever blocking on one, and explains problems with a path in one sentence."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2
 
 
 def resolved(path: str, cwd: Path) -> Path:
-    """Return the absolute path; `..` stays, because beyond a link only the system knows what it means."""
+    """Return the absolute path; `..` stays, because after a link only the system knows what it means."""
     return cwd / os.path.expanduser(path)  # noqa: PTH111 -- Path.expanduser raises for unknown users
 
 
 def leads_of(paths: Iterable[str], cwd: Path) -> list[str]:
-    """Return where paths lead, as they are written in a call; not those that lead nowhere at this moment."""
+    """Return the real paths of paths as a call writes them, without those that cannot be resolved now."""
     found: list[str] = []
     for path in paths:
         with suppress(OSError, ValueError):
@@ -34,13 +34,13 @@ def leads_of(paths: Iterable[str], cwd: Path) -> list[str]:
 
 
 def shown(path: str | Path) -> str:
-    """Return a path as one line of valid text: bytes that are no UTF-8 replaced, controls written out."""
+    """Return a path as one line of valid text: invalid UTF-8 is replaced, control characters are escaped."""
     text = os.fsencode(path).decode(errors="replace")
     return _INVISIBLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def shown_from(path: str | Path, cwd: Path) -> str:
-    """Return a path as the model should write it: relative below the working folder, else absolute."""
+    """Return a path as the model should write it: relative below the working folder, otherwise absolute."""
     text, base = os.fspath(path), os.path.join(os.fspath(cwd), "")  # noqa: PTH118 -- keeps the slash
     return shown(text[len(base) :] if text.startswith(base) and len(text) > len(base) else text)
 
@@ -63,10 +63,10 @@ def counted(number: int, noun: str) -> str:
 
 
 class FileStat(NamedTuple):
-    """What changes when a file does."""
+    """The values of a file's status that change when the file changes."""
 
     mode: int
-    """With the file type."""
+    """Including the file type."""
     size: int
     modified_ns: int
     changed_ns: int
@@ -79,7 +79,7 @@ class FileStat(NamedTuple):
 
 @contextmanager
 def opened(path: str | Path, flags: int) -> Generator[int]:
-    """Yield the open file or folder, which no child process gets."""
+    """Open a file or folder and yield its descriptor; child processes do not inherit it."""
     descriptor = os.open(path, flags | os.O_CLOEXEC)
     try:
         yield descriptor
@@ -109,15 +109,15 @@ _MOST_NAMES = 5000
 
 
 class FileProblem(Exception):
-    """A file cannot be used as asked; the message is for the model."""
+    """A file cannot be used as requested; the message is for the model."""
 
 
 class IsFolder(FileProblem):
-    """A folder where a file is wanted."""
+    """There is a folder where a file is needed."""
 
 
 def problem(path: Path, error: OSError, wish: str) -> FileProblem:
-    """Translate a system error met while `wish` ("read", "written") was done to `path`."""
+    """Convert a system error into a `FileProblem`; `wish` is what was tried, such as "read"."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return FileProblem(_missing(path))
     if isinstance(error, IsADirectoryError):
@@ -130,7 +130,7 @@ def problem(path: Path, error: OSError, wish: str) -> FileProblem:
 
 @contextmanager
 def translated(path: Path, wish: str) -> Generator[None]:
-    """Turn the system's errors into a `FileProblem`."""
+    """Convert system errors into a `FileProblem`."""
     try:
         yield
     except OSError as error:
@@ -138,9 +138,9 @@ def translated(path: Path, wish: str) -> Generator[None]:
 
 
 def located(path: Path, reach: Reach, wish: str, *, is_new: bool = False, searches: bool = False) -> Path:
-    """Return where a path leads, to use what is there with no link followed any more; or a `FileProblem`.
+    """Return the real path of `path`, which can be used without following links; raises `FileProblem`.
 
-    `is_new`: there need not be anything. One that `searches` may begin below what was judged.
+    `is_new`: nothing needs to be there. `searches`: the path may be below a judged path.
     """
     with translated(path, wish):
         try:
@@ -156,12 +156,12 @@ def located(path: Path, reach: Reach, wish: str, *, is_new: bool = False, search
 
 
 def special_kind(mode: int) -> str | None:
-    """Name a file that is neither regular nor a folder nor a link."""
+    """Return what a special file is, such as "a socket"; None for a regular file, a folder or a link."""
     return next((name for is_kind, name in _SPECIAL if is_kind(mode)), None)
 
 
 def require_regular(path: Path, status: os.stat_result) -> None:
-    """Refuse folders, pipes, sockets and devices."""
+    """Raise `FileProblem` for folders, pipes, sockets and devices."""
     if stat.S_ISDIR(status.st_mode):
         raise IsFolder(f"{shown(path)} is a folder.")
     if not stat.S_ISREG(status.st_mode):
@@ -170,13 +170,13 @@ def require_regular(path: Path, status: os.stat_result) -> None:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open the regular file that has this real path for reading; anything else is a `FileProblem`."""
+    """Open the regular file at a real path for reading; raises `FileProblem` for anything else."""
     folder, name = split(path)
     with translated(path, "read"), folder_at(folder) as there:
         status = os.stat(name, dir_fd=there, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
             raise LinkInTheWay
-        # Looked at first, because opening alone makes some devices act.
+        # Check the type first, because only opening some devices already has an effect.
         require_regular(path, status)
         descriptor = open_in(there, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
         file = os.fdopen(descriptor, "rb")
@@ -199,7 +199,7 @@ def _missing(path: Path) -> str:
 
 
 def similar_names(folder: Path, name: str) -> list[str]:
-    """Return names in the folder, by its real path, that the model may have meant."""
+    """Return names in the folder (a real path) that the model may have meant."""
     try:
         with folder_at(folder, os.O_RDONLY) as there, os.scandir(there) as entries:
             names = [entry.name for entry in islice(entries, _MOST_NAMES)]
@@ -211,7 +211,7 @@ def similar_names(folder: Path, name: str) -> list[str]:
 
 
 def require_folder(path: Path) -> Path:
-    """Return the folder itself, all links followed."""
+    """Return the folder; raises `FileProblem` if the path is a file."""
     root, names = folder_and_file(path)
     if names:
         raise FileProblem(f"{shown(path)} is a file, not a folder.")
@@ -219,7 +219,7 @@ def require_folder(path: Path) -> Path:
 
 
 def folder_and_file(path: Path) -> tuple[Path, list[str]]:
-    """Return the folder to start in, and the one file to search if the path is a file."""
+    """Return the folder to start in, and the name of the one file to search if the path is a file."""
     with translated(path, "searched"):
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
@@ -229,11 +229,11 @@ def folder_and_file(path: Path) -> tuple[Path, list[str]]:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for nobody else to look into."""
+    """Create a folder, and its missing parents, that only the user can read."""
     while True:
         if not folder.parent.exists():
             make_private(folder.parent)
-        # Another call that ends removes an empty folder of the session.
+        # Another call may remove the empty folder at the same time; then try again.
         with suppress(FileNotFoundError):
             folder.mkdir(mode=0o700, exist_ok=True)
             return

@@ -1,4 +1,4 @@
-"""File name patterns: `*`, `?`, `[...]`, `{a,b}` and `**`, matched against paths below a folder."""
+"""Matches file name patterns with `*`, `?`, `[...]`, `{a,b}` and `**` against relative paths."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _SPECIAL_IN_CLASS = re.compile(r"[\[\]\\&~|^]")
 
 
 class BadPattern(Exception):
-    """The pattern cannot be read; the message is for the model."""
+    """The pattern is not valid; the message is for the model."""
 
 
 class PathPattern:
@@ -21,7 +21,7 @@ class PathPattern:
         alternatives = [_normal(text) for text in alternatives_of(pattern)]
         self._alternatives = [compiled(text) for text in dict.fromkeys(alternatives)]
         self.reaches_hidden = any(part.startswith(".") for text in alternatives for part in text.split("/"))
-        """True if the pattern itself names something hidden, which searches otherwise leave out."""
+        """True if the pattern itself names something hidden, which searches leave out otherwise."""
 
     def matches(self, path: str) -> bool:
         names = path.split("/")
@@ -47,7 +47,7 @@ def _normal(pattern: str) -> str:
 
 
 def alternatives_of(pattern: str) -> list[str]:
-    """Write out the braces: `a.{b,c}` is `a.b` and `a.c`."""
+    """Expand the braces: `a.{b,c}` becomes `a.b` and `a.c`."""
     done: list[str] = []
     waiting = [pattern]
     while waiting:
@@ -78,7 +78,7 @@ def compiled(pattern: str) -> Parts:
 
 
 def fits(parts: Parts, names: Sequence[str]) -> bool:
-    """Match component by component; only the last `**` met is ever widened, so this stays fast."""
+    """Return whether the names match; only the last `**` is widened again, so this stays fast."""
     at = name = widened = 0
     star = -1
     while name < len(names):
@@ -98,7 +98,7 @@ def fits(parts: Parts, names: Sequence[str]) -> bool:
 @lru_cache(maxsize=256)
 def _component(text: str) -> re.Pattern[str]:
     first, *rest = ("".join(map(_token_regex, piece)) for piece in _split_at_stars(text))
-    # Each star but the last takes the shortest text that fits and never tries again.
+    # Each star except the last takes the shortest text that matches, without backtracking.
     middle = "".join(f"(?>.*?{piece})" for piece in rest[:-1])
     last = f".*{rest[-1]}" if rest else ""
     try:

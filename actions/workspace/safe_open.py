@@ -1,8 +1,8 @@
-"""Opens folders and files on their real path, where no link can lead them elsewhere after they were judged.
+"""Opens folders and files by their real path, so that no link can redirect the access after the check.
 
-A path is resolved once (`Reach.real`). From then on no link is followed on any part of it: one that another
-thread or process puts in its way makes the operation fail. Linux does this in one call (`openat2`); without
-that call the way is walked folder by folder.
+A path is resolved once (`PathScope.resolve`). After that, no link is followed in any part of it: if another
+process puts a link there, the operation fails. Linux does this in one system call (`openat2`); without it
+the path is opened folder by folder.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from functools import cache
 from pathlib import Path
 
 _OPENAT2 = 437
-"""The number of the system call; newer calls have one number on all these machines."""
+"""The number of the system call, which is the same on all these machines."""
 _MACHINES = ("x86_64", "aarch64", "armv7l", "riscv64", "ppc64le", "s390x")
 _AT_FDCWD = -100
 _NO_MAGICLINKS, _NO_SYMLINKS = 0x02, 0x04
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-"""Enough to reach what is in a folder; a folder that cannot be listed can be gone through like this."""
+"""Enough to reach the entries of a folder, even if the folder cannot be listed."""
 
 
 class LinkInTheWay(OSError):
-    """A part of a real path is a link now."""
+    """A part of a real path has become a link."""
 
     def __init__(self) -> None:
-        super().__init__(errno.ELOOP, "a link came in its way after it was looked at")
+        super().__init__(errno.ELOOP, "a part of the path became a link after it was checked")
 
 
 class OutOfReach(Exception):
-    """A path leads where the call may not go; the message says where."""
+    """A path leads to a place that the call may not use; the message is that place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Where the tools of a call may go; without roots and judged paths, anywhere."""
+    """The paths that the tools of a call may use; without `roots` and `judged`, all paths."""
 
     roots: tuple[str, ...] = ()
     """The real paths of the session's folders."""
     judged: frozenset[str] | None = None
-    """The real paths that were judged, if they are known: the call may go nowhere else, not even below the
+    """The real paths that were judged, if known: the call may use only these, and nothing else below the
     roots."""
 
     @classmethod
@@ -55,9 +55,9 @@ class Reach:
         return cls(real, None if judged is None else frozenset(judged))
 
     def real(self, path: Path, *, searches: bool = False) -> Path:
-        """Return where a path leads; raises `OutOfReach` where that is not allowed, and `OSError`.
+        """Return the real path; raises `OutOfScope` where that is not allowed, and `OSError`.
 
-        One that `searches` may begin below what was judged.
+        With `searches`, the path may also be below a judged path.
         """
         found = real_path(path)
         if not self._holds(str(found), searches):
@@ -78,27 +78,27 @@ def _is_below(path: str, folders: Sequence[str] | frozenset[str]) -> bool:
 
 
 def real_path(path: Path) -> Path:
-    """Return the path with all links followed; what is missing at its end stays as it is written."""
+    """Return the path with all links followed; missing parts at its end stay as they are."""
     try:
         try:
             return Path(os.path.realpath(path, strict=True))
         except FileNotFoundError:
             return Path(os.path.realpath(path))
     except OSError as error:
-        # What was a link when it was looked at was none any more when it was to be read.
+        # A link was replaced between the check and the reading.
         raise LinkInTheWay if error.errno == errno.EINVAL else error from None
 
 
 @contextmanager
 def folder_at(folder: str | Path, flags: int = _FOLDER) -> Generator[int]:
-    """Yield a folder that has this real path; `flags` for more than reaching what is in it."""
+    """Open the folder at a real path and yield its descriptor; the default `flags` only reach its entries."""
     with opened_at(folder, flags | os.O_DIRECTORY) as descriptor:
         yield descriptor
 
 
 @contextmanager
 def opened_at(path: str | Path, flags: int) -> Generator[int]:
-    """Yield what has this real path, open, which no child process gets."""
+    """Open what is at a real path and yield its descriptor; child processes do not inherit it."""
     descriptor = _opener()(os.fspath(path), flags | os.O_CLOEXEC)
     try:
         yield descriptor
@@ -107,35 +107,35 @@ def opened_at(path: str | Path, flags: int) -> Generator[int]:
 
 
 def name_of(folder: int, path: Path) -> str:
-    """Return a name of the open folder for a process that is about to be started there."""
-    # Where the system has no such names, the path has to do.
+    """Return a path of the open folder for a process that will be started there."""
+    # Systems without /proc use the normal path.
     name = f"/proc/self/fd/{folder}"
     return name if os.path.isdir(name) else os.fspath(path)  # noqa: PTH112 -- a name, not a path
 
 
 def status_at(path: str | Path) -> os.stat_result:
-    """Return what has this real path; a link is not followed."""
+    """Return the status of what is at a real path; a link is not followed."""
     folder, name = split(path)
     with folder_at(folder) as there:
         return os.stat(name, dir_fd=there, follow_symlinks=False)
 
 
 def link_at(path: str | Path) -> str:
-    """Return where the link that has this real path leads."""
+    """Return the target of the link at a real path."""
     folder, name = split(path)
     with folder_at(folder) as there:
         return os.readlink(name, dir_fd=there)
 
 
 def split(path: str | Path) -> tuple[str, str]:
-    """Return the folder of a path and its name in there."""
+    """Return the folder of a path, and the name in that folder."""
     folder, _, name = os.fspath(path).rpartition("/")
     return folder or "/", name or "."
 
 
 @contextmanager
 def folder_made_at(folder: Path) -> Generator[int]:
-    """Yield a folder; it and those above it are made if they are missing."""
+    """Open a folder and yield its descriptor; create it and its parents if they are missing."""
     missing: list[str] = []
     while not _is_there(folder):
         missing.append(folder.name)
@@ -165,7 +165,7 @@ def _make_folder(above: int, name: str) -> None:
     try:
         os.mkdir(name, dir_fd=above)
     except FileExistsError:
-        # Another process made it, or it is no folder: opening it tells.
+        # Another process created it, or it is not a folder: opening it will show that.
         return
 
 
@@ -174,14 +174,14 @@ Opener = Callable[..., int]
 
 @cache
 def _opener() -> Opener:
-    """Return what opens a real path: the kernel's way if it works here, which is tried once."""
+    """Return the function that opens a real path: `openat2` if it works here, which is tried once."""
     opener = _kernel_opener() if platform.machine() in _MACHINES and os.uname().sysname == "Linux" else None
     try:
         if opener is not None:
             os.close(opener("/", _FOLDER))
             return opener
     except OSError:
-        # An old kernel, or a sandbox that does not know the call.
+        # An old kernel, or a sandbox that forbids the call.
         pass
     return walked
 
@@ -196,7 +196,7 @@ def _kernel_opener() -> Opener:
 
     def opened(path: str, flags: int, mode: int = 0) -> int:
         sys.audit("open", path, None, flags)
-        # There is no mode without a file to make: the kernel refuses to be told one.
+        # The kernel accepts a mode only together with O_CREAT.
         how = How(flags, mode if flags & os.O_CREAT else 0, _NO_SYMLINKS | _NO_MAGICLINKS)
         while True:
             found = call(_OPENAT2, _AT_FDCWD, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
@@ -212,7 +212,7 @@ def _kernel_opener() -> Opener:
 
 
 def walked(path: str, flags: int, mode: int = 0o666) -> int:
-    """Open a real path folder by folder, each from the one before it, links refused."""
+    """Open a real path folder by folder; raises `LinkInTheWay` for a link."""
     folder, name = split(path)
     here = os.open("/", _FOLDER)
     try:
@@ -226,11 +226,11 @@ def walked(path: str, flags: int, mode: int = 0o666) -> int:
 
 
 def open_in(folder: int, name: str, flags: int, mode: int = 0o666) -> int:
-    """Return what has this name in an open folder; a link is refused."""
+    """Open a name in an open folder and return the descriptor; raises `LinkInTheWay` for a link."""
     try:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
     except OSError as error:
-        # A link where a folder is wanted is "not a folder".
+        # With O_DIRECTORY, a link gives the error "not a folder".
         if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and _is_link(folder, name)):
             raise LinkInTheWay from None
         raise

@@ -1,4 +1,4 @@
-"""The files of a workspace as they are before a command, so that what the command did to them can be told."""
+"""Records the files of a workspace before a command, so that its changes can be found afterwards."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _BESIDE_DATABASES = ("-wal", "-shm", "-journal")
 class KnownFile:
     status: FileStat
     digest: str | None
-    """None: the content was not kept."""
+    """None if the content was not stored."""
     is_settled: bool
-    """False if it was read so soon after a change that the next change might leave the same times."""
+    """False if the file was read so soon after a change that another change could have the same times."""
 
     def still(self, status: FileStat) -> bool:
-        """Tell whether the file is surely the same."""
+        """Return whether the file is certainly unchanged."""
         return self.is_settled and status == self.status
 
 
@@ -51,9 +51,9 @@ IsSecret = Callable[[bytes], bool]
 def look_at_files(
     top: str, statuses: Mapping[str, FileStat], known: _Files, contents: ContentCache, is_secret: IsSecret
 ) -> _Files:
-    """Return all files with their digests, and keep the contents that are new, up to the limits.
+    """Return all files with their digests, and store new contents in `contents`, up to the limits.
 
-    Files of secrets are watched without their content, and so are those whose content `is_secret`.
+    The contents of secret files, and contents for which `is_secret` is true, are not stored.
     """
     files: _Files = {}
     total = 0
@@ -72,9 +72,9 @@ def look_at_files(
 
 
 def belongs_to_database(path: str) -> bool:
-    """Tell by its name whether the file is a part of an SQLite database.
+    """Return whether the file is part of an SQLite database, by its name.
 
-    Putting single files of a database back would destroy it, and it may be our own store.
+    Restoring single files of a database would destroy it, and it may be our own store.
     """
     return path.endswith(_BESIDE_DATABASES)
 
@@ -84,13 +84,13 @@ def _read_file(path: str, status: FileStat, contents: ContentCache, is_secret: I
     content = _content(path, status)
     if content is None or content.startswith(_DATABASE) or is_secret(content):
         return KnownFile(status, None, True)
-    # Where times have no fractions of a second, the next change may go unseen for that long.
+    # On file systems with timestamps in seconds, another change within two seconds is not visible.
     tick_ns = _TICK_NS if status.changed_ns % 1_000_000_000 else _COARSE_TICK_NS
     return KnownFile(status, contents.put(content), status.changed_ns + tick_ns < began_ns)
 
 
 def _content(path: str, status: FileStat) -> bytes | None:
-    """Read a small file or link; None if that is not possible or it changes meanwhile."""
+    """Read a small file or link; None if that fails, or if it changes meanwhile."""
     try:
         if stat.S_ISLNK(status.mode):
             return os.fsencode(link_at(path))
@@ -103,7 +103,7 @@ def _content(path: str, status: FileStat) -> bytes | None:
 
 
 def digest_at(path: str, status: FileStat) -> str | None:
-    """Return the digest of what is there now; None if it is too large or cannot be read."""
+    """Return the digest of the present content; None if it is too large or cannot be read."""
     try:
         if stat.S_ISLNK(status.mode):
             return digest_of(os.fsencode(link_at(path)))
@@ -122,7 +122,7 @@ def dumped(files: _Files) -> str:
 
 
 def loaded(rows: Mapping[str, list[Any]]) -> _Files:
-    """Read what `dumped` wrote; raises `ValueError`, `TypeError` or `AttributeError` for anything else."""
+    """Parse the result of `dump_files`; raises `ValueError`, `TypeError` or `AttributeError`."""
     return {
         path: KnownFile(FileStat(*status), digest, is_settled)
         for path, (*status, digest, is_settled) in rows.items()
@@ -135,24 +135,24 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the snapshot was taken, and how far it looked."""
+    """Where the snapshot was taken, and which folders it covers."""
 
     top: str
-    """With a slash at the end."""
+    """Ends with a slash."""
     left_out: tuple[str, ...]
     folders: Folders
     is_complete: bool
     knows_rules: bool = True
-    """False in another process: what was ignored then has to be guessed from what is ignored now."""
+    """False in another process: it has to use the present ignore rules in place of the earlier ones."""
 
     def tree(self, files: _Files) -> Tree:
-        """Look again, at the same `files` and at new ones."""
+        """Walk the tree again, with the same `files` and new ones."""
         if not self.knows_rules:
             return tree_below(self.top, self.left_out)
         return tree_below(self.top, self.left_out, self.folders, files)
 
     def is_surely_new(self, path: str) -> bool:
-        """Tell whether a file that the snapshot does not have was not there, and not just left out."""
+        """Return whether a file that is not in the snapshot is certainly new, and was not just left out."""
         return self.is_complete or path[: path.rfind("/") + 1] in self.folders
 
     def new_folders(self, path: str) -> int:
@@ -161,11 +161,11 @@ class _Place:
 
 
 class Snapshot:
-    """Contents are kept up to a limit; a change beyond it is noticed, but cannot be undone."""
+    """Contents are stored up to a limit; a change beyond it is found, but cannot be undone."""
 
     def __init__(self, place: _Place, files: _Files, contents: ContentCache, note: str) -> None:
         self.note = note
-        """What cannot be restored, in a sentence; empty if all can."""
+        """What cannot be restored, as one sentence; empty if everything can."""
         self._place = place
         self._files = files
         self._contents = contents
@@ -179,10 +179,10 @@ class Snapshot:
         left_out: Sequence[Path] = (),
         is_secret: IsSecret | None = None,
     ) -> Snapshot:
-        """Look at all files below `root`, and write to `record` what another process needs to go on.
+        """Record all files below `root`, and write to `record` what another process needs to load this.
 
-        Contents that are new are copied into the folder `cache`. What begins like one of the paths in
-        `left_out` does not count: the store, for one, with its side files.
+        New contents are copied into the folder `cache`. Paths that begin with one of `left_out` are ignored,
+        for example the store with its side files.
         """
         top = _folder(root)
         own = tuple(os.path.realpath(path) for path in (cache, record, *left_out))
@@ -197,7 +197,7 @@ class Snapshot:
 
     @classmethod
     def load(cls, record: Path, cache: Path) -> Snapshot | None:
-        """Return the snapshot that another process took; None if its record is missing or damaged."""
+        """Return the snapshot of another process; None if its record is missing or damaged."""
         try:
             read = _read_record(record)
             folders = dict.fromkeys(read["folders"])
@@ -207,14 +207,14 @@ class Snapshot:
             return None
 
     def changes(self) -> Changed:
-        """Compare with the disk; return what changed, and the old contents by their digest."""
+        """Compare with the disk; return the changes, and the old contents by their digest."""
         now = self._place.tree(self._files).files
         pre_images: dict[str, bytes] = {}
         found = [self._changed(path, known, now.get(path), pre_images) for path, known in self._files.items()]
         found += [self._added(path, status) for path, status in now.items() if path not in self._files]
         changes = tuple(change for change in found if change is not None)
         if not self._place.knows_rules and any(change.path.endswith("/.gitignore") for change in changes):
-            # A new file may have been there, ignored by rules that are not known any more.
+            # A "new" file may have existed before, ignored by rules that are unknown now.
             doubted = {"is_restorable": False}
             changes = tuple(c.model_copy(update=doubted) if c.before_mode is None else c for c in changes)
         return Changed(changes, pre_images)
@@ -225,7 +225,7 @@ class Snapshot:
         if status is not None and known.still(status):
             return None
         full_path = self._place.top + path
-        # What is not in the tree now may still be there: ignored by new rules, or beyond the limit.
+        # The file may still exist, although the tree does not show it: new ignore rules, or the limit.
         status = status or _status(full_path)
         mode, before_mode = _mode(status), _mode(known.status)
         after = None if status is None else digest_at(full_path, status)
@@ -288,7 +288,7 @@ def _read_record(path: Path) -> dict[str, Any]:
 
 
 def _known_files(index: Path) -> _Files:
-    """Return what an earlier snapshot knew; nothing if that cannot be read."""
+    """Return the files of an earlier snapshot; empty if the index cannot be read."""
     try:
         return loaded(_read_record(index)["files"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -312,7 +312,7 @@ def _mode(status: FileStat | None) -> int | None:
 
 
 def _note(tree: Tree, files: _Files) -> str:
-    # Files of secrets are never kept; saying so with every command would say nothing.
+    # Secret files are never stored; a note about them with every command would be noise.
     unkept = sum(known.digest is None and not is_secret_file(path) for path, known in files.items())
     parts = [
         f"no more than {counted(len(files), 'file')} were looked at"
@@ -322,8 +322,8 @@ def _note(tree: Tree, files: _Files) -> str:
         f"the name of {counted(tree.unnamed, 'file')} is no valid text",
     ]
     holds = (not tree.is_complete, unkept, tree.unnamed)
-    said = "; ".join(part for part, is_so in zip(parts, holds, strict=True) if is_so)
-    return f"Not every change of files can be undone: {said}." if said else ""
+    limits = "; ".join(part for part, is_so in zip(parts, holds, strict=True) if is_so)
+    return f"Not every change of files can be undone: {limits}." if limits else ""
 
 
 _RECORD = "files.json"
@@ -331,21 +331,21 @@ _RECORD = "files.json"
 
 @dataclass(frozen=True, slots=True)
 class FilesBefore:
-    """The files as they were before the command."""
+    """The files before a command."""
 
     note: str = ""
-    """What cannot be undone, in a sentence; empty if all can."""
+    """What cannot be undone, as one sentence; empty if everything can."""
     snapshot: Snapshot | None = None
 
     def compare(self) -> Changed:
-        """Return what is different now. Takes a while."""
+        """Return what has changed since. This takes a while."""
         return _changed(self.snapshot)
 
 
 def look(
     workspace: Path, cache: Path, folder: Path, private: Sequence[Path], is_secret: IsSecret | None
 ) -> FilesBefore:
-    """Look at the workspace, and leave in the call's folder what another process needs. Takes a while."""
+    """Record the workspace, and write into the call's folder what another process needs. Takes a while."""
     try:
         snapshot = Snapshot.take(workspace, cache, folder / _RECORD, (*private, folder), is_secret)
     except OSError as error:
@@ -359,12 +359,12 @@ def _holds_nothing(content: bytes) -> bool:
 
 
 def left(cache: Path, folder: Path) -> Changed:
-    """Return what a command did whose agent looked before it, and died. Takes a while."""
+    """Return the file changes of a command whose agent has died, from its saved snapshot. Takes a while."""
     return _changed(Snapshot.load(folder / _RECORD, cache))
 
 
 def _changed(snapshot: Snapshot | None) -> Changed:
-    # Nothing is known where the workspace is gone, or may not be entered any more.
+    # The workspace may be gone, or not accessible any more.
     with suppress(OSError):
         if snapshot is not None:
             return snapshot.changes()

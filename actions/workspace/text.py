@@ -1,4 +1,4 @@
-"""How the text of a file is stored: encoding, byte order mark and line ends; tells text from binary."""
+"""Detects how the text of a file is stored (encoding, byte order mark, line ends), and formats diffs."""
 
 import codecs
 import difflib
@@ -14,7 +14,7 @@ from typing import Literal
 from .paths import FileProblem, FileStat, open_regular, shown, size_text, translated
 
 SAMPLE_BYTES = 65_536
-"""How much of a file decides what it is."""
+"""How many bytes at the start of a file are used to detect its form."""
 
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -51,7 +51,7 @@ _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b")) + b"\x7f"
 class TextForm:
     encoding: str = "utf-8"
     mark: bytes = b""
-    """The byte order mark in front of the text."""
+    """The byte order mark before the text."""
     newline: Literal["\n", "\r\n"] = "\n"
 
     def decode(self, content: bytes) -> str:
@@ -68,7 +68,7 @@ class TextForm:
 
 
 def detected(sample: bytes) -> TextForm | None:
-    """Return the form of a file that begins with `sample`; None if it is no text."""
+    """Return the form of a file that begins with `sample`; None if it is not text."""
     for mark, encoding in _MARKS:
         if sample.startswith(mark):
             return TextForm(encoding, mark)
@@ -84,7 +84,7 @@ def detected(sample: bytes) -> TextForm | None:
 
 
 def text_form(content: bytes) -> TextForm | None:
-    """Return the form of a whole file, its line ends included; None if it is no text."""
+    """Return the form of a complete file with its line ends; None if it is not text."""
     form = detected(content[:SAMPLE_BYTES])
     if form is None:
         return None
@@ -99,12 +99,12 @@ def text_form(content: bytes) -> TextForm | None:
 
 
 def binary_kind(sample: bytes) -> str:
-    """Name what a file seems to be that is no text."""
+    """Name the kind of a binary file by its first bytes."""
     return next((kind for magic, kind in _MAGIC if sample.startswith(magic)), "unknown type")
 
 
 def _is_odd(sample: bytes) -> bool:
-    """Tell whether there are more control characters than any text has."""
+    """Return whether the sample has more control characters than a text."""
     return len(sample) - len(sample.translate(None, _CONTROLS)) > len(sample) // 100
 
 
@@ -131,7 +131,7 @@ _RANGES = re.compile(r"@@ -(\d+)(\S*) \+(\d+)(\S*) @@")
 
 
 def unified(old: str, new: str, name: str) -> str:
-    """Return a capped unified diff; a sentence where comparing would take too long."""
+    """Return a unified diff with a limited length; one sentence if the comparison would take too long."""
     before, after = _lines(old), _lines(new)
     start = max(_common(before, after) - _CONTEXT, 0)
     before, after = before[start:], after[start:]
@@ -181,12 +181,12 @@ class FileText:
     """Permission bits."""
     content: bytes
     form: TextForm | None
-    """None if the file is no text."""
+    """None if the file is not text."""
     text: str | None
 
 
 def load(path: Path) -> FileText:
-    """Read the whole file at a real path, with what is needed to notice that it was changed since."""
+    """Read the complete file at a real path, with its version; raises `FileProblem`."""
     with open_regular(path) as file, translated(path, "read"):
         version = FileStat.of(os.fstat(file.fileno()))
         if version.size > MAX_BYTES:

@@ -1,4 +1,4 @@
-"""The files below a folder as the system describes them, without what git ignores."""
+"""Lists the files below a folder with their status, without those that git ignores."""
 
 import os
 import stat
@@ -22,23 +22,23 @@ Folders = Mapping[str, FolderRules | None]
 
 @dataclass(slots=True)
 class Tree:
-    """Files and links by their path from the top; the outer ones first."""
+    """Files and links by their relative path; the outer ones come first."""
 
     files: dict[str, FileStat] = field(default_factory=dict[str, FileStat])
     folders: dict[str, FolderRules | None] = field(default_factory=dict[str, FolderRules | None])
-    """Every folder whose files are all listed (with a slash at the end, "" the top), and its rules."""
+    """Every completely listed folder, with its ignore rules. Names end with a slash; "" is the top."""
     is_complete: bool = True
     unnamed: int = 0
-    """How many files are left out because their names are no valid text."""
+    """How many files are left out because their names are not valid text."""
 
 
 def tree_below(
     top: str, left_out: Sequence[str], known: Folders | None = None, sure: Container[str] = ()
 ) -> Tree:
-    """Walk the folder `top` (with a slash at the end); links and other file systems are not entered.
+    """Walk the folder `top` (ends with a slash); links and other file systems are not entered.
 
-    Paths that begin like one of `left_out` are left out. A `known` folder is judged by its rules there;
-    `sure` files are not ignored by them, which saves asking.
+    Paths that begin with one of `left_out` are skipped. The rules of a folder in `known` are reused;
+    files in `sure` are not checked against the rules.
     """
     tree = Tree()
     deadline = time.monotonic() + MOST_SECONDS
@@ -76,11 +76,11 @@ def _add(tree: Tree, folder: str, rules: FolderRules | None, files: dict[str, Fi
 
 
 _Entry = tuple[str, os.stat_result]
-"""Name and status of what is in a folder."""
+"""Name and status of an entry of a folder."""
 
 
 def _entries(folder: str, device: int, left_out: tuple[str, ...]) -> list[_Entry]:
-    """Return the entries on this file system, in an order that is the same every time."""
+    """Return the entries on this file system, sorted by name."""
     found: list[_Entry] = []
     with suppress(OSError), folder_at(folder, os.O_RDONLY) as there:
         for name in sorted(os.listdir(there)):  # noqa: PTH208 -- a descriptor
@@ -114,7 +114,7 @@ MOST_FILES = 500_000
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which files a search looks at; links are never followed."""
+    """The files that a search examines; links are never followed."""
 
     hidden: bool = False
     max_file_bytes: int | None = None
@@ -122,14 +122,14 @@ class Wanted:
 
 @dataclass(slots=True)
 class Listing:
-    """Paths relative to the folder, in no order."""
+    """Paths relative to the folder, in no special order."""
 
     paths: list[str] = field(default_factory=list[str])
     is_complete: bool = True
 
 
 def files_below(root: Path, wanted: Wanted, deadline: float, stop: Event) -> Listing:
-    """Walk the tree below a real path until done, stopped or late."""
+    """Walk the tree below a real path until it is done, `stop` is set, or `deadline` has passed."""
     listing = Listing()
     top = os.path.join(root, "")  # noqa: PTH118 -- keeps the slash
     folders: list[tuple[str, FolderRules | None]] = [(top, rules_above(Path(top)))]
@@ -138,7 +138,7 @@ def files_below(root: Path, wanted: Wanted, deadline: float, stop: Event) -> Lis
             listing.is_complete = False
             break
         folder, above = folders.pop()
-        # One that cannot be read, or is a link by now, has nothing to find.
+        # A folder that is unreadable, or has become a link, counts as empty.
         with suppress(OSError), folder_at(folder, os.O_RDONLY) as there, os.scandir(there) as found:
             entries = list(found)
             rules = rules_in(folder, [entry.name for entry in entries], above)
@@ -157,9 +157,9 @@ def _kept(
         if entry.name == ".git":
             continue
         is_folder = _is_folder_entry(entry)
-        said = rules.ignores(folder + entry.name, is_folder) if rules is not None else None
-        is_unasked = said is None and not wanted.hidden and entry.name.startswith(".")
-        if not said and not is_unasked:
+        ignored = rules.ignores(folder + entry.name, is_folder) if rules is not None else None
+        is_unasked = ignored is None and not wanted.hidden and entry.name.startswith(".")
+        if not ignored and not is_unasked:
             yield entry
 
 

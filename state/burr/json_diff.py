@@ -1,10 +1,11 @@
-"""The difference of two JSON values as a small JSON value, and back: what grew costs what is new.
+"""Encodes the difference of two JSON values as a small JSON value, and applies it.
 
 A difference is one of these:
     ["=", value]
-    ["+", what a text has more at its end]
-    ["{", {key: difference}, [keys that are gone], order of all keys if it changed]
-    ["[", number dropped in front, number kept then, {index: difference}, new elements, number kept last]
+    ["+", text to append]
+    ["{", {key: difference}, [removed keys], order of all keys if it changed]
+    ["[", number dropped at the start, number kept after it, {index: difference}, new elements,
+     number kept at the end]
 """
 
 import json
@@ -16,7 +17,7 @@ _ARRAYS = (list, tuple)
 
 
 def is_same(old: Any, new: Any) -> bool:
-    """Compare as JSON does: 1, 1.0 and true differ, and so do objects whose keys are in another order."""
+    """Compare as JSON does: 1, 1.0 and true differ, and so do objects with another order of keys."""
     kind = type(old)  # pyright: ignore[reportUnknownVariableType]
     if kind is str:
         return type(new) is str and old == new
@@ -30,7 +31,7 @@ def is_same(old: Any, new: Any) -> bool:
 
 
 def difference(old: Any, new: Any) -> _Difference | None:
-    """Return what makes `new` of `old`, or None; `old` is plain JSON, `new` may be what JSON only accepts."""
+    """Return the change from `old`, which is plain JSON, to `new`; None if they are equal."""
     kind = type(old)  # pyright: ignore[reportUnknownVariableType]
     if kind is dict and _has_names(new):
         return _of_objects(old, new)
@@ -49,7 +50,7 @@ def difference(old: Any, new: Any) -> _Difference | None:
 
 
 def apply(old: Any, change: _Difference) -> Any:
-    """Return the newer value; `old` may be changed in place."""
+    """Return the newer value; may change `old` in place. Raises `ValueError` for an unknown difference."""
     match change:
         case ["=", value]:
             return value
@@ -66,7 +67,7 @@ def apply(old: Any, change: _Difference) -> Any:
 def _are_same_objects(old: dict[str, Any], new: dict[Any, Any]) -> bool:
     if len(old) != len(new):
         return False
-    # A plain loop, because this runs for every message of a history at every step.
+    # A plain loop, because this runs for every message of a history in every step.
     for (name, before), (other, after) in zip(old.items(), new.items(), strict=True):
         if name != other or not is_same(before, after):
             return False
@@ -122,7 +123,7 @@ def _same_in_front(old: Sequence[Any], new: Sequence[Any]) -> int:
 
 
 def _dropped(old: list[Any], new: Sequence[Any]) -> int:
-    """Return how many elements went in front of a window that moved on, or 0."""
+    """Return how many elements were removed at the start of a list that was continued; 0 if it was not."""
     if not new:
         return 0
     for place in range(1, len(old)):

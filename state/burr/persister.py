@@ -1,4 +1,4 @@
-"""Persisters for any Burr application: they write what a step changed, to SQLite, PostgreSQL or MySQL.
+"""Burr state persisters that write only the changes of each step, to SQLite, PostgreSQL or MySQL.
 
 with SandburPersister.from_url("sqlite:///runs.db") as persister:
     persister.initialize()
@@ -20,11 +20,11 @@ from .states import BurrStates, SharedStates, Step
 
 _DEFAULT_PARTITION = ""
 _State: Any = State
-"""Without Burr's types, which are unknown in part."""
+"""`State` as `Any`, because Burr's types are partly unknown."""
 
 
 class _Persister(BaseCopyable):
-    """What the two have in common: a store that copies share, and the options of Burr's serialization."""
+    """Common parts of both persisters: a store that copies share, and the options of Burr's serialization."""
 
     PARTITION_KEY_DEFAULT = _DEFAULT_PARTITION
 
@@ -35,20 +35,20 @@ class _Persister(BaseCopyable):
 
     @classmethod
     def from_url(cls, url: str, serde_kwargs: Mapping[str, Any] | None = None) -> Self:
-        """Name the store: `sqlite:///PATH`, `postgresql://...` or `mysql://...`; the first use opens it."""
+        """Return a persister for a `sqlite:///PATH`, `postgresql://` or `mysql://` URL; a use opens it."""
         return cls(url, serde_kwargs)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Do as `from_url` does, with its arguments in a mapping."""
+        """Call `from_url` with its arguments in a mapping."""
         return cls.from_url(**config)
 
     def set_serde_kwargs(self, serde_kwargs: Mapping[str, Any]) -> None:
-        """Set what Burr's serializers and deserializers are given."""
+        """Set the arguments for Burr's serializers and deserializers."""
         self.serde_kwargs = dict(serde_kwargs)
 
     def copy(self) -> Self:
-        """Return a persister on the same store; closing one closes them all."""
+        """Return a persister for the same store; closing one of them closes all."""
         twin = type(self)(self.url, self.serde_kwargs)
         twin._store = self._store
         return twin
@@ -96,7 +96,7 @@ class _Persister(BaseCopyable):
 
 
 class SandburPersister(_Persister, BaseStatePersister):
-    """For `ApplicationBuilder.build()`; threads may share it, and it outlives a fork of the process."""
+    """For `ApplicationBuilder.build()`; threads may share it, and it works after a fork of the process."""
 
     def __enter__(self) -> Self:
         return self
@@ -107,7 +107,7 @@ class SandburPersister(_Persister, BaseStatePersister):
         self.cleanup()
 
     def initialize(self) -> None:
-        """Make the tables unless they are there."""
+        """Create the tables if they are missing."""
         self._store.get().tables.create()
 
     def is_initialized(self) -> bool:
@@ -123,17 +123,17 @@ class SandburPersister(_Persister, BaseStatePersister):
         status: Literal["completed", "failed"],
         **kwargs: Any,
     ) -> None:
-        """Save one step durably; raises `StoreError` if another step has its place already."""
+        """Save one step durably; raises `StoreError` if another step with this id exists already."""
         self._store.get().save(self._step(partition_key, app_id, sequence_id, position, state, status))
 
     def load(
         self, partition_key: str | None, app_id: str | None, sequence_id: int | None = None, **kwargs: Any
     ) -> PersistedStateData | None:
-        """Load the step `sequence_id`, else the newest; without `app_id` what was saved last."""
+        """Load the step `sequence_id`, or the newest one; without `app_id` the newest of the partition."""
         return self._persisted(self._loaded(self._store.get(), partition_key, app_id, sequence_id))
 
     def list_app_ids(self, partition_key: str | None = None, **kwargs: Any) -> list[str]:
-        """Return the applications of a partition, in front the one that was saved last."""
+        """Return the applications of a partition, the most recently saved first."""
         return self._store.get().app_ids(partition_key or _DEFAULT_PARTITION)
 
     def cleanup(self) -> None:
@@ -142,7 +142,7 @@ class SandburPersister(_Persister, BaseStatePersister):
 
 
 class AsyncSandburPersister(_Persister, AsyncBaseStatePersister):
-    """For `ApplicationBuilder.abuild()`; `async with` and `await` open it, and so does the first use."""
+    """For `ApplicationBuilder.abuild()`; `async with`, `await` and the first use open it."""
 
     async def __aenter__(self) -> Self:
         return await self
@@ -156,7 +156,7 @@ class AsyncSandburPersister(_Persister, AsyncBaseStatePersister):
         return self._opened().__await__()
 
     async def initialize(self) -> None:
-        """Make the tables unless they are there."""
+        """Create the tables if they are missing."""
         await self._offload(lambda states: states.tables.create())
 
     async def is_initialized(self) -> bool:
@@ -172,19 +172,19 @@ class AsyncSandburPersister(_Persister, AsyncBaseStatePersister):
         status: Literal["completed", "failed"],
         **kwargs: Any,
     ) -> None:
-        """Save one step durably; raises `StoreError` if another step has its place already."""
+        """Save one step durably; raises `StoreError` if another step with this id exists already."""
         step = self._step(partition_key, app_id, sequence_id, position, state, status)
         await (await self._states()).asave(step)
 
     async def load(
         self, partition_key: str | None, app_id: str | None, sequence_id: int | None = None, **kwargs: Any
     ) -> PersistedStateData | None:
-        """Load the step `sequence_id`, else the newest; without `app_id` what was saved last."""
+        """Load the step `sequence_id`, or the newest one; without `app_id` the newest of the partition."""
         found = await self._offload(lambda states: self._loaded(states, partition_key, app_id, sequence_id))
         return self._persisted(found)
 
     async def list_app_ids(self, partition_key: str | None = None, **kwargs: Any) -> list[str]:
-        """Return the applications of a partition, in front the one that was saved last."""
+        """Return the applications of a partition, the most recently saved first."""
         return await self._offload(lambda states: states.app_ids(partition_key or _DEFAULT_PARTITION))
 
     async def cleanup(self) -> None:

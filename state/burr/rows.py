@@ -1,4 +1,4 @@
-"""The tables of Burr states, and how rows make up a state."""
+"""The tables of Burr states, and the conversion of rows to states."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from .json_diff import apply
 VERSION = 1
 
 TABLES = (
-    # One row per application; `saved_at` and `sequence_id` tell of the row that was written last.
+    # One row per application; `saved_at` and `sequence_id` are those of the row that was written last.
     """CREATE TABLE burr_apps (
         partition_hash VARCHAR(32) NOT NULL,
         app_hash VARCHAR(32) NOT NULL,
@@ -23,9 +23,9 @@ TABLES = (
         saved_at VARCHAR(32) NOT NULL,
         sequence_id BIGINT NOT NULL,
         PRIMARY KEY (partition_hash, app_hash))""",
-    # A row is never changed. `body` is the difference to the state of `previous_id`, or the whole state in a
-    # snapshot, whose `snapshot_id` is its own. Hashes are keys because a database limits the length of ids,
-    # and may take two for one ("a" and "a " on MySQL).
+    # Rows never change. `body` is the difference to the state of `previous_id`; in a snapshot, whose
+    # `snapshot_id` is its own id, it is the complete state. The keys are hashes because databases limit the
+    # length of ids, and may take two ids for one ("a" and "a " on MySQL).
     """CREATE TABLE burr_states (
         app_hash VARCHAR(32) NOT NULL,
         sequence_id BIGINT NOT NULL,
@@ -41,18 +41,18 @@ TABLES = (
 
 COLUMNS = "sequence_id, previous_id, snapshot_id, position, status, created_at, body, digest"
 _ROW_OVERHEAD_BYTES = 256
-"""Counted for each row, so that a snapshot also ends a long series of tiny steps."""
+"""Added for each row, so that many tiny steps also lead to a snapshot."""
 _MIN_SNAPSHOT_GAP_BYTES = 4096
 _FORK = "(initialize_from: fork_from_app_id, fork_from_sequence_id)"
 
 
 class DamagedState(StoreError):
-    """Rows of a state are missing, or are not what was written."""
+    """Rows of a state are missing or damaged."""
 
 
 @dataclass(frozen=True)
 class AppKey:
-    """Whose state it is."""
+    """The application that a state belongs to."""
 
     partition: str
     app_id: str
@@ -67,7 +67,7 @@ class AppKey:
 
 
 class Row(NamedTuple):
-    """One step, as `burr_states` has it."""
+    """One row of `burr_states`, which is one step."""
 
     sequence_id: int
     previous_id: int
@@ -87,13 +87,13 @@ class Row(NamedTuple):
         return len(self.body) + _ROW_OVERHEAD_BYTES
 
     def digest_after(self, digest: str, key: AppKey) -> str:
-        """Return the digest that this row has to have after a row with `digest` ("" before a snapshot)."""
+        """Return the digest of this row after a row with `digest` (empty before a snapshot)."""
         return digest_of(json.dumps([digest, key.app_hash, *self[:6]]) + self.body)
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A state exactly as the rows tell it, and how many bytes they have."""
+    """A state exactly as it was loaded from the rows, and the size of these rows."""
 
     last: Row
     """Without its body."""
@@ -115,7 +115,7 @@ def digest_of(text: str) -> str:
 
 
 def followed(known: Known | None, row: Row) -> Known:
-    """Return the state after `row`; what `known` holds is changed in place."""
+    """Return the state after `row`; the fields of `known` are changed in place."""
     content = json.loads(row.body)
     last = row._replace(body="")
     if known is None:
@@ -125,7 +125,7 @@ def followed(known: Known | None, row: Row) -> Known:
 
 
 def state_of(rows: Sequence[Row], key: AppKey, store: str) -> Known:
-    """Return the state after the last of `rows`, which are those since its snapshot, in order."""
+    """Return the state after the last of `rows`, which begin with its snapshot; raises `DamagedState`."""
     known: Known | None = None
     for row in _chain(rows, key, store):
         digest = known.last.digest if known else ""
@@ -140,7 +140,7 @@ def state_of(rows: Sequence[Row], key: AppKey, store: str) -> Known:
 
 
 def transaction(key: AppKey, row: Row) -> tuple[Sequence[Statement], GuardedUpdate]:
-    """Return what writes a row once: the insert itself is the claim, as its key can be there only once."""
+    """Return the statements that write a row once; the guard is the insert itself, as its key is unique."""
     marks = ", ".join("?" * (1 + len(row)))
     insert = f"INSERT INTO burr_states (app_hash, {COLUMNS}) VALUES ({marks})"
     landed = "SELECT 1 FROM burr_states WHERE app_hash = ? AND sequence_id = ? AND digest = ?"
@@ -157,7 +157,7 @@ def transaction(key: AppKey, row: Row) -> tuple[Sequence[Statement], GuardedUpda
 
 
 def _chain(rows: Sequence[Row], key: AppKey, store: str) -> Iterator[Row]:
-    """Yield the snapshot and what builds on it; rows between them may belong to another snapshot."""
+    """Return the snapshot and the rows based on it; other rows may belong to another snapshot."""
     by_id = {row.sequence_id: row for row in rows}
     chain = [rows[-1]]
     while not (row := chain[-1]).is_snapshot:

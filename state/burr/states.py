@@ -1,4 +1,4 @@
-"""The states of Burr applications in a store: one transaction a step, with what the step changed."""
+"""Stores the states of Burr applications: one transaction per step, with what the step changed."""
 
 import json
 import os
@@ -30,7 +30,7 @@ _MAX_BYTES = 32 * 1024 * 1024
 
 
 class KnownStates:
-    """Whose state is known, up to a number of bytes; the one that was used last stays longest."""
+    """The newest known states, up to a number of bytes; those that were used last are kept longest."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,7 +53,7 @@ class KnownStates:
 
 
 class Clock:
-    """Gives times that rise, so that they tell what was written last even if the clock stands still."""
+    """Returns rising times, so that the last write has the latest time even if the system clock stops."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -73,7 +73,7 @@ class NotInitialized(StoreError, RuntimeError):
 
 
 class Step(NamedTuple):
-    """What Burr hands over after a step, the state as Burr serialized it."""
+    """What Burr passes after a step; `fields` is the state as Burr serialized it."""
 
     key: AppKey
     sequence_id: int
@@ -83,7 +83,7 @@ class Step(NamedTuple):
 
 
 class Write(NamedTuple):
-    """A step on its way to the database."""
+    """A step that is ready to be written."""
 
     step: Step
     known: Known | None
@@ -95,8 +95,8 @@ class Write(NamedTuple):
 class BurrStates:
     """Saves and loads the states of any number of applications; threads may share it.
 
-    What is known of an application is taken out while a step of it is written, so that whoever comes
-    meanwhile, or after an interruption, reads the rows instead.
+    The known state of an application is taken out of the cache while a step is written. Another writer, or
+    the next call after an interruption, then reads the rows.
     """
 
     def __init__(self, database: Database) -> None:
@@ -106,7 +106,7 @@ class BurrStates:
         self.tables = LateTables(database, "burr_states", VERSION, TABLES, "Burr states")
 
     def save(self, step: Step) -> None:
-        """Commit one step; the very same step may be saved again, another one in its place is refused."""
+        """Commit one step; the same step may be saved again. Raises `StoreError` if its id is taken."""
         write = self._write(step)
         try:
             self.database.commit(write.statements, write.guard)
@@ -116,7 +116,7 @@ class BurrStates:
             self._adopt(write)
 
     async def asave(self, step: Step) -> None:
-        """Do as `save` does without keeping the event loop waiting."""
+        """Do the same as `save` without blocking the event loop."""
         write = await self.database.offload(lambda: self._write(step))
         try:
             await self.database.acommit(write.statements, write.guard)
@@ -127,7 +127,7 @@ class BurrStates:
             self._adopt(write)
 
     def load(self, key: AppKey, sequence_id: int | None = None) -> Known | None:
-        """Return the state after a step (default: the one with the highest id), or None."""
+        """Return the state after a step (default: the one with the highest id); None if there is none."""
         self._require_tables()
         last = self._newest(key) if sequence_id is None else self._at(key, sequence_id)
         if last is None:
@@ -139,7 +139,7 @@ class BurrStates:
         return state_of(rows, key, self.database.name)
 
     def load_newest(self, partition: str) -> tuple[AppKey, Known] | None:
-        """Return what was written last in a partition."""
+        """Return the application that was saved last in a partition, with its state; None if none was."""
         rows = self._apps(partition, "LIMIT 1")
         if not rows:
             return None
@@ -150,11 +150,11 @@ class BurrStates:
         return key, known
 
     def app_ids(self, partition: str) -> list[str]:
-        """Return the applications of a partition, in front the one that was written last."""
+        """Return the applications of a partition, the most recently saved first."""
         return [row[0] for row in self._apps(partition)]
 
     def _write(self, step: Step) -> Write:
-        """Find what has to be written for a step."""
+        """Prepare the statements that write a step."""
         self._require_tables()
         key = step.key
         known = self._known.take(key) or self._readable(key)
@@ -176,7 +176,7 @@ class BurrStates:
         self._known.put(write.step.key, followed(write.known, write.row))
 
     def _settle(self, step: Step, error: StoreError) -> None:
-        """Return if the very same step is there already; raise what is the matter otherwise."""
+        """Return if the same step is stored already; otherwise raise `error`, or say that another step is."""
         there = self.load(step.key, step.sequence_id)
         if there is None:
             raise error
@@ -189,14 +189,14 @@ class BurrStates:
             ) from error
 
     def _readable(self, key: AppKey) -> Known | None:
-        """Read the newest state; what is saved after a damaged one becomes a snapshot."""
+        """Load the newest state; None if it is missing or damaged: the next step then becomes a snapshot."""
         try:
             return self.load(key)
         except DamagedState:
             return None
 
     def _newest(self, key: AppKey) -> Row | None:
-        # The promise is read first, so that a step saved meanwhile does not look like one that is missing.
+        # Read this first, so that a step that is saved meanwhile does not count as missing.
         promise = "SELECT sequence_id FROM burr_apps WHERE partition_hash = ? AND app_hash = ?"
         promised = self.database.query(promise, (key.partition_hash, key.app_hash))
         rows = self._rows("app_hash = ? ORDER BY sequence_id DESC LIMIT 1", key.app_hash)
@@ -248,11 +248,11 @@ def _json(value: object) -> str:
 
 
 _inherited: list[object] = []
-"""What a forked child got from its parent: kept, because closing it would disturb the parent's files."""
+"""Connections that a forked child inherited: kept open, because closing would disturb the parent's files."""
 
 
 class SharedStates:
-    """States that several persisters share; closed by one of them, or with the last."""
+    """Shares one `BurrStates` between persisters; one of them closes it, or the last one when it is freed."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -1,1 +1,1 @@
-"""What is said in a session: content blocks, messages, and histories that only grow."""
+"""The conversation of a session: content blocks, messages, and append-only histories."""

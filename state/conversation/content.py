@@ -1,4 +1,4 @@
-"""Stored values, and those whose bytes lie beside them: the pictures and documents of messages."""
+"""Base classes of stored values, and the pictures and documents of messages, stored beside the messages."""
 
 import base64
 import binascii
@@ -23,23 +23,23 @@ from pydantic import (
 from ..errors import UsageError
 
 MAX_IMAGE_BYTES = 20_000_000
-"""Of any picture; most providers take less."""
+"""Limit for any picture; most providers accept less."""
 MAX_DOCUMENT_BYTES = 32_000_000
 MAX_TEXT_BYTES = 1_000_000
-"""Of a text as a document: all of it goes into every request."""
+"""Limit for a text document: every request contains all of it."""
 
 _IMAGE_MARKS = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"),
                 (b"GIF87a", "image/gif"), (b"GIF89a", "image/gif"))  # fmt: skip
 _PICTURES = "PNG, JPEG, GIF and WebP"
-# A picture is about 1,500 tokens of four bytes; a page of a PDF is 2,500, and mostly under 60 kB.
+# A picture costs about 1,500 tokens of four bytes; a PDF page 2,500, and it has rarely over 60 kB.
 _IMAGE_COST, _PAGE_COST, _PAGE_BYTES = 6_000, 10_000, 60_000
 
 Source = Callable[[str], bytes | None]
-"""Gives the content of a SHA-256; None if it is not there, or damaged."""
+"""Returns the content with a SHA-256; None if it is missing or damaged."""
 
 
 class Record(BaseModel):
-    """An immutable value with a fixed set of fields; Burr's deep copies of it cost nothing."""
+    """An immutable value with a fixed set of fields; a deep copy is the value itself."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -48,7 +48,7 @@ class Record(BaseModel):
 
 
 class Attachment(Record):
-    """A file in a message. Two are equal if they name the same content."""
+    """A file in a message. Two attachments are equal if they name the same content."""
 
     media_type: str = Field(pattern=r"^[a-z]+/[a-z0-9.+-]+$")
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -60,7 +60,7 @@ class Attachment(Record):
     @model_validator(mode="wrap")
     @classmethod
     def _take_in(cls, value: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
-        """Also take `data`, base64 in the message itself, as stores once had it."""
+        """Also accept `data`, base64 in the message itself, as older stores have it."""
         held: bytes | None = None
         if isinstance(value, dict) and "data" in value:
             fields = cast("dict[str, Any]", value)
@@ -82,7 +82,7 @@ class Attachment(Record):
 
     @property
     def held(self) -> bytes | None:
-        """The bytes where this process took them in; None where only a store has them."""
+        """The bytes if they are in memory; None if only the store has them."""
         return self._held
 
     def read(self) -> bytes | None:
@@ -92,18 +92,18 @@ class Attachment(Record):
         return self._source(self.sha256)
 
     def hold(self) -> None:
-        """Read the bytes now, so that nobody has to wait for the store later."""
+        """Read the bytes now, so that nothing has to wait for the store later."""
         self._held = self.read()
 
     @property
     def label(self) -> str:
-        """What stands for it where there are only words, such as `[image/png, 12 kB]`."""
+        """The text that represents the file, such as `[image/png, 12 kB]`."""
         return f"[{self.media_type}, {spoken_size(self.size)}]"
 
     @property
     @abstractmethod
     def request_bytes(self) -> int:
-        """How much text costs about as many tokens."""
+        """The size of a text that costs about as many tokens."""
 
     @classmethod
     def _made(cls, content: bytes, media_type: str, **more: str) -> Self:
@@ -120,15 +120,15 @@ class Image(Attachment):
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """Take a picture in, known by its first bytes.
+        """Return a picture; its type is detected from the first bytes.
 
-        Raises `UsageError` for anything else, and for more than 20 MB.
+        Raises `UsageError` for other content, and for more than 20 MB.
         """
         return cls._checked(content, "What was given")
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a picture; raises `UsageError` as `from_bytes` does, and where no file can be read."""
+        """Read a picture; raises `UsageError` as `from_bytes` does, and if the file cannot be read."""
         return cls._checked(_read(Path(path), MAX_IMAGE_BYTES), str(path))
 
     @classmethod
@@ -145,15 +145,15 @@ class Image(Attachment):
 
 
 class Document(Attachment):
-    """A PDF, or a text as a file of its own."""
+    """A PDF, or a text as a file."""
 
     kind: Literal["document"] = "document"
     name: str
-    """Of the file, as the model is told it."""
+    """The file name that the model sees."""
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str) -> Self:
-        """Take a document in, known by its bytes.
+        """Return a document; its type is detected from the bytes.
 
         Raises `UsageError` for what is neither PDF nor UTF-8 text, for a PDF of more than 32 MB, and for a
         text of more than 1 MB.
@@ -162,7 +162,7 @@ class Document(Attachment):
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a document; raises `UsageError` as `from_bytes` does, and where no file can be read."""
+        """Read a document; raises `UsageError` as `from_bytes` does, and if the file cannot be read."""
         return cls._checked(_read(Path(path), MAX_DOCUMENT_BYTES), str(path))
 
     @classmethod
@@ -172,10 +172,10 @@ class Document(Attachment):
             raise UsageError(f"{name} is no document that models take: those are PDF and UTF-8 text.")
         limit = MAX_TEXT_BYTES if media_type == "text/plain" else MAX_DOCUMENT_BYTES
         _check_size(name, len(content), limit)
-        shown = "".join(c if c.isprintable() else "?" for c in Path(name).name)
-        # Names of files may be no text.
-        shown = shown.encode("utf-8", "replace").decode() or "document"
-        return cls._made(content, media_type, name=shown)
+        printable = "".join(c if c.isprintable() else "?" for c in Path(name).name)
+        # File names may be invalid text.
+        printable = printable.encode("utf-8", "replace").decode() or "document"
+        return cls._made(content, media_type, name=printable)
 
     @property
     def label(self) -> str:
@@ -189,13 +189,13 @@ class Document(Attachment):
 
 
 def attachment(path: str | os.PathLike[str]) -> Image | Document:
-    """Read a file as a picture or a document, whichever its bytes say; raises `UsageError`."""
+    """Read a file as a picture or a document, depending on its bytes; raises `UsageError`."""
     content = _read(Path(path), max(MAX_IMAGE_BYTES, MAX_DOCUMENT_BYTES))
     return attached(content, str(path))
 
 
 def attached(content: bytes, name: str) -> Image | Document:
-    """Return a picture or a document of these bytes; raises `UsageError`."""
+    """Return a picture or a document with these bytes; raises `UsageError`."""
     media_type = media_type_of(content)
     if media_type is None:
         raise UsageError(f"{name} cannot be attached: models take {_PICTURES}, PDF and UTF-8 text.")
@@ -207,7 +207,7 @@ def attached(content: bytes, name: str) -> Image | Document:
 
 
 def media_type_of(content: bytes) -> str | None:
-    """Say what a file is by its bytes; None for what no model takes."""
+    """Return the media type of a file by its bytes; None if no model accepts it."""
     for mark, media_type in _IMAGE_MARKS:
         if content.startswith(mark):
             return media_type
@@ -227,7 +227,7 @@ def _is_text(content: bytes) -> bool:
 
 
 def labels(blocks: Iterable[Any]) -> list[str]:
-    """Return what stands for the files among these blocks where there are only words."""
+    """Return the texts that represent the files among these blocks."""
     return [block.label for block in blocks if isinstance(block, Attachment)]
 
 
@@ -250,7 +250,7 @@ def _check_size(name: str, size: int, limit: int) -> None:
 
 
 def _read(path: Path, limit: int) -> bytes:
-    """Read a regular file, no more of it than one byte over the limit."""
+    """Read a regular file up to one byte over the limit; raises `UsageError`."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             found = os.fstat(file.fileno())
@@ -267,7 +267,7 @@ def _read(path: Path, limit: int) -> bytes:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; of a pipe this does not wait for the other end."""
+    """Open a file; opening a pipe does not wait for its other end."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 

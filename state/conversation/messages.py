@@ -1,4 +1,4 @@
-"""What is said in a session: messages of content blocks in a form that belongs to no provider."""
+"""The messages of a session: lists of content blocks, independent of any provider."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import Field
 from .content import Document, Image, Record, labels
 
 _CUT_BEGINS = "[Interrupted by "
-"""Stored bytes: older marks have to be known, too."""
+"""Stored text: older forms of it must be recognized, too."""
 _CUT = (
     _CUT_BEGINS + "{by} before the end of this answer. If nothing else is asked below, answer again from its"
     " beginning.]"
@@ -38,24 +38,24 @@ class Thinking(Record):
 class ToolUse(Record):
     kind: Literal["tool_use"] = "tool_use"
     call_id: str
-    """Unique in the session; the runtime renames an id that a model uses twice."""
+    """Unique in the session; the runtime renames an id that a model uses a second time."""
     tool: str
     arguments: str
-    """The JSON text as the model wrote it, valid or not; without its secrets."""
+    """The JSON text as the model wrote it, valid or not, without secrets."""
     masked: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
-    """A secret of the model's own was taken out: these arguments alone do not say what runs."""
+    """True if a secret that the model wrote was masked: these arguments are not what runs."""
 
 
 class Equipment(Record):
-    """What a session has beyond what it began with."""
+    """The tools that a session has activated in addition to its first ones."""
 
     groups: tuple[str, ...] = Field(default=(), exclude_if=lambda groups: not groups)
-    """Groups of tools that the model made active."""
+    """Groups of tools that the model activated."""
     tools: tuple[str, ...] = Field(default=(), exclude_if=lambda tools: not tools)
-    """Tools that it found by a search, the newest last."""
+    """Tools that the model found by a search, the newest last."""
 
     def with_more(self, more: Equipment) -> Equipment:
-        """Return both together; what is found once more becomes the newest."""
+        """Return both together; a tool that is found again becomes the newest."""
         groups = dict.fromkeys((*self.groups, *more.groups))
         tools = (*(name for name in self.tools if name not in more.tools), *more.tools)
         return Equipment(groups=tuple(groups), tools=tools)
@@ -71,18 +71,18 @@ class ToolResult(Record):
     outcome: Outcome
     content: str
     blocks: tuple[Text | Image | Document, ...] = Field(default=(), exclude_if=lambda blocks: not blocks)
-    """What the model is given after `content`."""
+    """Content for the model after `content`."""
     duration_ms: int | None = None
     ends_run: str | None = Field(default=None, exclude_if=lambda answer: answer is None)
-    """The answer with which the call ended the run."""
+    """The final answer if the call ended the run."""
     equips: Equipment | None = Field(default=None, exclude_if=lambda equipment: equipment is None)
-    """What the call brought into the session."""
+    """The tools that the call added to the session."""
     put_away: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
-    """True for the line that stands in the place of an old result."""
+    """True for the line that replaces an evicted old result."""
 
     @property
     def shown(self) -> str:
-        """The words, and a line for each file."""
+        """The text, and one line for each file."""
         return "\n".join(filter(None, (self.content, *lines(self.blocks)))) if self.blocks else self.content
 
 
@@ -99,17 +99,17 @@ class Wire(Record):
 
 
 UserContent = str | Sequence[str | Image | Document]
-"""A message of a person: words, or words and files in their order."""
+"""A message of a person: a text, or texts and files in order."""
 
 
 class Message(Record):
     role: Literal["user", "assistant", "tool"]
-    """`tool` messages hold exactly one `ToolResult`."""
+    """A `tool` message holds exactly one `ToolResult`."""
     origin: Literal["person", "model", "tool", "runtime"]
-    """`runtime` marks what Sandbur itself says to the model; front ends do not show it."""
+    """`runtime` marks messages of Sandbur itself to the model; front ends do not show them."""
     blocks: tuple[Block, ...]
     wire: Wire | None = None
-    """Set only where the neutral blocks alone would not give the provider's JSON back."""
+    """Set only if the provider's JSON cannot be rebuilt from the blocks."""
 
     @cached_property
     def text(self) -> str:
@@ -118,19 +118,19 @@ class Message(Record):
 
     @property
     def shown(self) -> str:
-        """The text, and a line for each file."""
+        """The text, and one line for each file."""
         if self.is_own_command:
             return f"!{subject_of(self.tool_uses[0].arguments)}"
         return "\n".join(filter(None, (self.text, *labels(self.blocks))))
 
     @property
     def is_own_command(self) -> bool:
-        """True for a command that the person ran: the call and its result in one message."""
+        """True for a command that the person ran: one message with the call and its result."""
         return self.role == "user" and bool(self.tool_uses)
 
     @property
     def told(self) -> Message:
-        """The message as a model is told it: a call that no model asked for is told in words."""
+        """The message as the model reads it: a call that no model requested is written as text."""
         return self._in_words if self.is_own_command else self
 
     @cached_property
@@ -142,14 +142,14 @@ class Message(Record):
 
     @property
     def files(self) -> Iterator[Image | Document]:
-        """The pictures and documents, those in results too."""
+        """The pictures and documents, including those in results."""
         for block in self.blocks:
             parts = block.blocks if isinstance(block, ToolResult) else (block,)
             yield from (part for part in parts if isinstance(part, Image | Document))
 
     @property
     def said(self) -> UserContent:
-        """What a person gave as this message."""
+        """The content of a person's message: a text, or texts and files in order."""
         if all(isinstance(block, Text) for block in self.blocks):
             return self.text
         given = (block for block in self.blocks if isinstance(block, Text | Image | Document))
@@ -157,7 +157,7 @@ class Message(Record):
 
     @property
     def marks_cut(self) -> bool:
-        """True if the answer in front of this was interrupted before its end."""
+        """True if the answer before this message was interrupted."""
         return self.origin == "runtime" and self.text.startswith(_CUT_BEGINS)
 
     @cached_property
@@ -170,7 +170,7 @@ class Message(Record):
 
     @cached_property
     def size_bytes(self) -> int:
-        """About how many bytes this adds to a request (UTF-8, without the JSON around it).
+        """Approximate size of this message in a request (UTF-8, without the JSON around it).
 
         Files count as the text that costs as many tokens.
         """
@@ -178,17 +178,17 @@ class Message(Record):
 
     @cached_property
     def rendered(self) -> dict[str, bytes]:
-        """A cache slot: request dialect -> this message as that dialect's JSON."""
+        """A cache: request dialect -> this message as JSON of that dialect."""
         return {}
 
 
 def encodable(text: str) -> str:
-    """Replace lone surrogates: no store, terminal or provider takes them."""
+    """Replace lone surrogates, which no store, terminal or provider accepts."""
     return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
 
 
 def spoken(said: UserContent) -> tuple[Text | Image | Document, ...]:
-    """Return what a person says as blocks, without words that are none."""
+    """Return a person's content as blocks, without empty texts."""
     parts = (said,) if isinstance(said, str) else said
     blocks = (Text(text=encodable(part)) if isinstance(part, str) else part for part in parts)
     return tuple(block for block in blocks if not isinstance(block, Text) or block.text)
@@ -200,24 +200,24 @@ def person_said(said: UserContent) -> Message:
 
 
 def person_ran(use: ToolUse, result: ToolResult) -> Message:
-    """Make the message that holds a command of the person's own, and what it came to."""
+    """Return a message with a command that the person ran, and its result."""
     return Message(role="user", origin="person", blocks=(use, result))
 
 
 def _fenced(text: str) -> str:
-    """Quote a text so that nothing in it can end the quotation."""
+    """Quote a text in a code fence that the text cannot end."""
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(longest + 1, 3)
     return f"{fence}\n{text}\n{fence}"
 
 
 def lines(blocks: Sequence[Text | Image | Document]) -> list[str]:
-    """Return blocks as they are shown where there are only words."""
+    """Return blocks as lines of text."""
     return [block.text if isinstance(block, Text) else block.label for block in blocks]
 
 
 def runtime_said(text: str) -> Message:
-    """Make a user-role message that the runtime, not the person, addresses to the model."""
+    """Return a message with role `user` from the runtime to the model."""
     return Message(role="user", origin="runtime", blocks=(Text(text=text),))
 
 
@@ -226,7 +226,7 @@ def assistant_said(text: str, origin: Literal["model", "runtime"] = "model") -> 
 
 
 def cut_answer(text: str, by: str) -> tuple[Message, Message]:
-    """Make what a model said until it was interrupted, and the mark that tells it so."""
+    """Return an interrupted answer, and the message that tells the model about the interruption."""
     return assistant_said(encodable(text)), runtime_said(_CUT.format(by=by))
 
 
@@ -251,7 +251,7 @@ def _wire_size(wire: Wire | None) -> int:
 
 
 def json_or_text(text: str) -> Any:
-    """Return the value of what a model or an older version wrote; what is no JSON stays text."""
+    """Return the value of a JSON text; the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -259,12 +259,12 @@ def json_or_text(text: str) -> Any:
 
 
 def refuse_constant(name: str) -> Any:
-    """Refuse what Python reads as a number and no JSON has, such as `NaN`."""
+    """Raise `ValueError` for constants that Python accepts but JSON does not have, such as `NaN`."""
     raise ValueError(f"{name} is not JSON")
 
 
 def values_in(value: Any) -> Iterator[Any]:
-    """Yield a value of JSON and every value inside of it."""
+    """Yield a JSON value and every value inside it."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
@@ -276,12 +276,12 @@ def values_in(value: Any) -> Iterator[Any]:
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """Return the object that a JSON text is; None if it is none, or no JSON."""
+    """Return the object in a JSON text; None if it is not JSON, or not an object."""
     value = json_or_text(text)
     return cast(dict[str, Any], value) if isinstance(value, dict) else None
 
 
 def subject_of(arguments: str) -> str:
-    """Return the first argument of a call that is a text; empty if there is none."""
+    """Return the first text argument of a call; empty if there is none."""
     values = (json_object(arguments) or {}).values()
     return next((value for value in values if isinstance(value, str)), "")

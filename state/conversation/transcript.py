@@ -1,4 +1,4 @@
-"""Append-only histories that cost the same to copy and to extend at any length."""
+"""Append-only histories: copying and appending cost the same at any length."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -11,21 +11,21 @@ from .messages import Message
 
 
 class Log:
-    """The shared list behind transcripts; only ever appended to."""
+    """The list of messages that transcripts share; messages are only appended."""
 
     __slots__ = ("__weakref__", "ends", "messages", "number", "saved", "sealed", "session_id")
 
     def __init__(self, session_id: str | None = None, number: int | None = None) -> None:
         self.session_id = session_id
-        """The owning session; None until a store has seen this log."""
+        """The owning session; None until a store has stored this log."""
         self.number = number
         self.messages: list[Message] = []
         self.ends: list[int] = [0]
-        """ends[i]: bytes of the first i messages."""
+        """ends[i] is the size in bytes of the first i messages."""
         self.saved = 0
-        """How many messages a store holds."""
+        """How many messages are stored."""
         self.sealed = False
-        """True for a log of another session: a fork reads it and goes on in a log of its own."""
+        """True for a log of another session: a fork reads it, and appends to a new log."""
 
     def append(self, message: Message) -> None:
         self.messages.append(message)
@@ -43,14 +43,14 @@ class TranscriptRange(NamedTuple):
 
 
 class LogBook(Protocol):
-    """What a store offers for writing and reading transcripts as references."""
+    """The names of logs in a store, for writing and reading transcripts as references."""
 
     def locate(self, span: TranscriptRange) -> tuple[str, int]: ...
     def log(self, session_id: str, number: int) -> Log: ...
 
 
 class Transcript:
-    """An immutable view of messages; `append` returns a new view that shares what was there."""
+    """An immutable view of messages; `append` returns a new view that shares the old messages."""
 
     __slots__ = ("_length", "spans")
 
@@ -63,7 +63,7 @@ class Transcript:
         return cls().append(*messages)
 
     def append(self, *messages: Message) -> Self:
-        """Return a longer view. A view that is no longer the newest of its log goes on in a new log."""
+        """Return a longer view. If this view is not the newest of its log, the messages go to a new log."""
         if not messages:
             return self
         *head, last = self.spans or (TranscriptRange(Log(), 0, 0),)
@@ -76,11 +76,11 @@ class Transcript:
         return type(self)((*head, TranscriptRange(log, start, len(log.messages))))
 
     def continued(self, *messages: Message) -> Self:
-        """Return a longer view that leaves nothing behind if it is given up: in a log of its own."""
+        """Return a longer view with the messages in a new log: nothing of it remains if it is dropped."""
         return type(self)((*self.spans, *self.of(*messages).spans)) if messages else self
 
     def compacted(self, summary: Message, keep_last: int, lasting: Sequence[Message] = ()) -> Self:
-        """Return a view of `summary` and what is `lasting`, then the last `keep_last` messages.
+        """Return a view of `summary`, the messages in `lasting`, and the last `keep_last` messages.
 
         Nothing is deleted.
         """
@@ -88,7 +88,7 @@ class Transcript:
         return type(self)((*self.of(summary, *lasting).spans, *newest.spans))
 
     def part(self, first: int, end: int | None = None) -> Self:
-        """Return a view of the messages from index `first` to before `end` (None: all that follow)."""
+        """Return a view of the messages from index `first` to before `end` (None: to the last)."""
         spans: list[TranscriptRange] = []
         begin = 0
         for log, start, stop in self.spans:
@@ -100,7 +100,7 @@ class Transcript:
         return type(self)(spans)
 
     def unloaded(self) -> Self:
-        """Return a view that only refers to the store, so that the messages can be forgotten."""
+        """Return a view that only refers to the store, so that the messages can be freed."""
         if any(span.log.number is None for span in self.spans):
             return self
         spans = [TranscriptRange(Log(s.log.session_id, s.log.number), s.start, s.end) for s in self.spans]
@@ -130,7 +130,7 @@ class Transcript:
 
     @property
     def asking(self) -> Message | None:
-        """The last message that is no result: the one that asks for what is pending."""
+        """The last message that is not a tool result: it requested the pending calls."""
         return next((message for message in reversed(self) if message.role != "tool"), None)
 
     def __len__(self) -> int:
@@ -158,7 +158,7 @@ class Transcript:
 
 
 def _serialize(value: Transcript, info: SerializationInfo) -> list[Any]:
-    """Write references where the context names a `log_book`, else the messages themselves."""
+    """Return references if the context has a `log_book`, otherwise the messages themselves."""
     book = _log_book(info.context)
     if book is None:
         return [message.model_dump(mode="json") for message in value]

@@ -1,1 +1,1 @@
-"""The databases that a store can live in; they know no sessions."""
+"""The databases of a store; this package knows nothing about sessions."""

@@ -1,4 +1,4 @@
-"""The hash chain of a session: every row's digest covers its content and the row written before it."""
+"""The hash chain of a session: the digest of each row covers its content and the row before it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EVERY_ROW = -(2**62)
 
 
 class Entry(NamedTuple):
-    """A row of a chained table, before its place in the chain is known."""
+    """A row of a chained table without its number and digest."""
 
     table: str
     values: tuple[Any, ...]
@@ -23,14 +23,14 @@ class Entry(NamedTuple):
 
 
 def first_digest(session_id: str) -> str:
-    """Return what the first row of a session is chained to."""
+    """Return the digest that the first row of a session is chained to."""
     return digest_of("", "sessions", (session_id,))
 
 
 def digest_of(previous: str, table: str, values: Sequence[Any]) -> str:
-    """Return the digest of a row that follows `previous`: 40 hex digits.
+    """Return the digest of a row after `previous`: 40 hex digits.
 
-    Every part is written with its length, so that no two rows read the same.
+    Every part is hashed with its length, so that different rows never give the same bytes.
     """
     parts = [previous.encode()]
     for value in with_bytes((table, *values)):
@@ -40,7 +40,7 @@ def digest_of(previous: str, table: str, values: Sequence[Any]) -> str:
 
 
 class Chain(NamedTuple):
-    """The end of a session's chain, or what it will be once a transaction has landed."""
+    """The end of a session's chain, now or after a transaction."""
 
     records: int
     digest: str
@@ -57,24 +57,24 @@ class Chain(NamedTuple):
 
 
 def row_of(table: str, values: Sequence[Any]) -> Statement:
-    """Return what inserts a row, given the values of all its columns."""
+    """Return the statement that inserts a row, from the values of all its columns."""
     return insert(table, dict(zip(COLUMNS[table], values, strict=True)))
 
 
 def chain_of(database: Database, session_id: str) -> Chain | None:
-    """Return where the chain of a session ends; None if there is no such session."""
+    """Return the end of a session's chain; None if there is no such session."""
     rows = database.query("SELECT records, chain FROM heads WHERE session_id = ?", (session_id,))
     return Chain(int(rows[0][0]), str(rows[0][1])) if rows else None
 
 
 def next_number(database: Database, table: str, session_id: str, column: str = "n") -> int:
-    """Return the first number that no row of the session has."""
+    """Return the first unused number of a table in the session."""
     newest = database.query(f"SELECT MAX({column}) FROM {table} WHERE session_id = ?", (session_id,))[0][0]
     return 0 if newest is None else int(newest) + 1
 
 
 WHOLE_ROWS = {table: (*columns[len(KEYS[table]) :], "record", "digest") for table, columns in CHAINED.items()}
-"""Table -> the columns after its key, which is what its rows begin with."""
+"""Table -> the columns after its key."""
 
 
 def rows_in_order(
@@ -87,17 +87,17 @@ def rows_in_order(
     after: Sequence[Any] = (),
     least: int = 0,
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield (*key, *columns) of the rows that fit and have a key after `after`, in order, page by page.
+    """Yield (*key, *columns) of the matching rows with a key above `after`, in order, page by page.
 
-    `values` stand for the marks of `condition`. Rows below number `least` were taken out of the
-    chain: no writer put them there.
+    `values` are the parameters of `condition`. Rows with a number below `least` were taken out of the
+    chain, because no writer put them there.
     """
     keys = KEYS[table]
     names, marks = ", ".join(keys), ", ".join("?" * len(keys))
     select = f"SELECT {', '.join((*keys, *columns))} FROM {table} WHERE session_id = ?"
     select += f" AND record >= ? AND {condition}"
     while True:
-        # Not every database finds its place in the index by several columns at once.
+        # Not every database can use an index for a comparison of several columns.
         place = f" AND {keys[0]} >= ? AND ({names}) > ({marks})" if after else ""
         rows = database.query(
             f"{select}{place} ORDER BY {names} LIMIT {_PAGE_ROWS}",
@@ -110,7 +110,7 @@ def rows_in_order(
 
 
 def set_aside(database: Database, session_id: str) -> Sequence[tuple[str, str, str]]:
-    """Return table, key and reason of every row of a session that was found damaged."""
+    """Return table, key and reason of every quarantined row of a session."""
     return [
         (str(table), str(place), str(reason))
         for table, place, reason in database.query(
@@ -120,12 +120,12 @@ def set_aside(database: Database, session_id: str) -> Sequence[tuple[str, str, s
 
 
 def places_set_aside(database: Database, session_id: str, table: str) -> set[str]:
-    """Return the keys of the rows of a table that must not be used."""
+    """Return the keys of the quarantined rows of a table."""
     return {place for source, place, _ in set_aside(database, session_id) if source == table}
 
 
 def place_of(table: str, row: Sequence[Any]) -> str:
-    """Return the key of a row, with which it begins, as it is named where rows are set aside."""
+    """Return the key of a row, which is its first columns, as the quarantine names it."""
     return "/".join(map(str, row[: len(KEYS[table])]))
 
 
@@ -138,7 +138,7 @@ def sound_rows(
     values: Sequence[Any] = (),
     after: Sequence[Any] = (),
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield rows as `rows_in_order` does, without those that must not be used."""
+    """Yield rows as `list_rows` does, without quarantined ones."""
     damaged = places_set_aside(database, session_id, table)
     for row in rows_in_order(database, table, session_id, columns, condition, values, after):
         if not damaged or place_of(table, row) not in damaged:

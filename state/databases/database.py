@@ -1,4 +1,4 @@
-"""What the store needs from a database: whole transactions, at most once, fenced by a guard; opens one."""
+"""The interface of a database for the store: guarded transactions that happen once; opens a database."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 Durability = Literal["full", "normal"]
-"""What a commit to a file survives: `full` power loss too, `normal` only the end of the process."""
+"""What a commit to a file survives: `full` a power loss, `normal` only the end of the process."""
 
 Statement = tuple[str, Sequence[Any]]
-"""SQL with `?` for each parameter; every database translates what it spells differently."""
+"""SQL with `?` for each parameter; every database translates its own differences."""
 
 
 def insert(table: str, values: Mapping[str, Any]) -> Statement:
@@ -30,7 +30,7 @@ def insert(table: str, values: Mapping[str, Any]) -> Statement:
 
 
 def insert_once(table: str, values: Mapping[str, Any], unless: Mapping[str, Any]) -> Statement:
-    """Return what inserts a row unless there is one with the values of `unless`."""
+    """Return the statement that inserts a row if no row has the values in `unless`."""
     marks = ", ".join("?" * len(values))
     there, found = exists(table, unless)
     return (
@@ -54,63 +54,63 @@ def _all_of(columns: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GuardedUpdate:
-    """An update that has to change exactly one row, else nothing of its transaction happens."""
+    """An update that must change exactly one row; otherwise nothing of its transaction happens."""
 
     claim: Statement
     landed: Statement
-    """A query that finds a row if this very transaction is in the database already: asked when the
-    connection broke before the answer to its COMMIT came."""
+    """A query that finds a row if this transaction is in the database already. It is used if the connection
+    broke before the answer to COMMIT."""
 
 
 class Sealer(Protocol):
-    """The key over the chains, and what it has sealed."""
+    """The machine's key for the chains, and the numbers that it has sealed."""
 
     def key(self) -> bytes:
-        """Return the key, which is made if there is none."""
+        """Return the key; create it if there is none."""
         ...
 
     def known_key(self) -> bytes | None:
-        """Return the key if there is one."""
+        """Return the key; None if there is none."""
         ...
 
     def mark(self, session_id: str, records: int) -> None:
-        """Note outside of the database how many records are sealed; -1: the session is gone."""
+        """Record outside of the database how many records are sealed; -1: the session was deleted."""
         ...
 
     def marked(self, session_id: str) -> int:
-        """Return the number last noted, or -1."""
+        """Return the last recorded number, or -1."""
         ...
 
     def vouch(self, session_id: str, end: tuple[int, str] | None, body: str, loaded: str = "") -> None:
-        """Note that all records up to this end of a chain are what was written; None: that is not known.
+        """Record that all records up to this end of a chain are verified; None: remove that note.
 
-        `body` tells in which database; `loaded` is a digest of what opening the session reads.
+        `body` identifies the database; `loaded` is a digest of the rows that opening the session reads.
         """
         ...
 
     def vouches(self, session_id: str, end: tuple[int, str], body: str) -> str | None:
-        """Return the `loaded` of exactly that; None: it is not what was noted last."""
+        """Return the `loaded` of exactly this note; None if the last note is another one."""
         ...
 
 
 class Database(Protocol):
-    """One database. All errors come as `StoreError`; a lost connection is made again where that is safe."""
+    """One database. All errors are `StoreError`; a lost connection is restored where that is safe."""
 
     name: str
-    """For messages: the path, or the URL without its password."""
+    """For messages: the path, or the URL without password."""
     body: str
-    """Tells this database from another one that takes its place; empty if nothing does."""
+    """Identifies this database against another one in its place; empty if that is not possible."""
     on_notice: Callable[[str], None]
-    """Told when something takes longer than a person expects: a lock, a reconnect. See `overheard`, too."""
+    """Called when something takes long: a lock, a reconnect. See also `route_notices`."""
     sealer: Sealer | None
-    """None: what is written is chained, and sealed by nobody."""
+    """None: records are chained, but not sealed."""
 
     def creation(self, tables: Sequence[str]) -> list[Statement]:
-        """Return what creates tables unless they are there, from their texts as in `schema`."""
+        """Return the statements that create missing tables, from their texts as in `schema`."""
         ...
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of one reading statement."""
+        """Return the rows of one SELECT statement."""
         ...
 
     def commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
@@ -118,27 +118,27 @@ class Database(Protocol):
         ...
 
     async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
-        """Do as `commit` does without keeping the event loop waiting."""
+        """Do the same as `commit` without blocking the event loop."""
         ...
 
     async def offload(self, work: Callable[[], ResultT]) -> ResultT:
-        """Run `work`, which queries this database, without keeping the event loop waiting for a network."""
+        """Run `work`, which queries this database, without blocking the event loop for a network."""
         ...
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the database itself; empty if nothing is."""
+        """Return the problems of the database itself, as sentences; empty if there are none."""
         ...
 
     def read_again(self, work: Callable[[], ResultT], is_better: Callable[[ResultT], bool]) -> ResultT | None:
-        """Do `work`, which queries, once more without indexes: one of them may be damaged.
+        """Repeat `work`, which queries, without indexes: one of them may be damaged.
 
-        If what it returns is better, everything is read like that from now on. None: it is not, or this
-        database cannot do that, or does so already.
+        If `is_better(result)`, all queries work without indexes from now on. Returns None if the result is
+        not better, if this database cannot do that, or if it does so already.
         """
         ...
 
     def damaged_indexes(self) -> list[str]:
-        """Return the indexes that are damaged, if nothing else is."""
+        """Return the names of the damaged indexes, if nothing else is damaged."""
         ...
 
     def reindex(self) -> None:
@@ -146,27 +146,27 @@ class Database(Protocol):
         ...
 
     def compact(self) -> None:
-        """Give the space of deleted rows back, where nobody else does that."""
+        """Free the space of deleted rows, if the database does not do that itself."""
         ...
 
     def close(self) -> None: ...
 
     def mark(self, session_id: str, records: int) -> None:
-        """Note outside of the database how many records the session has, where a tail could get lost.
+        """Record outside of the database how many records the session has, if a tail could get lost.
 
-        -1: it is gone, so that nothing is to be known of it.
+        -1: the session was deleted; remove the number.
         """
         ...
 
     def marked(self, session_id: str) -> int:
-        """Return the number last noted, or -1."""
+        """Return the last recorded number, or -1."""
         ...
 
 
 class LateTables:
-    """Tables that are made at their first use, so that a store without any needs no other version.
+    """Tables that are created at their first use, so that stores without them keep their version.
 
-    Their mark in `meta` comes last: where it is, they are.
+    Their row in `meta` is written last: where it exists, they exist.
     """
 
     def __init__(self, database: Database, mark: str, version: int, tables: Sequence[str], noun: str) -> None:
@@ -178,7 +178,7 @@ class LateTables:
         self._are_there = False
 
     def create(self) -> None:
-        """Make the tables unless they are there."""
+        """Create the tables if they are missing."""
         if not self.are_there():
             mark = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
             creation = self._database.creation(self._tables)
@@ -200,9 +200,9 @@ _listener: ContextVar[Callable[[str], None] | None] = ContextVar("_listener", de
 
 
 async def overheard(tell: Callable[[str], None], work: Callable[[], Awaitable[ResultT]]) -> ResultT:
-    """Return what `work` returns; what a database has to tell of it goes to `tell`, in this event loop.
+    """Run `work` and return its result; notices of a database meanwhile go to `tell`, in this event loop.
 
-    Many runs share a database, and each of them hears what it waits for itself.
+    Many runs share a database: each of them gets the notices about its own waiting.
     """
     before = _listener.set(told_here(tell))
     try:
@@ -212,16 +212,16 @@ async def overheard(tell: Callable[[str], None], work: Callable[[], Awaitable[Re
 
 
 def listener(otherwise: Callable[[str], None]) -> Callable[[str], None]:
-    """Return who is to be told of what is done now."""
+    """Return the function for notices of the present work; `otherwise` if there is none."""
     return _listener.get() or otherwise
 
 
 def unheard(notice: str) -> None:
-    """Take a notice that nobody listens to."""
+    """Ignore a notice."""
 
 
 def require_readable(name: str, version: int) -> None:
-    """Refuse a store whose schema is newer than ours."""
+    """Raise `StoreError` for a store with a newer schema."""
     if version > SCHEMA_VERSION:
         raise StoreError(
             f"The store {name} was written by a newer Sandbur (schema {version},"
@@ -231,13 +231,13 @@ def require_readable(name: str, version: int) -> None:
 
 
 def told_here(tell: Callable[[str], None]) -> Callable[[str], None]:
-    """Return what hands a notice to the running event loop, whatever thread it comes from."""
+    """Return a function that passes a notice to the running event loop, from any thread."""
     import asyncio
 
     loop = asyncio.get_running_loop()
 
     def hand_over(notice: str) -> None:
-        with suppress(RuntimeError):  # the loop has ended: nobody is there to be told
+        with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(tell, notice)
 
     return hand_over
@@ -249,9 +249,9 @@ _SQLITE = "sqlite:///"
 def open_database(
     url: str, on_notice: Callable[[str], None] | None = None, durability: Durability = "full"
 ) -> Database:
-    """Open a file or a server; drivers are imported only for the kind that is named.
+    """Open a file or a server; a driver is imported only if it is needed.
 
-    `on_notice` is told already when opening takes long. `durability` is about files: a server has its own.
+    `on_notice` is already called when opening takes long. `durability` is for files only.
     """
     if url.startswith(_SQLITE):
         from .sqlite import SqliteDatabase

@@ -1,4 +1,4 @@
-"""One thread that writes what many wait for: all that has gathered goes into one transaction."""
+"""One thread that writes the commits of many callers: all waiting ones go into one transaction."""
 
 import asyncio
 import os
@@ -13,11 +13,11 @@ from .database import GuardedUpdate, Statement
 
 _MOST_JOBS = 128
 _IDLE_S = 5.0
-"""After which the thread ends; the next job starts another."""
+"""The thread ends after this idle time; the next job starts a new one."""
 
 
 class Job:
-    """What one caller wants to have committed, and waits for in its event loop."""
+    """One commit that a caller waits for in its event loop."""
 
     def __init__(
         self, statements: Sequence[Statement], guard: GuardedUpdate | None, tell: Callable[[str], None]
@@ -26,7 +26,7 @@ class Job:
         self.guard = guard
         self.tell = tell
         self.is_given_up = False
-        """True when the caller was cancelled: what has not begun by then need not begin."""
+        """True after the caller was cancelled: a job that has not started need not start."""
         self.is_settled = False
         self._error: BaseException | None = None
         self.loop = asyncio.get_running_loop()
@@ -36,11 +36,11 @@ class Job:
         self.is_given_up = True
 
     def settle(self, error: BaseException | None) -> None:
-        """Note how it ended: None once it is durable."""
+        """Record the outcome: None if the commit is durable."""
         self.is_settled, self._error = True, error
 
     def answer(self) -> None:
-        """Let the caller know; for its own event loop."""
+        """Complete the caller's future; called in its event loop."""
         if self._future.done():
             return
         if self._error is None:
@@ -49,13 +49,13 @@ class Job:
             self._future.set_exception(self._error)
 
     async def outcome(self) -> None:
-        """Wait to the end. Cancelled, the caller knows that nothing was committed; one whose job was
-        committed all the same is cancelled right after it."""
+        """Wait for the end. If the caller is cancelled, nothing was committed; if the job was committed all
+        the same, the caller is cancelled right after this returns."""
         await settled(self._future, self.give_up)
 
 
 class GroupWriter:
-    """Hands jobs to `write`, all that wait at once, in the order in which they came; forks begin anew."""
+    """Passes all waiting jobs to `write`, in order; a forked process starts with an empty queue."""
 
     def __init__(self, write: Callable[[Sequence[Job]], None]) -> None:
         self._write = write
@@ -65,12 +65,12 @@ class GroupWriter:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        """None wakes the thread, and is nothing to do."""
+        """None wakes the thread without a job."""
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
     def take(self, job: Job) -> bool:
-        """Return whether the job was taken; it is not where the system starts no further thread."""
+        """Return whether the job was accepted; False if the writer is closed or no thread can be started."""
         if self._process != os.getpid():
             self._begin()
         with self._lock:
@@ -80,7 +80,7 @@ class GroupWriter:
         return True
 
     def close(self) -> None:
-        """Return when everything that was taken is written."""
+        """Return after every accepted job is written."""
         if self._process != os.getpid():
             return
         with self._lock:
@@ -92,7 +92,7 @@ class GroupWriter:
 
     def _is_running(self) -> bool:
         if self._thread is None:
-            # A process that ends without a word does not wait for it: nobody was told of what it leaves.
+            # A daemon thread does not delay the end of the process; nobody was told that its jobs are done.
             thread = threading.Thread(target=self._run, name="sandbur-commits", daemon=True)
             try:
                 thread.start()
@@ -110,7 +110,7 @@ class GroupWriter:
             _answer(jobs)
 
     def _next(self) -> list[Job]:
-        """Return all that wait, but not too many; nothing when the thread is to end."""
+        """Return the waiting jobs, up to a limit; empty if the thread has to end."""
         while True:
             found: list[Job] = []
             with suppress(Empty):
@@ -128,7 +128,7 @@ class GroupWriter:
 
 
 def failure_of(work: Callable[[], None]) -> Exception | None:
-    """Do `work`; return how it failed, for whoever waits for it in another thread."""
+    """Run `work`; return its exception, for a caller in another thread."""
     try:
         work()
     except Exception as error:
@@ -140,7 +140,7 @@ def _answer(jobs: Sequence[Job]) -> None:
     """Wake each event loop once."""
     for loop in {job.loop for job in jobs}:
         answers = [job.answer for job in jobs if job.loop is loop]
-        with suppress(RuntimeError):  # the loop has ended: nobody is there to be told
+        with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(_each, answers)
 
 

@@ -1,4 +1,4 @@
-"""Waits for a lock of an SQLite database; finds the process that has it, where the system tells."""
+"""Waits for a lock of an SQLite database, and finds the process that holds it, if the system knows it."""
 
 import fcntl
 import os
@@ -13,23 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PATIENCE_S = 30.0
-"""How long a lock of another process is waited for."""
+"""How long to wait for the lock of another process."""
 _NOTICE_AFTER_S = 1.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
 _FLOCK = "hhqqi"
-"""Type, whence, start, length and process of a lock."""
+"""Type, whence, start, length and process id of a lock."""
 _MOST_CHARS = 60
 _PLACES = (("-shm", 120, 8), ("", 0x40000000, 512))
-"""Where SQLite locks: side file, first byte, bytes. The writer of a log has byte 120 of its index."""
+"""Where SQLite locks: side file, first byte, number of bytes. The writer locks byte 120 of the WAL index."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
     pid: int
     command: str
-    """Its beginning, without control characters."""
+    """The start of its command line, without control characters."""
     state: str
-    """A letter of the kernel's: R, S, D, T, t; empty if it is not known."""
+    """The state letter of the kernel: R, S, D, T, t; empty if it is unknown."""
 
     def __str__(self) -> str:
         states = {"T": ", which is stopped,", "t": ", which a debugger has stopped,",
@@ -42,16 +42,16 @@ class LockHolder:
 
     @property
     def advice(self) -> str:
-        """Return what to do about it."""
+        """What a person can do about it."""
         if self.state == "T":
-            return f"Let it go on: kill -CONT {self.pid}"
+            return f"Continue it: kill -CONT {self.pid}"
         if self.state == "t":
-            return "Let it go on in the debugger."
+            return "Continue it in the debugger."
         return "Try again when it has finished."
 
 
 def lock_holder(database: Path) -> LockHolder | None:
-    """Return who keeps this process from writing; None if nobody does, or if that cannot be told."""
+    """Return the process that blocks writing; None if there is none, or if it cannot be found."""
     if sys.platform != "linux":
         return None
     for suffix, start, length in _PLACES:
@@ -62,13 +62,13 @@ def lock_holder(database: Path) -> LockHolder | None:
 
 
 def _holder_of(path: Path, start: int, length: int) -> int:
-    """Return the process that has some of these bytes locked for itself alone; 0 if there is none.
+    """Return the process id that holds an exclusive lock on some of these bytes; 0 if there is none.
 
-    Asked with the descriptor that SQLite has: opening and closing another would drop this process's locks.
+    This uses SQLite's own descriptor: opening and closing another one would drop the locks of this process.
     """
     with suppress(OSError):
         wanted = path.stat()
-        for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 -- numbers are wanted, no paths
+        for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 -- numbers, not paths
             with suppress(OSError):
                 status = os.fstat(int(name))
                 if (status.st_dev, status.st_ino) == (wanted.st_dev, wanted.st_ino):
@@ -83,8 +83,8 @@ def _command(pid: int) -> str:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
     except OSError:
         words = ""
-    shown = " ".join(re.sub(r"[^\x20-\x7e]", " ", words).split())
-    return f"{shown[:_MOST_CHARS]}..." if len(shown) > _MOST_CHARS else shown or "unknown"
+    printable = " ".join(re.sub(r"[^\x20-\x7e]", " ", words).split())
+    return f"{printable[:_MOST_CHARS]}..." if len(printable) > _MOST_CHARS else printable or "unknown"
 
 
 def _state(pid: int) -> str:
@@ -95,7 +95,7 @@ def _state(pid: int) -> str:
 
 
 class LockWait:
-    """The pauses of one wait for a lock."""
+    """The pauses while waiting for one lock."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         self._tell = tell
@@ -104,7 +104,7 @@ class LockWait:
         self._has_told = False
 
     def pause_after(self, error: sqlite3.OperationalError) -> float:
-        """Return how long to pause; raises the error if it is no lock, or has lasted too long."""
+        """Return how many seconds to pause; raises the error if it is no lock, or the wait was too long."""
         waited_s = time.monotonic() - self._began
         if not is_lock(error):
             raise error

@@ -8,7 +8,7 @@ from .schema import CHAINED, SCHEMA_VERSION, TABLES, folder_of, index_creations
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Take one version after the other; what another process has migrated meanwhile stays as it is."""
+    """Apply one version step after the other; steps that another process has done meanwhile are skipped."""
     version = int(connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()[0])
     for number in range(version, SCHEMA_VERSION):
         _STEPS[number](connection)
@@ -30,7 +30,7 @@ def _chain_the_rows(connection: sqlite3.Connection) -> None:
 
 
 def _chain_session(connection: sqlite3.Connection, session_id: str) -> None:
-    """Number and chain the rows of a session, table by table."""
+    """Number and chain the rows of a session, one table after the other."""
     records, digest = 0, first_digest(session_id)
     for table in ("steps", "messages", "calls", "outputs"):
         columns = ", ".join(CHAINED[table])
@@ -49,22 +49,22 @@ def _chain_session(connection: sqlite3.Connection, session_id: str) -> None:
 
 
 def _add_traces(connection: sqlite3.Connection) -> None:
-    """2 to 3: what is recorded of runs beside their steps, and annotations."""
+    """2 to 3: traces of runs, and annotations."""
     _create(connection, "traces", "annotations")
 
 
 def _add_seals(connection: sqlite3.Connection) -> None:
-    """3 to 4: seals over the chains, by a key that is in no store."""
+    """3 to 4: seals over the chains, with a key that is outside of the store."""
     _create(connection, "seals")
 
 
 def _add_inbox(connection: sqlite3.Connection) -> None:
-    """4 to 5: what people said while a run went on."""
+    """4 to 5: messages that people send during a run."""
     _create(connection, "inbox")
 
 
 def _index_the_folders(connection: sqlite3.Connection) -> None:
-    """5 to 6: what sessions are found by, in columns of their own, and indexes over them."""
+    """5 to 6: columns and indexes to find sessions by tenant and folder."""
     for column in ("tenant VARCHAR(64)", "folder VARCHAR(255)"):
         connection.execute(f"ALTER TABLE heads ADD COLUMN {column} DEFAULT '' NOT NULL")
     connection.create_function("folder_of", 1, folder_of, deterministic=True)

@@ -1,4 +1,4 @@
-"""The tables of the store and their version; `{long_text}` and `{blob}` stand for a database's own types."""
+"""The tables of the store and their version; `{long_text}` and `{blob}` are types of the database."""
 
 import hashlib
 import json
@@ -7,57 +7,57 @@ from typing import NamedTuple
 
 SCHEMA_VERSION = 6
 READABLE_EXPORTS = (2, 3, 4, 5, 6)
-"""Schemas of exports that can be imported: later ones added tables, and columns that no export holds."""
+"""Schemas of exports that can be imported: later ones added tables, and columns that are not exported."""
 
 _INTEGER, _TEXT, _BYTES = "BIGINT NOT NULL", "{long_text} NOT NULL", "{blob} NOT NULL"
 _MOVE, _TIME, _DIGEST, _ID, _NAME = (f"VARCHAR({size}) NOT NULL" for size in (16, 32, 40, 64, 255))
 
 _CHAINED = {
-    # One row per graph step: the fields that changed, or all of them in a snapshot.
+    # One row per graph step: the changed fields, or all fields in a snapshot.
     "steps": {"seq": _INTEGER, "position": _ID, "is_snapshot": "SMALLINT NOT NULL", "at": _TIME,
               "fields": _TEXT},
     "messages": {"log": _INTEGER, "idx": _INTEGER, "body": _TEXT},
-    # The effect journal: one row per move of a call, never changed.
+    # The effect journal: one row for each move of a call; rows never change.
     "calls": {"n": _INTEGER, "call_id": _NAME, "move": _MOVE, "at": _TIME, "body": _TEXT},
-    # Whole outputs of calls whose result shows a part of them; as chunk -1 the files of session memory.
+    # Complete outputs of calls whose result is only a part; chunk -1 holds the files of session memory.
     "outputs": {"call_id": _NAME, "chunk": _INTEGER, "body": _BYTES},
-    # What calls changed in files; `seq` is the newest step at that time.
+    # File changes of calls; `seq` is the newest step at that time.
     "files": {"n": _INTEGER, "seq": _INTEGER, "call_id": _NAME, "path": _TEXT, "body": _TEXT},
-    # Who ran it, what model calls took, how runs ended; `seq` is the newest step at that time.
+    # Who ran the session, its model calls, how runs ended; `seq` is the newest step at that time.
     "traces": {"n": _INTEGER, "seq": _INTEGER, "event": _MOVE, "at": _TIME, "body": _TEXT},
 }  # fmt: skip
 CHAINED = {table: tuple(columns) for table, columns in _CHAINED.items()}
-"""Table -> the columns that its digest covers, in this order."""
+"""Table -> the columns that its digest covers, in order."""
 KEYS = {table: columns[: 2 if table in ("messages", "outputs") else 1] for table, columns in CHAINED.items()}
-"""Chained table -> its primary key within a session: the first of its columns."""
+"""Chained table -> its primary key within a session: its first columns."""
 
 _OTHERS = {
     "meta": {"name": _ID, "value": _NAME},
-    # Written once per session; `settings` changes only when flags or rules do.
+    # Written once per session; `settings` changes only when flags or rules change.
     "sessions": {"id": _ID, "tenant": _ID, "parent_id": "VARCHAR(64)", "parent_seq": "BIGINT",
                  "created_at": _TIME, "settings": _TEXT},
-    # Rewritten with every commit of a session, so it stays small. `records` and `chain`: how many chained
-    # rows the session has, and the digest of the newest; `owner`, `epoch`, `lease_until`: its writer.
-    # `tenant` and `folder` repeat what `sessions` holds, for the indexes; see `folder_key`.
+    # Rewritten with every commit of a session, so the row is small. `records` and `chain`: the number of
+    # chained rows and the digest of the newest; `owner`, `epoch`, `lease_until`: the process that writes.
+    # `tenant` and `folder` repeat values of `sessions`, for the indexes; see `make_folder_key`.
     "heads": {"session_id": _ID, "title": _TEXT, "status": _TIME, "updated_at": _TIME, "wake_at": _TIME,
               "last_seq": _INTEGER, "records": _INTEGER, "chain": _DIGEST, "owner": _NAME, "epoch": _INTEGER,
               "lease_until": _TIME, "tenant": "VARCHAR(64) DEFAULT '' NOT NULL",
               "folder": "VARCHAR(255) DEFAULT '' NOT NULL"},
-    # File contents before a change, and files in messages, by SHA-256, compressed, in chunks; `session_id`
-    # only tells who wrote them: every session reads them, and as each writes its own rows, two never collide
-    # on one content. A row without content, chunk -1: messages of that session refer to it.
+    # File contents before a change, and files in messages: by SHA-256, compressed, in chunks. `session_id` is
+    # the writer: every session reads all rows, and each writes its own, so that two never collide on one
+    # content. A row without content, with chunk -1, means that messages of the session refer to it.
     "blobs": {"digest": _ID, "session_id": _ID, "chunk": _INTEGER, "size": _INTEGER, "body": _BYTES},
-    # What people note about steps; written beside the session's own writer, so no part of its chain.
+    # Notes of people on steps; not written by the session's own writer, so not part of its chain.
     "annotations": {"session_id": _ID, "id": _INTEGER, "seq": _INTEGER, "created_at": _TIME,
                     "updated_at": _TIME, "body": _TEXT},
-    # What people said while a run went on; written beside the session's own writer, so no part of its chain.
-    # The session's state tells which of them are in its histories. `token` tells two writers of one number.
+    # Messages that people sent during a run; not written by the session's own writer, so not in its chain.
+    # The session's state says which are in its histories. `token` distinguishes two writers of one number.
     "inbox": {"session_id": _ID, "n": _INTEGER, "kind": _MOVE, "at": _TIME, "token": _ID, "body": _TEXT},
-    # What a key says of a stretch of the chain, and so of all before it; `maker` names the key, `since` is
-    # the first record of the stretch, and `records` how many there were at its end.
+    # Each seal covers a part of the chain, and so all records before it; `maker` names the key, `since` is
+    # the first record of the part, and `records` their number at its end.
     "seals": {"session_id": _ID, "n": _INTEGER, "maker": _MOVE, "since": _INTEGER, "records": _INTEGER,
               "mac": _DIGEST},
-    # Rows that were found damaged, and are not used any more; `place` is their key.
+    # Rows that were found damaged and are not used any more; `place` is their key.
     "quarantine": {"session_id": _ID, "source": _MOVE, "place": _NAME, "at": _TIME, "reason": _NAME},
 }  # fmt: skip
 _KEYS = {
@@ -78,10 +78,10 @@ COLUMNS: dict[str, Mapping[str, str]] = {
         for table, columns in _CHAINED.items()
     },
 }
-"""Table -> its columns with their types."""
+"""Table -> its columns and their types."""
 INTEGERS = {name for columns in _CHAINED.values() for name, kind in columns.items() if "INT" in kind}
 SESSION_TABLES = (*CHAINED, "annotations", "inbox", "seals", "quarantine", "heads")
-"""The tables with a `session_id`, in the order in which a session is deleted from them."""
+"""The tables with a `session_id`, in the order in which the rows of a session are deleted."""
 
 
 def _creation(table: str) -> str:
@@ -95,16 +95,16 @@ TABLES = tuple(map(_creation, COLUMNS))
 
 
 def if_missing(table: str) -> str:
-    """Return the text of a table as what creates it unless it is there."""
+    """Return the text of a table with IF NOT EXISTS."""
     return table.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1)
 
 
 class Index(NamedTuple):
-    """An index of `heads`; in the middle of a run no commit changes an entry of one with a condition."""
+    """An index of `heads`. With a condition, commits during a run do not change its entries."""
 
     name: str
     columns: str
-    """`{title_start}` stands for the title, or as much of it as a database takes into an index."""
+    """`{title_start}` is the title, or the part of it that fits into an index."""
     condition: str = ""
 
 
@@ -117,7 +117,7 @@ TITLE_START_CHARS = 64
 
 
 def index_creations(title_start: str) -> list[str]:
-    """Return what creates the indexes unless they are there, where an index may have a condition."""
+    """Return the statements that create missing indexes, for databases with partial indexes."""
     return [
         f"CREATE INDEX IF NOT EXISTS {name} ON heads ({columns.format(title_start=title_start)})"
         f"{' WHERE ' if condition else ''}{condition}"
@@ -126,7 +126,7 @@ def index_creations(title_start: str) -> list[str]:
 
 
 def index_clauses(title_start: str) -> list[str]:
-    """Return the indexes as parts of their table, where they have no conditions."""
+    """Return the indexes as parts of CREATE TABLE, for databases without partial indexes."""
     return [f"INDEX {name} ({columns.format(title_start=title_start)})" for name, columns, _ in INDEXES]
 
 
@@ -134,7 +134,7 @@ _MOST_FOLDER_CHARS, _FOLDER_START_CHARS = 255, 190
 
 
 def folder_key(cwd: str) -> str:
-    """Return the value of `folder` for a working folder: its path, the end of a long one as a digest."""
+    """Return the value of `folder` for a working folder: its path; the end of a long path is hashed."""
     text = cwd.encode("utf-8", "backslashreplace").decode().replace("\0", "")
     if len(text) <= _MOST_FOLDER_CHARS:
         return text
@@ -142,12 +142,12 @@ def folder_key(cwd: str) -> str:
 
 
 def folder_start(root: str) -> str:
-    """Return what the value of `folder` begins with for every folder below `root`."""
+    """Return the common start of the `folder` values of all folders below `root`."""
     return folder_key(f"{root}/")[:_FOLDER_START_CHARS]
 
 
 def folder_of(settings: str) -> str:
-    """Return the value of `folder` for stored settings; empty for those that cannot be read."""
+    """Return the value of `folder` for stored settings; empty if they cannot be read."""
     try:
         return folder_key(str(json.loads(settings)["cwd"]))
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -1,4 +1,4 @@
-"""One SQLite database: opened safely, written in whole durable transactions, its errors translated."""
+"""An SQLite database: opened safely, written in durable transactions, with translated errors."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 _FEW_BLOCKS = 64
 _PAGE_BYTES = 1024
-"""Of a new store: a commit writes whole pages, and what it changes is a few hundred bytes in each of many."""
+"""Page size of a new store: a commit writes whole pages, and changes a few hundred bytes in each of many."""
 _LOG_PAGES = 2 * 1024 * 1024 // _PAGE_BYTES
-"""Of the write-ahead log, before it is brought into the file."""
+"""Pages of the write-ahead log before a checkpoint."""
 _MAKE_WRITABLE = "Make the file and its folder writable, or name another file with --store."
 _RESTORE = "Restore it from a backup, or name another file with --store."
 _ADVICE = {
@@ -59,12 +59,12 @@ _ADVICE = {
     "unable to open": _MAKE_WRITABLE,
     "full": "Free some disk space, then resume.",
     "not a database": _RESTORE,
-    "malformed": f"See what of it is damaged: sandbur doctor. {_RESTORE}",
+    "malformed": f"See what is damaged: sandbur doctor. {_RESTORE}",
 }
 
 
 class SqliteDatabase:
-    """A connection in WAL mode; with durability `full`, a commit that returned survives power loss."""
+    """A connection in WAL mode; with durability `full`, a finished commit survives a power loss."""
 
     def __init__(
         self, path: Path, on_notice: Callable[[str], None] | None = None, durability: Durability = "full"
@@ -76,12 +76,12 @@ class SqliteDatabase:
         self.sealer: Sealer | None = None
         self._high_water = HighWater(path)
         self._turn = threading.Lock()
-        """Threads may share the connection: each takes its turn."""
+        """Threads share the connection: each waits for this lock."""
         self._reader: sqlite3.Connection | None = None
-        """Reads while the other connection writes; made when the first commit leaves an event loop."""
+        """Reads while the other connection writes; opened at the first commit from an event loop."""
         self._reading = threading.Lock()
         self._is_unindexed = False
-        """An index is damaged, so that the reader goes through the tables."""
+        """True if an index is damaged, so that the reader scans the tables."""
         self._writer: GroupWriter | None = None
         self._making_writer = threading.Lock()
         _prepare_file(path)
@@ -106,7 +106,7 @@ class SqliteDatabase:
         self._patiently(lambda: self._commit(statements, guard))
 
     async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
-        # Who only reads needs none of this.
+        # These imports are not needed by a process that only reads.
         import asyncio
 
         from .group_commit import Job
@@ -121,7 +121,7 @@ class SqliteDatabase:
             await job.outcome()
 
     async def offload(self, work: Callable[[], ResultT]) -> ResultT:
-        # A local file answers faster than a thread starts.
+        # A query of a local file takes less time than the start of a thread.
         return work()
 
     def problems(self) -> list[str]:
@@ -188,7 +188,7 @@ class SqliteDatabase:
         return self._high_water.noted(session_id)
 
     def _query_soundly(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Read, and without indexes if one of them cannot be followed."""
+        """Run a query; without indexes if one of them is damaged."""
         try:
             return self._query(sql, parameters)
         except sqlite3.DatabaseError as error:
@@ -209,10 +209,10 @@ class SqliteDatabase:
             return self._reader.execute(sql, parameters).fetchall()
 
     def _open_reader(self) -> None:
-        """Make a connection that need not wait until what is written has reached the disk."""
+        """Open a connection that can read while a commit is written to the disk."""
         if self._reader is not None:
             return
-        # Where it cannot be made, one connection does everything.
+        # If it cannot be opened, one connection does everything.
         with self._reading, suppress(sqlite3.Error):
             if self._reader is None:
                 reader = _connected(self.path)
@@ -237,7 +237,7 @@ class SqliteDatabase:
         reach("store_in_transaction")
 
     def _commit_all(self, jobs: Sequence[Job]) -> None:
-        """Commit jobs together, and settle each; a lock of another process is waited for."""
+        """Commit jobs together and settle each; wait for a lock of another process."""
         from asyncio import CancelledError
 
         waiting = LockWait(lambda: self._tell_each(jobs))
@@ -251,7 +251,7 @@ class SqliteDatabase:
                 time.sleep(waiting.pause_after(error))
 
     def _commit_together(self, jobs: Sequence[Job]) -> None:
-        """Commit jobs in one transaction, of which those that fail are no part, and settle them."""
+        """Commit jobs in one transaction without those that fail, and settle each."""
         if len(jobs) < 2:
             for job in jobs:
                 self._commit_alone(job)
@@ -269,7 +269,7 @@ class SqliteDatabase:
             for job in jobs:
                 job.settle(failed.get(job))
             return
-        # The failure took the transaction with it: nothing of the others is there, so each is for itself.
+        # The failure rolled the whole transaction back, so each job is committed alone.
         for job in jobs:
             self._commit_alone(job)
 
@@ -282,7 +282,7 @@ class SqliteDatabase:
         job.settle(error)
 
     def _failure_of(self, job: Job) -> Exception | None:
-        """Run a job as a part of the transaction; return why it is none."""
+        """Run a job inside the transaction; return its error if it failed, after a rollback of the job."""
         self._connection.execute("SAVEPOINT job")
         from .group_commit import failure_of
 
@@ -300,7 +300,7 @@ class SqliteDatabase:
             yield
             if self._connection.in_transaction:
                 self._connection.execute("COMMIT")
-        except BaseException:  # whatever came in between, Ctrl-C too: no part of it stays
+        except BaseException:  # also Ctrl-C: nothing of the transaction may stay
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
@@ -353,12 +353,12 @@ class SqliteDatabase:
         return next(known, "Check the file and its folder with `sandbur doctor`.")
 
     def _require_indexes(self) -> None:
-        """Refuse to take a row for gone that a damaged index may hide."""
+        """Raise `StoreError` if a damaged index may hide the row that was not found."""
         if self._is_unindexed:
             raise StoreError(f"An index of the store {self.name} is damaged.", f"Rebuild it: {REBUILD}")
 
     def _require_same_file(self) -> None:
-        """Refuse to write into a file that nobody can open any more: deleted, moved or replaced."""
+        """Raise `StoreError` if the file was deleted, moved or replaced: nobody could open it again."""
         if _identity(self.path) != self._file:
             raise StoreError(
                 f"The store {self.name} was deleted, moved or replaced while Sandbur ran.",
@@ -366,12 +366,12 @@ class SqliteDatabase:
             )
 
     def _prepare(self) -> None:
-        """Set the database up; a file of another program is refused before anything in it changes."""
+        """Set the database up; refuse a file of another program before anything in it changes."""
         is_ours = self._is_ours()
         if not is_ours:
             self._require_new()
         for sql in (
-            f"PRAGMA page_size = {_PAGE_BYTES}",  # of a file that has pages already it changes nothing
+            f"PRAGMA page_size = {_PAGE_BYTES}",  # has no effect on a file with content
             "PRAGMA journal_mode = WAL",
             f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}",
             f"PRAGMA synchronous = {self._durability}",
@@ -384,7 +384,7 @@ class SqliteDatabase:
     def _require_new(self) -> None:
         names = [row[0] for row in self.query("SELECT name FROM sqlite_master")]
         is_used = any(not name.startswith(("burr_", "sqlite_")) for name in names)
-        # Another process may have made the store since we looked.
+        # Another process may have created the store since this check.
         if is_used and not self._is_ours():
             raise StoreError(
                 f"{self.name} is a database of another program.", "Name another file with --store."
@@ -392,7 +392,7 @@ class SqliteDatabase:
         if not names and self._high_water.knows_any():
             raise StoreError(
                 f"The store {self.name} is empty, though it held sessions: its content is lost.",
-                f"Restore it from a backup, or remove {self._high_water.folder} to begin anew.",
+                f"Restore it from a backup, or remove {self._high_water.folder} to start a new store.",
             )
 
     def _bring_up_to_date(self) -> None:
@@ -410,7 +410,7 @@ class SqliteDatabase:
             migrate(self._connection)
 
     def _make_private(self) -> None:
-        """Take the others' rights from a file that is known to be ours, unless it may not be written."""
+        """Remove the rights of other users from the files, if they are writable."""
         for suffix in ("", "-wal", "-shm"):
             path = self.path.with_name(self.path.name + suffix)
             with suppress(FileNotFoundError, PermissionError):
@@ -423,7 +423,7 @@ class SqliteDatabase:
 
     def _create(self) -> None:
         with self._transaction():
-            # Of several first starts only one creates the tables.
+            # If several processes start for the first time, only one creates the tables.
             if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
                 version = insert("meta", {"name": "schema", "value": str(SCHEMA_VERSION)})
                 indexes = [(creation, ()) for creation in index_creations("title")]
@@ -432,8 +432,8 @@ class SqliteDatabase:
 
 
 def _connected(path: Path) -> sqlite3.Connection:
-    # Waiting for locks is done by us, where it can be shown and need not block an event loop.
-    # Without the right to create: a link that comes in between would lead to a new file elsewhere.
+    # Locks are waited for in `LockWait`, which can notify a person and need not block an event loop.
+    # `mode=rw`, without the right to create: a link that appears meanwhile would create a file elsewhere.
     url = f"file:{quote(os.fsencode(path))}?mode=rw"
     return sqlite3.connect(url, timeout=0, isolation_level=None, check_same_thread=False, uri=True)
 
@@ -447,9 +447,9 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _prepare_file(path: Path) -> None:
-    """Create folder (0700) and file (0600); SQLite gives its side files the mode of the file.
+    """Create the folder (0700) and the file (0600); SQLite gives its side files the mode of the file.
 
-    An existing file is never opened here: closing it would drop the locks this process holds on it.
+    An existing file is not opened here: closing it would drop the locks of this process.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -476,7 +476,7 @@ def _require_followable(link: Path) -> None:
 
 
 def require_own(path: Path) -> None:
-    """Refuse what belongs to neither us nor root; raises `OSError` if it is not there."""
+    """Raise `UntrustedFolder` unless the user or root owns the path; `OSError` if it does not exist."""
     owner = path.stat().st_uid
     if owner not in (os.geteuid(), 0):
         raise UntrustedFolder(

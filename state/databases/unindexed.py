@@ -1,4 +1,4 @@
-"""Reads an SQLite file without its indexes: a damaged index hides rows that are whole."""
+"""Reads an SQLite file without its indexes, because a damaged index hides intact rows."""
 
 import re
 import sqlite3
@@ -20,14 +20,14 @@ _CONDITIONS = {index.name: index.condition for index in INDEXES}
 
 
 def hide_indexes(connection: sqlite3.Connection) -> None:
-    """Let every query of a connection that only reads walk through the tables themselves."""
+    """Make every query of a read-only connection scan the tables."""
     for table in COLUMNS:
-        # An unqualified name means what is temporary first.
+        # An unqualified name refers to temporary views first.
         connection.execute(f"CREATE TEMP VIEW {table} AS SELECT * FROM main.{table} NOT INDEXED")
 
 
 def use_indexes(connection: sqlite3.Connection) -> None:
-    """Take `hide_indexes` back."""
+    """Undo `hide_indexes`."""
     for table in COLUMNS:
         connection.execute(f"DROP VIEW IF EXISTS temp.{table}")
 
@@ -37,7 +37,7 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 def check_integrity(connection: sqlite3.Connection) -> list[str]:
-    """Return what `integrity_check` complains of; it gives up itself where pages cannot be followed."""
+    """Return the messages of `integrity_check`, which stops where pages cannot be followed."""
     try:
         return [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
     except sqlite3.DatabaseError as error:
@@ -47,7 +47,7 @@ def check_integrity(connection: sqlite3.Connection) -> list[str]:
 
 
 def name_damaged_indexes(connection: sqlite3.Connection) -> list[str]:
-    """Return the indexes that do not lead to each of their rows, if all tables can be read."""
+    """Return the indexes that do not find all of their rows, if all tables can be read."""
     indexes = connection.execute("SELECT name, tbl_name FROM sqlite_master WHERE type = 'index'").fetchall()
     try:
         rows = {name: _count(connection, f"{table} NOT INDEXED", name) for name, table in indexes}
@@ -68,8 +68,8 @@ def _leads_to_all(connection: sqlite3.Connection, index: str, table: str, rows: 
 
 
 def _count(connection: sqlite3.Connection, source: str, index: str) -> int:
-    """Count the rows of a table that an index is to lead to: one with a condition leads to some only."""
+    """Count the rows of a table that belong to an index: an index with a condition has only some."""
     condition = _CONDITIONS.get(index)
     where = f" WHERE {condition}" if condition else ""
-    # Each row is read, not only counted.
+    # Reads each row; a plain COUNT would use the index.
     return sum(1 for _ in connection.execute(f"SELECT * FROM {source}{where}"))

@@ -1,4 +1,4 @@
-"""Read the URL of a database server, and name it without its password."""
+"""Parses the URL of a database server, and formats it without password."""
 
 import re
 from collections.abc import Mapping
@@ -8,20 +8,20 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from ..errors import StoreError
 
 SCHEMES = {"postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
-"""What may stand before `://`, and which of the two kinds of server it means."""
+"""URL scheme -> kind of server."""
 
 _SHAPE = "SCHEME://USER:PASSWORD@HOST:PORT/DATABASE"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerUrl:
-    """Where a server is and who asks; empty means that the driver's own default counts."""
+    """The parts of a server URL; an empty part means the driver's default."""
 
     kind: str
     user: str
     password: str = field(repr=False)
     host: str
-    """A path is a Unix socket; PostgreSQL takes several, with commas between them."""
+    """A path is a Unix socket; PostgreSQL accepts several hosts, separated by commas."""
     port: str
     database: str
     options: Mapping[str, str]
@@ -30,7 +30,7 @@ class ServerUrl:
 
 
 def server_url(text: str) -> ServerUrl:
-    """Parse a URL; no error repeats it, because it may hold a password."""
+    """Parse a URL; error messages do not repeat it, because it may hold a password."""
     scheme, found, rest = text.partition("://")
     kind = SCHEMES.get(scheme.lower().partition("+")[0])
     if kind is None or not found:
@@ -60,7 +60,7 @@ def server_url(text: str) -> ServerUrl:
 
 
 def _parts(text: str) -> tuple[str, str, str]:
-    """Return credentials with address, path and query; refuse a password that ends one of them."""
+    """Return user and address, path and query; raises `StoreError` if the password is not escaped."""
     try:
         parts = urlsplit(text)
     except ValueError:

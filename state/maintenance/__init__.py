@@ -1,1 +1,1 @@
-"""What is done to stored sessions as a whole: verify, export, import, prune, annotate."""
+"""Work on stored sessions as a whole: verify, export, import, prune, annotate."""

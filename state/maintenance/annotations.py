@@ -1,4 +1,4 @@
-"""What people note about steps: written beside a session's own writer, so no part of its chain."""
+"""Notes of people on steps; not written by the session's own writer, so not part of its chain."""
 
 import secrets
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Annotation:
     """UTC, ISO 8601, as is `updated_at`."""
     updated_at: str
     body: str
-    """JSON of whoever wrote it."""
+    """JSON, in the format of its writer."""
 
 
 class Annotations:
@@ -46,7 +46,7 @@ class Annotations:
         return made
 
     async def change(self, annotation_id: int, body: str) -> Annotation | None:
-        """Replace what a note says; return it, or None if there is no such note."""
+        """Replace the text of a note; return the note, or None if there is no such note."""
         _check_size(body)
         rows = await self._rows(f"SELECT {_COLUMNS} {_FROM} WHERE a.id = ?", annotation_id)
         if not rows:

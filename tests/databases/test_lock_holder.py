@@ -117,4 +117,4 @@ def test_a_run_that_waited_in_vain_names_the_stopped_process(
     last = ended.err.splitlines()[-1]
     assert "database is locked" in last
     assert f"Process {holder.pid} (" in last
-    assert last.endswith(f"which is stopped, holds it. Let it go on: kill -CONT {holder.pid}")
+    assert last.endswith(f"which is stopped, holds it. Continue it: kill -CONT {holder.pid}")

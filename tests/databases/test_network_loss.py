@@ -224,7 +224,7 @@ async def test_closing_does_not_wait_for_the_server(proxy: Proxy, database: Data
 def test_a_store_that_is_not_there_is_said_at_once(place: Place, proxy: Proxy) -> None:
     proxy.refuse()
     began = time.monotonic()
-    with pytest.raises(StoreError, match="no server answers") as refused:
+    with pytest.raises(StoreError, match="no server listens") as refused:
         open_database(place.through(proxy.port))
     assert time.monotonic() - began < OPENING_PATIENCE_S / 2
     assert "plain-words" not in str(refused.value)

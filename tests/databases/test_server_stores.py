@@ -135,7 +135,7 @@ def test_a_user_that_does_not_exist_is_said(place: Place) -> None:
 
 
 def test_a_host_that_nobody_knows_is_said(place: Place) -> None:
-    assert "is on a host that nobody knows" in said(place.url.replace("127.0.0.1", "nowhere.invalid"))
+    assert "is on an unknown host" in said(place.url.replace("127.0.0.1", "nowhere.invalid"))
 
 
 def test_a_server_without_tls_is_said(place: Place) -> None:

@@ -1,1 +1,1 @@
-"""Where the files are that the file tools work with: the folder, the session, the store, another place."""
+"""The places of files that the file tools work with: the folder, the session, the store, others."""

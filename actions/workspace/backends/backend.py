@@ -1,19 +1,19 @@
-"""What a place for files has to offer, so that the file tools work there as they do in a folder."""
+"""The interface of a file back end, so that the file tools work there as they do in a folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 MAX_FILE_BYTES = 256_000
-"""What one file of a back end may take."""
+"""Largest size of one file of a back end."""
 MAX_FILES = 1000
-"""How many files a back end may hold."""
+"""Largest number of files of a back end."""
 
 
 class FileBackend(Protocol):
-    """Keeps files by path, such as `/notes/today.md`; one file is enough to write another one.
+    """Keeps files by path, such as `/notes/today.md`; folders need not be created.
 
-    Every method may raise `sandbur.SandburError`; what else it raises is shown to the model as a failure.
+    Every method may raise `sandbur.SandburError`; other exceptions are shown to the model as a failure.
     """
 
     async def files(self) -> Mapping[str, int]:
@@ -21,21 +21,22 @@ class FileBackend(Protocol):
         ...
 
     async def read(self, path: str) -> bytes | None:
-        """Return a content; None if there is no such file."""
+        """Return the content of a file; None if there is no such file."""
         ...
 
     async def write(self, path: str, content: bytes, expected: str | None) -> bool:
-        """Write a file, whole or not at all, unless it has changed; once this returned, it is kept.
+        """Write a complete file, unless it has changed; the file is durable when this returns.
 
-        `expected` is the SHA-256 of what it replaces, in hexadecimal; None: there is no such file. False:
-        something else is there, and nothing was written. The comparison and the write are one step.
+        `expected` is the SHA-256 of the content to replace, in hexadecimal; None means that there must be
+        no file. Return False if the content is another one: nothing was written then. The comparison and
+        the write are one atomic step.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class KeptFiles:
-    """What a session lends to the back ends of its tools."""
+    """The back ends that a session gives to its tools."""
 
     session: FileBackend
     store: FileBackend
@@ -43,10 +44,10 @@ class KeptFiles:
 
 @runtime_checkable
 class OfSession(Protocol):
-    """A back end that is another one in every session."""
+    """A back end that is a different one in every session."""
 
     def of_session(self, kept: KeptFiles) -> FileBackend:
-        """Return the one for a session."""
+        """Return the back end for a session."""
         ...
 
 
@@ -67,9 +68,9 @@ class _Unbound:
 
 
 class SessionMemory(_Unbound):
-    """Files that belong to the session: they survive a crash, go with a fork and an export, and end with it.
+    """Files that belong to the session: they survive a crash, are part of forks and exports, and end with it.
 
-    A fork has them as they were at its step.
+    A fork has the files as they were at its step.
     """
 
     def of_session(self, kept: KeptFiles) -> FileBackend:
@@ -77,9 +78,9 @@ class SessionMemory(_Unbound):
 
 
 class StoreFiles(_Unbound):
-    """Files that all sessions of a store, and there of a tenant, share; they outlive every session.
+    """Files that all sessions of a tenant in a store share; they outlive every session.
 
-    They are not part of an export, and no fork or rewind brings them back.
+    They are not part of an export, and a fork or a rewind does not restore them.
     """
 
     def of_session(self, kept: KeptFiles) -> FileBackend:
@@ -87,4 +88,4 @@ class StoreFiles(_Unbound):
 
 
 class WorkspaceFolder:
-    """The folder of the session itself: the tools that ship are its tools, just as they are."""
+    """The working folder of the session: the normal file tools work on it."""

@@ -1,4 +1,4 @@
-"""Which back end a path belongs to, and what it is called there."""
+"""Finds the back end that a path belongs to, and the path there."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class FilePlace(NamedTuple):
 
     backend: FileBackend
     prefix: str
-    """Of all its paths, without the last slash; empty: it has every path."""
+    """The common start of all its paths, without the last slash; empty: it has every path."""
     path: str
-    """The whole path: `prefix`, and what the back end knows it by."""
+    """The whole path: `prefix`, and the path inside the back end."""
 
     @property
     def inner(self) -> str:
@@ -29,13 +29,13 @@ class FilePlace(NamedTuple):
 
 
 class Composite:
-    """Several back ends under one roof: a path belongs to the longest prefix that it begins with.
+    """Several back ends as one: a path belongs to the longest prefix that it begins with.
 
     Args:
-        prefixes: Prefix -> back end, such as `{"/memories/": StoreFiles()}`; it is not told the prefix.
-        default: What every other path belongs to.
+        prefixes: Prefix -> back end, such as `{"/memories/": StoreFiles()}`; it gets paths without prefix.
+        default: The back end of all other paths.
 
-    Raises `UsageError` for what can be no prefix.
+    Raises `UsageError` for a prefix that is not valid.
     """
 
     def __init__(
@@ -55,35 +55,35 @@ class Composite:
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """Those that are none of the folder; empty: all of it is the folder."""
+        """The prefixes that are not in the working folder; empty: every path is in the folder."""
         found = tuple(f"{prefix}/" for prefix in self._prefixes)
         return found if isinstance(self._default, WorkspaceFolder) else ("/", *found)
 
     def of_session(self, kept: KeptFiles) -> Composite:
-        """Return it with the back ends of a session."""
+        """Return a copy that is bound to the back ends of a session."""
         bound = {prefix: _bound(backend, kept) for prefix, backend in self._prefixes.items()}
         default = self._default
         return Composite(bound, default if isinstance(default, WorkspaceFolder) else _bound(default, kept))
 
     def has(self, path: str) -> bool:
-        """Tell whether a path, as it is written, is none of the folder."""
+        """Return whether a path, as it is written, is outside of the working folder."""
         if not isinstance(self._default, WorkspaceFolder):
             return True
         return any(path == prefix or path.startswith(f"{prefix}/") for prefix in self._prefixes)
 
     def place(self, path: str) -> FilePlace:
-        """Return where a path that it `has` leads; raises `FileProblem` for one that no back end takes."""
+        """Return the place of a path; raises `FileProblem` for one that no back end takes. See `has`."""
         path = plain_path(path)
         for prefix, backend in self._prefixes.items():
             if path == prefix or path.startswith(f"{prefix}/"):
                 return FilePlace(backend, prefix, path)
         if isinstance(self._default, WorkspaceFolder):
-            raise FileProblem(f"{shown(path)} leads into no place of files.")
+            raise FileProblem(f"{shown(path)} belongs to no place of files.")
         return FilePlace(self._default, "", path)
 
 
 def plain_path(path: str) -> str:
-    """Return a path in the one way in which it is kept: from the root, without `.` and doubled slashes."""
+    """Return the normal form of a path: absolute, without `.` and doubled slashes; raises `FileProblem`."""
     if len(path) > MAX_PATH_CHARS:
         raise FileProblem(f"A path of {len(path):,} characters is too long; the limit is {MAX_PATH_CHARS:,}.")
     if encodable(path) != path or not path.isprintable():

@@ -1,1 +1,1 @@
-"""Files that hold secrets and files that decide what other programs run."""
+"""Lists of files that hold secrets, and of files that decide what other programs run."""

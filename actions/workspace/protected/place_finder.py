@@ -1,6 +1,6 @@
-"""Finds protected places, secret files and repositories below a folder, and remembers what has not changed.
+"""Finds protected places, secret files and repositories below a folder, and caches unchanged folders.
 
-The standard library alone: supervisors of commands import it, too.
+This module uses only the standard library, because supervisors of commands import it, too.
 """
 
 import os
@@ -13,28 +13,28 @@ from .protected_places import is_protected_entry
 from .secret_files import is_secret_file
 
 MOST_FOLDERS = 10_000
-"""Looked at below one root; nearest first."""
+"""How many folders are read below one root; the nearest come first."""
 _PACKAGES = "node_modules"
 _NOT_ENTERED = frozenset({".git", ".venv", _PACKAGES, ".tox", ".nox", "__pycache__"})
 _SETTLED_NS = 50_000_000
-"""A folder that changed less than this before it was read may change once more with the same time."""
+"""A folder that changed less than this before it was read may change again with the same timestamp."""
 _BARE = frozenset({"HEAD", "objects", "refs"})
 
 
 class FoundPlaces:
-    """What is below some folders."""
+    """What was found below some folders."""
 
     def __init__(self) -> None:
         self.protected: list[str] = []
-        """The topmost ones: a protected folder stands for all that is in it."""
+        """The topmost protected paths: a protected folder includes everything in it."""
         self.secret: list[str] = []
-        """Files of secrets, also those in protected folders."""
+        """Files that hold secrets, including those in protected folders."""
         self.repositories: list[str] = []
-        """The own folder of each repository: `.git`, or the folder itself if it is bare."""
+        """The git folder of each repository: `.git`, or the repository itself if it is bare."""
 
 
 class _Folder:
-    """What was in a folder when it was read."""
+    """The content of a folder when it was read."""
 
     def __init__(self, changed_ns: int) -> None:
         self.changed_ns = changed_ns
@@ -54,9 +54,9 @@ class PlaceFinder:
     def find(
         self, roots: Iterable[str], most_folders: int = MOST_FOLDERS, changed_since_ns: int = 0
     ) -> FoundPlaces:
-        """Return what is below the roots, which are real paths; folders that cannot be read hold nothing.
+        """Return what is below the roots, which are real paths; unreadable folders count as empty.
 
-        With a time, only what is in folders to which something came, or from which something went, since.
+        With `changed_since_ns`, only folders are examined whose entries have changed since then.
         """
         found, known = FoundPlaces(), dict[str, _Folder]()
         for root in dict.fromkeys(roots):
@@ -77,7 +77,7 @@ class PlaceFinder:
 
     def _folder(self, path: str, root: str, changed_since_ns: int) -> _Folder | None:
         try:
-            # Nobody can set this time, unlike that of the last modification.
+            # Programs cannot set this time, unlike the time of the last modification.
             changed = os.stat(path).st_ctime_ns  # noqa: PTH116 -- once a folder, before each command
             known = self._known.get(path)
             if known is not None and known.is_settled and known.changed_ns == changed:
@@ -90,9 +90,9 @@ class PlaceFinder:
 
 
 def _read(path: str, inside: str, folder: _Folder, entries: list[os.DirEntry[str]], by_name: bool) -> _Folder:
-    """Take the entries of a folder in; only the folders among them, unless they are looked at by name.
+    """Fill `folder` from its entries; only with its subfolders, unless `by_name` is true.
 
-    `inside`: the folder from the root on. What is above the root says nothing about what is in it.
+    `inside` is the path from the root on: names above the root do not count.
     """
     above = inside.lower().split("/")
     for entry in entries:
@@ -114,7 +114,7 @@ def _read(path: str, inside: str, folder: _Folder, entries: list[os.DirEntry[str
 
 
 def link_version(path: str) -> int:
-    """Return what tells a link from another one in its place; 0 for anything else, and for what is gone."""
+    """Return a number that identifies a link and changes when it is replaced; 0 if there is no link."""
     try:
         found = os.lstat(path)
     except OSError:

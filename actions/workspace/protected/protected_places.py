@@ -1,7 +1,7 @@
-"""Which files run code, or change what a program or an agent does, later and by themselves.
+"""Lists the files that run code, or change what a program or an agent does, at a later time.
 
-The one list of such places: the gate asks before each change of them, and a sandbox keeps them as they are.
-The standard library alone: supervisors of commands import it, too.
+This is the only list of such places: the gate asks before each change, and a sandbox makes them read-only.
+It uses only the standard library, because supervisors of commands import it, too.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ PROTECTED_FOLDERS = (
     ".claude", ".codex", ".gemini", ".cursor", ".continue", ".windsurf", ".roo", ".cline", ".clinerules",
     ".kiro", ".amazonq", ".opencode", ".qwen", ".aider", ".goose", ".agents", ".agent", ".junie", ".augment",
     ".trae", ".factory", ".openhands", ".crush", ".kilocode", ".zencoder", ".copilot", ".grok", ".kimi",
-    # packages: what is in there runs at the next call of a program
+    # packages: code in there runs when a program is called next
     ".venv", ".mvn",
 )  # fmt: skip
-"""Folders, in any place, with all that is in them."""
+"""Folders that are protected anywhere, with everything in them."""
 
 PROTECTED_PATHS = (
     ".github/workflows", ".github/actions", ".github/hooks", ".github/copilot-instructions.md",
@@ -35,10 +35,10 @@ PROTECTED_PATHS = (
     ".config/plasma-workspace/env", ".config/Code/User", ".config/Cursor/User", ".local/bin",
     "Library/LaunchAgents",
 )  # fmt: skip
-"""Files and folders of which only the end of the path tells what they are."""
+"""Files and folders that are recognized by the end of their path."""
 
 PROTECTED_FILES = (
-    # git, and what calls programs for it
+    # git, and tools that run programs for it
     ".gitconfig", ".gitmodules", ".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yml", "lefthook.toml",
     ".huskyrc", ".lintstagedrc", ".overcommit.yml", ".hgrc",
     # CI
@@ -63,10 +63,10 @@ PROTECTED_FILES = (
     ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pnpmfile.mjs", ".pnp.cjs", ".pnp.loader.mjs",
     ".pypirc", ".netrc", ".bazelrc", ".buckconfig",
 )  # fmt: skip
-"""Files of these names, in any place. Those of secrets are protected, too."""
+"""File names that are protected anywhere. Files that hold secrets are protected, too."""
 
 INSTALLED = (".venv", "node_modules/.bin")
-"""What installers write."""
+"""Folders that package installers write."""
 
 _FOLDERS = frozenset(folder.lower() for folder in PROTECTED_FOLDERS)
 _PATHS = tuple(tuple(path.lower().split("/")) for path in PROTECTED_PATHS)
@@ -77,9 +77,9 @@ _PATHS_BY_END = {
 
 
 def protected_part(path: str) -> str | None:
-    """Return the part of an absolute path that makes it a protected place; None: it is none.
+    """Return the part of an absolute path that makes it a protected place; None if it is not protected.
 
-    Cases count for nothing, as on some disks they do not.
+    Upper and lower case are equal, as on some file systems.
     """
     parts = path.lower().split("/")
     for at, part in enumerate(parts):
@@ -95,7 +95,7 @@ def protected_part(path: str) -> str | None:
 
 
 def is_protected_entry(folder: Sequence[str], name: str) -> bool:
-    """Tell whether an entry of a folder, given by its parts, is a protected place; all in lower case."""
+    """Return whether an entry of a folder is protected; `folder` and `name` are in lower case."""
     if name in _FOLDERS or name in _FILES:
         return True
     endings = _PATHS_BY_END.get(name)
@@ -103,7 +103,7 @@ def is_protected_entry(folder: Sequence[str], name: str) -> bool:
 
 
 def is_writable_by_approval(path: str) -> bool:
-    """Tell whether a command in a sandbox may write a protected place if a person or a rule let it run."""
+    """Return whether a sandboxed command may write a protected place after a person or a rule approved it."""
     lowered = path.lower()
     name = lowered.rpartition("/")[2]
     if lowered.endswith(tuple(f"/{place}" for place in INSTALLED)):

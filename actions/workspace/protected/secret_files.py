@@ -1,6 +1,6 @@
-"""Which files hold secrets, by their paths: what is not read unasked, not seen in a sandbox and not stored.
+"""Recognizes secret files by their path: they are not read unasked, not visible in a sandbox, not stored.
 
-The one list of such files. The standard library alone: supervisors of commands import it, too.
+This is the only list of such files, and uses only the standard library: supervisors import it, too.
 """
 
 import re
@@ -40,7 +40,7 @@ SECRET_FOLDERS = (
     # data science
     ".kaggle", ".config/kaggle", ".snowflake", ".config/wandb",
 )  # fmt: skip
-"""Folders below a home (or anywhere else) in which every file is taken for a secret."""
+"""Folders in a home folder (or anywhere else) in which every file counts as a secret."""
 
 SECRET_FILES = (
     # languages and their packages
@@ -82,7 +82,7 @@ SECRET_FILES = (
     ".local/share/amazon-q/data.sqlite3", ".cursor/auth.json", ".config/cursor/auth.json",
     ".config/Cursor/User/globalStorage/state.vscdb", ".config/Code/User/globalStorage/state.vscdb",
     ".config/zed/credentials", ".openai/auth.json", ".grok/user-settings.json", ".kimi/config.toml",
-    # what was typed
+    # shell and database histories
     ".bash_history", ".zsh_history", ".zhistory", ".histfile", ".sh_history", ".ash_history", ".ksh_history",
     ".history", ".local/share/fish/fish_history", ".config/fish/fish_history", ".local/share/xonsh/history",
     ".local/share/nushell/history.txt", ".config/nushell/history.txt", ".local/share/atuin/history.db",
@@ -93,7 +93,7 @@ SECRET_FILES = (
     ".wget-hsts", ".ipython/profile_default/history.sqlite", ".config/powershell/history",
     ".local/share/powershell/PSReadLine/ConsoleHost_history.txt", ".duckdb_history",
 )  # fmt: skip
-"""Files below a home (or anywhere else): credentials, and what was typed at shells and databases."""
+"""Files in a home folder (or anywhere else): credentials, and histories of shells and databases."""
 
 SYSTEM_SECRETS = (
     "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/security/opasswd",
@@ -101,7 +101,7 @@ SYSTEM_SECRETS = (
     "/etc/ipsec.secrets", "/etc/ppp/chap-secrets", "/etc/ppp/pap-secrets", "/etc/letsencrypt",
     "/etc/NetworkManager/system-connections", "/etc/mysql/debian.cnf", "/etc/rancher", "/etc/kubernetes/pki",
 )  # fmt: skip
-"""Files and folders of the machine."""
+"""System files and folders with secrets."""
 
 _NAMES = frozenset((
     ".htpasswd", "application_default_credentials.json", "client_secret.json", "credentials.json",
@@ -119,7 +119,7 @@ _TEMPLATE = frozenset({"example", "sample", "template", "tmpl", "dist", "schema"
 
 
 def _by_last_part(paths: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Return the paths, in lower case and with a slash in front, by what is behind their last slash."""
+    """Return the paths, in lower case with a leading slash, grouped by their last part."""
     found: dict[str, tuple[str, ...]] = {}
     for path in paths:
         lowered = "/" + path.lower().lstrip("/")
@@ -132,9 +132,9 @@ _SYSTEM = tuple(place.lower() for place in SYSTEM_SECRETS)
 
 
 def is_secret_file(path: str) -> bool:
-    """Tell by its path, absolute or not, whether a file holds secrets; templates and public keys do not.
+    """Return whether a file holds secrets, by its path; templates and public keys do not.
 
-    Cases count for nothing, as on some disks they do not.
+    Upper and lower case are equal, as on some file systems.
     """
     lowered = path.lower()
     name = basename(lowered)
@@ -159,7 +159,7 @@ def _is_of_system(path: str) -> bool:
 
 
 def _is_in_secret_folder(path: str) -> bool:
-    """Tell whether one of the folders of a path, in lower case and from a slash on, is one of secrets."""
+    """Return whether the path, in lower case with a leading slash, is inside a secret folder."""
     if _FOLDERS.keys().isdisjoint(path.split("/")[1:-1]):
         return False
     above = path.rpartition("/")[0]

@@ -1,4 +1,4 @@
-"""MariaDB and MySQL as a store: two network round trips a transaction, errors sorted by what can be done."""
+"""MariaDB and MySQL as a store: two round trips per transaction; errors are classified by what helps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BY_CODE: dict[ReadTrouble, tuple[int, ...]] = {
     server_errors.TOO_LONG: (1366, 1406),
     server_errors.BLOCKED: (1129,),
     server_errors.NO_TLS: (2026, 3159, 4005),
-    # 0: the driver's side is closed already.
+    # 0: the driver has closed the connection already.
     server_errors.ENDED: (0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031),
 }
 _READINGS = {code: reading for reading, codes in _BY_CODE.items() for code in codes}
@@ -74,12 +74,12 @@ _CONTEXTS = {
     "verify_identity": (ssl.CERT_REQUIRED, True),
     "verify_full": (ssl.CERT_REQUIRED, True),
 }
-"""Mode -> how the certificate is checked, and whether the host has to be the one it names."""
+"""Mode -> how the certificate is verified, and whether its host name must match."""
 _ALIASES = {"socket": "unix_socket", "sslmode": "ssl-mode", "sslrootcert": "ssl-ca"}
 
 
 def connect_options(url: ServerUrl) -> dict[str, Any]:
-    """Return the driver's arguments; raises `StoreError` for what is not known."""
+    """Return the driver's arguments; raises `StoreError` for unknown options."""
     given = {_name(key): value for key, value in url.options.items()}
     options: dict[str, Any] = _tls(url, given)
     socket = given.get("unix_socket", url.host if url.host.startswith("/") else "")
@@ -99,7 +99,7 @@ def _name(key: str) -> str:
 
 
 def _tls(url: ServerUrl, given: dict[str, str]) -> dict[str, Any]:
-    """Return the arguments for `ssl-mode`, named as MySQL's own client names it; sslmode's names fit, too."""
+    """Return the arguments for `ssl-mode`; accepts MySQL's own names and those of `sslmode`."""
     default = "verify_ca" if "ssl-ca" in given else "required" if "ssl-cert" in given else "preferred"
     mode = given.get("ssl-mode", default).lower().replace("-", "_")
     if mode in ("preferred", "prefer"):
@@ -118,7 +118,7 @@ def _context(url: ServerUrl, given: dict[str, str], verify: ssl.VerifyMode, name
             context.load_cert_chain(given["ssl-cert"], given.get("ssl-key"))
     except OSError as error:
         raise _unfit(url, f"a file of its certificates cannot be read ({error.strerror or error})") from None
-    # The certificates that MySQL makes for itself do not stand the strict check.
+    # The certificates that MySQL creates for itself fail the strict check.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.check_hostname = names
     context.verify_mode = verify
@@ -128,21 +128,21 @@ def _context(url: ServerUrl, given: dict[str, str], verify: ssl.VerifyMode, name
 def _unfit(url: ServerUrl, what: str) -> StoreError:
     return StoreError(
         f"The URL of the store {url.name} does not fit: {what}.",
-        f"Behind its `?` may stand {', '.join(_KNOWN)}.",
+        f"After its `?` it may have {', '.join(_KNOWN)}.",
     )
 
 
 _PIECE_BYTES = 1_000_000
 _SETTINGS = (
-    # A client that was stopped in mid-transaction loses its locks with its session.
+    # The session of a client that was stopped inside a transaction ends, which frees its locks.
     "SET SESSION innodb_lock_wait_timeout = 10, wait_timeout = 30, net_write_timeout = 30",
-    # `||` and quotes mean what they mean elsewhere; a value that does not fit is an error.
+    # `||` and quotes as in other databases; a value that does not fit is an error.
     "SET SESSION sql_mode = 'PIPES_AS_CONCAT,ANSI_QUOTES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
 )
 _STATEMENT_TIMEOUTS = {True: "max_statement_time = 30", False: "max_execution_time = 30000"}
-"""Whether it is MariaDB -> its own name for the limit."""
+"""Whether the server is MariaDB -> its setting for the limit."""
 _FOR_READING = {FIELD_TYPE.DECIMAL: int, FIELD_TYPE.NEWDECIMAL: int}
-"""Sums of integers come as DECIMAL."""
+"""Sums of integers are returned as DECIMAL."""
 
 
 class MysqlServer:
@@ -173,7 +173,7 @@ class MysqlServer:
             "write_timeout": answer_s,
             "autocommit": True,
             "conv": {**conversions, **_FOR_READING},
-            # FOUND_ROWS: an update that changes nothing of the row it finds counts it all the same.
+            # FOUND_ROWS: an update counts the rows that it finds, even if it does not change them.
             "client_flag": CLIENT.FOUND_ROWS | CLIENT.MULTI_STATEMENTS,
             "program_name": "sandbur",
             **connect_options(url),
@@ -184,7 +184,7 @@ class MysqlServer:
             connection = pymysql.connect(**self._parameters)
         except (pymysql.Error, OSError) as error:  # OSError: a certificate that cannot be read
             raise sorted_error(error, self.name) from error
-        except RuntimeError as error:  # the driver's way to miss `cryptography`
+        except RuntimeError as error:  # the driver raises this if `cryptography` is missing
             raise Trouble("final", StoreError(f"The store {self.name} cannot be opened: {error}.")) from error
         try:
             return MysqlConnection(connection, self.name)
@@ -194,7 +194,7 @@ class MysqlServer:
 
 
 class MysqlConnection:
-    """A session of the server, in autocommit between transactions."""
+    """A connection to the server, in autocommit between transactions."""
 
     def __init__(self, connection: Any, name: str) -> None:
         self._connection = connection
@@ -210,7 +210,7 @@ class MysqlConnection:
             return self._rows(self._filled((sql, parameters)))
 
     def commit(self, statements: Sequence[Statement], claim: Statement | None) -> None:
-        """Send claim and statements at once, and the COMMIT when the claim turned out to hold."""
+        """Send claim and statements at once, and COMMIT after the claim changed one row."""
         claims = [] if claim is None else [claim]
         first, *others = self._pieces(["BEGIN", *map(self._filled, [*claims, *statements])])
         with self._sorted():
@@ -229,7 +229,7 @@ class MysqlConnection:
             self._connection.close()
 
     def abandon(self) -> None:
-        """Do nothing: the driver says goodbye only when it is told to."""
+        """Do nothing: the driver sends nothing to the server until it is closed."""
 
     def _filled(self, statement: Statement) -> str:
         sql, parameters = statement
@@ -237,7 +237,7 @@ class MysqlConnection:
         return with_percent(_in_mysql(sql)) % tuple(self._connection.escape(value) for value in values)
 
     def _pieces(self, statements: Sequence[str]) -> list[str]:
-        """Join statements into as few scripts as a server takes; the claim is in the first."""
+        """Join statements into few scripts that the server accepts; the claim is in the first."""
         pieces: list[list[str]] = [[]]
         size = 0
         for position, statement in enumerate(statements):
@@ -252,11 +252,11 @@ class MysqlConnection:
         return [";".join(piece) for piece in pieces]
 
     def _begin(self, script: str, *, has_claim: bool) -> bool:
-        """Run a script that starts with BEGIN and perhaps a claim; return whether the claim holds."""
+        """Run a script that starts with BEGIN and maybe a claim; return whether the claim changed one row."""
         with self._connection.cursor() as cursor:
             cursor.execute(script)
             holds = not has_claim or (cursor.nextset() and cursor.rowcount == 1)
-            # Without the claim the statements after it may well fail, which does not matter then.
+            # If the claim fails, the following statements may fail, too, which does not matter.
             with nullcontext() if holds else suppress(pymysql.Error):
                 while cursor.nextset():
                     pass
@@ -298,7 +298,7 @@ def _too_large(name: str, size: int, limit: int) -> Trouble:
 
 @cache
 def _in_mysql(sql: str) -> str:
-    """Return the statement with MySQL's words for an insert that may meet its row."""
+    """Return the statement with MySQL's syntax for an insert that may find its row."""
     sql = re.sub(
         r"ON CONFLICT \((\w+)[\w, ]*\) DO NOTHING",
         r"ON DUPLICATE KEY UPDATE \1 = \1",

@@ -1,4 +1,4 @@
-"""A store on a database server: work goes on over lost connections, and no transaction happens twice."""
+"""A store on a database server: lost connections are restored, and no transaction happens twice."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
 
 class Outage:
-    """The time in which a server does not answer: one for all threads, so that it ends once.
+    """The time in which a server does not answer; shared by all threads, so that it ends once.
 
-    Everybody who waits hears of its beginning, and then of its end.
+    Everybody who waits is notified of its start and its end.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Outage:
         self._told: dict[Hashable, Callable[[str], None]] = {}
 
     def goes_on(self, call: Work) -> tuple[bool, float]:
-        """Note a failure; return whether this listener has not heard yet, and how long it has lasted."""
+        """Record a failure; return whether this listener is new, and the seconds since the outage began."""
         with self._lock:
             is_new = call.listener not in self._told
             self._told.setdefault(call.listener, call.tell)
@@ -65,35 +65,35 @@ class Outage:
             return is_new, time.monotonic() - self._began
 
     def end(self) -> list[Callable[[str], None]]:
-        """Note an answer; return who heard of an outage that ends with it."""
+        """Record an answer; return the listeners to notify that the outage is over."""
         with self._lock:
             told, self._told, self._began = self._told, {}, None
         return list(told.values())
 
 
 class Work:
-    """One piece of work for somebody who may stop waiting for it."""
+    """A piece of work for a caller who may stop waiting."""
 
     def __init__(
         self, tell: Callable[[str], None], listener: Hashable = None, *, is_opening: bool = False
     ) -> None:
-        """`listener` is whom `tell` tells."""
+        """`listener` identifies the receiver of `tell`."""
         self.tell = tell
         self.listener = listener
         self.is_opening = is_opening
         self._given_up = threading.Event()
 
     def give_up(self) -> None:
-        """Let the work end with its next failure."""
+        """End the work at its next failure."""
         self._given_up.set()
 
     def pause(self, seconds: float) -> bool:
-        """Return whether to go on after a pause."""
+        """Pause; return whether to continue."""
         return not self._given_up.wait(seconds)
 
 
 class Retries:
-    """The failures of one piece of work: which of them are worth another try, and when."""
+    """Decides after each failure of a piece of work whether to try again, and when."""
 
     def __init__(self, name: str, call: Work, outage: Outage) -> None:
         self._name = name
@@ -105,7 +105,7 @@ class Retries:
         self._pause_s = _FIRST_PAUSE_S
 
     def back_off(self, trouble: Trouble) -> None:
-        """Return when the work is to be tried again; raises `StoreError` when that is hopeless."""
+        """Return when the work should be tried again; raises `StoreError` if that would not help."""
         if trouble.kind == "busy":
             self._back_off_busy(trouble)
         elif trouble.kind == "lost" and not self._call.is_opening:
@@ -114,7 +114,7 @@ class Retries:
             raise trouble.error from trouble
 
     def end(self) -> None:
-        """The server has answered."""
+        """Notify the listeners that the server has answered."""
         for tell in self._outage.end():
             tell(f"The store {self._name} answers again.")
 
@@ -125,13 +125,13 @@ class Retries:
         if waited_s > _NOTICE_AFTER_S and not self._has_told:
             self._has_told = True
             self._call.tell(f"{trouble.error.message.removesuffix('.')}; waiting for it.")
-        # Two that got into each other's way should not meet again.
+        # Random, so that two writers in conflict do not meet again.
         self._wait(random.uniform(0.1, 1) * self._next_pause(), trouble)
 
     def _back_off_lost(self, trouble: Trouble) -> None:
         self._losses += 1
         if self._losses == 1:
-            return  # one connection that broke is no outage: a new one may do at once
+            return  # a single lost connection is no outage: a new one may work at once
         is_new, lasted_s = self._outage.goes_on(self._call)
         if is_new:
             self._call.tell(f"The store {self._name} does not answer; trying again.")
@@ -150,7 +150,7 @@ class Retries:
 
 
 class Pool:
-    """At most `size` connections, and as many threads that wait for the server instead of an event loop."""
+    """At most `size` connections, and as many threads that wait for the server."""
 
     def __init__(self, server: Server, size: int) -> None:
         self._server = server
@@ -173,7 +173,7 @@ class Pool:
 
     @contextmanager
     def connection(self) -> Generator[Connection]:
-        """Lend a connection; one that breaks is dropped, and with it those that were idle meanwhile."""
+        """Lend a connection. If it breaks, it is closed, together with the connections that are idle."""
         self._notice_fork()
         with self._free:
             generation = self._generation
@@ -192,7 +192,7 @@ class Pool:
                 self._give_back(connection)
 
     def close(self) -> None:
-        """Wait for the threads' work and end every connection."""
+        """Wait for the threads' work and close every connection."""
         self._notice_fork()
         self._is_closed = True
         self._threads.shutdown(cancel_futures=True)
@@ -203,7 +203,7 @@ class Pool:
             with self._lock:
                 if not self._idle:
                     return None
-                connection, since = self._idle.pop()  # the one used last: it has lived best
+                connection, since = self._idle.pop()  # the one that was used last is most likely alive
             if time.monotonic() - since < self._server.idle_limit_s:
                 return connection
             connection.close()
@@ -216,7 +216,7 @@ class Pool:
             connection.close()
 
     def _drop_idle(self, generation: int) -> None:
-        """Drop the connections that are as old as the one that broke; once for all that break together."""
+        """Close the idle connections of the same age as the broken one; once, even if several break."""
         with self._lock:
             if generation != self._generation:
                 return
@@ -237,7 +237,7 @@ _OTHER = "Name another database with --store, or another schema with the role's 
 
 
 def prepare(server: Server, connection: Connection) -> None:
-    """Create the tables unless they are there; refuse those of other programs and of newer versions."""
+    """Create missing tables; refuse tables of other programs and of newer versions with `StoreError`."""
     present = _present(server, connection)
     version = _version(connection) if present.get("meta") == set(COLUMNS["meta"]) else None
     if version is None:
@@ -252,8 +252,8 @@ def prepare(server: Server, connection: Connection) -> None:
 
 
 def _upgrade(server: Server, connection: Connection) -> None:
-    """Bring the tables up to date; what another process, or one that died here, has done is done."""
-    connection.commit(_tables(server, TABLES), None)  # versions 3 to 5 added tables, and changed none
+    """Migrate the tables; steps that another process has done already are skipped."""
+    connection.commit(_tables(server, TABLES), None)  # versions 3 to 5 only added tables
     if server.has_partial_indexes:
         columns = (f"ALTER TABLE heads ADD COLUMN IF NOT EXISTS {column}" for column in _NEW_IN_HEADS)
         creations = [(text, ()) for text in (*columns, *index_creations(server.title_start))]
@@ -269,18 +269,18 @@ _FILLED_AT_ONCE = 500
 
 
 def _add_to_heads(server: Server, connection: Connection) -> None:
-    """Add the columns of version 6 and the indexes with one statement: all of it is there, or nothing."""
+    """Add the columns of version 6 and the indexes in one statement, so that all or nothing is added."""
     added = ", ".join(f"ADD {part}" for part in (*_NEW_IN_HEADS, *index_clauses(server.title_start)))
     try:
         if "folder" not in _present(server, connection)["heads"]:
             connection.commit([(f"ALTER TABLE heads {added}", ())], None)
     except Trouble:
-        if "folder" not in _present(server, connection)["heads"]:  # another process was not faster
+        if "folder" not in _present(server, connection)["heads"]:  # no other process did it meanwhile
             raise
 
 
 def _fill_folders(connection: Connection) -> None:
-    """Write tenant and folder into the rows of `heads` that have none."""
+    """Write tenant and folder into the rows of `heads` without them."""
     after = ""
     while rows := connection.query(
         "SELECT s.id, s.tenant, s.settings FROM heads h JOIN sessions s ON s.id = h.session_id"
@@ -293,7 +293,7 @@ def _fill_folders(connection: Connection) -> None:
 
 
 def table_problems(server: Server, connection: Connection) -> list[str]:
-    """Return a sentence for each table that is not as it was made."""
+    """Return a sentence for each table with missing columns."""
     present = _present(server, connection)
     return [
         f"The table {table} is {'damaged' if table in present else 'missing'}."
@@ -303,7 +303,7 @@ def table_problems(server: Server, connection: Connection) -> list[str]:
 
 
 def _present(server: Server, connection: Connection) -> dict[str, set[str]]:
-    """Return the columns of the tables that have a name of ours."""
+    """Return the columns of those tables that have the name of one of ours."""
     found: dict[str, set[str]] = {}
     for table, column in connection.query(server.columns, ()):
         if table in COLUMNS:
@@ -317,7 +317,7 @@ def _version(connection: Connection) -> int | None:
 
 
 def _require_free(server: Server, present: dict[str, set[str]]) -> None:
-    """Tables that look like ours are ours: of a creation that is still going on, or that never ended."""
+    """Raise `StoreError` for tables of another program. Tables with our columns may be half created."""
     if others := sorted(table for table, columns in present.items() if columns != set(COLUMNS[table])):
         raise _foreign(server, others)
 
@@ -350,7 +350,7 @@ CONNECTIONS = 8
 
 
 class NetworkDatabase:
-    """A `Database` behind a network. Threads of this process share its connections."""
+    """A `Database` on a server. The threads of this process share its connections."""
 
     def __init__(
         self, server: Server, on_notice: Callable[[str], None] | None = None, connections: int = CONNECTIONS
@@ -385,7 +385,7 @@ class NetworkDatabase:
         await self.offload(lambda: self.commit(statements, guard))
 
     async def offload(self, work: Callable[[], ResultT]) -> ResultT:
-        """Run `work` in a thread. Cancelled, it waits for what is on its way to the server."""
+        """Run `work` in a thread. If cancelled, it waits for the request that is on its way to the server."""
         self._require_open()
         loop = asyncio.get_running_loop()
         heard = listener(self._tell)
@@ -403,25 +403,25 @@ class NetworkDatabase:
         self._pool.close()
 
     def read_again(self, work: Callable[[], ResultT], is_better: Callable[[ResultT], bool]) -> ResultT | None:
-        """Do nothing: servers check the pages that they read."""
+        """Do nothing: servers verify the pages that they read."""
 
     def damaged_indexes(self) -> list[str]:
         return []
 
     def reindex(self) -> None:
-        """Do nothing: the indexes of a server are its administrator's."""
+        """Do nothing: the administrator of the server is responsible for its indexes."""
 
     def compact(self) -> None:
         """Do nothing: servers reuse space by themselves."""
 
     def mark(self, session_id: str, records: int) -> None:
-        """A server does not lose a tail without a word."""
+        """Do nothing: a server does not lose a tail silently."""
 
     def marked(self, session_id: str) -> int:
         return -1
 
     def _repeated(self, work: Callable[[Connection], ResultT], call: Work | None = None) -> ResultT:
-        """Return what `work` returns; it is done again for as long as that may help."""
+        """Return the result of `work`, which is repeated after failures as long as that may help."""
         self._require_open()
         call = call or self._in_thread.call or Work(heard := listener(self._tell), heard)
         retries = Retries(self.name, call, self._outage)
@@ -444,14 +444,14 @@ class NetworkDatabase:
 
 
 class _Transaction:
-    """One transaction, perhaps sent more than once, that happens once."""
+    """One transaction that happens once, even if it is sent several times."""
 
     def __init__(self, name: str, statements: Sequence[Statement], guard: GuardedUpdate | None) -> None:
         self._name = name
         self._statements = statements
         self._guard = guard
         self._may_have_landed = False
-        """The connection broke when it was under way."""
+        """True if the connection broke while the transaction was under way."""
 
     def run(self, connection: Connection) -> None:
         try:
@@ -466,7 +466,7 @@ class _Transaction:
             raise
 
     def _has_landed(self, connection: Connection, trouble: Trouble) -> bool:
-        """Tell from the failure of a repeat whether the one before it was the last word."""
+        """Return whether the transaction had landed before the repeat that failed with `trouble`."""
         if not self._may_have_landed:
             return False
         if self._guard is None:
@@ -475,7 +475,7 @@ class _Transaction:
 
 
 class _InThread(threading.local):
-    """Which call the present thread works for."""
+    """The piece of work of the present thread."""
 
     call: Work | None = None
 

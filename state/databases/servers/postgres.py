@@ -1,4 +1,4 @@
-"""PostgreSQL as a store: one network round trip a transaction, errors sorted by what can be done."""
+"""PostgreSQL as a store: one round trip per transaction; errors are classified by what helps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .server_errors import ReadTrouble, Trouble, trouble_of
 
 _BY_STATE: dict[str, ReadTrouble] = {
     "22001": server_errors.TOO_LONG,
-    "22012": server_errors.REFUSED,  # see `_failing` of the connection
+    "22012": server_errors.REFUSED,  # see `_fail_unless_claimed`
     "23505": server_errors.DUPLICATE,
     "25006": server_errors.READ_ONLY,
     "25P03": server_errors.ENDED,
@@ -49,7 +49,7 @@ _BY_STATE: dict[str, ReadTrouble] = {
     "57P03": server_errors.STARTING,
     "57P05": server_errors.ENDED,
 }
-# A connection that cannot be made has no code, only the library's text.
+# A failed connection has no error code, only a text.
 _BY_TEXT = (
     (r"invalid connection option|invalid \S+ value|invalid integer", server_errors.BAD_OPTION),
     (r"password|role .* does not exist|authentication failed|no pg_hba", server_errors.CREDENTIALS),
@@ -77,18 +77,18 @@ def _reading(error: psycopg.Error) -> ReadTrouble:
     for pattern, reading in _BY_TEXT:
         if re.search(pattern, text):
             return reading
-    # Without a code, an error in the middle of the work is the driver's own: the connection is gone.
+    # Without a code, an error during the work is the driver's own: the connection is lost.
     return server_errors.ENDED if isinstance(error, psycopg.OperationalError) else server_errors.other(text)
 
 
 _SETTINGS = (
-    # The last one keeps a client that was stopped in mid-transaction from locking others out.
+    # The last setting keeps a client that was stopped inside a transaction from blocking others.
     "SET statement_timeout = '30s'; SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '30s'"
 )
 _DEFAULTS: dict[str, Any] = {
     "connect_timeout": 10,
     "application_name": "sandbur",
-    # A server that vanished without a word is noticed after 30 s.
+    # A server that disappeared silently is noticed after 30 s.
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 4,
@@ -101,7 +101,7 @@ _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
 class PostgresServer:
-    """A database on a PostgreSQL server; its tables are in the first schema of the role's search path."""
+    """A database on a PostgreSQL server; the tables are in the first schema of the search path."""
 
     idle_limit_s = 300.0
     long_text = "TEXT"
@@ -109,7 +109,7 @@ class PostgresServer:
     table_suffix = ""
     title_start = f"substr(title, 1, {TITLE_START_CHARS})"
     has_partial_indexes = True
-    # Not from information_schema, which hides what the role has no right to.
+    # Not from information_schema, which hides tables that the role may not read.
     columns = (
         "SELECT c.relname, a.attname FROM pg_catalog.pg_class c"
         " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
@@ -147,7 +147,7 @@ class PostgresServer:
 
     def _connected(self) -> _Connection:
         try:
-            # Prepared statements would not outlive a pooler between here and the server.
+            # Without prepared statements, because they do not work through a connection pooler.
             address = make_conninfo("", **self._parameters)
             connection = _Connection.connect(address, autocommit=True, prepare_threshold=None)
             connection.answer_s = self._answer_s
@@ -162,7 +162,7 @@ class PostgresServer:
 
 
 class _Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that ends when the server is silent; the driver itself would wait for ever."""
+    """A connection that fails if the server does not answer in time; the driver alone would wait forever."""
 
     answer_s = ANSWER_S
 
@@ -184,14 +184,14 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 class PostgresConnection:
-    """A session of the server, in autocommit between transactions."""
+    """A connection to the server, in autocommit between transactions."""
 
     def __init__(self, connection: psycopg.Connection, name: str, silence: logging.Handler) -> None:
-        """`silence`: as long as it handles them, the driver's warnings do not reach the terminal."""
+        """While `silence` handles them, the driver's warnings are not printed to the terminal."""
         self._connection = connection
         self._name = name
         self._silence = silence
-        # Sums of integers come as NUMERIC.
+        # Sums of integers are returned as NUMERIC.
         connection.adapters.register_loader("numeric", IntLoader)
 
     @property
@@ -203,12 +203,12 @@ class PostgresConnection:
             return self._connection.execute(_bytes(sql), self._plain(parameters)).fetchall()
 
     def commit(self, statements: Sequence[Statement], claim: Statement | None) -> None:
-        """Send everything as one text; whatever fails keeps the COMMIT after it from being run."""
+        """Send everything as one text; a failing statement keeps the COMMIT after it from running."""
         ready = [(sql, self._plain(parameters)) for sql, parameters in statements]
         if claim is not None:
             ready.insert(0, (_failing(claim[0]), self._plain(claim[1])))
         with self._sorted(), psycopg.ClientCursor(self._connection) as cursor:
-            # One message costs a third less than a statement each in a pipeline.
+            # One message costs a third less than a pipeline with one message per statement.
             written = [cursor.mogrify(_bytes(sql), parameters) for sql, parameters in ready]
             cursor.execute(";".join((_BEGIN, *written, "COMMIT")).encode())
 
@@ -217,7 +217,7 @@ class PostgresConnection:
         _LOGGER.removeHandler(self._silence)
 
     def abandon(self) -> None:
-        # The goodbye of the driver must not reach the server: the session is the parent's.
+        # The driver's goodbye must not reach the server, because the session belongs to the parent process.
         with Path(os.devnull).open("r+b") as nowhere:
             os.dup2(nowhere.fileno(), self._connection.fileno())
         self.close()
@@ -240,13 +240,13 @@ class PostgresConnection:
 
 
 def _bytes(sql: str) -> bytes:
-    """Return a statement as the driver takes it: as text its types want a literal."""
+    """Return a statement as bytes: for text, the driver's types require a literal."""
     return with_percent(sql).encode()
 
 
 def _failing(claim: str) -> str:
-    """Return a statement that does what `claim` does, and fails unless that changes exactly one row.
+    """Return a statement that runs `claim` and fails unless it changes exactly one row.
 
-    The failure is a division by zero: the only one there can be, as no statement of the store divides.
+    The failure is a division by zero, which no other statement of the store can cause.
     """
     return f"WITH held AS ({claim} RETURNING 1) SELECT 1 / (CASE COUNT(*) WHEN 1 THEN 1 ELSE 0 END) FROM held"

@@ -1,4 +1,4 @@
-"""What a database server has to offer to hold a store."""
+"""The interface of a database server for the store."""
 
 import re
 from collections.abc import Sequence
@@ -11,61 +11,61 @@ from ..file_parts import with_bytes
 from .server_errors import Trouble
 
 ANSWER_S = 40.0
-"""How long a server may be silent: longer than it may work at one statement."""
+"""How many seconds a server may be silent; longer than its limit for one statement."""
 
 
 class Connection(Protocol):
-    """One connection, used by one thread at a time; every failure is a `Trouble`."""
+    """One connection, used by one thread at a time; every failure is a `ServerError`."""
 
     @property
     def is_usable(self) -> bool:
-        """Whether it is open and in no transaction."""
+        """True if it is open and not inside a transaction."""
         ...
 
     def query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]: ...
 
     def commit(self, statements: Sequence[Statement], claim: Statement | None) -> None:
-        """Run `claim`, which has to change exactly one row, and the statements in one transaction."""
+        """Run `claim`, which must change exactly one row, and the statements in one transaction."""
         ...
 
     def close(self) -> None: ...
 
     def abandon(self) -> None:
-        """Let go of it in a forked child, without ending the parent's session."""
+        """Drop the connection in a forked child, without ending the session of the parent."""
         ...
 
 
 class Server(Protocol):
-    """A kind of server at an address."""
+    """A server of one kind at one address."""
 
     name: str
     """The URL without its password."""
     idle_limit_s: float
-    """A connection that was not used for so long is not used again."""
+    """A connection that was idle for more seconds is not used again."""
     long_text: str
     blob: str
     table_suffix: str
     title_start: str
-    """The first `TITLE_START_CHARS` of a title, as a part of an index."""
+    """The first `TITLE_START_CHARS` of a title, as an expression in an index."""
     has_partial_indexes: bool
-    """Whether an index may have a condition, and be created by itself; else it is a part of its table."""
+    """True if an index may have a condition and is created by itself; else it is part of its table."""
     columns: str
-    """A query for (table, column) of every table that `CREATE TABLE` would meet."""
+    """A query for (table, column) of every table that could conflict with ours."""
     creation_lock: Sequence[Statement]
-    """What keeps two first starts apart, as part of the transaction that creates the tables."""
+    """Statements that keep two first starts apart, in the transaction that creates the tables."""
 
     def connect(self) -> Connection: ...
 
 
 @cache
 def with_percent(sql: str) -> str:
-    """Return the statement with `%s` for each `?`, as both drivers want it."""
+    """Return the statement with `%s` in place of `?`, as both drivers need it."""
     assert not any("?" in literal for literal in re.findall(r"'[^']*'", sql)), sql
     return sql.replace("%", "%%").replace("?", "%s")
 
 
 def plain(parameters: Sequence[Any], name: str, *, allows_nul: bool) -> tuple[Any, ...]:
-    """Return the parameters as a server takes them; raises `Trouble` for text that it cannot keep."""
+    """Return the parameters for the driver; raises `ServerError` for text that the server cannot store."""
     values = with_bytes(parameters)
     for value in values:
         if isinstance(value, str) and not _is_storable(value, allows_nul):

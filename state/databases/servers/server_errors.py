@@ -1,20 +1,20 @@
-"""What goes wrong with a database server, sorted by what can be done about it, in words for people."""
+"""Classifies the errors of a database server by what can be done, with messages for people."""
 
 from typing import Literal
 
 from ...errors import StoreError
 
 Kind = Literal["lost", "busy", "duplicate", "refused", "final"]
-"""lost: the connection broke, or none can be made; what was sent last may have landed.
-busy: nothing happened, and the same will work in a moment. duplicate: a row is there already.
+"""lost: the connection broke, or none can be made; the last transaction may have landed.
+busy: nothing happened, and the same will work soon. duplicate: a row exists already.
 refused: the guard's claim did not change one row. final: trying again would not help."""
 
 ReadTrouble = tuple[Kind, str, str]
-"""What to do, what is the matter with the store, and a hint."""
+"""What can be done, what is wrong with the store, and a hint."""
 
 
 class Trouble(Exception):
-    """A driver's error, sorted; `error` is what a person is told if it cannot be mended."""
+    """A classified error of a driver; `error` is for the person if trying again does not help."""
 
     def __init__(self, kind: Kind, error: StoreError) -> None:
         super().__init__(error.message)
@@ -64,19 +64,19 @@ TOO_LARGE = _final(
 BLOCKED = _final("has blocked this host after too many errors", "Let its administrator run FLUSH HOSTS.")
 NO_TLS = _final(
     "could not be reached over TLS",
-    "Check the options for it behind the `?` of its URL (sslmode, sslrootcert; ssl-mode, ssl-ca).",
+    "Check its TLS options after the `?` of its URL (sslmode, sslrootcert; ssl-mode, ssl-ca).",
 )
 BAD_OPTION = _final(
-    "has an option that its driver does not take", "Correct what is behind the `?` of its URL."
+    "has an option that its driver does not accept", "Correct the text after the `?` of its URL."
 )
-UNKNOWN_HOST = _lost("is on a host that nobody knows", "Correct the host in its URL, or check the network.")
-NOBODY_THERE = _lost("is not there: no server answers at this address", _RESUME_LATER)
+UNKNOWN_HOST = _lost("is on an unknown host", "Correct the host in its URL, or check the network.")
+NOBODY_THERE = _lost("does not answer: no server listens at this address", _RESUME_LATER)
 NO_WAY = _lost("cannot be reached over the network", _RESUME_LATER)
 ENDED = _lost("ended the connection", _RESUME_LATER)
 
 
 def other(text: str) -> ReadTrouble:
-    """Return a driver's own text, where nothing fits better."""
+    """Return the diagnosis for an unknown error, with the driver's own text."""
     return "final", f"failed: {text[:300]}", "Check it with `sandbur doctor`."
 
 

@@ -32,7 +32,7 @@ async def test_the_old_content_of_a_secret_is_in_no_file_of_ours_and_the_model_i
     session = await open_real(store, ScriptedModel(calls, "done"), folder)
     await collect(session.send("go"))
     said = "".join(one.content for message in session.state.chat_history for one in message.tool_results)
-    assert "was not kept" in said
+    assert "was not stored" in said
     files = store.files(session.id)
     changes = {one.change.path: one.change for one in files.recorded()}
     kept = {Path(path).name: files.content(change.before or "") for path, change in changes.items()}

@@ -74,4 +74,4 @@ def test_what_only_sounds_like_one_is_none(path: str):
 async def test_the_former_content_of_no_listed_file_is_kept(name: str):
     change = FileChange(path=f"/home/me/{name}", before="a", before_mode=0o600, after="b")
     kept, note = await kept_contents([change], {"a": b"plain words"}, TextMasker())
-    assert (dict(kept), "was not kept" in note) == ({}, True)
+    assert (dict(kept), "was not stored" in note) == ({}, True)
