@@ -1,4 +1,4 @@
-"""What a session is apart from its state: its settings, and how it is listed."""
+"""The settings of a session, and a view of it."""
 
 import hashlib
 import json
@@ -14,39 +14,39 @@ from .store.sessions.listing import SessionSummary
 
 SandboxWish = Literal["auto", "required", "off"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-"""How much a model thinks before it answers, in the words of the providers; each takes some of them."""
+"""How much a model thinks before it answers, in the providers' words; each provider accepts some."""
 
 
 class OutputSchema(Record):
-    """What the answers of a session have to look like."""
+    """The JSON Schema of the answers of a session."""
 
     name: str
     json_schema: dict[str, Any]
-    """As it was given."""
+    """As it was passed."""
     strict: bool = True
-    """Whether a provider is to be held to it to the letter, where it can be."""
+    """True if the provider should enforce the schema strictly, where it can."""
 
 
 class ToolChoice(Record):
-    """Which of its tools a session offers to the model."""
+    """The tools that a session offers to the model."""
 
     only: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
-    """Names of tools and groups, and globs over names: no others are there. Empty: all are."""
+    """Names of tools and groups, and globs over names: only these are offered. Empty: all tools."""
     never: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
-    """Names of tools and groups that are not there."""
+    """Names of tools and groups that are not offered."""
     groups: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
-    """Groups that are active from the beginning."""
+    """Groups that are active from the start."""
     available_groups: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
-    """Groups that the model may make active."""
+    """Groups that the model may activate."""
     most_listed: int = Field(default=0, exclude_if=lambda count: not count)
-    """With more tools than this beside those that ship, they are found by a search; 0: all are listed."""
+    """With more additional tools than this, the model finds tools by a search; 0: all are listed."""
 
 
 EVERY_TOOL = ToolChoice()
 
 
 class SessionSettings(Record):
-    """What a session keeps until flags change it."""
+    """The settings that a session keeps until flags change them."""
 
     model: str
     cwd: str
@@ -56,47 +56,47 @@ class SessionSettings(Record):
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = Field((), exclude_if=lambda rules: not rules)
     catastrophic: Literal["ask", "run"] = Field(default="ask", exclude=True)
-    """As the user's own configuration says at this run: never stored, and never taken from what is stored."""
+    """From the user's own configuration at this run: never stored, and never taken from a stored session."""
     network_tools: tuple[str, ...] = Field((), exclude_if=lambda tools: not tools)
-    """Names of tools beside those of every session; fixed at its start, as all that a model is told."""
+    """Names of additional tools; fixed at the start of the session, like everything the model is sent."""
     agent: str = Field(default="", exclude_if=lambda source: not source)
-    """`package.module:name` of the agent that it belongs to; empty: nobody's."""
+    """`package.module:name` of the agent of the session; empty if there is none."""
     has_shipped_tools: bool = Field(default=True, exclude_if=lambda has: has)
-    """False for an agent of a program that has brought all of its tools."""
+    """False for an agent of a program with only its own tools."""
     has_planning: bool = Field(default=True, exclude_if=lambda has: has)
-    """Whether the model is offered the tools of plans."""
+    """True if the model is offered the planning tools."""
     own_tools: dict[str, str] = Field(default_factory=dict, exclude_if=lambda tools: not tools)
-    """Tools that did not ship: name -> digest of what the model was told of them."""
+    """Tools that are not built in: name -> digest of the description for the model."""
     mode: ExecutionMode = "interactive"
-    """Of its beginning; the state tells the present one."""
+    """The mode at the start; the state has the present mode."""
     sandbox: SandboxWish = Field("off", exclude_if=lambda wish: wish == "off")
     allow_net: tuple[str, ...] = Field((), exclude_if=lambda domains: not domains)
-    """Domains that commands in the sandbox may reach; `*`: all there is."""
+    """Domains that commands in the sandbox may reach; `*` means all."""
     system_prompt: str = ""
-    """Computed once, so that every request of the session starts with the same bytes."""
+    """Computed once, so that every request of the session begins with the same bytes."""
     effort: Effort | None = Field(None, exclude_if=lambda effort: effort is None)
-    """None: as the provider has it."""
+    """None: the default of the provider."""
     output_schema: OutputSchema | None = Field(default=None, exclude_if=lambda schema: schema is None)
-    """None: answers are text."""
+    """None: answers are plain text."""
     done_tool: str = Field(default="", exclude_if=lambda tool: not tool)
-    """The tool by which a run has to end; empty: by an answer."""
+    """The tool that must end a run; empty: a run ends with an answer."""
     max_result_tokens: int = Field(default=0, exclude_if=lambda tokens: not tokens)
-    """A result beyond this is kept in the store and shown in part, and can be read there; 0: neither."""
+    """A longer result is stored and shown in part, and can be read from the store; 0: no limit."""
     variables: dict[str, str] = Field(default_factory=dict, exclude_if=lambda variables: not variables)
-    """What the person says of it, for tools that are configured."""
+    """Values that the person gives for configured tools."""
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)
     skills: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
-    """Names of the skills that its system prompt tells of."""
+    """Names of the skills in the system prompt."""
     max_budget_usd: float | None = Field(default=None, exclude_if=lambda budget: budget is None)
-    """What one run may cost, as the person said in it; None: as it is configured."""
+    """Cost limit of one run, as the person set it in the session; None: as configured."""
     imported_seq: int | None = Field(default=None, exclude_if=lambda seq: seq is None)
-    """The last step that ran elsewhere, in a session that was imported."""
+    """The last step that ran elsewhere, in an imported session."""
 
     @property
     def digest(self) -> str:
-        """Return what the hash chain records of them: a field that comes to be later does not change it."""
-        said = self.model_dump(mode="json", exclude_defaults=True)
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        """Return the digest for the hash chain; fields that are added later do not change it."""
+        fields = self.model_dump(mode="json", exclude_defaults=True)
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 InboxKind = Literal["steer", "queue"]
@@ -104,22 +104,22 @@ InboxKind = Literal["steer", "queue"]
 
 @dataclass(frozen=True, slots=True)
 class WaitingMessage:
-    """What a person said while a run went on, and no history holds yet."""
+    """A message that a person sent during a run, and that is in no history yet."""
 
     number: int
-    """Rising within a session."""
+    """Increases within a session."""
     kind: InboxKind
-    """`steer`: the model reads it before its next call; `queue`: it is sent when the run is over."""
+    """`steer`: the model reads it before its next call; `queue`: it is sent after the run."""
     text: str
     context: str = ""
-    """What a hook adds for the model."""
+    """A text that a hook adds for the model."""
     is_from_outside: bool = False
-    """No process that runs the session took it in: its hooks have had no say yet."""
+    """True if a process sent it that does not run the session: no hook has seen it yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """A session as it is read beside its writer."""
+    """A session as another process reads it."""
 
     summary: SessionSummary
     settings: SessionSettings
@@ -130,16 +130,16 @@ class SessionView:
 
 MOST_TITLE_CHARS = 60
 MOST_GIVEN_CHARS = 120
-"""Of a title that a person gives."""
+"""Limit for a title that a person gives."""
 _SENTENCE = re.compile(r"(?<=[.!?\u2026])[\"')\]]*\s|(?<=[\u3002\uff01\uff1f])")
 _MARKS = re.compile(r"^(?:[#>*+-]+\s+|\d+[.)]\s+)+")
 
 
 def short_title(message: str) -> str:
-    """Return what a session is called by its first message: the first sentence, without marks of markdown."""
+    """Return the title of a session from its first message: the first sentence, without markdown."""
     lines = [line.strip() for line in message.replace("\0", "").splitlines()]
-    spoken = [line for line in lines if any(map(str.isalnum, line)) and not line.startswith("```")]
-    whole = " ".join((spoken[0] if spoken else " ".join(lines)).split())
+    sentences = [line for line in lines if any(map(str.isalnum, line)) and not line.startswith("```")]
+    whole = " ".join((sentences[0] if sentences else " ".join(lines)).split())
     plain = _MARKS.sub("", whole).replace("`", "").replace("**", "") or whole
     sentence = _SENTENCE.split(plain, maxsplit=1)[0].rstrip(" ,;:")
     sentence = sentence if sentence.endswith("..") else sentence.removesuffix(".")
@@ -147,12 +147,12 @@ def short_title(message: str) -> str:
 
 
 def given_title(text: str) -> str:
-    """Return a title that a person gives, on one line; empty if there is nothing in it."""
+    """Return a person's title on one line, shortened; empty if nothing is in it."""
     return cut_at_word(" ".join(text.replace("\0", "").split()), MOST_GIVEN_CHARS)
 
 
 def cut_at_word(text: str, most: int) -> str:
-    """Return a text that is not longer, cut between words where that leaves enough of it."""
+    """Return a text of at most `most` characters, cut between words if enough of it remains."""
     if len(text) <= most:
         return text
     room = most - len(" ...")

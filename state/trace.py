@@ -1,4 +1,4 @@
-"""What is recorded of a run beside its steps: who ran it, what its model calls took, how it ended."""
+"""Records of runs beside the steps: who ran them, their model calls, how they ended."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,15 +10,15 @@ from .session import EVERY_TOOL, ToolChoice
 
 
 class RequestShape(Record):
-    """What a request was made of; the histories themselves are in the state before the step."""
+    """The parts of a request; the histories themselves are in the state before the step."""
 
     fixed_sha256: str
-    """Of the system prompt and the tools."""
+    """Digest of the system prompt and the tools."""
     histories: tuple[tuple[int, int], ...]
-    """Messages and bytes of each history, in the order of the request."""
+    """Number of messages and bytes of each history, in the order of the request."""
     forced_tool: str | None = None
     output: str = Field("", exclude_if=lambda digest: not digest)
-    """Digest of the form that an answer in words was to have; empty: it had none."""
+    """Digest of the required form of the final answer; empty if there was none."""
 
 
 class Failure(Record):
@@ -27,25 +27,25 @@ class Failure(Record):
 
 
 class Conditions(Record):
-    """What a run was judged by and limited to; a session may have other rules and models by now."""
+    """Rules and limits of a run; the session may have other ones now."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = Field((), exclude_if=lambda rules: not rules)
-    catastrophic: Literal["ask", "run"] = Field("ask", exclude_if=lambda said: said == "ask")
+    catastrophic: Literal["ask", "run"] = Field("ask", exclude_if=lambda action: action == "ask")
     cwd: str
     add_dirs: tuple[str, ...] = ()
     context_window: int
-    """Of the model, in tokens."""
+    """Context window of the model, in tokens."""
     compress_at: float
-    """Share of the window that a request was allowed to fill."""
+    """The share of the window that a request could fill."""
     counts_tokens: bool = Field(False, exclude_if=lambda counts: not counts)
-    """Whether requests were counted, and not only estimated, before they were sent."""
+    """True if requests were counted by the provider before they were sent, not only estimated."""
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)
     ephemeral: dict[str, int] = Field(default_factory=dict[str, int], exclude_if=lambda tools: not tools)
-    """Name -> how many results of the tool stayed in requests, of those that do not all stay."""
+    """Tool name -> how many of its results stayed in requests, if not all."""
     tools: dict[str, str] = Field(default_factory=dict[str, str])
-    """Name -> digest of how the tool was described to the model."""
+    """Tool name -> digest of its description for the model."""
 
 
 class RunBegan(Record):
@@ -55,59 +55,59 @@ class RunBegan(Record):
     mode: str
     model: str
     version: str
-    """Of Sandbur."""
+    """The version of Sandbur."""
     by: str
-    """Who ran it: user@host."""
+    """Who started it: user@host."""
     changes: dict[str, Any] = Field(default_factory=dict[str, Any])
-    """State fields that were changed since the last step, outside of any action: JSON values."""
+    """State fields that changed outside of any action since the last step, as JSON values."""
     conditions: Conditions | None = None
-    """None in runs of versions that did not record them."""
+    """None in records of versions without it."""
     trace_id: str = ""
-    """Of the trace that this run was exported in: 32 hex digits; empty if it was not."""
+    """Id of the exported trace of this run: 32 hex digits; empty if it was not exported."""
     settings_sha256: str = ""
-    """The digest of the session's settings; empty in runs of versions that did not record it."""
+    """Digest of the session's settings; empty in records of versions without it."""
 
 
 class SessionImported(Record):
-    """What came before was written elsewhere, and taken in with these settings."""
+    """Marks an import: everything before was recorded elsewhere."""
 
     kind: Literal["imported"] = "imported"
     by: str
-    """Who took it in: user@host."""
+    """Who imported it: user@host."""
     settings_sha256: str
 
 
 _DISCARDED = "The partial answer above is discarded."
-"""Stored bytes: in records without `retries`, each other notice was one."""
+"""Stored text: in records without `retries`, all other notices were retries."""
 
 
 class ModelCalled(Record):
-    """One call of a model, recorded after its end; it belongs to the step that comes next."""
+    """One call of a model, recorded after its end; it belongs to the next step."""
 
     kind: Literal["model_called"] = "model_called"
     model: str
-    """`provider/model` that was asked; a stand-in is named in `notices`."""
+    """The requested `provider/model`; a fallback model is named in `notices`."""
     began_at: str
     """UTC, ISO 8601."""
     first_ms: int | None = None
-    """Until the first piece of text or thinking; None if none came."""
+    """Milliseconds until the first piece of text or thinking; None if none came."""
     duration_ms: int
-    """All tries and the waits between them."""
+    """Duration of all tries and the waits between them."""
     pieces: int = 0
-    """Pieces of text and thinking that streamed in."""
+    """Number of streamed pieces of text and thinking."""
     notices: tuple[str, ...] = ()
-    """Retries and stand-ins, as the person was told of them."""
+    """Notices to the person about retries and fallbacks."""
     retries: int | None = None
-    """How often it began once more; None without notices, and in records of versions that did not count."""
+    """Number of retries; None without notices, and in records of versions without it."""
     finish: str | None = None
-    """None if no reply came."""
+    """None if there was no reply."""
     usage: Usage = Usage()
-    """Of the reply."""
+    """Usage of the reply."""
     discarded: Usage = Usage()
-    """Of the tries whose answer was cut or empty."""
+    """Usage of tries with an interrupted or empty answer."""
     request: RequestShape
     reply: Message | None = Field(default=None, exclude_if=lambda reply: reply is None)
-    """Set where no history takes the reply in, or only after hooks have judged it."""
+    """Set if no history has the reply, or if hooks judge it before."""
     error: Failure | None = None
 
     @property
@@ -122,17 +122,17 @@ class ModelCalled(Record):
 
     @field_serializer("reply")
     def _whole(self, reply: Message | None) -> dict[str, Any] | None:
-        """Keep the tags of its blocks, which are defaults: without them it cannot be read."""
+        """Dump the reply with the tags of its blocks, which are defaults: it needs them to be parsed."""
         return None if reply is None else reply.model_dump(mode="json", exclude_none=True)
 
 
 class RunEnded(Record):
-    """The last record of a run; a run without one was ended by the death of its process."""
+    """The last record of a run; it is missing if the process died."""
 
     kind: Literal["run_ended"] = "run_ended"
     status: str
     action: str
-    """The action that would come next; with an error: the one that failed."""
+    """The next action; with an error, the action that failed."""
     duration_ms: int = 0
     error: Failure | None = None
 

@@ -1,4 +1,4 @@
-"""A session as JSON-safe records, one a line of an export; nothing of it is lost on the way back in."""
+"""Exports a session as JSON records, one per line; an import restores all of it."""
 
 import base64
 import binascii
@@ -35,18 +35,18 @@ ExportedRecord = dict[str, Any]
 
 
 def export_session(database: Database, session_id: str) -> Iterator[ExportedRecord]:
-    """Yield what an import needs: the version, every session of the lineage, file contents from before."""
+    """Yield the records of an export: the version, every session of the lineage, and the stored contents."""
     lineage = [owner for owner, _ in lineage_of(database, session_id)]
     yield {"kind": "export", "format": FORMAT, "schema": SCHEMA_VERSION, "session_id": session_id}
     for owner in lineage:
-        # What a run takes in after this look is in its history, and waits no more where both come in.
+        # Messages that a run takes after this query are in its history, and are ignored by the import.
         waiting = Inbox(database, owner).stored(Inbox(database, owner).stored_taken())
         head = _head(database, owner)
         yield head
         for one in waiting:
             yield {"kind": "inbox", "session_id": owner, "n": one.number, "how": one.kind, "text": one.text}
         for kind, table in TABLES.items():
-            # What a running session adds after its head is left out.
+            # Rows that a running session adds after its head are left out.
             rows = rows_in_order(database, table, owner, WHOLE_ROWS[table], "record < ?", (head["records"],))
             for row in rows:
                 yield {"kind": kind, "session_id": owner, **_record(table, row)}
@@ -56,19 +56,19 @@ def export_session(database: Database, session_id: str) -> Iterator[ExportedReco
 
 
 def recorded_texts(record: ExportedRecord) -> Iterator[str]:
-    """Yield what was said, done and put out by a record of an export, without the JSON around it."""
+    """Yield the texts in a record of an export, without the JSON around them."""
     for name in ("title", "fields", "body", "text"):
         if found := "\n".join(one for one in values_in(record.get(name)) if isinstance(one, str)):
             yield found
 
 
 def stored_text(value: Any) -> str:
-    """Return the text that a JSON column held, from how `readable` wrote it."""
+    """Return the text of a JSON column from the value that `parse_if_reversible` returned."""
     return value if isinstance(value, str) else _compact(value)
 
 
 def readable(text: str) -> Any:
-    """Return the JSON in a text, as long as the very same text can be made of it again."""
+    """Return the JSON value of a text if the same text can be made of it again; otherwise the text."""
     try:
         value: Any = json.loads(text)
         return value if not isinstance(value, str) and _compact(value) == text else text
@@ -92,7 +92,7 @@ def _head(database: Database, session_id: str) -> ExportedRecord:
             )
         head = dict(zip(columns, rows[0], strict=True))
         end, seals = head_with_seals(database, session_id) or (None, [])
-        # A running session goes on: its seals have to be of the same moment.
+        # While a session runs, head and seals must be read at the same moment.
         if end == (head["records"], head["chain"]):
             break
     settings = SessionSettings.model_validate_json(head.pop("settings"))
@@ -105,7 +105,7 @@ def _record(table: str, row: Sequence[Any]) -> ExportedRecord:
     if table == "outputs":
         body = bytes(record.pop("body"))
         with suppress(UnicodeDecodeError):
-            # An import takes no NUL in a text.
+            # An import refuses a text with NUL.
             if b"\0" not in body:
                 return {**record, "text": body.decode("utf-8")}
         return {**record, "base64": base64.b64encode(body).decode()}
@@ -126,7 +126,7 @@ def _quarantined(database: Database, session_id: str) -> Iterator[ExportedRecord
 
 
 def _contents(database: Database, session_id: str) -> Iterator[ExportedRecord]:
-    """Yield the contents that the session's file changes and messages refer to, in chunks, compressed."""
+    """Yield the chunks of all contents that the session's file changes and messages refer to."""
     wanted = database.query(
         f"SELECT SUBSTR(body, {BEFORE_AT}, 64) FROM files WHERE session_id = ? UNION {USED_CONTENTS}",
         (session_id, session_id),
@@ -144,11 +144,11 @@ def _contents(database: Database, session_id: str) -> Iterator[ExportedRecord]:
 
 _MAX_LINE_BYTES = 200_000_000
 _MOST_WAITING, _MOST_NUMBER = 1000, 10**9
-_NO_EXPORT = "This is no export of Sandbur."
+_NO_EXPORT = "This is not an export of Sandbur."
 
 
 class Place(NamedTuple):
-    """Where a line stands."""
+    """Line number and byte offset of a line."""
 
     number: int
     offset: int
@@ -161,27 +161,27 @@ class BadLine(UsageError):
 
 @dataclass(slots=True)
 class SessionPart:
-    """What the file holds of one session."""
+    """The records of one session in the file."""
 
     place: Place
     head: ExportedRecord
     rows: dict[int, Place] = field(default_factory=dict[int, Place])
-    """By their number in the hash chain."""
+    """The lines of chained rows by their number in the chain."""
     quarantine: list[ExportedRecord] = field(default_factory=list[ExportedRecord])
     waiting: dict[int, WaitingMessage] = field(default_factory=dict[int, WaitingMessage])
-    """Messages that nobody has taken in, by their number."""
+    """Inbox messages that are not in a history, by their number."""
     contents: dict[str, list[Place]] = field(default_factory=dict[str, list[Place]])
-    """SHA-256 -> the chunks of a file content."""
+    """SHA-256 -> the lines with the chunks of a content."""
 
 
 class ExportFile:
-    """An export on disk. Only the places of its lines are kept in memory."""
+    """An export on disk. Only the positions of its lines are in memory."""
 
     def __init__(self, file: BinaryIO) -> None:
-        """Find every line; raises `UsageError` for a file that is no export, or one of another version."""
+        """Index every line; raises `UsageError` for a file that is not an export of a known version."""
         self._file = file
         self.sessions: dict[str, SessionPart] = {}
-        """Oldest ancestor first."""
+        """The oldest ancestor first."""
         lines = self._lines()
         nothing: tuple[Place, ExportedRecord] = (Place(1, 0), {})
         place, first = next(lines, nothing)
@@ -189,7 +189,7 @@ class ExportFile:
         for place, record in lines:
             self._note(place, record)
         if not self.session_id or [*self.sessions][-1:] != [self.session_id]:
-            raise BadLine(place.number, "is the last, but the session itself is missing")
+            raise BadLine(place.number, "is the last one, but the exported session is missing")
 
     def read(self, place: Place) -> ExportedRecord:
         self._file.seek(place.offset)
@@ -211,7 +211,7 @@ class ExportFile:
             return
         part = self.sessions.get(str(record.get("session_id")))
         if part is None:
-            raise BadLine(place.number, "belongs to no session in front of it")
+            raise BadLine(place.number, "belongs to no session of the lines before it")
         if kind in TABLES:
             number = _field(place.number, record, "record", int)
             if number in part.rows:
@@ -227,17 +227,17 @@ class ExportFile:
         elif kind == "blob":
             part.contents.setdefault(_field(place.number, record, "digest", str), []).append(place)
         else:
-            raise BadLine(place.number, "is of a kind that this version does not know")
+            raise BadLine(place.number, "has a kind that this version does not know")
 
     def _note_session(self, place: Place, record: ExportedRecord) -> None:
         name = _field(place.number, record, "id", str)
         if name in self.sessions or not 0 < len(name) <= 64 or not name.isprintable():
-            raise BadLine(place.number, "names a session that cannot be")
+            raise BadLine(place.number, "has a session id that is not valid")
         self.sessions[name] = SessionPart(place, record)
 
 
 def chained_row(number: int, record: ExportedRecord) -> tuple[str, tuple[Any, ...], str]:
-    """Return table, values and digest of a row, as they are in the database."""
+    """Return table, values and digest of a chained row, as the database has them."""
     table = TABLES[record["kind"]]
     values: list[Any] = []
     for column in CHAINED[table]:
@@ -259,12 +259,12 @@ def _waiting(number: int, record: ExportedRecord) -> WaitingMessage:
     kind, place = kinds.get(_field(number, record, "how", str)), _field(number, record, "n", int)
     text = _field(number, record, "text", str)
     if kind is None or not 0 < place <= _MOST_NUMBER or not 0 < len(text) <= MOST_CHARS:
-        raise BadLine(number, "holds a message that cannot be")
+        raise BadLine(number, "has a message that is not valid")
     return WaitingMessage(place, kind, text)
 
 
 def content_chunk(number: int, record: ExportedRecord) -> tuple[int, int, bytes]:
-    """Return number, size of the whole content and compressed bytes of a chunk."""
+    """Return the number, the size of the complete content, and the compressed bytes of a chunk."""
     return (
         _field(number, record, "chunk", int),
         _field(number, record, "size", int),
@@ -293,7 +293,7 @@ def _field(number: int, record: ExportedRecord, name: str, kind: type[Any]) -> A
 
 
 def _storable(number: int, name: str, text: str) -> str:
-    """Refuse what no database takes as text."""
+    """Return the text; raises `BadLine` if no database can store it."""
     if "\0" in text or encodable(text) != text:
         raise BadLine(number, f"has no proper `{name}`")
     return text
@@ -307,7 +307,7 @@ def _parsed(number: int, line: bytes) -> ExportedRecord:
     except (ValueError, RecursionError):
         raise BadLine(number, "is not JSON: the file is damaged or was cut off") from None
     if not isinstance(value, dict):
-        raise BadLine(number, "is no JSON object")
+        raise BadLine(number, "is not a JSON object")
     return cast(ExportedRecord, value)
 
 

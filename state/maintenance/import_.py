@@ -1,4 +1,4 @@
-"""Takes an exported session in: everything is checked before anything is written, and nothing is trusted."""
+"""Imports an exported session: everything is checked before anything is written, and no approval is kept."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ STATUSES = (
     "new", "running", "done", "needs_approval", "needs_decision", "denied", "goal_not_reached", "repeated",
     "turn_limit", "budget_limit", "timeout", "rate_limited", "interrupted", "error",
 )  # fmt: skip
-"""Of a head. Another text is refused: some databases take `running ` and `RUNNING` for `running`."""
+"""Valid statuses of a head. Other texts are refused: some databases treat `RUNNING` like `running`."""
 _BATCH_BYTES = 4_000_000
 _MAX_CONTENT_BYTES = 1_000_000_000
 _MOST = 10**12
-"""No number in a session comes near it, and every database can count on from it."""
+"""A limit that no number in a session reaches, so that every database can count on from it."""
 _MOST_ELEMENTS = 100_000
 _TEXTS = ("title", "status", "created_at", "chain")
 _QUARANTINED = {"source": 16, "place": 255, "at": 32, "reason": 255}
-"""Column -> characters."""
+"""Column -> maximum number of characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class Imported:
     settings: SessionSettings
     records: int
     brought: tuple[str, ...]
-    """The sessions that came in, ancestors first."""
+    """The sessions that were imported, ancestors first."""
     waiting: tuple[WaitingMessage, ...] = ()
-    """Messages that are sent when one of them goes on."""
+    """Messages that are sent when the session continues."""
     commands: tuple[WaitingMessage, ...] = ()
-    """What does not come in: a command counts only where a person types it."""
+    """Messages that are not imported: a command counts only if a person types it."""
 
 
 class _Checked(NamedTuple):
@@ -64,30 +64,30 @@ class _Checked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckedImport:
-    """An export that holds, and is not written yet."""
+    """A valid export that is not written yet."""
 
     export: ExportFile
     sessions: dict[str, _Checked]
     new: tuple[str, ...]
-    """Those that are not in the store yet, ancestors first."""
+    """The sessions that are not in the store yet, ancestors first."""
 
     @property
     def offered(self) -> SessionSettings:
-        """The settings of the session itself, as the file has them."""
+        """The settings of the exported session, as in the file."""
         return self.sessions[self.export.session_id].settings
 
     @property
     def imported(self) -> Imported:
-        """What taking it in comes to."""
+        """The result that writing the import will have."""
         last, found = self.export.sessions[self.export.session_id], self.export.session_id
         waiting = [one for name in self.new for one in self.export.sessions[name].waiting.values()]
-        said = tuple(one for one in waiting if not is_command_like(one))
+        messages = tuple(one for one in waiting if not is_command_like(one))
         commands = tuple(one for one in waiting if is_command_like(one))
-        return Imported(found, last.head["title"], self.offered, len(last.rows), self.new, said, commands)
+        return Imported(found, last.head["title"], self.offered, len(last.rows), self.new, messages, commands)
 
 
 def is_command_like(message: WaitingMessage) -> bool:
-    """Tell whether a message could be taken for a command of the chat, which another wrote."""
+    """Return whether a message looks like a chat command, which somebody else would have written."""
     return message.text.lstrip().startswith(("/", "!"))
 
 
@@ -96,7 +96,7 @@ def checked_import(
 ) -> CheckedImport:
     """Read an export and check all of it; raises `UsageError`.
 
-    `watch` is called before each record is checked, with its number and how many there are.
+    `watch` is called before each record is checked, with its number and the number of all records.
     """
     export = ExportFile(file)
     references = _References(tuple(export.sessions))
@@ -112,7 +112,7 @@ def checked_import(
 
 
 def take_in(database: Database, tenant: str, checked: CheckedImport, by: str = "") -> Imported:
-    """Write the session and what it was forked from; nothing that was allowed elsewhere is allowed here."""
+    """Write the session and its missing ancestors; modes, folders and approvals of elsewhere are dropped."""
     for name in checked.new:
         found = checked.sessions[name]
         head = checked.export.sessions[name].head
@@ -126,7 +126,7 @@ def take_in(database: Database, tenant: str, checked: CheckedImport, by: str = "
 
 
 def import_recording(database: Database, tenant: str, file: BinaryIO) -> str:
-    """Take a session in exactly as it was recorded, to be looked at; return its id."""
+    """Import a session exactly as it was recorded, only for reading; return its id."""
     checked = checked_import(database, file)
     for name in checked.new:
         _write(database, tenant, checked.export, name, checked.sessions[name].settings, [])
@@ -141,7 +141,7 @@ def _checked(
     references: _References,
     watch: Callable[[], object],
 ) -> _Checked:
-    """Follow the hash chain from the session's first row to its head; call `watch` before each row."""
+    """Check the hash chain of a session from its first row to its head; call `watch` before each row."""
     number, head = part.place.number, part.head
     settings = _checked_head(export, name, part)
     damaged = {(record.get("source"), record.get("place")) for record in part.quarantine}
@@ -153,28 +153,28 @@ def _checked(
         if digest_of(digest, table, values) == own:
             references.note(place.number, name, table, values)
         elif (table, place_of(table, values)) not in damaged:
-            raise BadLine(place.number, "is not what was written: its digest does not fit")
+            raise BadLine(place.number, "is damaged: its digest does not match")
         if any(isinstance(value, int) and not -1 <= value < _MOST for value in values):
-            raise BadLine(place.number, "holds a number that cannot be")
+            raise BadLine(place.number, "has a number that is not valid")
         if table == "traces":
             traces = max(traces, values[0] + 1)
             settings_sha256 = _settled_with(values[-1]) or settings_sha256
         digest = own
     if digest != head["chain"]:
-        raise BadLine(number, "does not fit the last record of its session")
+        raise BadLine(number, "does not match the last record of its session")
     _check_seals(database, export, name, part)
     if settings_sha256 and settings_sha256 != settings.digest:
-        raise BadLine(number, "has other settings than its session ran with last")
+        raise BadLine(number, "has other settings than its last run")
     for sha256 in part.contents:
         _check_content(export, part, sha256)
     return _Checked(settings, traces)
 
 
 def _check_seals(database: Database, export: ExportFile, name: str, part: SessionPart) -> None:
-    """Refuse what was changed after this machine's key had sealed it; another's seals cannot be checked."""
+    """Raise `BadLine` for changes after this machine's key sealed the records."""
     seals = read(part.head.get("seals", []))
     if seals is None or any(seal.records > len(part.rows) for seal in seals):
-        raise BadLine(part.place.number, "has seals that cannot be")
+        raise BadLine(part.place.number, "has seals that are not valid")
     ends = {seal.records - 1: part.rows[seal.records - 1] for seal in seals if seal.records}
     digests = {n: chained_row(place.number, export.read(place))[2] for n, place in ends.items()}
     end = Chain(len(part.rows), part.head["chain"])
@@ -183,17 +183,17 @@ def _check_seals(database: Database, export: ExportFile, name: str, part: Sessio
 
 
 def _settled_with(trace: str) -> str:
-    """Return the digest of the settings that a trace record names; empty if it names none."""
+    """Return the settings digest in a trace record; empty if it has none."""
     found = json_object(trace) if '"settings_sha256"' in trace else None
     return str((found or {}).get("settings_sha256", ""))
 
 
 def _checked_head(export: ExportFile, name: str, part: SessionPart) -> SessionSettings:
-    """Return the settings; whatever else the line says is possible."""
+    """Return the settings; raises `BadLine` if anything in the head is not valid."""
     number, head = part.place.number, part.head
     has_texts = all(isinstance(head.get(text), str) for text in _TEXTS)
     if not has_texts or name != name.strip() or not _is_time(head["created_at"]):
-        raise BadLine(number, "does not describe a session")
+        raise BadLine(number, "is not a valid session record")
     if head["status"] not in STATUSES:
         raise BadLine(number, "has a status that this version does not know")
     records = head.get("records")
@@ -202,7 +202,7 @@ def _checked_head(export: ExportFile, name: str, part: SessionPart) -> SessionSe
     _check_place(export, name, part)
     columns = [(found.get(name), size) for found in part.quarantine for name, size in _QUARANTINED.items()]
     if not all(_fits(value, size) for value, size in columns):
-        raise BadLine(number, "belongs to a session with damage that cannot be")
+        raise BadLine(number, "has quarantine records that are not valid")
     try:
         return SessionSettings.model_validate(head.get("settings"))
     except ValidationError:
@@ -210,21 +210,21 @@ def _checked_head(export: ExportFile, name: str, part: SessionPart) -> SessionSe
 
 
 def _check_place(export: ExportFile, name: str, part: SessionPart) -> None:
-    """Refuse a session that was not forked from one in front of it, or that stands where none can."""
+    """Raise `BadLine` if the parent is not before this session in the file, or its steps are not valid."""
     head, names = part.head, list(export.sessions)
     parent, seq, last = head.get("parent_id"), head.get("parent_seq"), head.get("last_seq")
     first = -1
     if parent is not None or seq is not None:
         if parent not in names[: names.index(name)]:
-            raise BadLine(part.place.number, "was forked from no session in front of it")
+            raise BadLine(part.place.number, "was forked from no session before it in the file")
         if not _is_count(seq) or seq > export.sessions[parent].head["last_seq"]:
             raise BadLine(part.place.number, "was forked from a step that its parent does not have")
         first = seq
-    # What was set aside has left the chain, and may have had a number of its own.
+    # Quarantined rows have left the chain, and may have had their own step numbers.
     if not (_is_count(last) or last == -1) or not first <= last <= first + len(part.rows) + len(
         part.quarantine
     ):
-        raise BadLine(part.place.number, "names a last step that cannot be")
+        raise BadLine(part.place.number, "has a last step that is not valid")
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
@@ -243,22 +243,22 @@ def _fits(value: Any, size: int) -> bool:
 
 
 _LogName = tuple[str, int]
-"""A session, and the number of one of its logs."""
+"""A session id, and the number of one of its logs."""
 
 
 @dataclass(slots=True)
 class _References:
-    """Which messages the steps of a file refer to: those of another session would show what nobody gave."""
+    """The messages that the steps of a file refer to; another session's messages must not appear."""
 
     names: tuple[str, ...]
     _ends: dict[tuple[str, int], tuple[int, int]] = field(
         default_factory=dict[tuple[str, int], tuple[int, int]]
     )
-    """The end of the longest span, and the line that names it."""
+    """The end of the longest span of each log, and the line that names it."""
     _messages: dict[_LogName, int] = field(default_factory=dict[_LogName, int])
 
     def note(self, number: int, name: str, table: str, values: Sequence[Any]) -> None:
-        """Take a row in; raises `BadLine` for a reference that cannot be."""
+        """Examine a row; raises `BadLine` for a reference that is not valid."""
         if table == "messages":
             log = name, values[0]
             self._messages[log] = max(self._messages.get(log, 0), values[1] + 1)
@@ -266,10 +266,10 @@ class _References:
             return
         for inner in _objects(json_object(values[-1]) or {}):
             if not _is_patch(inner):
-                raise BadLine(number, "changes more elements than there can be")
+                raise BadLine(number, "changes too many elements")
             history = inner.get("chat_history")
             if not isinstance(history, list | None):
-                raise BadLine(number, "refers to messages that cannot be")
+                raise BadLine(number, "has message references that are not valid")
             for span in cast("list[Any] | None", history) or ():
                 self._note_span(number, span)
 
@@ -278,19 +278,19 @@ class _References:
         owner, log, start, end = whole if len(whole) == 4 else ("", -1, 0, 0)
         counts = all(_is_count(value) for value in (log, start, end))
         if not isinstance(owner, str) or owner not in self.names or not counts or start > end:
-            raise BadLine(number, "refers to messages that cannot be")
+            raise BadLine(number, "has message references that are not valid")
         if end > self._ends.get((owner, log), (0, 0))[0]:
             self._ends[owner, log] = end, number
 
     def require_messages(self) -> None:
-        """Refuse spans that go on after the last message of their log."""
+        """Raise `BadLine` for spans that end after the last message of their log."""
         for log, (end, number) in self._ends.items():
             if end > self._messages.get(log, 0):
-                raise BadLine(number, "refers to messages that are not there")
+                raise BadLine(number, "refers to messages that are missing")
 
 
 def _objects(fields: ExportedRecord) -> Iterator[ExportedRecord]:
-    """Yield every object in the fields of a step, itself first; histories are not looked into."""
+    """Yield every object in the fields of a step, except inside histories."""
     waiting: list[Any] = [fields]
     while waiting:
         value = waiting.pop()
@@ -304,7 +304,7 @@ def _objects(fields: ExportedRecord) -> Iterator[ExportedRecord]:
 
 
 def _is_patch(value: ExportedRecord) -> bool:
-    """Tell whether what stands for a change of single elements names elements that can be."""
+    """Return whether a patch of a list, if `value` is one, has valid indexes."""
     if PATCH not in value:
         return True
     elements, length = value[PATCH], value.get("length")
@@ -315,7 +315,7 @@ def _is_patch(value: ExportedRecord) -> bool:
 
 
 def _check_content(export: ExportFile, part: SessionPart, sha256: str) -> None:
-    """Unpack a file content no further than it says, and compare it with its name."""
+    """Unpack a content, up to the size that its chunks declare, and compare its digest."""
     unpacker, total, size = zlib.decompressobj(), hashlib.sha256(), 0
     number = part.contents[sha256][0].number
     try:
@@ -323,20 +323,20 @@ def _check_content(export: ExportFile, part: SessionPart, sha256: str) -> None:
             number = place.number
             chunk, whole, packed = content_chunk(number, export.read(place))
             left = min(whole, _MAX_CONTENT_BYTES) - size
-            # With no room left the unpacker would know no limit at all.
+            # With a limit of 0 the unpacker would have no limit.
             if left < 0 or not _is_count(chunk):
-                raise BadLine(number, "holds a file content of a size that cannot be")
+                raise BadLine(number, "has a file content with a size that is not valid")
             piece = unpacker.decompress(packed, left + 1)
             size += len(piece)
             total.update(piece)
     except zlib.error:
-        raise BadLine(number, "holds a file content that cannot be unpacked") from None
+        raise BadLine(number, "has a file content that cannot be unpacked") from None
     if total.hexdigest() != sha256:
-        raise BadLine(number, "holds a file content that is not what was written")
+        raise BadLine(number, "has a file content that does not match its digest")
 
 
 def _is_here(database: Database, export: ExportFile, name: str, part: SessionPart) -> bool:
-    """Tell whether an ancestor is in the store already; raises `UsageError` for what cannot be taken."""
+    """Return whether the session is in the store already; raises `UsageError` if it cannot be imported."""
     if not database.query("SELECT 1 FROM sessions WHERE id = ?", (name,)):
         return False
     if name == export.session_id:
@@ -347,7 +347,7 @@ def _is_here(database: Database, export: ExportFile, name: str, part: SessionPar
         if rows and rows[0][0] == part.head["chain"]:
             return True
     raise UsageError(
-        f"The session {name}, which this one was forked from, is in the store, but not as in the file.",
+        f"The session {name}, from which this one was forked, is in the store, but with other records.",
         "Import into another store with --store.",
     )
 
@@ -360,7 +360,7 @@ def _write(
     settings: SessionSettings,
     more: Sequence[Entry],
 ) -> None:
-    """Write the rows in batches, `more` after them; the session exists with the last of them."""
+    """Write the rows in batches, then `more`; the last commit creates the session."""
     part = export.sessions[name]
     batch, size = rows_deleted(name), 0
     for statement in _statements(export, name, part):

@@ -1,4 +1,4 @@
-"""Chooses which old sessions may go, and deletes them."""
+"""Selects old sessions, and deletes them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from ..store.sessions.listing import seems_held
 from ..store.sessions.session_rows import delete_session
 
 _ROW_BYTES = 100
-"""What a row takes besides its texts, about."""
+"""Approximate size of a row without its texts."""
 _SIZED = {"steps": "fields", "messages": "body", "calls": "body", "outputs": "body", "files": "body",
           "blobs": "body", "inbox": "body"}  # fmt: skip
 
@@ -23,9 +23,9 @@ _SIZED = {"steps": "fields", "messages": "body", "calls": "body", "outputs": "bo
 class PruneRules:
     older_than: timedelta
     keep: int
-    """So many of the newest never go."""
+    """This number of newest sessions is always kept."""
     max_bytes: int | None = None
-    """What all sessions together may take; the oldest go first, however young."""
+    """Limit for all sessions together; the oldest are deleted first, whatever their age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class StoredSession:
     epoch: int
     owner: str
     size_bytes: int
-    """About what its rows take."""
+    """Approximate size of its rows."""
     is_busy: bool
-    """It runs, or goes on by itself later."""
+    """True if it runs, or will continue by itself later."""
 
 
 Reason = Literal["age", "size"]
@@ -47,13 +47,13 @@ Reason = Literal["age", "size"]
 
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
-    """What `prune` deletes; nothing has happened yet."""
+    """The sessions that `delete` should remove; nothing has happened yet."""
 
     goes: tuple[tuple[StoredSession, Reason], ...]
-    """Forks in front of what they were forked from."""
+    """Forks come before their parents."""
     stays: int
     waiting: int
-    """How many of those would go if no call of theirs waited for a decision."""
+    """How many more would be deleted if none of their calls waited for a decision."""
 
 
 def plan_prune(
@@ -63,9 +63,9 @@ def plan_prune(
     now: datetime,
     watch: Callable[[int], object] = lambda number: None,
 ) -> PrunePlan:
-    """Choose the sessions that may go, and go by age or to keep the size.
+    """Select the sessions to delete, by age and then by size.
 
-    `watch` is called before a session is looked at, with how many that makes.
+    `watch` is called before each session is examined, with the count so far.
     """
     sessions = _sessions(database, tenant, text_of(now))
     choice = _Choice(database, sessions, watch)
@@ -78,7 +78,7 @@ def plan_prune(
 
 
 def delete(database: Database, session: StoredSession) -> bool:
-    """Delete a session unless somebody has run it since it was chosen; return whether it is gone."""
+    """Delete a session unless it has run since it was selected; return whether it was deleted."""
     try:
         delete_session(database, session.id, session.epoch, session.owner)
     except GuardFailed:
@@ -87,12 +87,12 @@ def delete(database: Database, session: StoredSession) -> bool:
 
 
 def drop_unused_contents(database: Database) -> None:
-    """Delete the contents that no session refers to any more."""
+    """Delete the contents that no session refers to."""
     database.commit(UNUSED_CONTENTS)
 
 
 class _Choice:
-    """What goes so far. A session goes after its forks, or not at all."""
+    """The selection so far. A session is deleted only after all of its forks."""
 
     def __init__(
         self, database: Database, sessions: list[StoredSession], watch: Callable[[int], object]
@@ -109,7 +109,7 @@ class _Choice:
         self.waiting: set[str] = set()
 
     def take(self, reason: Reason, sessions: Iterable[StoredSession], is_wanted: Callable[[], bool]) -> None:
-        """Take what may go, in this order, while more is wanted; a fork makes way for its parent."""
+        """Select sessions in this order while `is_wanted()`; forks are selected before their parents."""
         left = [session for session in sessions if session.id not in self.goes]
         while True:
             blocked: list[StoredSession] = []
@@ -166,7 +166,7 @@ def _sizes(database: Database) -> dict[str, int]:
 
 
 def _waits(database: Database, session_id: str) -> bool:
-    """Tell whether a call of the session waits for a decision, or nobody knows what came of it."""
+    """Return whether a call of the session waits for a decision, or has an unknown outcome."""
     found = stored_state(database, session_id)
     pending = elements(found.fields, "pending_tool_calls") if found is not None else []
     if any(call["decision"] == "undecided" for call in pending):

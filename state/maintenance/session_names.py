@@ -1,4 +1,4 @@
-"""Ids and titles of the sessions in a SQLite file, read fast: a shell asks for them at each press of Tab."""
+"""Reads ids and titles of the sessions in a SQLite file, fast enough for completion in a shell."""
 
 import sqlite3
 from contextlib import closing
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 _WAIT_S = 0.2
-"""For a database that somebody has locked."""
+"""How many seconds to wait for a locked database."""
 _MOST = 1000
 _WAITING = ("needs_approval", "needs_decision")
 
@@ -15,12 +15,12 @@ _WAITING = ("needs_approval", "needs_decision")
 class NamedSession(NamedTuple):
     id: str
     title: str
-    """As it is stored: untrusted."""
+    """Untrusted text, as it is stored."""
     status: str
 
 
 def session_names(file: Path, tenant: str, only_waiting: bool = False) -> list[NamedSession]:
-    """Return the newest sessions, newest first; none where the file cannot be read, which is not made."""
+    """Return the newest sessions, newest first; empty if the file cannot be read. It is never created."""
     where = f"s.tenant = ?{' AND h.status IN (?, ?)' if only_waiting else ''}"
     values = (tenant, *(_WAITING if only_waiting else ()), _MOST)
     try:

@@ -1,4 +1,4 @@
-"""Verifies the record of approvals and effects: that it is what was written, and that it makes sense."""
+"""Verifies the record of approvals and effects: that it is unchanged, and that it is consistent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..store.sessions.inbox import Inbox
 from ..trace import RunBegan, SessionImported
 
 _NEVER_RAN = ("denied", "error", "interrupted", "unknown")
-"""Outcomes of calls that were refused, unusable, superseded, or lost."""
+"""Outcomes of calls that were refused, invalid, superseded or lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,32 +42,32 @@ class Approval:
 
 @dataclass(slots=True)
 class CallTrail:
-    """A call as far as its moves were followed."""
+    """The moves of one call that were checked so far."""
 
     call_id: str
     wish_sha256: str = ""
-    """Of the arguments in the message that asks for the call; empty if none does."""
+    """Digest of the arguments in the message that requests the call; empty if there is no such message."""
     moves: list[CallMove] = field(default_factory=list[CallMove])
     proposed: CallMove | None = None
     approval: Approval | None = None
     verdict: str = ""
-    """The newest one: undecided, approved, denied or invalid."""
+    """The newest decision: undecided, approved, denied or invalid."""
     starts: int = 0
     is_open: bool = False
     """Started, and not finished."""
     is_finished: bool = False
     may_restart: bool = False
-    """Somebody, or a check of its effect, said that it may run once more."""
+    """True if a person, or a check of its effect, said that it may run once more."""
 
     def forked(self) -> CallTrail:
-        """Return what a fork knows of the call: a person's approval was given to another session."""
+        """Return the trail for a fork: a person's approval was given to another session."""
         approval = self.approval if self.approval and self.approval.by != "person" else None
         verdict = self.verdict if approval or self.verdict != "approved" else "undecided"
         known = replace(self, approval=approval, verdict=verdict, moves=[*self.moves])
         return replace(known, is_finished=False, may_restart=self.starts > 0)
 
     def judged_again(self, call: Mapping[str, Any], arguments_sha256: str) -> None:
-        """Take in how the pending call stood when a run began."""
+        """Take the decision that the pending call had when a run began."""
         self.verdict = str(call.get("decision", ""))
         by = str(call.get("decided_by", ""))
         if self.verdict == "approved" and by != "person":
@@ -77,9 +77,9 @@ class CallTrail:
         self.may_restart = self.may_restart or call.get("settled_as") == "rerun"
 
     def take(self, move: CallMove, is_traced: bool) -> Iterator[str]:
-        """Follow one move; yield what is wrong with it.
+        """Check one move; yield what is wrong with it.
 
-        `is_traced`: it is from a time in which verdicts and the beginnings of runs were recorded, too.
+        `is_traced`: the record is new enough that decisions and starts of runs were recorded, too.
         """
         self.moves.append(move)
         check = {
@@ -114,7 +114,7 @@ class CallTrail:
             yield "decides about a call that has finished"
         self.verdict = move.text("decision")
         if self.verdict == "undecided":
-            # Right before its start the call was not what had been approved.
+            # Right before its start, the call was not the one that had been approved.
             self.approval = None
             return
         if not move.text("who"):
@@ -165,30 +165,30 @@ Paths = dict[str, dict[str, None]]
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A record that breaks the chain, or the rules."""
+    """A record that breaks the chain or the rules."""
 
     session_id: str
     table: str
     place: str
-    """The key of the row within its table; empty if the row is gone."""
+    """The key of the row in its table; empty if the row is missing."""
     record: int
-    """Its number in the session's hash chain; -1 if it is not known."""
+    """Its number in the session's hash chain; -1 if it is unknown."""
     problem: str
     call_id: str = ""
     is_set_aside: bool = False
-    """It was found when the session was opened, which goes on without it."""
+    """True if it was found and quarantined when the session was opened; the session continues without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditedCall:
-    """What is recorded of one call, for people."""
+    """The records of one call, for people."""
 
     session_id: str
-    """Whose journal tells of it last."""
+    """The session with the last record of the call."""
     call_id: str
     moves: tuple[CallMove, ...]
     paths: tuple[str, ...]
-    """The files that it changed."""
+    """The files that the call changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +196,15 @@ class AuditedSession:
     session_id: str
     records: int
     chain: str
-    """The digest of the newest record: it covers all of them. Kept elsewhere, it proves them."""
+    """The digest of the newest record, which covers all records. A copy kept elsewhere proves them."""
     stretches: tuple[SealedPart, ...] = ()
-    """Whose key sealed which of them."""
+    """Which key sealed which records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
     sessions: tuple[AuditedSession, ...]
-    """The session after those that it was forked from."""
+    """The ancestors come before the session."""
     breaches: tuple[Breach, ...]
     calls: tuple[AuditedCall, ...]
 
@@ -212,9 +212,9 @@ class Audit:
 def audit(
     database: Database, lineage: list[str], watch: Callable[[int, int], object] = lambda number, total: None
 ) -> Audit:
-    """Verify a session and what it was forked from, oldest first; nothing is changed.
+    """Verify a session and its ancestors; `lineage` is oldest first. Nothing is changed.
 
-    `watch` is called before each session, with its number and how many there are.
+    `watch` is called before each session, with its number and the number of all.
     """
     sessions: list[AuditedSession] = []
     breaches: list[Breach] = []
@@ -231,9 +231,9 @@ def audit(
 
 
 def audit_all(database: Database, parents: Mapping[str, str | None]) -> Iterator[tuple[str, list[Breach]]]:
-    """Verify sessions, each once and after the one that it was forked from; yield what is wrong with each.
+    """Verify many sessions, each once and after its parent; yield the id and the breaches of each.
 
-    `parents`: the id of each session, and that of the session that it was forked from.
+    `parents`: the id of each session, and the id of the session that it was forked from.
     """
     forks: dict[str | None, list[str]] = {}
     for session_id, parent_id in parents.items():
@@ -250,7 +250,7 @@ def audit_all(database: Database, parents: Mapping[str, str | None]) -> Iterator
 def _audit_session(
     database: Database, session_id: str, before: Trails, contents: _ContentChecks
 ) -> tuple[AuditedSession, list[Breach], Trails]:
-    """Verify the own records of a session; `before` are the calls of the one that it was forked from."""
+    """Verify the records of a session; `before` are the calls of its parent."""
     end, seals = head_with_seals(database, session_id) or (Chain(0, ""), [])
     trails = {call_id: trail.forked() for call_id, trail in before.items()}
     breaches = [
@@ -280,7 +280,7 @@ def _chain_breaches(database: Database, session_id: str, records: int) -> Iterat
 
 
 def _numbers(database: Database, session_id: str) -> dict[int, list[tuple[str, str]]]:
-    """Return the table and the key of the rows that have each number of the chain."""
+    """Return the table and the key of the rows with each number of the chain."""
     found: dict[int, list[tuple[str, str]]] = {}
     for record, _, table, place in numbered_rows(database, session_id):
         if record >= 0:
@@ -289,44 +289,44 @@ def _numbers(database: Database, session_id: str) -> dict[int, list[tuple[str, s
 
 
 def _missing(session_id: str, records: int, health: Health, numbers: Mapping[int, Any]) -> Iterator[Breach]:
-    """Name the numbers of the records that are gone."""
+    """Yield a breach for each number without a record."""
     if not health.missing:
         return
     gone = [record for record in range(records) if record not in numbers]
     for record in gone:
-        yield Breach(session_id, "", "", record, "is gone")
+        yield Breach(session_id, "", "", record, "is missing")
     if len(gone) < health.missing:
         yield Breach(session_id, "", "", -1, "the end of the chain is not where it was: records are gone")
 
 
 def _doubles(session_id: str, numbers: Mapping[int, list[tuple[str, str]]]) -> Iterator[Breach]:
-    """Name the rows that have the number of another."""
+    """Yield a breach for each row that has the same number as another one."""
     for record, places in sorted(numbers.items()):
         for table, place in places if len(places) > 1 else ():
             yield Breach(session_id, table, place, record, "has the same number as another record")
 
 
 def _settings_breaches(database: Database, session_id: str) -> Iterator[Breach]:
-    """Compare the settings with those that the chain recorded last: they are written when a run begins."""
+    """Compare the settings with the last ones in the chain, which are recorded when a run begins."""
     recorded, stored = "", _settings(database, session_id)
     for traced in all_traces(database, session_id):
         if isinstance(traced.record, RunBegan | SessionImported):
             recorded = traced.record.settings_sha256
-    # A run that begins now changes both at once.
+    # A run that begins at this moment changes both at once.
     if not recorded or recorded == stored or stored != _settings(database, session_id):
         return
     yield Breach(session_id, "", "", -1, "its settings are others than those that it ran with last")
 
 
 class _ContentChecks:
-    """Hashes each stored content once, however many messages and changes refer to it."""
+    """Hashes each stored content once, even if many messages and changes refer to it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._counted: dict[str, Copies] = {}
 
     def problem(self, what: str, digest: str, must_be_there: bool = True) -> str:
-        """Return what is wrong with the content of `what`; empty if nothing is."""
+        """Return the problem of the content of `what`; empty if there is none."""
         if digest not in self._counted:
             self._counted[digest] = count_copies(self._database, digest)
         sound, damaged = self._counted[digest]
@@ -337,14 +337,15 @@ class _ContentChecks:
 
 def _content_breaches(database: Database, session_id: str, contents: _ContentChecks) -> Iterator[Breach]:
     """Compare the files of messages, and the old contents of changed files, with the digests in the chain."""
-    for said in recorded_messages(database, session_id):
-        for file in said.message.files if said.message is not None else ():
+    for recorded in recorded_messages(database, session_id):
+        for file in recorded.message.files if recorded.message is not None else ():
             if problem := contents.problem(file.label, file.sha256):
-                yield Breach(session_id, "messages", f"{said.log}/{said.position}", said.row, problem)
+                place = f"{recorded.log}/{recorded.position}"
+                yield Breach(session_id, "messages", place, recorded.row, problem)
     rows = sound_rows(database, "files", session_id, ("record", "call_id", "path", "body"))
     for n, row, call_id, path, body in rows:
         digest = (json_object(body) or {}).get("before")
-        # The old content of a file that held a secret was never stored.
+        # The old content of a file with a secret was never stored.
         what = f"the old content of {path}"
         if isinstance(digest, str) and (problem := contents.problem(what, digest, must_be_there=False)):
             yield Breach(session_id, "files", str(n), int(row), problem, call_id)
@@ -365,9 +366,9 @@ def _settings(database: Database, session_id: str) -> str:
 
 
 def _rule_breaches(database: Database, session_id: str, records: int, trails: Trails) -> Iterator[Breach]:
-    """Follow the moves of every call, and what the beginnings of runs say about waiting ones.
+    """Check the moves of every call, and the waiting calls at the start of each run.
 
-    What a running session adds after its first `records` is left for the next time.
+    Rows that a running session adds after its first `records` are not checked.
     """
     wishes = {use.call_id: arguments_digest(use.arguments) for use in tool_uses(database, session_id)}
     began = [traced for traced in all_traces(database, session_id) if traced.event == "run_began"]
@@ -385,7 +386,7 @@ def _rule_breaches(database: Database, session_id: str, records: int, trails: Tr
 
 
 def _judged_again(began: Traced, trails: Trails) -> None:
-    """Take in the waiting calls that the beginning of a run changed."""
+    """Take the decisions about waiting calls that the start of a run changed."""
     changes = began.record.changes if isinstance(began.record, RunBegan) else {}
     for call in elements(changes, "pending_tool_calls"):
         trail = trails.get(str(call.get("call_id")))

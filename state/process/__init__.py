@@ -1,1 +1,1 @@
-"""What every process of ours has: clock, cancellation, crash points, where it is installed."""
+"""What every process of ours needs: clock, cancellation, crash points, identity, installation."""

@@ -1,4 +1,4 @@
-"""How work that was begun ends: waits that no cancellation cuts short, a group that names its error."""
+"""Waits that a cancellation does not cut short, and a task group that raises its first error."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
@@ -15,7 +15,7 @@ def _nothing() -> None:
 
 
 async def _done(work: asyncio.Future[Any]) -> None:
-    """Wait as `asyncio.wait([work])` does, which makes more of it."""
+    """Wait for `work` like `asyncio.wait([work])`, with less overhead."""
     waiter = asyncio.get_running_loop().create_future()
 
     def wake(_: object) -> None:
@@ -32,9 +32,9 @@ async def _done(work: asyncio.Future[Any]) -> None:
 async def over(
     work: asyncio.Future[Any], on_cancel: Callable[[], object] = _nothing
 ) -> asyncio.CancelledError | None:
-    """Wait until `work` is over, however often we are cancelled; return the cancellation, to be raised.
+    """Wait until `work` is done, even if the caller is cancelled; return the cancellation, to be raised.
 
-    `on_cancel` is called with the first one. A failure of `work` counts as seen.
+    `on_cancel` is called at the first cancellation. An exception of `work` counts as retrieved.
     """
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
@@ -50,8 +50,10 @@ async def over(
 
 
 async def settled(work: asyncio.Future[ResultT], on_cancel: Callable[[], object] = _nothing) -> ResultT:
-    """Wait for work that another thread does. Cancelled, it waits all the same: whoever gets the cancellation
-    knows that nothing was done, and whoever gets a result is cancelled right after it.
+    """Wait for work in another thread, also if the caller is cancelled.
+
+    If this raises `CancelledError`, the work was not done. If it was done, the result is returned and the
+    caller is cancelled right after it.
     """
     if await over(work, on_cancel) is None:
         return work.result()
@@ -64,7 +66,7 @@ async def settled(work: asyncio.Future[ResultT], on_cancel: Callable[[], object]
 
 
 async def to_the_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """Await `work` whatever happens; a cancellation leaves when it is over, unless a failure says more."""
+    """Await `work` to its end; a cancellation is raised afterwards, unless `work` fails."""
     task = asyncio.ensure_future(work)
     cancelled = await over(task)
     result = task.result()
@@ -74,14 +76,14 @@ async def to_the_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
 
 
 _unfinished: set[asyncio.Future[Any]] = set()
-"""The event loop holds its tasks by weak references only."""
+"""References to the tasks: the event loop holds only weak ones."""
 
 
 async def in_background(work: Awaitable[ResultT]) -> ResultT:
-    """Await `work` in a task of its own, which no cancellation of the caller ends.
+    """Await `work` in a separate task, which a cancellation of the caller does not end.
 
-    A caller that is cancelled once still waits for it. Cancelled a second time it does not: a scope of anyio
-    cancels again and again, until the task returns.
+    After the first cancellation, the caller still waits for it; after the second it does not: a scope of
+    anyio cancels repeatedly until the task returns.
     """
     task = asyncio.ensure_future(work)
     _unfinished.add(task)
@@ -102,13 +104,13 @@ def _forget(task: asyncio.Future[Any]) -> None:
 
 @asynccontextmanager
 async def task_group() -> AsyncGenerator[asyncio.TaskGroup]:
-    """Run tasks as `asyncio.TaskGroup` does; the first `SandburError` of them leaves as it is."""
+    """Run tasks like `asyncio.TaskGroup`; the first `SandburError` of them is raised without a group."""
     failed: Exception | None = None
     try:
         async with asyncio.TaskGroup() as group:
             yield group
     except* SandburError as errors:
-        # Python 3.11.2 wraps what is raised in here in a group again.
+        # Python 3.11.2 would wrap an exception that is raised here in a group again.
         failed = errors.exceptions[0]
     if failed is not None:
         raise failed from None

@@ -1,4 +1,4 @@
-"""Timestamps as the store writes them."""
+"""Timestamps in the format of the store."""
 
 from datetime import UTC, datetime
 
@@ -9,7 +9,7 @@ def now() -> str:
 
 
 def milliseconds(start: str, end: str) -> int:
-    """Return the milliseconds between two stored times; 0 if one is not known, or a clock was set back."""
+    """Return the milliseconds between two stored times; 0 if one is unknown, or if a clock was set back."""
     try:
         taken = datetime.fromisoformat(end) - datetime.fromisoformat(start)
     except (ValueError, TypeError):

@@ -1,6 +1,6 @@
-"""Named places where a test may let the process die: `SANDBUR_CRASH_AT=name`, or `name:3`: the third time.
+"""Named points where a test can kill the process: `SANDBUR_CRASH_AT=name`, or `name:3` for the third time.
 
-`SANDBUR_CRASH_TRACE=FILE` lists the places that were reached.
+`SANDBUR_CRASH_TRACE=FILE` records the names of the points that were reached.
 """
 
 import os
@@ -13,7 +13,7 @@ _left = int(_COUNT) if _COUNT.isdigit() else 1
 
 
 def reach(name: str) -> None:
-    """Die by SIGKILL if this point is armed and its turn has come."""
+    """Kill this process with SIGKILL if the point `name` is armed and this is its turn."""
     global _left
     if _TRACE:
         with Path(_TRACE).open("a") as trace:

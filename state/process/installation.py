@@ -1,4 +1,4 @@
-"""How this Sandbur was installed, and so what installs an extra of it."""
+"""Finds out how Sandbur was installed, and so which command installs an extra."""
 
 import json
 import shlex
@@ -12,15 +12,15 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def install_command(extra: str) -> str:
-    """Return the shell command that adds an extra to this very installation."""
+    """Return the shell command that adds an extra to this installation."""
     python = shlex.quote(sys.executable)
-    # Environments that uv makes hold no pip.
+    # Environments created by uv have no pip.
     installs = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
     return f"{installs} {_source(extra)}"
 
 
 def _source(extra: str) -> str:
-    """Return what pip takes: the folder, file or repository that Sandbur came from, else its name."""
+    """Return the argument for pip: the folder, file or repository that Sandbur came from, else its name."""
     origin = _origin()
     url = str(origin.get("url", ""))
     if "vcs_info" in origin:
@@ -33,12 +33,12 @@ def _source(extra: str) -> str:
 
 
 def _origin() -> dict[str, Any]:
-    """Return what pip recorded about where Sandbur came from (PEP 610); nothing if it was an index."""
+    """Return what pip recorded about the source of Sandbur (PEP 610); empty if it came from an index."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
         recorded = distribution("sandbur").read_text("direct_url.json")
     except PackageNotFoundError:
-        # Started from the folder of its sources, without an installation.
+        # Started from the source folder, without an installation.
         return {"url": _CHECKOUT.as_uri(), "dir_info": {"editable": True}}
     return json.loads(recorded) if recorded else {}

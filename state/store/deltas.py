@@ -1,4 +1,4 @@
-"""The fields of a state as last written, and the smallest JSON that brings them up to date."""
+"""The fields of a state as last written, and the smallest JSON that updates them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,19 +14,19 @@ from ..conversation.transcript import LogBook, Transcript
 
 @cache
 def _adapters(model: type[BaseModel]) -> dict[str, TypeAdapter[Any]]:
-    # The annotation alone loses the Field metadata, which stored fields do not use.
+    # The annotation loses the Field metadata, which stored fields do not use.
     fields = model.model_fields.items()
     return {name: TypeAdapter(cast(type[Any], field.annotation)) for name, field in fields}
 
 
 def encode_field(model: type[BaseModel], name: str, value: Any, book: LogBook, is_brief: bool = False) -> str:
-    """Return a field as JSON; a brief one leaves out of a record what is as in every new one."""
+    """Return a field as JSON; with `is_brief`, default values of a record are left out."""
     adapter = _adapters(model)[name]
     return adapter.dump_json(value, context={"log_book": book}, exclude_defaults=is_brief).decode()
 
 
 def decode_fields(model: type[BaseModel], fields: dict[str, Any], book: LogBook) -> dict[str, Any]:
-    """Return every field of `model`; fields that an older version did not write get their defaults."""
+    """Return every field of `model`; fields that are missing in `fields` get their defaults."""
     empty = model()
     values = {name: getattr(empty, name) for name in model.model_fields}
     adapters = _adapters(model)
@@ -43,9 +43,9 @@ def encode_message(message: Message) -> str:
 
 
 def message_of(body: str, contents: Source | None = None) -> Message | None:
-    """Return a stored message; None if it cannot be read.
+    """Return a stored message; None if it cannot be parsed.
 
-    Its files are read from `contents` when somebody needs them.
+    Its files are read from `contents` when they are needed.
     """
     try:
         return Message.model_validate_json(body, context={"contents": contents})
@@ -54,29 +54,29 @@ def message_of(body: str, contents: Source | None = None) -> Message | None:
 
 
 PATCH = "$patch"
-"""Marks a change of single elements: {"$patch": {"2": element}, "length": 3}."""
+"""Marks a change of single list elements: {"$patch": {"2": element}, "length": 3}."""
 
 _UNSET = object()
 
 
 _MANY_SPANS = 5
-"""Of a history; with fewer it is written whole."""
+"""A history with fewer spans is written completely."""
 
 
 def _patch(old: list[str], new: list[str]) -> str:
-    """Return what makes a list of JSON values of an older one."""
+    """Return a patch that turns the JSON list `old` into `new`."""
     changed = {n: text for n, text in enumerate(new) if n >= len(old) or old[n] != text}
     patch = ",".join(f'"{n}":{text}' for n, text in changed.items())
     return f'{{"{PATCH}":{{{patch}}},"length":{len(new)}}}'
 
 
 def _spans_in(encoded: str) -> list[str]:
-    """Return the JSON of each part of an encoded history."""
+    """Return the JSON of each span of an encoded history."""
     return [f"[{inner}]" for inner in encoded[2:-2].split("],[")] if len(encoded) > 2 else []
 
 
 class WrittenFields:
-    """Knows each field by identity and by its JSON, so that what did not change costs nothing."""
+    """Remembers each field by identity and by its JSON, so that unchanged fields cost nothing."""
 
     def __init__(self, model: type[BaseModel], book: LogBook) -> None:
         self._model = model
@@ -88,7 +88,7 @@ class WrittenFields:
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """The fields that were taken last."""
+        """The fields of the last `take`."""
         return self._values
 
     @property
@@ -99,7 +99,7 @@ class WrittenFields:
         return any(self._values.get(name, _UNSET) is not value for name, value in values.items())
 
     def take(self, values: Mapping[str, Any]) -> dict[str, str]:
-        """Adopt `values`; return JSON by name for what differs from the last ones."""
+        """Remember `values`; return the JSON by name of the fields that changed."""
         changes: dict[str, str] = {}
         for name, value in values.items():
             if self._values.get(name, _UNSET) is value:
@@ -127,7 +127,7 @@ class WrittenFields:
         return encoded
 
     def _take_tuple(self, name: str, value: tuple[Any, ...]) -> str | None:
-        """Encode only elements that are new; the others are known by identity."""
+        """Encode only new elements; the others are recognized by identity."""
         before = self._elements.get(name)
         known = {id(element): encoded for element, encoded in before or ()}
         after = [(element, known.get(id(element)) or self._element(name, element)) for element in value]
@@ -141,7 +141,7 @@ class WrittenFields:
         return min(encoded, _patch([text for _, text in before], [text for _, text in after]), key=len)
 
     def _take_transcript(self, name: str, value: Transcript) -> str | None:
-        """Encode, of a history in many parts, those that are new: a step costs the same late as early."""
+        """Encode only the new spans of a history with many spans: so each step costs the same."""
         encoded = encode_field(self._model, name, value, self._book)
         if self._encoded.get(name) == encoded:
             return None
@@ -157,7 +157,7 @@ class WrittenFields:
 
 
 def merge(fields: dict[str, Any], delta: str) -> None:
-    """Bring decoded fields up to date with the JSON of a later step."""
+    """Update decoded fields with the JSON of a later step."""
     for name, value in cast(dict[str, Any], json.loads(delta)).items():
         if isinstance(value, dict) and PATCH in value:
             patch = cast(dict[str, Any], value)
@@ -171,7 +171,7 @@ def merge(fields: dict[str, Any], delta: str) -> None:
 
 
 def voided(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields without what somebody elsewhere allowed: approvals, and a mode that asks for less."""
+    """Return the fields without approvals and modes that were given elsewhere."""
     calls = cast("Sequence[dict[str, Any] | None]", fields.get("pending_tool_calls") or ())
     pending = [call and {**call, **_unsaid(call)} for call in calls]
     return {**fields, "execution_mode": "interactive", "pending_tool_calls": pending}

@@ -1,4 +1,4 @@
-"""Checks the hash chain of a session, and sets aside what does not hold."""
+"""Checks the hash chain of a session, and quarantines damaged rows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,16 +23,16 @@ _MOST_NAMED = 5
 _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outputs": "output",
           "files": "file change", "traces": "trace record"}  # fmt: skip
 AFTER_THE_END = "stands behind the end of the chain"
-"""Of a row that no writer put there. Once it is set aside, its number in the chain is negative."""
+"""For a row that no writer put there; stored text. After quarantine, its number in the chain is negative."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One row that is not what was written."""
+    """A row that is not as it was written."""
 
     table: str
     place: str
-    """Its primary key within the session, joined by `/`."""
+    """Its primary key in the session, joined by `/`."""
     reason: str
 
     def __str__(self) -> str:
@@ -41,49 +41,49 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What is wrong with the records of a session."""
+    """The damage in the records of a session."""
 
     damages: tuple[Damage, ...] = ()
-    """Not set aside yet."""
+    """Not quarantined yet."""
     set_aside: tuple[Damage, ...] = ()
-    """Found earlier; they are not used any more."""
+    """Quarantined earlier; these rows are not used any more."""
     missing: int = 0
-    """Records that are gone, in the middle or at the end."""
+    """Number of missing records, in the middle or at the end."""
     broken_seals: tuple[BrokenSeal, ...] = ()
     end: Chain | None = None
-    """Of the chain that was looked at; None: there is no such session."""
+    """The end of the checked chain; None: there is no such session."""
 
     @property
     def is_whole(self) -> bool:
-        """True if every record is what was written, and none is gone."""
+        """True if every record is as it was written, and none is missing."""
         return not (self.damages or self.set_aside or self.missing or self.broken_seals)
 
     @property
     def may_lack_starts(self) -> bool:
-        """True if a call may have been started without a record that says so."""
+        """True if the record of a started call may be missing."""
         damages = (d for d in (*self.damages, *self.set_aside) if d.reason != AFTER_THE_END)
         return bool(self.missing) or any(d.table == "calls" for d in damages)
 
     def sentences(self) -> list[str]:
-        """Return what a person should know."""
-        said = _name_damages(self.damages, "is set aside", "So are")
-        said += _name_damages(self.set_aside, "was set aside earlier", "So were")
+        """Return the damage as sentences for a person."""
+        sentences = _name_damages(self.damages, "is set aside", "So are")
+        sentences += _name_damages(self.set_aside, "was set aside earlier", "So were")
         if self.missing:
             noun = "record is" if self.missing == 1 else "records are"
-            said.append(
+            sentences.append(
                 f"{self.missing} {noun} missing from this session: the store lost a part of what was written,"
                 " or is an older copy. What those records said may have happened all the same."
             )
         if any(broken.is_newest for broken in self.broken_seals):
-            said.append(
+            sentences.append(
                 "The records of this session are not what this machine's key has sealed: something else"
                 " changed them. Look at them with: sandbur sessions verify"
             )
-        return said
+        return sentences
 
 
 def _name_damages(damages: Sequence[Damage], what_is_done: str, more: str) -> list[str]:
-    """Return a sentence for each of the first damages, and one for the rest."""
+    """Return a sentence for each of the first damages, and one sentence for the rest."""
     sentences = [
         f"The {damage}. It {what_is_done}, and the session goes on without it."
         for damage in damages[:_MOST_NAMED]
@@ -94,9 +94,9 @@ def _name_damages(damages: Sequence[Damage], what_is_done: str, more: str) -> li
 
 
 def examine(database: Database, session_id: str) -> Health:
-    """Compare every row with its digest, every digest with the one before, and the end with the head.
+    """Compare every row with its digest, every digest with the previous one, and the end with the head.
 
-    Nothing is taken for gone or damaged that a damaged index of the database hides.
+    If something seems to be missing or damaged, the check is repeated without the database's indexes.
     """
     health = _examine(database, session_id)
     if health.end is not None and not (health.damages or health.missing):
@@ -111,7 +111,7 @@ def examine(database: Database, session_id: str) -> Health:
 
 
 def _examine(database: Database, session_id: str) -> Health:
-    # Asked first: what a running session adds in between is not missing.
+    # Read this first: rows that a running session adds meanwhile are not missing.
     marked = database.marked(session_id)
     found = head_with_seals(database, session_id)
     if found is None:
@@ -158,8 +158,8 @@ def numbered_rows(database: Database, session_id: str) -> Iterator[tuple[int, st
 def _strangers(
     database: Database, session_id: str, numbers: list[tuple[int, str, str]]
 ) -> dict[tuple[str, str], Damage]:
-    """Return the rows after the end of the chain, from the number, table and key of all."""
-    # Asked after the rows were read: what a running session adds in between is no stranger.
+    """Return the rows after the end of the chain; `numbers` are number, table and key of all rows."""
+    # Read this after the rows: rows that a running session adds meanwhile belong to the chain.
     head = chain_of(database, session_id)
     records = head.records if head else 0
     return {
@@ -170,9 +170,9 @@ def _strangers(
 
 
 def quarantine(session_id: str, health: Health) -> list[Statement]:
-    """Return the statements that set the damaged rows aside; they stay where they are.
+    """Return the statements that quarantine the damaged rows; the rows stay where they are.
 
-    One after the end leaves the chain: its number is the next row's.
+    A row after the end leaves the chain, because the next row will use its number.
     """
     statements: list[Statement] = []
     for damage in health.damages:
@@ -186,9 +186,9 @@ def quarantine(session_id: str, health: Health) -> list[Statement]:
 
 
 def row_condition(table: str, place: str) -> tuple[str, list[str]]:
-    """Return what finds a row within its session by the place that a `Damage` names."""
+    """Return an SQL condition with its values that finds the row of a `Damage` in its session."""
     keys = KEYS[table]
-    # An output is named by its call, whose id may hold a slash.
+    # The key of an output contains a call id, which may have a slash.
     return " AND ".join(f"{key} = ?" for key in keys), place.rsplit("/", len(keys) - 1)
 
 
@@ -201,6 +201,6 @@ def _damages(database: Database, session_id: str, table: str, digests: dict[int,
     for row in rows_in_order(database, table, session_id, WHOLE_ROWS[table]):
         *values, record, digest = row
         previous = digests.get(int(record) - 1) if int(record) else first_digest(session_id)
-        # Without its predecessor a row cannot be checked; that one is reported as missing.
+        # A row after a missing one cannot be checked; the missing one is reported.
         if previous is not None and digest_of(previous, table, values) != digest:
             yield Damage(table, place_of(table, row), "is not what was written")

@@ -1,4 +1,4 @@
-"""The effect journal: every move of every tool call, on disk before the next thing happens; the trace."""
+"""The effect journal: each move of a tool call is on disk before the next one begins. Also the trace."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,11 +22,11 @@ _DIGEST = "arguments_sha256"
 _SEEN = "seen"
 _KEPT = "kept_bytes"
 RESTORE = "restore:"
-"""Begins the name under which a session records what bringing files back replaced; the step follows."""
+"""The start of the name under which a session records the changes of a rewind; the step follows."""
 
 
 def undone_calls(database: Database, session_id: str, ancestors: tuple[str, ...]) -> set[str]:
-    """Return the calls of `ancestors` whose whole effect was taken back when the session began."""
+    """Return the calls of `ancestors` that were completely undone when the session began."""
     rows = database.query(
         f"SELECT DISTINCT call_id FROM files WHERE session_id = ? AND SUBSTR(call_id, 1, {len(RESTORE)}) = ?",
         (session_id, RESTORE),
@@ -45,7 +45,7 @@ def undone_calls(database: Database, session_id: str, ancestors: tuple[str, ...]
 
 
 def _is_verifiable(database: Database, session_id: str, call_id: str) -> bool:
-    """Tell whether a call did nothing but change files."""
+    """Return whether the only effect of a call was to change files."""
     rows = database.query(
         "SELECT body FROM calls WHERE session_id = ? AND call_id = ? AND move = 'started'",
         (session_id, call_id),
@@ -54,7 +54,7 @@ def _is_verifiable(database: Database, session_id: str, call_id: str) -> bool:
 
 
 def stored_output(database: Database, session_id: str, call_id: str) -> bytes | None:
-    """Return the whole output of a call whose result shows a part of it; None if it is not all there."""
+    """Return the complete output of a call whose result shows a part; None if it is not all stored."""
     rows = list(sound_rows(database, "outputs", session_id, ("body",), "call_id = ?", (call_id,)))
     is_whole = [int(number) for _, number, _ in rows] == list(range(len(rows)))
     return b"".join(body for *_, body in rows) if rows and is_whole else None
@@ -66,8 +66,7 @@ _OUTPUT_CHUNK_BYTES = 256 * 1024
 class CallJournal:
     """Appends moves in the session's own transactions, so that they are ordered with its steps.
 
-    What the sessions did that this one was forked from counts, too: an effect is in the world, whoever
-    began it.
+    The calls of ancestors count, too: an effect has happened, whichever session caused it.
     """
 
     def __init__(
@@ -77,16 +76,16 @@ class CallJournal:
         ancestors: Iterable[str] = (),
         may_lack_starts: bool = False,
     ) -> None:
-        """Read what is on disk; where starts may be lost, every call counts as started."""
+        """Read what is stored; with `may_lack_starts`, every call counts as started."""
         self._database = database
         self._writer = writer
         self._next_n = 0
         self._calls: dict[str, JournaledCall] = {}
         self._agreed: dict[str, str] = {}
-        """Digests of arguments, by call: of those that were proposed or decided about in this process."""
+        """Digests of arguments by call: those that were proposed or decided in this process."""
         self._known: dict[str, str] | None = None
         self._kept: dict[str, int] = {}
-        """Bytes of the whole outputs of calls that are about to be finished."""
+        """Size of the complete outputs of calls that are about to finish."""
         self._lineage = (*ancestors, writer.session_id)
         undone = undone_calls(database, writer.session_id, self._lineage[:-1])
         for session_id in self._lineage:
@@ -110,7 +109,7 @@ class CallJournal:
         return FileHistory(self._database, self._writer.session_id)
 
     def _has_effect(self, call_id: str, move: str) -> bool:
-        """Tell whether a move of another session is one in the world: a refusal there decides nothing."""
+        """Return whether a move of an ancestor had an effect: a call that was refused there had none."""
         before = self._calls.get(call_id)
         return move == "started" or (before is not None and before.starts > 0)
 
@@ -121,15 +120,15 @@ class CallJournal:
         moved = self._moved(use.call_id, "proposed", now())
         body = self._agreed_on(use.call_id, use.tool, call.effect if call else "read", use.arguments)
         if call is not None:
-            # Other arguments than the message asks for, which no person has seen yet: a hook's.
+            # Arguments of a hook, which differ from the message; no person has seen them yet.
             body |= {**_verdict(call), **({"edited": True} if call.edited else {})}
         self._writer.queue(self._entry(moved, body))
         self._calls[use.call_id] = moved
 
     async def decided(self, call: PendingCall, by: str) -> None:
         intent = self._agreed_on(call.call_id, call.tool, call.effect, call.arguments)
-        told = {"who": by, "edited": call.edited, "settled_as": call.recovery.settled_as}
-        body = {**intent, **_verdict(call)} | {name: value for name, value in told.items() if value}
+        settled = {"who": by, "edited": call.edited, "settled_as": call.recovery.settled_as}
+        body = {**intent, **_verdict(call)} | {name: value for name, value in settled.items() if value}
         n, self._next_n = self._next_n, self._next_n + 1
         self._writer.queue(Entry("calls", (n, call.call_id, "decided", now(), _json(body))))
 
@@ -153,9 +152,9 @@ class CallJournal:
         reach("started_after_commit")
 
     async def _start_queued(self, entries: Sequence[Entry]) -> None:
-        """Let a start come with the next commit: after a crash the call just runs again.
+        """Queue a start for the next commit: after a crash the call simply runs again.
 
-        Only what asked for it has to be on disk.
+        Only the request for the call must be on disk.
         """
         for entry in entries:
             self._writer.queue(entry)
@@ -164,7 +163,7 @@ class CallJournal:
     async def _start_committed(self, entries: Sequence[Entry], next_n: int) -> None:
         try:
             await self._writer.commit(entries)
-        except BaseException:  # cancelled, too: a number that is not on disk is given again
+        except BaseException:  # also cancelled: a number that is not on disk is used again
             self._next_n = next_n
             raise
 
@@ -184,7 +183,7 @@ class CallJournal:
         if kept_bytes := self._kept.pop(result.call_id, 0):
             brief[_KEPT] = kept_bytes
         entry = self._entry(call, {**brief, "result": result.model_dump(mode="json")})
-        # The step that puts the result into the history needs no second copy of it in the journal.
+        # The step that adds the result to the history makes a second copy in the journal unnecessary.
         self._writer.use(block for block in result.blocks if isinstance(block, Attachment))
         self._writer.queue(entry, Entry("calls", (*entry.values[:-1], _json(brief))))
         await self.changed(result.call_id, changes, pre_images or {})
@@ -209,7 +208,7 @@ class CallJournal:
         return await self._database.offload(lambda: self._stored_whole(call_id))
 
     def _stored_whole(self, call_id: str) -> KeptResult | None:
-        """Find what the session, or one that it was forked from, has kept of a call."""
+        """Return what the session, or an ancestor, has stored about a call."""
         for session_id in reversed(self._lineage):
             result = recorded_result(self._database, session_id, call_id)
             if result is not None:
@@ -223,7 +222,7 @@ class CallJournal:
         return None
 
     def _kept_bytes(self, session_id: str, call_id: str) -> int:
-        """Return how large the whole output of a call was; 0 if its result was all of it."""
+        """Return the size of a call's complete output; 0 if its result was complete."""
         rows = self._database.query(
             "SELECT body FROM calls WHERE session_id = ? AND call_id = ? AND move = 'finished'",
             (session_id, call_id),
@@ -252,7 +251,7 @@ class CallJournal:
         return self._known
 
     def _stored_versions(self) -> dict[str, str]:
-        """Read what earlier processes recorded of this session; a fork has not read what its parent read."""
+        """Read the file versions that earlier processes of this session recorded; a fork has none."""
         rows = self._database.query(
             "SELECT body FROM calls WHERE session_id = ? AND move = 'finished' ORDER BY n",
             (self._writer.session_id,),
@@ -269,7 +268,7 @@ class CallJournal:
         return self._agreed[call_id]
 
     def _stored_agreement(self, call_id: str) -> str:
-        """Find what an earlier process recorded."""
+        """Return the digest of the arguments that an earlier process recorded; empty if there is none."""
         for session_id in reversed(self._lineage):
             rows = self._database.query(
                 "SELECT body FROM calls WHERE session_id = ? AND call_id = ?"
@@ -300,14 +299,14 @@ class CallJournal:
         return call.model_copy(update={"result": result})
 
     def _stored_result(self, call_id: str) -> ToolResult | None:
-        """Find a result of an earlier process."""
+        """Return the result of a call that an earlier process stored."""
         found = (recorded_result(self._database, owner, call_id) for owner in reversed(self._lineage))
         return next((result for result in found if result is not None), None)
 
     def _changed(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes] | None
     ) -> list[Entry]:
-        """Return the rows for changed files; the contents before go with the next commit, whichever."""
+        """Return the rows for changed files; the old contents are queued for the next commit."""
         if not changes:
             return []
         self._writer.queue_loose(self._files.contents(pre_images or {}))
@@ -333,7 +332,7 @@ def _json(body: dict[str, Any]) -> str:
 
 
 class TraceLog:
-    """Records go to disk with the session's next commit, whichever that is."""
+    """Writes trace records with the session's next commit."""
 
     def __init__(self, database: Database, writer: SessionWriter) -> None:
         self._writer = writer
@@ -354,9 +353,9 @@ _NEWEST_TRACES = 20
 
 
 def unused_reply(database: Database, session_id: str, seq: int) -> ModelCalled | None:
-    """Return the newest model call if it was made after step `seq`, the newest one, and its reply is kept.
+    """Return the newest model call if it came after step `seq`, the newest step, and its reply is stored.
 
-    The process ended while hooks judged the reply, so that no step holds it.
+    The process died while hooks judged the reply, so that no step has it.
     """
     first = next_number(database, "traces", session_id) - _NEWEST_TRACES
     rows = sound_rows(database, "traces", session_id, ("seq", "event", "body"), after=(first - 1,))

@@ -1,4 +1,4 @@
-"""Where messages are on disk: numbers for logs, and which of their messages are written."""
+"""Stores the logs of messages: their numbers, and which messages are written."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -23,7 +23,7 @@ from ..errors import damaged
 from .deltas import encode_message, message_of
 from .recording import contents_of, message_rows
 
-_TEXT = "(A record of this session was damaged on disk. What stood here is lost.)"
+_TEXT = "(A record of this session was damaged on disk. The text that was here is lost.)"
 
 
 def filled(
@@ -31,7 +31,7 @@ def filled(
 ) -> list[Message]:
     """Return `messages` with a stand-in for each None.
 
-    `before` is what precedes them, `pending` the calls that have no result after the last of them.
+    `before` are the messages before them, `pending` the calls without a result after the last message.
     """
     whole = list(before)
     for place, message in enumerate(messages):
@@ -46,12 +46,12 @@ def filled(
 
 
 def is_stand_in(message: Message | None) -> bool:
-    """Tell whether a message that asks for calls is not the model's own."""
+    """Return whether a message that requests calls is a stand-in for a damaged one."""
     return message is not None and message.origin == "runtime" and bool(message.tool_uses)
 
 
 def _is_asked(before: Sequence[Message], pending: Sequence[PendingCall]) -> bool:
-    """Tell whether the pending calls were asked for before: some of their message have results already."""
+    """Return whether an earlier message requested the pending calls: some of its calls have results."""
     return {call.call_id for call in pending} <= {use.call_id for use in _unanswered(before)}
 
 
@@ -73,7 +73,7 @@ def _stand_in(
 
 
 def _unanswered(before: Sequence[Message]) -> list[ToolUse]:
-    """Return the calls of the newest model message that have no result yet."""
+    """Return the calls of the newest model message that have no result."""
     done: set[str] = set()
     for message in reversed(before):
         done |= {result.call_id for result in message.tool_results}
@@ -83,7 +83,7 @@ def _unanswered(before: Sequence[Message]) -> list[ToolUse]:
 
 
 def _leading_results(after: Sequence[Message | None]) -> list[ToolResult]:
-    """Return the results that follow directly; other damaged messages may stand between them."""
+    """Return the tool results that follow directly; damaged messages between them are skipped."""
     found: list[ToolResult] = []
     for message in after:
         if message is None:
@@ -105,24 +105,24 @@ def _lost_result(use: ToolUse) -> Message:
 
 
 class SessionLogs:
-    """The logs of one session and, read-only, those of the sessions it was forked from."""
+    """The logs of one session, and the logs of its ancestors, read-only."""
 
     def __init__(self, database: Database, session_id: str) -> None:
         self._database = database
         self._session_id = session_id
         self._logs: WeakValueDictionary[tuple[str, int], Log] = WeakValueDictionary()
         self._growing: dict[tuple[str, int], Log] = {}
-        """Logs with messages that are not on disk; the others live as long as a history needs them."""
+        """Logs with messages that are not on disk; other logs live while a history needs them."""
         self._digests: WeakKeyDictionary[Log, list[bytes]] = WeakKeyDictionary()
-        """For each log, what its rows are up to each message."""
+        """For each log, a digest of its rows up to each message."""
         self._encoded: list[tuple[Log, str]] = []
-        """The rows that are about to be written."""
+        """The rows that will be written next."""
         self.is_unchecked = False
-        """True if nobody has looked at these records since the last run ended."""
+        """True if the records have not been checked since the last run ended."""
         self._next_number = next_number(database, "messages", session_id, "log")
 
     def locate(self, span: TranscriptRange) -> tuple[str, int]:
-        """Return the log's name in the store, giving it one if it is new."""
+        """Return the log's name in the store; a new log gets a name."""
         log = span.log
         if log.session_id is None or log.number is None:
             log.session_id, log.number = self._session_id, self._next_number
@@ -134,7 +134,7 @@ class SessionLogs:
         return name
 
     def log(self, session_id: str, number: int) -> Log:
-        """Return a known log, or a reference to one whose messages are not loaded."""
+        """Return a known log, or a new reference to a log without loaded messages."""
         log = self._logs.get((session_id, number))
         if log is None:
             log = self._logs[session_id, number] = Log(session_id, number)
@@ -142,9 +142,9 @@ class SessionLogs:
         return log
 
     def load(self, transcript: Transcript, pending: Sequence[PendingCall] = ()) -> None:
-        """Read the messages of every span from the store, with stand-ins for damaged ones.
+        """Load the messages of every span from the store, with stand-ins for damaged ones.
 
-        `pending` are the calls that the last message that is no result asks for.
+        `pending` are the calls that the last message that is not a result requests.
         """
         for log, _, end in transcript.spans:
             if len(log.messages) < end:
@@ -152,17 +152,17 @@ class SessionLogs:
                 self._extend(log, end, pending if is_last else ())
 
     def require_checked(self) -> None:
-        """Raise `DamagedRecords` for what cannot be read, unless it was set aside."""
+        """Raise `DamagedRecords` if the records were not checked when the session was opened."""
         if self.is_unchecked:
             raise damaged(self._session_id)
 
     @property
     def are_whole(self) -> bool:
-        """True unless messages of the session's own were set aside."""
+        """True if no message of the session itself is quarantined."""
         return not places_set_aside(self._database, self._session_id, "messages")
 
     def seal(self) -> None:
-        """Let every known log end where it is: the rows after it belong to a past that does not count."""
+        """Seal every known log: the rows after its end belong to steps that do not count."""
         for log in self._logs.values():
             log.sealed = True
 
@@ -187,7 +187,7 @@ class SessionLogs:
         log.saved = len(log.messages)
 
     def unsaved(self) -> list[Entry]:
-        """Return a row for every message that is not on disk yet."""
+        """Return a row for every message that is not on disk."""
         self._encoded.clear()
         rows: list[Entry] = []
         for (_, number), log in self._growing.items():
@@ -198,7 +198,7 @@ class SessionLogs:
         return rows
 
     def unsaved_files(self) -> list[Attachment]:
-        """Return the files of the messages that are not on disk yet."""
+        """Return the attachments of the messages that are not on disk."""
         return [
             file
             for log in self._growing.values()
@@ -220,7 +220,7 @@ class SessionLogs:
         digests.append(blake2b(whole, digest_size=20).digest())
 
     def digest(self, history: Transcript) -> bytes:
-        """Return a digest of the rows that a history is loaded from."""
+        """Return a digest of the rows of a history."""
         parts: list[bytes] = []
         for log, start, end in history.spans:
             assert log.session_id is not None
@@ -236,29 +236,29 @@ _MOST_CHARS = 400
 
 
 def calls_after(database: Database, session_id: str, seq: int) -> tuple[str, ...]:
-    """Return the calls started after step `seq` as `tool arguments`, without those that it waits for."""
+    """Return the calls that were started after step `seq`, as `tool arguments`, without its pending calls."""
     rows = database.query("SELECT record FROM steps WHERE session_id = ? AND seq = ?", (session_id, seq))
     if not rows:
         return ()
     after = ("record > ?", (int(rows[0][0]),))
-    # Damaged rows count, too: what they say may have happened.
+    # Damaged rows count, too: these calls may have happened.
     calls = rows_in_order(database, "calls", session_id, ("call_id", "move", "body"), *after)
     started = [(call_id, body) for _, call_id, move, body in calls if move == "started"]
     arguments: dict[str, str] = {}
     for *_, body in rows_in_order(database, "messages", session_id, ("body",), *after):
         if (message := message_of(body)) is not None:
             arguments |= {use.call_id: use.arguments for use in message.tool_uses}
-    # A call that the step itself waits for was proposed before it, so it is settled by its own record.
+    # A call that the step waits for was proposed before the step; its own record settles it.
     lost = [(call_id, body) for call_id, body in started if call_id in arguments]
     found = {call_id: _described(body, arguments[call_id]) for call_id, body in lost}
     return tuple(found.values())[:MOST_CALLS]
 
 
 def lost_note(calls: tuple[str, ...]) -> str:
-    listed = "\n".join(f"- {call}" for call in calls)
+    calls_text = "\n".join(f"- {call}" for call in calls)
     return (
         "A part of this conversation was damaged on disk and is left out. In it these calls had been started;"
-        f" they may or may not have taken effect. Verify before you repeat any of them:\n{listed}"
+        f" they may or may not have taken effect. Verify before you repeat any of them:\n{calls_text}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Burr's persister interface on the store: each step writes only what it changed."""
+"""Burr's persister interface for the store: each step writes only its changes."""
 
 from collections.abc import Callable, Set
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from .writer import SessionWriter
 
 
 class DeltaPersister(AsyncBaseStatePersister):
-    """Saves and loads `ApplicationState`; a failed step leaves no row, so that a resume runs it again."""
+    """Saves and loads `ApplicationState`; a failed step writes no row, so that a resume repeats it."""
 
     def __init__(
         self, database: Database, writer_of: Callable[[str], SessionWriter], calls_start_next: Set[str]
@@ -48,7 +48,7 @@ class DeltaPersister(AsyncBaseStatePersister):
     async def load(
         self, partition_key: str, app_id: str | None, sequence_id: int | None = None, **kwargs: Any
     ) -> PersistedStateData | None:
-        """Return the state after a step, with the histories loaded that the next step may need."""
+        """Return the state after a step, with the histories that the next step may need."""
         if app_id is None:
             return None
         found = await self._database.offload(lambda: self._loaded(app_id, sequence_id))
@@ -97,20 +97,20 @@ class DeltaPersister(AsyncBaseStatePersister):
 
 
 def _leads_to_start(values: dict[str, Any]) -> bool:
-    """Tell whether calls start right after a step: its reply goes to disk with the start of the first."""
+    """Return whether calls start directly after a step: then it is committed with the first start."""
     decisions = {call.decision for call in values["pending_tool_calls"]}
     return values["overflow_from"] is None and "approved" in decisions and "undecided" not in decisions
 
 
 def undecided_again(call: PendingCall) -> PendingCall:
-    """Take back a person's approval: it was given to the session this one was forked from."""
+    """Return the call without a person's approval, which was given to the parent session."""
     if call.decision != "approved" or call.decided_by != "person":
         return call
     return call.model_copy(update={"decision": "undecided", "reason": "it was approved for another session"})
 
 
 def _tell_lost(values: dict[str, Any], note: str) -> None:
-    """Put a note where the model reads it next: after the results of the pending calls, or at once."""
+    """Add a note where the model reads it next: after the results of the pending calls, or at once."""
     if values["pending_tool_calls"]:
         values["note"] = note
         return
@@ -119,7 +119,7 @@ def _tell_lost(values: dict[str, Any], note: str) -> None:
 
 
 def load_histories(logs: SessionLogs, values: dict[str, Any]) -> None:
-    """Read the global history and that of the active step; those of other steps stay in the store."""
+    """Load the global history and that of the active step; other steps' histories stay in the store."""
     state = ApplicationState.model_construct(**values)
     pending = state.pending_tool_calls
     for history in (state.chat_history, state.active_history):
@@ -134,7 +134,7 @@ def load_histories(logs: SessionLogs, values: dict[str, Any]) -> None:
 
 
 def _hold_files(values: dict[str, Any]) -> None:
-    """Read the files that the next request sends: it is built where nothing may wait for a store."""
+    """Load the attachments of the next request, because building it must not wait for the store."""
     state = ApplicationState.model_construct(**values)
     for history in {id(one): one for one in (state.chat_history, state.active_history)}.values():
         for message in history:
@@ -143,6 +143,6 @@ def _hold_files(values: dict[str, Any]) -> None:
 
 
 def _lost(call: PendingCall) -> PendingCall:
-    """Void a call whose arguments are lost: nobody has approved what is not known."""
+    """Make a call invalid whose arguments are lost: nobody approved unknown arguments."""
     reason = "The record of this call was damaged."
     return call.model_copy(update={"decision": "invalid", "decided_by": "runtime", "reason": reason})

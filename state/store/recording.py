@@ -1,4 +1,4 @@
-"""The reader of the past: what sessions recorded, as steps, messages, moves of calls, and traces."""
+"""Reads what sessions recorded: steps, messages, moves of calls, and traces."""
 
 from bisect import bisect_left
 from collections import OrderedDict
@@ -19,10 +19,10 @@ from .files.contents import content
 from .sessions.listing import lineage_of, upwards
 
 Lineage = Sequence[tuple[str, int | None]]
-"""A session after those that it was forked from, each with its last step that counts (None: all)."""
+"""The session after its ancestors, oldest first, each with its last step that counts (None: all)."""
 
 Fields = Mapping[str, Any]
-"""The fields of a state, as JSON has them; histories as [session, log, start, end] of each span."""
+"""The fields of a state as JSON; each span of a history is [session, log, start, end]."""
 
 _ALL = 2**62
 
@@ -36,13 +36,13 @@ PlacedT = TypeVar("PlacedT", bound=_Placed)
 
 
 def rows_between(found: Sequence[PlacedT], first: int, end: int) -> Sequence[PlacedT]:
-    """Return what was recorded from row `first` to before row `end`; `found` is in the order of rows."""
+    """Return the elements from row `first` to before row `end`; `found` is sorted by row."""
     begin, stop = (bisect_left(found, row, key=lambda placed: placed.row) for row in (first, end))
     return found[begin:stop]
 
 
 def foreign_until(database: Database, session_id: str) -> int:
-    """Return the last step that came with an import; -1 if all of them ran here."""
+    """Return the last step that was imported; -1 if there is none."""
     rows = database.query("SELECT settings FROM sessions WHERE id = ?", (session_id,))
     if not rows or '"imported_seq"' not in rows[0][0]:
         return -1
@@ -51,27 +51,27 @@ def foreign_until(database: Database, session_id: str) -> int:
 
 
 class StepRow(NamedTuple):
-    """A step as it is stored."""
+    """A stored step."""
 
     seq: int
     action: str
     at: str
     row: int
     delta: str
-    """JSON of the fields that changed; of all fields in a snapshot."""
+    """JSON of the changed fields; of all fields in a snapshot."""
 
 
 class StoredState(NamedTuple):
-    """The state after a step, as rows that add up to it."""
+    """The state after a step, as the rows that make it up."""
 
     session_id: str
-    """Whose rows they are: the session's own, or those of one it was forked from."""
+    """The session of the rows: this session or an ancestor."""
     rows: Sequence[StepRow]
     """A snapshot and the steps after it."""
     is_cut: bool
-    """True if newer rows are damaged, so that these are the last good ones."""
+    """True if newer rows are damaged, so that these are the last intact ones."""
     foreign_until: int = -1
-    """The last step that ran elsewhere."""
+    """The last imported step."""
 
     @property
     def is_foreign(self) -> bool:
@@ -90,7 +90,7 @@ class StoredState(NamedTuple):
 
 
 def stored_state(database: Database, session_id: str, seq: int | None = None) -> StoredState | None:
-    """Return the state after step `seq` (default: the newest), or after the last good one before it."""
+    """Return the state after step `seq` (default: the newest), or after the last intact step before it."""
     for owner, last in upwards(database, session_id):
         limits = [limit for limit in (seq, last) if limit is not None]
         if found := _own_state(database, owner, min(limits, default=_ALL)):
@@ -104,7 +104,7 @@ def _own_state(database: Database, session_id: str, last: int) -> StoredState | 
     is_cut = False
     while True:
         condition = f"seq <= ? AND seq >= ({snapshot})"
-        # Also a row that left the chain takes a number, which the next step must not get.
+        # A row that left the chain counts, too: the next step must not get its number.
         values = (last, session_id, last)
         rows = list(_step_rows(database, session_id, condition, values, least=EVERY_ROW))
         if not rows:
@@ -134,46 +134,46 @@ def _step_rows(
 
 
 def step_of_row(database: Database, session_id: str, row: int) -> int | None:
-    """Return the step after a row of the session's hash chain: it went to disk with, or before, it."""
+    """Return the first step after a row of the session's hash chain; None if there is none."""
     rows = database.query("SELECT MIN(seq) FROM steps WHERE session_id = ? AND record > ?", (session_id, row))
     return None if rows[0][0] is None else int(rows[0][0])
 
 
 class Reference(NamedTuple):
-    """Where a message is, and whose history took it in."""
+    """The position of a message, and the history that contains it."""
 
     session_id: str
     log: int
     position: int
     step_id: str | None
-    """The step of the plan; None: the global history."""
+    """The plan step of the history; None: the global history."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
     session_id: str
-    """Whose step it is: of the session itself, or of one that it was forked from."""
+    """The session of the step: this session or an ancestor."""
     seq: int
     action: str
-    """Empty if the record is damaged: it tells nothing then."""
+    """Empty if the record is damaged; it has no content then."""
     at: str
-    """UTC, ISO 8601; of its end."""
+    """Time of its end: UTC, ISO 8601."""
     row: int
     """Its number in the session's hash chain, which orders all rows of a session."""
     before: Fields
     after: Fields
-    """The step before has the same; so has the next one in `before`: none of them may be changed."""
+    """Shared with `before` of the next step: do not change it."""
     added: tuple[Reference, ...]
     """The messages that no earlier step refers to."""
 
     @property
     def step_id(self) -> str | None:
-        """The step of the plan that this was work on."""
+        """The plan step that this step worked on."""
         return self.after.get("active_step_id") or self.before.get("active_step_id")
 
 
 class StepFold:
-    """Adds up the deltas of steps, oldest first; it may stop anywhere and go on later."""
+    """Applies the changes of steps, oldest first; it can stop anywhere and continue later."""
 
     def __init__(self, database: Database, before: StoredState | None = None) -> None:
         self._database = database
@@ -183,7 +183,7 @@ class StepFold:
         tuple(self._added(self._fields))
 
     def steps(self, session_id: str, after: int = -1, last: int | None = None) -> Iterator[RecordedStep]:
-        """Yield the own steps of a session after step `after`, up to step `last`."""
+        """Yield the steps of the session itself after step `after`, up to step `last`."""
         damaged = places_set_aside(self._database, session_id, "steps")
         limit = _ALL if last is None else last
         elsewhere = foreign_until(self._database, session_id)
@@ -214,7 +214,7 @@ class StepFold:
 
 
 def _spans(fields: Fields) -> Iterator[tuple[str | None, Sequence[Any]]]:
-    """Yield where the messages are that a step may have added, each span with the step of the plan."""
+    """Yield the spans with messages that a step may have added, each with its plan step."""
     yield from ((None, span) for span in fields.get("chat_history") or ())
     active = fields.get("active_step_id")
     for step in cast(Sequence[Mapping[str, Any] | None], fields.get("vibe_plan") or ()):
@@ -223,14 +223,14 @@ def _spans(fields: Fields) -> Iterator[tuple[str | None, Sequence[Any]]]:
 
 
 def elements(fields: Fields, name: str) -> list[dict[str, Any]]:
-    """Return the objects of a list; those that a damaged record leaves open are left out."""
+    """Return the objects in a list field; empty places of damaged records are left out."""
     value = fields.get(name)
     found = cast(list[Any], value) if isinstance(value, list) else []
     return [element for element in found if isinstance(element, dict)]
 
 
 def recorded_steps(database: Database, session_id: str) -> Iterator[RecordedStep]:
-    """Yield every step of a session, those of its ancestors first."""
+    """Yield every step of a session, its ancestors' steps first."""
     fold = StepFold(database)
     for owner, last in lineage_of(database, session_id):
         yield from fold.steps(owner, last=last)
@@ -250,22 +250,22 @@ class CallMove:
     at: str
     """UTC, ISO 8601."""
     body: Mapping[str, Any]
-    """Empty where it cannot be read."""
+    """Empty if it cannot be parsed."""
 
     def text(self, name: str) -> str:
-        """Return a field of the body; empty if it is not there."""
+        """Return a text field of the body; empty if it is missing."""
         value = self.body.get(name)
         return value if isinstance(value, str) else ""
 
     @property
     def result(self) -> ToolResult | None:
-        """Set where the journal itself holds it: no step has put it into a history."""
+        """Set if no step has added the result to a history."""
         stored = self.body.get("result")
         return ToolResult.model_validate(stored) if stored else None
 
 
 def call_moves(database: Database, session_id: str, after: int = -1) -> Iterator[CallMove]:
-    """Yield the moves that a session recorded itself after number `after`, without damaged ones."""
+    """Yield the moves that the session itself recorded after number `after`, without damaged ones."""
     columns = ("record", "call_id", "move", "at", "body")
     rows = sound_rows(database, "calls", session_id, columns, after=(after,))
     for n, row, call_id, move, at, body in rows:
@@ -275,9 +275,9 @@ def call_moves(database: Database, session_id: str, after: int = -1) -> Iterator
 def last_moves(
     database: Database, session_id: str, call_ids: Collection[str], kinds: Collection[str]
 ) -> dict[str, str]:
-    """Return the last move of each of these calls, of the kinds named.
+    """Return the last move of each of these calls, only of the given kinds.
 
-    Damaged rows count, as they do for a session that goes on: what they say may have happened.
+    Damaged rows count, as they do when a session continues: these moves may have happened.
     """
     if not call_ids:
         return {}
@@ -287,13 +287,13 @@ def last_moves(
 
 
 def changed_paths(database: Database, session_id: str, after: int = -1) -> Iterator[tuple[int, str, str]]:
-    """Yield number, call and path of the file changes that a session recorded after number `after`."""
+    """Yield number, call and path of the file changes that the session recorded after number `after`."""
     rows = rows_in_order(database, "files", session_id, ("call_id", "path"), after=(after,))
     return ((int(n), call_id, path) for n, call_id, path in rows)
 
 
 def damage(database: Database, session_id: str) -> Iterator[tuple[str, str]]:
-    """Yield kind and key of each step, message, move and trace record that was set aside."""
+    """Yield kind and key of each quarantined step, message, move and trace record."""
     for table in ("steps", "messages", "calls", "traces"):
         for place in places_set_aside(database, session_id, table):
             yield table.removesuffix("s"), place
@@ -301,12 +301,12 @@ def damage(database: Database, session_id: str) -> Iterator[tuple[str, str]]:
 
 class PlacedMove(NamedTuple):
     step: int
-    """One more than the newest if the step that it belongs to never came."""
+    """One more than the newest step if the step of the move was never written."""
     move: CallMove
 
 
 def placed_moves(database: Database, lineage: Lineage) -> Iterator[PlacedMove]:
-    """Yield the moves that count, oldest first, each with its step: that comes after what belongs to it."""
+    """Yield the moves that count, oldest first, each with the step that follows it."""
     for session_id, last in lineage:
         rows = list(rows_in_order(database, "steps", session_id, ("record",)))
         records = [int(record) for _, record in rows]
@@ -321,29 +321,29 @@ _TRACES: TypeAdapter[TraceRecord] = TypeAdapter(TraceRecord)
 
 
 class Traced(NamedTuple):
-    """A trace record and its place among everything that the session wrote."""
+    """A trace record and its position among the records of the session."""
 
     session_id: str
     n: int
     seq: int
-    """The newest step when it was recorded; -1 in front of the first."""
+    """The newest step when it was recorded; -1 before the first."""
     at: str
     """UTC, ISO 8601."""
     row: int
-    """Its number in the session's hash chain, which orders it with steps, messages and moves of calls."""
+    """Its number in the session's hash chain, which orders it with steps, messages and moves."""
     event: str
-    """Of which kind the record is, also where it cannot be read."""
+    """The kind of the record, also if it cannot be parsed."""
     record: TraceRecord | None
-    """None if it cannot be read: nobody has looked for damage since it happened."""
+    """None if it cannot be parsed: the damage has not been checked yet."""
 
 
 def traces(database: Database, session_id: str, after: int = -1) -> Iterator[Traced]:
-    """Yield the trace of a session's own runs after number `after`, oldest first; damage is left out."""
+    """Yield the trace of the session's own runs after number `after`, oldest first, without damage."""
     return (traced for traced in all_traces(database, session_id, after) if traced.record is not None)
 
 
 def all_traces(database: Database, session_id: str, after: int = -1) -> Iterator[Traced]:
-    """Yield the trace with records that cannot be read, without those that were set aside."""
+    """Yield the trace as `list_traces` does, with unparsable records, without quarantined ones."""
     columns = ("seq", "event", "at", "record", "body")
     rows = sound_rows(database, "traces", session_id, columns, after=(after,))
     for n, seq, event, at, row, body in rows:
@@ -363,42 +363,43 @@ class RecordedMessage(NamedTuple):
     row: int
     """Its number in the session's hash chain."""
     message: Message | None
-    """None if it cannot be read."""
+    """None if it cannot be parsed."""
 
 
 def recorded_messages(database: Database, session_id: str) -> Iterator[RecordedMessage]:
-    """Yield the messages that a session wrote itself, log by log, without damaged ones."""
+    """Yield the messages that the session itself wrote, log by log, without damaged ones."""
     for log, position, row, body in sound_rows(database, "messages", session_id, ("record", "body")):
         yield RecordedMessage(int(log), int(position), int(row), message_of(body, contents_of(database)))
 
 
 def tool_uses(database: Database, session_id: str) -> Iterator[ToolUse]:
-    """Yield the calls that the messages of a session ask for."""
+    """Yield the calls that the messages of a session request."""
     for *_, body in sound_rows(database, "messages", session_id, ("body",)):
-        # Most messages ask for nothing, and need not be parsed.
+        # Most messages request nothing, and need not be parsed.
         if '"tool_use"' in body and (message := message_of(body)) is not None:
             yield from message.tool_uses
 
 
 _MOST_EARLY, _MOST_BODY_BYTES = 40, 4000
-"""Who looks for a session remembers how it began."""
+"""Only early and short messages, because people remember how a session began."""
 _OF_A_PERSON = '{"role":"user","origin":"person"'
-"""How the stored form of a message begins that a person sent."""
+"""The start of the stored form of a person's message."""
 
 
 def said_early(database: Database, session_ids: Sequence[str]) -> Iterator[tuple[str, Message]]:
-    """Yield what people said early in these sessions, in order; long messages are left out."""
+    """Yield early messages of people in these sessions, in order; long messages are left out."""
     rows = database.query(
         f"SELECT session_id, body FROM messages WHERE session_id IN ({', '.join('?' * len(session_ids))})"
         f" AND idx < {_MOST_EARLY} AND LENGTH(body) < {_MOST_BODY_BYTES}"
         f" AND SUBSTR(body, 1, {len(_OF_A_PERSON)}) = ? ORDER BY session_id, log, idx",
         (*session_ids, _OF_A_PERSON),
     )
-    yield from ((owner, said) for owner, body in rows if (said := message_of(body)) is not None)
+    messages = ((owner, message_of(body)) for owner, body in rows)
+    yield from ((owner, message) for owner, message in messages if message is not None)
 
 
 def contents_of(database: Database) -> Source:
-    """Return what reads the files of messages."""
+    """Return a function that reads the attachments of messages."""
 
     def read(sha256: str) -> bytes | None:
         return content(database, sha256)
@@ -407,7 +408,7 @@ def contents_of(database: Database) -> Source:
 
 
 def files_of(body: str) -> list[Attachment]:
-    """Return the files that a stored message refers to."""
+    """Return the attachments that a stored message refers to."""
     # Most messages have none, and need not be parsed.
     message = message_of(body) if '"sha256"' in body else None
     return [] if message is None else list(message.files)
@@ -418,14 +419,14 @@ _KEPT_PAGES = 8
 
 
 class MessagePages:
-    """Messages by their place; holds a few pages at a time."""
+    """Loads messages by their position; keeps a few pages in memory."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._pages: OrderedDict[tuple[str, int, int], Mapping[int, Message | None]] = OrderedDict()
 
     def message(self, place: Reference) -> Message | None:
-        """Return a message; None if it is gone or damaged."""
+        """Return a message; None if it is missing or damaged."""
         name = place.session_id, place.log, place.position // _PAGE_MESSAGES
         if name not in self._pages:
             first = name[2] * _PAGE_MESSAGES
@@ -442,22 +443,22 @@ class MessagePages:
 def messages_at(
     database: Database, session_id: str, log: int, first: int, end: int
 ) -> dict[int, Message | None]:
-    """Return the messages of a log from index `first` to before `end`, as far as they are there."""
+    """Return the messages of a log from index `first` to before `end`, as far as they exist."""
     rows, contents = message_rows(database, session_id, log, first, end), contents_of(database)
     return {position: message_of(body, contents) for position, body in rows}
 
 
 def message_rows(database: Database, session_id: str, *place: int) -> Iterator[tuple[int, str]]:
-    """Yield index and text of those messages; `place` is the log, the first index, and the end."""
+    """Yield index and text of messages; `place` is the log, the first index, and the end."""
     rows = sound_rows(database, "messages", session_id, ("body",), "log = ? AND idx >= ? AND idx < ?", place)
     return ((int(position), body) for _, position, body in rows)
 
 
 def recorded_result(database: Database, session_id: str, call_id: str) -> ToolResult | None:
-    """Find the result of a call that a session finished.
+    """Return the result of a call that a session finished; None if there is none.
 
-    The row in the journal holds it, or the step after that row has put it into a history. The oldest
-    stores have numbered their rows table by table: there every step is looked at.
+    The journal's row has it, or the step after that row has added it to a history. The oldest stores have
+    numbered their rows table by table: there every step is searched.
     """
     where = "call_id = ? AND move = 'finished'"
     for _, row, body in rows_in_order(database, "calls", session_id, ("record", "body"), where, (call_id,)):
@@ -484,7 +485,7 @@ def _result_in_steps(
 
 
 def step_counts(database: Database, since: str) -> dict[str, int]:
-    """Return how many steps each session has had since a time: UTC, ISO 8601."""
+    """Return how many steps each session has had since a time (UTC, ISO 8601)."""
     rows = database.query(
         "SELECT session_id, COUNT(*) FROM steps WHERE at >= ? GROUP BY session_id", (since,)
     )
@@ -492,7 +493,7 @@ def step_counts(database: Database, since: str) -> dict[str, int]:
 
 
 def output_sizes(database: Database, session_id: str) -> dict[str, int]:
-    """Return the size in bytes of each whole output that a session keeps, by call."""
+    """Return the size in bytes of each complete output that a session stores, by call."""
     rows = database.query(
         "SELECT call_id, SUM(LENGTH(body)) FROM outputs WHERE session_id = ? GROUP BY call_id", (session_id,)
     )

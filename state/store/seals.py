@@ -1,6 +1,6 @@
-"""The key of this machine, and its seals over the hash chain: who chains records anew has no key for them.
+"""The key of this machine, and its seals over the hash chain: records that are changed later do not match.
 
-The key is made once, kept outside of every store, and readable by its owner alone.
+The key is created once, outside of every store, and only its owner can read it.
 """
 
 import hashlib
@@ -24,42 +24,42 @@ _COLUMNS = ("n", "maker", "since", "records", "mac")
 
 
 class Seal(NamedTuple):
-    """What one key says of a stretch of a session's records, and so of all records before them."""
+    """The code of one key for a part of a session's records, and so for all records before it."""
 
     n: int
-    """Its place among the seals of the session."""
+    """Its number among the seals of the session."""
     maker: str
-    """Names the key, and tells nothing of it."""
+    """Name of the key, which reveals nothing about it."""
     since: int
-    """The first record of the stretch."""
+    """The first record of the part."""
     records: int
-    """How many records the session had at its end."""
+    """Number of records at its end."""
     mac: str
 
 
 class SealedPart(NamedTuple):
-    """Whose records these are."""
+    """A part of the records that one key sealed."""
 
     since: int
     until: int
-    """The first record after them."""
+    """The first record after the part."""
     maker: str
-    """Names the key; empty: they were written without one."""
+    """Name of the key; empty: written without a key."""
     is_ours: bool
 
 
 class BrokenSeal(NamedTuple):
     record: int
-    """The last record that it is about; -1 if that is not known."""
+    """The last record that it covers; -1 if that is unknown."""
     problem: str
     is_newest: bool
-    """False: this machine has sealed what came after it, knowing of it."""
+    """False if this machine has sealed later records although this seal was broken."""
 
 
 class KeySealer:
-    """The key of this machine, and how many records of each session of a store it has sealed.
+    """The key of this machine, and how many records of each session in a store it has sealed.
 
-    The numbers lie beside the key: somebody who takes the seals out of a store does not reach them.
+    The numbers are stored beside the key, so that a change of the store cannot change them.
     """
 
     def __init__(self, home: Path, store: str) -> None:
@@ -69,35 +69,35 @@ class KeySealer:
         self._marks = HighWater(key_path(home))
 
     def key(self) -> bytes:
-        """Return the key, which is made if there is none."""
+        """Return the key; create it if there is none."""
         if self._key is None:
             self._key = store_key(self._home)
         return self._key
 
     def known_key(self) -> bytes | None:
-        """Return the key if there is one."""
+        """Return the key; None if there is none."""
         if self._key is None:
             self._key = known_key(self._home)
         return self._key
 
     def mark(self, session_id: str, records: int) -> None:
-        """Note how many records are sealed; -1: the session is gone."""
+        """Record how many records are sealed; -1: the session was deleted."""
         self._marks.note(self._name(session_id), records)
         if records < 0:
             self._marks.keep(self._voucher(session_id), None)
 
     def marked(self, session_id: str) -> int:
-        """Return the number last noted, or -1."""
+        """Return the last recorded number, or -1."""
         return self._marks.noted(self._name(session_id))
 
     def vouch(self, session_id: str, end: tuple[int, str] | None, body: str, loaded: str = "") -> None:
-        """Note that all records up to `end` are what was written; None: that is not known."""
+        """Record that all records up to `end` are verified; None: remove that note."""
         loaded = loaded or _NOT_LOADED
         text = None if end is None else self._vouched(self.key(), session_id, end, body, loaded)
         self._marks.keep(self._voucher(session_id), text)
 
     def vouches(self, session_id: str, end: tuple[int, str], body: str) -> str | None:
-        """Return the `loaded` that was noted last with that. Who has no key cannot note it."""
+        """Return the `loaded` of this note; None if there is no valid one. Writing it needs the key."""
         kept, key = self._marks.kept(self._voucher(session_id)), self.known_key()
         loaded = kept[: len(_NOT_LOADED)].decode("ascii", "replace")
         if key is None or not hmac.compare_digest(kept, self._vouched(key, session_id, end, body, loaded)):
@@ -112,12 +112,12 @@ class KeySealer:
         return f"{self._name(session_id)}\nwhole"
 
     def _name(self, session_id: str) -> str:
-        # The same session may be in two stores, as an older and a newer copy.
+        # Two stores may have the same session, as an older and a newer copy.
         return f"{self._store}\n{session_id}"
 
 
 def mark(database: Database, session_id: str, records: int) -> None:
-    """Note outside of the database how many records the session has; -1: it is gone."""
+    """Record outside of the database how many records the session has; -1: it was deleted."""
     database.mark(session_id, records)
     if database.sealer is not None:
         database.sealer.mark(session_id, records)
@@ -129,7 +129,7 @@ def maker_of(key: bytes) -> str:
 
 
 def mac_of(key: bytes, session_id: str, seal: Seal, digest: str, before: str) -> str:
-    """Return the seal's code: it covers the chain up to `digest`, and the seal `before` it."""
+    """Return the code of a seal: it covers the chain up to `digest`, and the code `before` it."""
     parts = (session_id, str(seal.n), str(seal.since), str(seal.records), digest, before)
     return _code(key, b"sandbur seal", parts)
 
@@ -142,26 +142,26 @@ def _code(key: bytes, purpose: bytes, parts: Sequence[str]) -> str:
 
 
 AT_REST = "done"
-"""The status of a session that waits for nothing: no call of it is pending."""
+"""The status of a session without pending calls."""
 
 
 _NOT_LOADED = "-" * 40
 
 
 def vouch(database: Database, session_id: str, end: Chain | None, loaded: str = "") -> None:
-    """Note that the records up to `end` need not be checked when the session is opened; None: they do.
+    """Record that the records up to `end` need no check when the session is opened; None: they need one.
 
-    `loaded` is a digest of those that opening it reads, which are compared with it.
+    `loaded` is a digest of the rows that opening it reads; they are compared with it.
     """
     if database.sealer is not None:
         database.sealer.vouch(session_id, end, database.body, loaded)
 
 
 def vouched(database: Database, session_id: str) -> str | None:
-    """Return the digest of what opening a session reads if its records need not be checked: its last run
-    ended here, in order, and waits for nothing, nobody wrote since, and all records before were whole.
+    """Return the digest of the rows that opening a session reads, if its records need no check.
 
-    Empty: it is not known, as nobody has opened the session. None: the records have to be checked.
+    They need none if its last run ended here without pending calls, nobody wrote since, and all records
+    were intact then. Returns an empty text if the digest is unknown, None if a check is needed.
     """
     end = end_at_rest(database, session_id)
     sealer = database.sealer
@@ -171,7 +171,7 @@ def vouched(database: Database, session_id: str) -> str | None:
 
 
 def end_at_rest(database: Database, session_id: str) -> Chain | None:
-    """Return the end of the chain if nobody runs the session, and its last run is over."""
+    """Return the end of the chain if nobody runs the session and its last run is done; else None."""
     rows = database.query(
         "SELECT records, chain FROM heads WHERE session_id = ? AND owner = '' AND status = ?",
         (session_id, AT_REST),
@@ -180,7 +180,7 @@ def end_at_rest(database: Database, session_id: str) -> Chain | None:
 
 
 def head_with_seals(database: Database, session_id: str) -> tuple[Chain, list[Seal]] | None:
-    """Return the end of the chain with its seals, as they are at one moment; None if there is no session."""
+    """Return the end of the chain and its seals, read at one moment; None if there is no such session."""
     rows = database.query(
         "SELECT h.records, h.chain, s.n, s.maker, s.since, s.records, s.mac FROM heads h"
         " LEFT JOIN seals s ON s.session_id = h.session_id WHERE h.session_id = ? ORDER BY s.n",
@@ -197,7 +197,7 @@ def head_with_seals(database: Database, session_id: str) -> tuple[Chain, list[Se
 
 
 class SealedEnd:
-    """The seal at the end of a session's chain, which every commit of this process moves on."""
+    """The seal at the end of a session's chain, which every commit of this process moves forward."""
 
     def __init__(self, database: Database, session_id: str, chain: Chain, seals: list[Seal]) -> None:
         self._sealer = database.sealer
@@ -205,10 +205,10 @@ class SealedEnd:
         self._seals = seals
         self._chain = chain
         self._goes_on: bool | None = None
-        """Whether the last seal is ours and holds; looked at when there is something to seal."""
+        """Whether the last seal is ours and valid; checked when something is to be sealed."""
 
     def moved(self, chain: Chain) -> tuple[list[Statement], list[Seal]]:
-        """Return what seals the chain up to its new end, and the seals there are once that has landed."""
+        """Return the statements that seal the chain up to its new end, and the seals after that commit."""
         if self._sealer is None or chain == self._chain:
             return [], self._seals
         key, seals = self._sealer.key(), self._seals
@@ -220,8 +220,8 @@ class SealedEnd:
             seal = seal._replace(mac=_mac_after(seals[:-1], key, self._session_id, seal, chain.digest))
             new = {"records": seal.records, "mac": seal.mac}
             return [update("seals", new, {**mine, "n": seal.n})], [*seals[:-1], seal]
-        # A new session, another key's, one from before there were keys, or one that was tampered with: the
-        # old seal stays as what it is, and one that is gone leaves its place free for good.
+        # A new session, another machine's key, records without a key, or a changed seal: the old seal stays,
+        # and the number of a missing one is never used again.
         lost = _lost(self._sealer, key, self._session_id, seals, self._chain)
         seal = _sealed(key, self._session_id, seals, self._chain.records, chain, int(lost > 0))
         return [row_of("seals", (self._session_id, *seal))], [*seals, seal]
@@ -244,7 +244,7 @@ def _mac_after(before: Sequence[Seal], key: bytes, session_id: str, seal: Seal, 
 
 
 def _holds(key: bytes, session_id: str, seals: Sequence[Seal], chain: Chain) -> bool:
-    """Tell whether the last of the seals is one of this key for this end of the chain."""
+    """Return whether the last seal has this key and matches this end of the chain."""
     if not seals:
         return False
     *before, seal = seals
@@ -256,9 +256,9 @@ def _holds(key: bytes, session_id: str, seals: Sequence[Seal], chain: Chain) -> 
 def sealed_anew(
     database: Database, session_id: str, seals: Sequence[Seal], came: int, chain: Chain
 ) -> Iterator[Statement]:
-    """Yield what puts a session's seals into the store, and this machine's for what it adds.
+    """Yield the statements that store an imported session's seals, and a new seal for added records.
 
-    `came`: how many records the session came with.
+    `came`: the number of imported records.
     """
     yield from (row_of("seals", (session_id, *seal)) for seal in seals)
     if database.sealer is not None and chain.records:
@@ -270,7 +270,7 @@ def sealed_anew(
 def broken_seals(
     database: Database, session_id: str, chain: Chain, seals: Sequence[Seal], digests: Mapping[int, str]
 ) -> list[BrokenSeal]:
-    """Compare the seals with the chain; `digests` of its records by their numbers."""
+    """Compare the seals with the chain; `digests` are the digests of the records by number."""
     sealer = database.sealer
     key = sealer.known_key() if sealer is not None else None
     found: list[BrokenSeal] = []
@@ -295,7 +295,7 @@ def broken_seals(
 
 
 def _lost(sealer: Sealer, key: bytes, session_id: str, seals: Sequence[Seal], chain: Chain) -> int:
-    """Return how many records this machine had sealed, if the seal over them is not there; else 0."""
+    """Return how many records this machine had sealed if their seal is missing; otherwise 0."""
     marked = min(sealer.marked(session_id), chain.records)
     ours = max((seal.records for seal in seals if seal.maker == maker_of(key)), default=-1)
     return max(marked, 0) if ours < marked else 0
@@ -306,7 +306,7 @@ _UNSEALED = "was written without a key, after records that were sealed with one"
 
 
 def stretches(database: Database, chain: Chain, seals: Sequence[Seal]) -> list[SealedPart]:
-    """Tell whose the records are, from the first to the last."""
+    """Return which key sealed the records, from the first to the last."""
     key = database.sealer.known_key() if database.sealer is not None else None
     ours = maker_of(key) if key is not None else ""
     found: list[SealedPart] = []
@@ -327,7 +327,7 @@ def exported(seals: Sequence[Seal]) -> list[list[Any]]:
 
 
 def read(value: Any) -> list[Seal] | None:
-    """Return the seals that `exported` wrote; None for anything else."""
+    """Return the seals from the result of `export_seals`; None if the value is not valid."""
     if not isinstance(value, list):
         return None
     found: list[Seal] = []
@@ -356,14 +356,14 @@ _MOST_BYTES = 1000
 
 
 def key_path(home: Path) -> Path:
-    """Return where the key of this data folder lies; it need not exist yet."""
+    """Return the path of the key in this data folder; the file may not exist."""
     return home / _NAME
 
 
 def store_key(home: Path) -> bytes:
-    """Return the key; the first call makes it, and returns when a power loss cannot take it any more.
+    """Return the key; the first call creates it durably.
 
-    It is for deriving: name the purpose, as in `blake2b(key=store_key(home), person=b"what for")`.
+    Use it only to derive keys, with a purpose: `blake2b(key=load_or_make_key(home), person=b"purpose")`.
     """
     while (key := known_key(home)) is None:
         try:
@@ -377,7 +377,7 @@ def store_key(home: Path) -> bytes:
 
 
 def known_key(home: Path) -> bytes | None:
-    """Return the key; None while there is none. Raises `StoreError` for a file that holds no key."""
+    """Return the key; None if there is none. Raises `StoreError` for a file without a valid key."""
     path = key_path(home)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -415,7 +415,7 @@ def _unusable(path: Path, why: str) -> StoreError:
 
 
 def _make(path: Path) -> None:
-    """Write a new key such that it is there as a whole or not at all; one that is there already stays."""
+    """Write a new key file atomically; an existing file stays."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(6)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -437,11 +437,11 @@ def _make(path: Path) -> None:
 
 def _name_it(temporary: Path, path: Path) -> None:
     try:
-        # A link, because a rename would replace the key of another process that was faster.
+        # A link, because a rename would replace the key that another process has just created.
         os.link(temporary, path)
     except FileExistsError:
         return
     except OSError:
-        # A file system without links.
+        # The file system has no links.
         if not path.exists():
             temporary.replace(path)

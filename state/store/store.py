@@ -1,4 +1,4 @@
-"""The store as the layers above see it."""
+"""The store, as the layers above use it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Store:
     def __init__(self, database: Database, url: str, tenant: str = "") -> None:
         self.database = database
         self.url = url
-        """As it was opened: it may hold a password."""
+        """As it was passed: it may contain a password."""
         self.tenant = tenant
         self._writers: dict[str, SessionWriter] = {}
         self._lacking: set[str] = set()
-        """Sessions whose journals may not tell of every start."""
+        """Sessions with journals that may lack records of started calls."""
         self.index = SessionIndex(database, tenant)
         self.heart = Heart()
-        """Keeps the leases of this process's runs."""
+        """Renews the leases of this process's runs."""
 
     @classmethod
     def open(
@@ -50,18 +50,18 @@ class Store:
         durability: Durability = "full",
         home: Path | None = None,
     ) -> Store:
-        """Open `sqlite:///PATH`, `postgresql://...` or `mysql://...`, creating what is not there.
+        """Open `sqlite:///PATH`, `postgresql://...` or `mysql://...`; a missing SQLite file is created.
 
-        `home` is where the key lies that seals what is written; without one nothing is sealed.
+        `home` is the folder of the key that seals the records; without it nothing is sealed.
         """
-        lease_s()  # A bad one is told before there is anything to run.
+        lease_s()  # Raises for a bad setting before anything runs.
         database = open_database(url, on_notice, durability)
         database.sealer = KeySealer(home, database.name) if home is not None else None
         return cls(database, url, tenant)
 
     @property
     def name(self) -> str:
-        """The store as messages name it."""
+        """The name of the store for messages."""
         return self.database.name
 
     def close(self) -> None:
@@ -94,12 +94,12 @@ class Store:
         return self._writers[session_id]
 
     def forget(self, session_id: str) -> None:
-        """Drop what is known of a session, so that it is read anew."""
+        """Forget what is known of a session, so that it is read again."""
         self._writers.pop(session_id, None)
 
     @contextmanager
     def anew(self, session_id: str) -> Generator[None]:
-        """Read a session anew within; if that fails, what was known of it stays."""
+        """Read a session again inside this context; if that fails, what was known before is kept."""
         known = self._writers.pop(session_id, None)
         try:
             yield
@@ -115,11 +115,11 @@ class Store:
         return FileHistory(self.database, session_id)
 
     def file_changes(self, session_id: str) -> LineageFiles:
-        """Return the file changes of a session with those of its past in the sessions it was forked from."""
+        """Return the file changes of a session and its ancestors."""
         return LineageFiles(self.database, self.index.lineage(session_id))
 
     def session_files(self, session_id: str) -> SessionFiles:
-        """Return the files that belong to a session, with those from before its fork."""
+        """Return the memory files of a session, with those from before its fork."""
         return SessionFiles(self.database, self.writer(session_id), self.index.lineage(session_id))
 
     def shared_files(self) -> SharedFiles:
@@ -127,7 +127,7 @@ class Store:
         return SharedFiles(self.database, self.tenant)
 
     def fork(self, session_id: str, new_id: str, at: int | None = None) -> None:
-        """Make a session that continues `session_id` after its step `at`; no row is copied."""
+        """Create a session that continues `session_id` after its step `at`; no row is copied."""
         parent = self.index.summary(session_id)
         newest = parent.steps - 1
         at = newest if at is None else at
@@ -137,11 +137,11 @@ class Store:
         self.index.create(new_id, settings, parent.title, (session_id, at))
 
     def sessions(self, cwd: str | None = None, most: int | None = None) -> list[SessionSummary]:
-        """Return the sessions, newest first; with `cwd` only those that work in this folder."""
+        """Return the sessions, newest first; with `cwd`, only those of that working folder."""
         return summaries(self.database, self.tenant, cwd, most)
 
     def newest_sessions(self, folders: FolderFilter | None = None) -> Iterator[SessionSummary]:
-        """Yield the sessions, newest first; they are read as they are asked for."""
+        """Yield the sessions, newest first; they are read only when they are needed."""
         return newest(self.database, self.tenant, folders)
 
     def count_sessions(self) -> int:
@@ -151,7 +151,7 @@ class Store:
         return self.index.find(text)
 
     def rename(self, session_id: str, title: str) -> str:
-        """Give a session another title, durably; return it as it is kept: on one line, not too long."""
+        """Change the title of a session durably; return it as it is stored: on one line, shortened."""
         self.index.summary(session_id)
         return self.index.rename(session_id, title)
 
@@ -160,7 +160,7 @@ class Store:
         self._writers.pop(session_id, None)
 
     def show(self, session_id: str, seq: int | None = None) -> SessionView:
-        """Read a session's state without becoming its writer; every history is loaded."""
+        """Read a session's state without a lease; every history is loaded."""
         summary = self.index.summary(session_id)
         reader = SessionWriter(self.database, session_id, ApplicationState)
         found = reader.load(seq)
@@ -174,14 +174,14 @@ class Store:
         return SessionView(summary, self.index.settings(session_id), state, position)
 
     def earlier_history(self, session_id: str, seq: int) -> Transcript:
-        """Return the global history as it was after a step, for the session to go on with here."""
+        """Return the global history after step `seq`, for this process to continue."""
         logs = self.writer(session_id).logs
         spans: list[TranscriptRange] = []
         for log, start, end in self.show(session_id, seq).state.chat_history.spans:
             assert log.session_id is not None
             assert log.number is not None
             mine = logs.log(log.session_id, log.number)
-            # Of a log that is read only now nobody here knows where it ends: nothing is appended to it.
+            # Nobody here knows the end of a log that is only loaded now, so nothing may be appended to it.
             mine.sealed = mine.sealed or len(mine.messages) < end
             spans.append(TranscriptRange(mine, start, end))
         history = Transcript(spans)
@@ -189,51 +189,51 @@ class Store:
         return history
 
     def output(self, session_id: str, call_id: str) -> bytes | None:
-        """Return the whole output of a call whose result shows a part of it."""
+        """Return the complete output of a call whose result shows a part; None if it is not stored."""
         return stored_output(self.database, session_id, call_id)
 
     def heal(self, session_id: str, trusting: bool = True) -> list[str]:
-        """Set damaged records of a session aside before it goes on; return what the person should know.
+        """Quarantine damaged records of a session before it continues; return sentences for the person.
 
-        `trusting`: what was whole when the last run ended in order is not looked at again, but for what is
-        loaded; should that be another by now, loading it raises `DamagedRecords`.
+        With `trusting`, records that were intact after the last run are not checked again, except those that
+        are loaded: loading them raises `DamagedRecords` if they have changed.
         """
         owners = (*self.index.ancestors(session_id), session_id)
         loaded = [vouched(self.database, owner) for owner in owners] if trusting else [None]
         if None not in loaded and loaded[-1]:
             self.writer(session_id).trust(loaded[-1])
             return []
-        said, is_whole = self._healed(session_id, owners)
-        if said:
+        sentences, is_whole = self._healed(session_id, owners)
+        if sentences:
             self.forget(session_id)
         self.writer(session_id).trust("", is_whole)
-        return said
+        return sentences
 
     def _healed(self, session_id: str, owners: Sequence[str]) -> tuple[list[str], bool]:
-        """Check the records of a session and its ancestors; return what to say, and whether all are whole."""
-        said: list[str] = []
+        """Check a session and its ancestors; return sentences for the person, and whether all is intact."""
+        sentences: list[str] = []
         is_whole = True
         for owner in owners:
             health = examine(self.database, owner)
             is_whole = is_whole and health.is_whole
-            # What opening the session itself reads is noted when its next run ends.
+            # The digest of what opening the session reads is recorded when its next run ends.
             if owner != session_id and health.is_whole and health.end == end_at_rest(self.database, owner):
                 vouch(self.database, owner, health.end)
             if health.damages:
-                # Another process may be setting the same rows aside.
+                # Another process may quarantine the same rows now.
                 with suppress(StoreError):
                     self.database.commit(quarantine(owner, health))
             if health.may_lack_starts:
                 self._lacking.add(session_id)
-            said += health.sentences()
-        return said, is_whole
+            sentences += health.sentences()
+        return sentences, is_whole
 
     def verify(self, session_id: str) -> list[str]:
-        """Return what is wrong with the records of a session, and change nothing."""
+        """Return what is wrong with the records of a session; change nothing."""
         return examine(self.database, self.index.summary(session_id).id).sentences()
 
     def try_writing(self) -> None:
-        """Commit a row together with its deletion; raises `StoreError` where nothing can be written."""
+        """Insert and delete a row in one commit; raises `StoreError` if the store is not writable."""
         name = f"probe-{secrets.token_hex(8)}"
         row = insert("meta", {"name": name, "value": ""})
         self.database.commit([row, ("DELETE FROM meta WHERE name = ?", (name,))])

@@ -1,4 +1,4 @@
-"""What each step of a session did, and what people said in many sessions, in one line each."""
+"""Describes each step of a session, and early messages of many sessions, in one line each."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,27 +26,27 @@ class StepText(NamedTuple):
 def step_text(
     step: RecordedStep, messages: Sequence[Message | None], subjects: Mapping[str, str]
 ) -> StepText:
-    """Say what a step did, with the messages that it added; `subjects` names the calls known so far."""
-    after, said = step.after, [message for message in messages if message is not None]
+    """Describe a step and the messages that it added; `subjects` are the titles of the calls so far."""
+    after, known = step.after, [message for message in messages if message is not None]
     match step.action:
         case "":
             return StepText("other", "(the record of this step is damaged)")
         case "prompt":
-            return _prompted(after, said)
+            return _prompted(after, known)
         case "human_confirm":
             return StepText("decision", _listed(list(_decided(step, subjects))) or "decided nothing")
         case "execute_tools":
             return StepText(
                 "results",
-                _listed([_result(result, subjects) for message in said for result in message.tool_results]),
+                _listed([_result(result, subjects) for message in known for result in message.tool_results]),
             )
         case "vibe_planner" if step.before.get("vibe_plan") != after.get("vibe_plan"):
             return StepText("plan", _planned(after))
         case "step_summarizer":
-            return StepText("summary", next((line for line in map(_words, said) if line), "a step ended"))
+            return StepText("summary", next((line for line in map(_words, known) if line), "a step ended"))
         case "context_compressor":
             return StepText("compression", "older messages were replaced by a summary")
-        case _ if words := _replied(after, said):
+        case _ if words := _replied(after, known):
             return words
         case _:
             noted = "(no words)" if messages else _noted(after)
@@ -59,12 +59,12 @@ def cut_line(text: str, limit: int = _MAX_CHARS) -> str:
 
 
 def _words(message: Message) -> str:
-    said = (block.text for block in message.blocks if isinstance(block, Text))
-    return cut_line(" ".join((*said, *labels(message.blocks))))
+    texts = (block.text for block in message.blocks if isinstance(block, Text))
+    return cut_line(" ".join((*texts, *labels(message.blocks))))
 
 
-def _prompted(after: Fields, said: Sequence[Message]) -> StepText:
-    for message in said:
+def _prompted(after: Fields, messages: Sequence[Message]) -> StepText:
+    for message in messages:
         if message.origin == "person" and not message.is_own_command:
             return StepText("message", _words(message))
     return StepText("command", cut_line(after.get("user_input") or ""))
@@ -75,18 +75,19 @@ def _where(after: Fields) -> str:
     return f"step {active}: " if active else ""
 
 
-def _replied(after: Fields, said: Sequence[Message]) -> StepText | None:
-    calls = [title_of(use) for message in said for use in message.tool_uses]
+def _replied(after: Fields, messages: Sequence[Message]) -> StepText | None:
+    calls = [title_of(use) for message in messages for use in message.tool_uses]
     if calls:
         waits = any(call["decision"] == "undecided" for call in elements(after, "pending_tool_calls"))
         ending = " (waits for a decision)" if waits else ""
         return StepText("calls", f"{_where(after)}{_listed(calls)}{ending}")
-    words = next((line for message in said if message.origin == "model" and (line := _words(message))), "")
+    texts = (_words(message) for message in messages if message.origin == "model")
+    words = next(filter(None, texts), "")
     return StepText("reply", _where(after) + words) if words else None
 
 
 def _noted(after: Fields) -> str:
-    """Say what a step is about that added no message."""
+    """Describe a step that added no message."""
     unknown = [
         call["tool"]
         for call in elements(after, "pending_tool_calls")
@@ -114,7 +115,7 @@ def _result(result: ToolResult, subjects: Mapping[str, str]) -> str:
 
 
 def title_of(use: ToolUse) -> str:
-    """Name a call by its tool and its first argument that is a text."""
+    """Return the tool of a call and its first text argument."""
     return f"{use.tool} {cut_line(subject_of(use.arguments), _MAX_SUBJECT_CHARS)}".strip()
 
 
@@ -133,11 +134,11 @@ class TimelineStep:
     text: str
     """One line, cut; untrusted."""
     session_id: str
-    """Whose step it is: of the session itself, or of one that it was forked from."""
+    """The session of the step: this session or an ancestor."""
 
 
 def timeline(database: Database, session_id: str) -> list[TimelineStep]:
-    """Return every step of a session, those of its ancestors first; damaged ones are named as such."""
+    """Return every step of a session, its ancestors' steps first; damaged ones are marked in `text`."""
     pages = MessagePages(database)
     subjects: dict[str, str] = {}
     return [_step(step, pages, subjects) for step in recorded_steps(database, session_id)]
@@ -155,9 +156,9 @@ _PAGE_SESSIONS = 200
 
 
 def said_in(database: Database, session_ids: Sequence[str]) -> Iterator[dict[str, list[str]]]:
-    """Yield, page by page, the first lines of what people said early in these sessions.
+    """Yield, page by page, the first lines of early messages of people in these sessions.
 
-    Long messages are left out, and those that cannot be read.
+    Long messages, and messages that cannot be parsed, are left out.
     """
     for start in range(0, len(session_ids), _PAGE_SESSIONS):
         found: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What this process has written of one session, and so what the next step has to add."""
+"""Writes one session: knows what is on disk, and so what the next step has to add."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from .sessions.lease import Claim, head_update, held, lease_end, went_on
 
 _MIN_SNAPSHOT_GAP_BYTES = 8192
 _LONGEST_HELD_S = 1.0
-"""How long a step may wait for the commit that it is to go with."""
+"""How many seconds a step may wait for the commit that it should go with."""
 
 
 class Queued(NamedTuple):
-    """What waits for the next commit."""
+    """A row that waits for the next commit."""
 
     alone: Entry
     with_step: Entry
-    """Takes its place if that commit is a step."""
+    """Written in place of `alone` if that commit is a step."""
 
 
 class _Batch(NamedTuple):
-    """One transaction, and how much of each queue is in it."""
+    """One transaction, and how many elements of each queue it contains."""
 
     statements: list[Statement]
     held: int
@@ -49,27 +49,27 @@ class _Batch(NamedTuple):
 
 
 class SessionWriter:
-    """Writes each step as the fields that changed, and a snapshot once those outgrow the last one.
+    """Writes each step as the fields that changed, or as a snapshot when the changes become larger.
 
-    Every transaction is guarded by the epoch of this process's claim and by the end of the hash chain, so
-    that it lands once, after exactly the rows that this process knows, or not at all.
+    Every transaction is guarded by the epoch of this process's claim and by the end of the hash chain: it
+    lands once, directly after the rows that this process knows, or not at all.
     """
 
     def __init__(self, database: Database, session_id: str, model: type[BaseModel]) -> None:
         self.session_id = session_id
         self.logs = SessionLogs(database, session_id)
         self.last_seq = -1
-        """The newest step that this process has read or written, or holds for the next commit."""
+        """The newest step that this process has read, written, or holds for the next commit."""
         self.is_foreign = False
-        """True if the step that was read ran elsewhere: nobody here has allowed anything yet."""
+        """True if the loaded step ran elsewhere: nobody here has approved anything."""
         self.lost_calls: tuple[str, ...] = ()
-        """Calls that were started after the last good step, as texts for the model."""
+        """Calls that were started after the last intact step, as texts for the model."""
         self.claim: Claim | None = None
-        """Lands with the next commit."""
+        """Taken with the next commit."""
         self.epoch: int | None = None
-        """Of this process's claim; None while it only reads."""
+        """The epoch of this process's claim; None while it only reads."""
         self.is_whole: bool
-        """True if every record up to the end of the chain is known to be what was written."""
+        """True if all records up to the end of the chain are known to be intact."""
         self.chain, seals = head_with_seals(database, session_id) or (Chain(0, first_digest(session_id)), [])
         self.is_whole = self.chain.records == 0
         self._sealed = SealedEnd(database, session_id, self.chain, seals)
@@ -77,45 +77,45 @@ class SessionWriter:
         self._model = model
         self._fields = WrittenFields(model, self.logs)
         self._loaded_steps = b""
-        """A digest of the newest snapshot and what came after it."""
+        """A digest of the newest snapshot and the steps after it."""
         self._expected = ""
-        """The digest of what the next loading is to find; empty if that is not known, or was checked."""
+        """The expected digest of the next loading; empty if it is unknown, or was compared."""
         self._delta_bytes = 0
         self._snapshot_bytes = 0
         self._held: list[Entry] = []
-        """Rows of a step that goes to disk with what it leads to."""
+        """Rows of a step that is committed together with what follows it."""
         self._overdue: asyncio.TimerHandle | None = None
         self._late: asyncio.Future[None] | None = None
         self._queue: list[Queued] = []
         self._loose: list[Statement] = []
         self._used: set[str] = set()
-        """Digests of contents that need not be written once more."""
+        """Digests of contents that are queued or written already."""
         self._on_commit: list[Callable[[], None]] = []
         self._turn = asyncio.Lock()
 
     @property
     def is_new(self) -> bool:
-        """True while the session has no step of its own."""
+        """True while the session has no step."""
         return self._fields.is_empty
 
     def knows_as_much_as(self, earlier: SessionWriter) -> None:
-        """Take over what was found out about the records that both stand behind."""
+        """Copy what `earlier` knows about the records of this session."""
         self.is_whole = earlier.is_whole and earlier.chain == self.chain
         self.logs.is_unchecked = earlier.logs.is_unchecked
 
     def trust(self, expected: str, is_whole: bool = True) -> None:
-        """Note what is known of the records: the digest of what the next loading is to find, or, where that
-        is empty, that every one was looked at."""
+        """Set the digest that the next loading must have. If it is empty, all records were checked, and
+        `is_whole` is the result."""
         self.is_whole, self._expected, self.logs.is_unchecked = is_whole, expected, bool(expected)
 
     def compare(self, values: Mapping[str, Any]) -> None:
-        """Raise `DamagedRecords` if what was just loaded is not what is to be found."""
+        """Raise `DamagedRecords` if the loaded rows do not have the expected digest."""
         expected, self._expected = self._expected, ""
         if expected and self._loaded(values) != expected:
             raise damaged(self.session_id)
 
     def _loaded(self, values: Mapping[str, Any]) -> str:
-        """Return a digest of the rows that a session with these fields is loaded from."""
+        """Return a digest of the rows from which these fields are loaded."""
         state = ApplicationState.model_construct(**values)
         histories = (state.chat_history, state.active_history)
         parts = [self._loaded_steps, *(self.logs.digest(history) for history in histories)]
@@ -137,7 +137,7 @@ class SessionWriter:
             self.logs.seal()
         if found.is_cut:
             self.logs.require_checked()
-            # What is newer is damaged and stays in its place; the next step is a snapshot after it.
+            # Newer rows are damaged and keep their place; the next step is a snapshot after them.
             self.last_seq = self._newest_seq()
             self.lost_calls = calls_after(self._database, found.session_id, last.seq)
         elif found.session_id == self.session_id:
@@ -147,7 +147,7 @@ class SessionWriter:
         return last.seq, last.action, last.at, values
 
     def _newest_seq(self) -> int:
-        """Return the last step of the head, or of a row after it."""
+        """Return the last step in the head, or in a row after it."""
         mine = (self.session_id,)
         rows = self._database.query(
             "SELECT last_seq FROM heads WHERE session_id = ? UNION ALL"
@@ -159,7 +159,7 @@ class SessionWriter:
     async def save(self, seq: int, position: str, values: Mapping[str, Any], waits: bool = False) -> None:
         """Commit the step: new messages, changed fields, queued journal rows, the session's head.
 
-        One that `waits` is held for the next commit, whichever that is.
+        With `waits`, it is held for the next commit.
         """
         is_snapshot = self._fields.is_empty or self._delta_bytes > max(
             self._snapshot_bytes, _MIN_SNAPSHOT_GAP_BYTES
@@ -176,44 +176,44 @@ class SessionWriter:
                 else:
                     await self._commit(rows, seq)
         finally:
-            # Also a cancelled save may have landed.
+            # A cancelled save may have landed, too.
             if self.last_seq == seq:
                 self.logs.mark_saved()
                 self._loaded_steps = _after(b"" if is_snapshot else self._loaded_steps, seq, position, body)
                 self._delta_bytes = 0 if is_snapshot else self._delta_bytes + len(body)
                 self._snapshot_bytes = len(body) if is_snapshot else self._snapshot_bytes
             else:
-                # The step is not on disk, so nothing of it is known to be: the next one is a snapshot.
+                # The step is not on disk, so the next one must be a snapshot.
                 self._fields = WrittenFields(self._model, self.logs)
 
     def _hold(self, rows: Sequence[Entry], seq: int) -> None:
-        """Keep a step as it is for the next commit: if that fails, it goes with the one after."""
+        """Keep a step for the next commit; if that fails, it is part of the one after it."""
         self._held += rows
         self._queue.clear()
         self.last_seq = seq
         self._overdue = asyncio.get_running_loop().call_later(_LONGEST_HELD_S, self._write_overdue)
 
     def _write_overdue(self) -> None:
-        """Write what is held by itself: what it leads to takes its time."""
+        """Commit a held step alone, because the commit that it waits for takes too long."""
 
         async def write() -> None:
             if self.epoch is not None and self.claim is None:
-                with suppress(StoreError):  # whoever writes next is told
+                with suppress(StoreError):  # the next writer gets the error
                     await self.flush()
 
         self._late = asyncio.ensure_future(write())
 
     def is_behind(self, values: Mapping[str, Any]) -> bool:
-        """Tell whether these fields are newer than what is on disk."""
+        """Return whether these fields are newer than those on disk."""
         return self._fields.differ_from(values)
 
     async def commit(self, entries: Sequence[Entry] = ()) -> None:
-        """Write the queue and `entries` in one transaction."""
+        """Commit the queue and `entries` in one transaction."""
         async with self._turn:
             await self._commit([*(queued.alone for queued in self._queue), *entries], self.last_seq)
 
     async def release(self, status: str, wake_at: str) -> None:
-        """Write the queue and give the right to write back, in one transaction."""
+        """Commit the queue and end the lease in one transaction."""
         async with self._turn:
             entries = [queued.alone for queued in self._queue]
             ending = {"status": status, "owner": "", "lease_until": "", "wake_at": wake_at}
@@ -222,13 +222,13 @@ class SessionWriter:
             vouch(self._database, self.session_id, self.chain, self._loaded(self._fields.values))
 
     async def flush(self) -> None:
-        """Write what is held or queued, unless that was written meanwhile."""
+        """Commit what is held or queued, if there is anything."""
         async with self._turn:
             if self._held or self._queue or self._loose:
                 await self._commit_waiting()
 
     async def flush_held(self) -> None:
-        """Write a step that is held, and with it the queue."""
+        """Commit a held step, together with the queue, if there is one."""
         async with self._turn:
             if self._held:
                 await self._commit_waiting()
@@ -237,15 +237,15 @@ class SessionWriter:
         await self._commit([queued.alone for queued in self._queue], self.last_seq)
 
     def queue(self, entry: Entry, with_step: Entry | None = None) -> None:
-        """Keep a row for the next commit; `with_step` replaces it if that is a step."""
+        """Queue a row for the next commit; `with_step` replaces it if that is a step."""
         self._queue.append(Queued(entry, with_step or entry))
 
     def queue_loose(self, statements: Sequence[Statement]) -> None:
-        """Keep statements that are no part of the chain for the next commit."""
+        """Queue statements that are not part of the chain for the next commit."""
         self._loose += statements
 
     def use(self, files: Iterable[Attachment]) -> None:
-        """Keep the files of messages, and that they are used, for the next commit."""
+        """Queue attachments of messages, and the record that they are used, for the next commit."""
         new = {file.sha256: file for file in files if file.sha256 not in self._used}
         if not new:
             return
@@ -254,16 +254,16 @@ class SessionWriter:
         self.queue_loose(list(used(self.session_id, new.values())))
 
     def once_committed(self, work: Callable[[], None]) -> None:
-        """Do `work` after the next commit has landed."""
+        """Call `work` after the next commit has landed."""
         self._on_commit.append(work)
 
     def adopt(self, values: Mapping[str, Any]) -> None:
-        """Take values that were loaded for what is on disk."""
+        """Remember loaded values as the values on disk."""
         if not self.is_new:
             self._fields.take(values)
 
     async def beat(self) -> None:
-        """Renew the lease; raises `SessionHeld` if it is another's by now."""
+        """Renew the lease; raises `SessionHeld` if another process has taken it."""
         mine = {"epoch": self.epoch}
         try:
             guard = head_update(self.session_id, mine, {"lease_until": lease_end()}, mine)
@@ -285,7 +285,7 @@ class SessionWriter:
         reach("store_after_commit")
 
     def _taken(self, statements: Sequence[Statement]) -> _Batch:
-        """Note what goes with this commit: what is queued while it is on its way goes with the next."""
+        """Return the parts of this commit; what is queued while it runs belongs to the next one."""
         claiming = self.claim.statements if self.claim is not None else []
         all_of_it = [*claiming, *self._loose, *statements]
         waiting = map(len, (self._held, self._queue, self._loose, self._on_commit))
@@ -294,7 +294,7 @@ class SessionWriter:
     async def _land(
         self, batch: _Batch, guard: GuardedUpdate, chain: Chain, seals: list[Seal], seq: int
     ) -> None:
-        """Commit, and know it; nothing may come between the two."""
+        """Commit and record the commit; nothing may happen between the two."""
         await self._database.acommit(batch.statements, guard)
         self.chain, self.last_seq = chain, seq
         self._sealed.landed(chain, seals)
@@ -311,7 +311,7 @@ class SessionWriter:
         del self._on_commit[: batch.on_commit]
 
     def _guard(self, chain: Chain, seq: int, head: Mapping[str, str]) -> GuardedUpdate:
-        """Return the claim on the session's row, which gets the new end of the chain and what `head` says."""
+        """Return the guarded update of the session's head, with the new end of the chain and `head`."""
         columns = {
             "records": chain.records,
             "chain": chain.digest,
@@ -329,7 +329,7 @@ class SessionWriter:
         return head_update(self.session_id, old, columns, new)
 
     def _lost(self) -> StoreError:
-        """Say who took the session over, or claimed it first."""
+        """Return the error that says who took the session over, or claimed it first."""
         rows = self._database.query("SELECT owner, epoch FROM heads WHERE session_id = ?", (self.session_id,))
         if self.claim is not None:
             self.claim = None
@@ -345,7 +345,7 @@ class SessionWriter:
 
 
 def _after(digest: bytes, seq: int, position: str, body: str) -> bytes:
-    """Return the digest of one more step."""
+    """Return the digest extended by one step."""
     return blake2b(
         b"%b%d %b %b" % (digest, seq, position.encode(), body.encode("utf-8", "surrogatepass")),
         digest_size=20,

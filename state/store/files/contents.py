@@ -1,4 +1,4 @@
-"""Contents by SHA-256, each stored once however often it is used: old files, pictures, documents."""
+"""Contents by SHA-256, each stored once: old file contents, pictures, documents."""
 
 import hashlib
 import zlib
@@ -13,27 +13,27 @@ _CHUNK_BYTES = 256 * 1024
 """Small enough for the packet limit of any MySQL server."""
 _FAST_FROM_BYTES = 1_000_000
 _USED = -1
-"""In place of the number of a chunk: a message of this session refers to the content."""
+"""Used in place of a chunk number: a message of this session refers to the content."""
 BEFORE_AT = len('{"before":"') + 1
-"""Where SQL finds the old content's digest in `files.body`."""
+"""Position of the old content's digest in `files.body`, for SQL."""
 
 USED_CONTENTS = f"SELECT digest FROM blobs WHERE chunk = {_USED} AND session_id = ?"
-"""Selects what the messages of a session refer to."""
+"""Selects the contents that the messages of a session refer to."""
 UNUSED_CONTENTS: tuple[Statement, ...] = (
     (
         f"DELETE FROM blobs WHERE chunk = {_USED} AND session_id NOT IN (SELECT id FROM sessions)"
-        # An import is at work on these.
+        # These sessions are being imported.
         " AND session_id NOT IN (SELECT session_id FROM messages)",
         (),
     ),
     (
         f"DELETE FROM blobs WHERE digest NOT IN (SELECT SUBSTR(body, {BEFORE_AT}, 64) FROM files)"
-        # MySQL deletes from no table that it reads at the same time, unless through a table of its own.
+        # MySQL cannot delete from a table that the same statement reads, except through a derived table.
         f" AND digest NOT IN (SELECT digest FROM (SELECT digest FROM blobs WHERE chunk = {_USED}) used)",
         (),
     ),
 )
-"""Deletes the contents that neither a change nor a message of any session refers to."""
+"""Deletes the contents that no file change and no message refers to."""
 
 _INSERT = (
     "INSERT INTO blobs (digest, session_id, chunk, size, body) SELECT ?, ?, ?, ?, ?"
@@ -43,9 +43,9 @@ _INSERT = (
 
 
 def stored(session_id: str, digest: str, content: bytes, is_packed: bool = False) -> Iterator[Statement]:
-    """Write under the session's own key, so that two sessions never collide on one content.
+    """Yield statements that store a content under the session's id, so that two sessions never collide.
 
-    `is_packed`: it is of a format that gets no smaller.
+    `is_packed`: the format does not become smaller by compression.
     """
     level = 0 if is_packed else 1 if len(content) >= _FAST_FROM_BYTES else 6
     packed = zlib.compress(content, level)
@@ -55,13 +55,13 @@ def stored(session_id: str, digest: str, content: bytes, is_packed: bool = False
 
 
 def stored_chunk(session_id: str, digest: str, chunk: int, size: int, body: bytes) -> Statement:
-    """Write a part of a content as another store had it."""
+    """Return the statement that stores a chunk exactly as another store had it."""
     key = {"digest": digest, "session_id": session_id, "chunk": chunk}
     return insert_once("blobs", {**key, "size": size, "body": body}, unless=key)
 
 
 def used(session_id: str, files: Iterable[Attachment]) -> Iterator[Statement]:
-    """Note what a message of a session refers to, and write what of it this process has in memory."""
+    """Yield statements that record which files a message uses, and store those that are in memory."""
     for file in files:
         yield stored_chunk(session_id, file.sha256, _USED, file.size, b"")
         if file.held is not None:
@@ -70,7 +70,7 @@ def used(session_id: str, files: Iterable[Attachment]) -> Iterator[Statement]:
 
 
 def content(database: Database, digest: str) -> bytes | None:
-    """Return a stored content, whoever wrote it; None if it is not there or damaged."""
+    """Return a stored content of any session; None if it is missing or damaged."""
 
     def sound_copy() -> bytes | None:
         return next((found for found in _copies(database, digest) if found is not None), None)
@@ -80,14 +80,14 @@ def content(database: Database, digest: str) -> bytes | None:
 
 
 class Copies(NamedTuple):
-    """How often a content is stored."""
+    """How many copies of a content are stored."""
 
     sound: int
     damaged: int
 
 
 def count_copies(database: Database, digest: str) -> Copies:
-    """Hash every stored copy of a content."""
+    """Verify every stored copy of a content by its digest."""
 
     def count() -> Copies:
         is_sound = [found is not None for found in _copies(database, digest)]
@@ -100,7 +100,7 @@ def count_copies(database: Database, digest: str) -> Copies:
 
 
 def _copies(database: Database, digest: str) -> Iterator[bytes | None]:
-    """Yield each stored copy of a content; None for one that is not what was written."""
+    """Yield each stored copy of a content; None for a damaged copy."""
     rows = database.query(
         "SELECT session_id, size, body FROM blobs WHERE digest = ? AND chunk >= 0 ORDER BY session_id, chunk",
         (digest,),
@@ -112,7 +112,7 @@ def _copies(database: Database, digest: str) -> Iterator[bytes | None]:
 
 
 def _unpacked(packed: bytes, size: int) -> bytes | None:
-    """Unpack no more than was packed."""
+    """Unpack up to `size` bytes; None if that fails."""
     try:
         return zlib.decompressobj().decompress(packed, size + 1)
     except (zlib.error, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""What the calls of a session changed in files, and the contents from before each change."""
+"""The file changes of a session's calls, and the contents before each change."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,10 +10,10 @@ from . import contents
 
 
 class RecordedChange(NamedTuple):
-    """A change and where it belongs."""
+    """A file change with its step and its call."""
 
     seq: int
-    """The newest step that was committed then; the change belongs to the one after it."""
+    """The newest committed step at that time; the change belongs to the next step."""
     call_id: str
     change: FileChange
 
@@ -27,7 +27,7 @@ class FileHistory:
         self._next_n: int | None = None
 
     def entries(self, call_id: str, changes: Sequence[FileChange], seq: int) -> list[Entry]:
-        """Return the rows for `changes`; `seq` is the newest step that is committed."""
+        """Return the rows for `changes`; `seq` is the newest committed step."""
         if self._next_n is None:
             self._next_n = next_number(self._database, "files", self._session_id)
         first, self._next_n = self._next_n, self._next_n + len(changes)
@@ -37,7 +37,7 @@ class FileHistory:
         ]
 
     def contents(self, pre_images: Mapping[str, bytes]) -> list[Statement]:
-        """Return the statements that store what is not stored yet."""
+        """Return the statements that store contents which are not stored yet."""
         return [
             statement
             for digest, content in pre_images.items()
@@ -45,7 +45,7 @@ class FileHistory:
         ]
 
     def changes_of(self, call_id: str) -> list[FileChange]:
-        """Return what a call changed; of several starts the newest counts for each path."""
+        """Return the changes of a call; if it was started several times, the newest change of each path."""
         rows = self._database.query(
             "SELECT path, body FROM files WHERE session_id = ? AND call_id = ? ORDER BY n",
             (self._session_id, call_id),
@@ -53,25 +53,25 @@ class FileHistory:
         return list({path: _change(path, body) for path, body in rows}.values())
 
     def recorded(self, seq: int = -1, last: int | None = None) -> list[RecordedChange]:
-        """Return everything recorded from step `seq` until step `last` was committed."""
+        """Return the changes that were recorded from step `seq` until step `last` was committed."""
         columns, values = ("seq", "call_id", "path", "body"), (seq, 2**62 if last is None else last)
         rows = sound_rows(self._database, "files", self._session_id, columns, "seq >= ? AND seq < ?", values)
         return [RecordedChange(int(at), call_id, _change(path, body)) for _, at, call_id, path, body in rows]
 
     def content(self, digest: str) -> bytes | None:
-        """Return a stored content; None if it is not there or damaged."""
+        """Return a stored content; None if it is missing or damaged."""
         return contents.content(self._database, digest)
 
 
 class LineageFiles:
-    """The file changes that led to where a session stands, its ancestors' included."""
+    """The file changes of a session and its ancestors, up to each fork."""
 
     def __init__(self, database: Database, lineage: Sequence[tuple[str, int | None]]) -> None:
-        """Take the sessions oldest first, each with its last step that counts (None: all)."""
+        """`lineage` is oldest first: each session with its last step that counts (None: all)."""
         self._histories = [(FileHistory(database, session_id), last) for session_id, last in lineage]
 
     def recorded(self, seq: int = -1) -> list[RecordedChange]:
-        """Return every change of the disk recorded from step `seq` on, oldest first."""
+        """Return the changes on the disk from step `seq` on, oldest first."""
         recorded = (found for history, last in self._histories for found in history.recorded(seq, last))
         return [found for found in recorded if not found.change.is_virtual]
 

@@ -1,4 +1,4 @@
-"""Files that belong to one session: written in its own transactions, kept, forked and exported with it."""
+"""The files of one session's memory: written in its transactions, and part of its forks and exports."""
 
 import hashlib
 import json
@@ -9,21 +9,21 @@ from ...databases.database import Database
 from ..writer import SessionWriter
 
 _CHUNK = -1
-"""In place of the number of a chunk: no output of a call has it."""
+"""Used in place of a chunk number, which no output of a call has."""
 _NAME = "memory:"
-"""Begins the key of a row in `outputs`; its number follows."""
+"""The start of the key of a row in `outputs`; a number follows."""
 
 
 class SessionFiles:
-    """What the calls of a session wrote, with what those before its fork wrote.
+    """The files that the calls of a session, and of its ancestors before the fork, wrote.
 
-    A write goes to disk in the transaction that holds the result of its call: both are there, or neither.
+    A write is committed in the same transaction as the result of its call.
     """
 
     def __init__(
         self, database: Database, writer: SessionWriter, lineage: Sequence[tuple[str, int | None]]
     ) -> None:
-        """Take the sessions oldest first, each with its last step that counts (None: all)."""
+        """`lineage` is oldest first: each session with its last step that counts (None: all)."""
         self._database = database
         self._writer = writer
         self._lineage = lineage
@@ -38,7 +38,7 @@ class SessionFiles:
         return (await self._contents()).get(path)
 
     async def write(self, path: str, content: bytes, expected: str | None) -> bool:
-        """Replace what has the SHA-256 `expected` (None: no file); False: something else is there."""
+        """Replace the content with SHA-256 `expected` (None: no file); return False if it is another one."""
         known = await self._contents()
         there = known.get(path)
         if (None if there is None else hashlib.sha256(there).hexdigest()) != expected:
@@ -62,9 +62,9 @@ class SessionFiles:
             numbered = sorted((int(name.removeprefix(_NAME)), bytes(body)) for name, _, body in rows)
             for n, body in numbered:
                 head, _, content = body.partition(b"\n")
-                told = json.loads(head)
+                entry = json.loads(head)
                 if session_id == self._writer.session_id:
                     self._next_n = max(self._next_n, n + 1)
-                if last is None or told["seq"] < last:
-                    found[told["path"]] = content
+                if last is None or entry["seq"] < last:
+                    found[entry["path"]] = content
         return found

@@ -1,4 +1,4 @@
-"""Files that all sessions of a tenant share: one row each, replaced only by who knows what it replaces."""
+"""Files that all sessions of a tenant share: one row per file, replaced only if the old digest matches."""
 
 import hashlib
 import json
@@ -26,12 +26,12 @@ TABLE = """CREATE TABLE shared_files (
     updated_at VARCHAR(32) NOT NULL,
     body {blob} NOT NULL,
     PRIMARY KEY (owner, name))"""
-"""`owner` and `name` are digests of the tenant and the path: a database may take two texts for one."""
+"""`owner` and `name` are hashes of tenant and path: a database may treat two texts as equal."""
 _VERSION = 1
 
 
 class SharedFiles:
-    """The files of a tenant in a store."""
+    """The shared files of a tenant in a store."""
 
     def __init__(self, database: Database, tenant: str = "") -> None:
         self._database = database
@@ -46,7 +46,7 @@ class SharedFiles:
         return await self._database.offload(lambda: self._read(path))
 
     async def write(self, path: str, content: bytes, expected: str | None) -> bool:
-        """Replace what has the SHA-256 `expected` (None: no file); False: something else is there."""
+        """Replace the content with SHA-256 `expected` (None: no file); return False if it is another one."""
         return await self._database.offload(lambda: self._write(path, content, expected))
 
     def _listed(self) -> dict[str, int]:
@@ -77,7 +77,7 @@ class SharedFiles:
         except GuardFailed:
             return False
         except StoreError:
-            # Two that write a new file at once: the database lets one of them in.
+            # Two processes wrote a new file at once; the database accepted one of them.
             if expected is None and (found := self._digest_of(path)) is not None:
                 return found == digest
             raise

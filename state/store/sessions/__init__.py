@@ -1,1 +1,1 @@
-"""The sessions of a store: their rows, who may write them, what waits for them."""
+"""The sessions of a store: their rows, their writer's lease, their inbox."""

@@ -1,4 +1,4 @@
-"""What people said while a run went on: a row each, written beside the session's own writer."""
+"""Messages that people send during a run: one row each, not written by the session's own writer."""
 
 import json
 import secrets
@@ -23,10 +23,10 @@ _MOST_TRIES = 50
 
 
 class Inbox:
-    """The messages that wait in one session; any process may add one, without the right to write.
+    """The waiting messages of one session; any process can add one without the lease.
 
-    A row stays when its message was taken, and what was taken the state of the session tells: a message
-    is in the history and taken in one commit, or neither.
+    A row stays after its message was taken. The session's state says which were taken: a message is added
+    to the history and counted as taken in one commit.
     """
 
     def __init__(self, database: Database, session_id: str) -> None:
@@ -35,7 +35,7 @@ class Inbox:
         self._known: dict[int, WaitingMessage] = {}
 
     def waiting(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
-        """Return what was not taken, as far as it was read or written here, in the order of its arrival."""
+        """Return the known messages that were not taken, in the order of their arrival."""
         self._known = {
             number: message
             for number, message in sorted(self._known.items())
@@ -44,16 +44,16 @@ class Inbox:
         return tuple(self._known.values())
 
     def stored(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
-        """Return what was not taken, for somebody who only looks."""
+        """Return the messages that were not taken, for a process that only reads."""
         return tuple(message for _, message in self._stored(taken))
 
     def stored_taken(self) -> InboxTaken:
-        """Return what the newest step says of what was taken."""
+        """Return what the newest step records as taken."""
         found = stored_state(self._database, self._session_id)
         return InboxTaken.model_validate((found and found.fields.get("inbox_taken")) or {})
 
     def unreadable(self) -> Iterator[int]:
-        """Yield the numbers of the rows that are no message: none of them is ever sent."""
+        """Yield the numbers of rows that are not valid messages; they are never sent."""
         rows = self._database.query(
             "SELECT n, kind, body FROM inbox WHERE session_id = ? ORDER BY n", (self._session_id,)
         )
@@ -62,10 +62,10 @@ class Inbox:
                 yield int(number)
 
     async def read(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
-        """Return what was not taken, whoever added it."""
+        """Return the messages that were not taken, from all processes."""
         before = set(self._known)
         found = await self._database.offload(lambda: dict(self._stored(taken)))
-        # What was added meanwhile may be too new for what was read.
+        # A message that was added meanwhile may be missing in the result of the query.
         self._known = found | {n: one for n, one in self._known.items() if n not in before}
         return self.waiting(taken)
 
@@ -74,23 +74,23 @@ class Inbox:
     ) -> WaitingMessage:
         """Write a message; it is on disk when this returns. Raises `StoreError`.
 
-        `above`: its number is higher, as an import brings what was taken without its rows.
+        Its number is larger than `above`: an import brings the numbers of taken messages without their rows.
         """
         if len(text) + len(context) > MOST_CHARS:
             raise UsageError(f"A message may have {MOST_CHARS:,} characters here; this has {len(text):,}.")
         more = {"context": context, "from_outside": is_from_outside}
-        said = {"text": text, **{name: value for name, value in more.items() if value}}
-        number = await self._written(kind, json.dumps(said, ensure_ascii=True), above)
+        fields = {"text": text, **{name: value for name, value in more.items() if value}}
+        number = await self._written(kind, json.dumps(fields, ensure_ascii=True), above)
         added = self._known[number] = WaitingMessage(number, kind, text, context, is_from_outside)
         return added
 
     async def leave(self, kind: InboxKind, text: str) -> WaitingMessage:
-        """Write a message to a session that this process does not run."""
+        """Write a message for a session that another process runs."""
         above = await self._database.offload(self._newest_taken)
         return await self.add(kind, text, above=above, is_from_outside=True)
 
     async def withdraw(self, number: int) -> bool:
-        """Take a message back; False: somebody did so before."""
+        """Withdraw a message; False if it was withdrawn before."""
         place = {"session_id": self._session_id, "n": number}
         kind = self._known[number].kind if number in self._known else ""
         claim = update("inbox", {"kind": WITHDRAWN, "body": "{}"}, {**place, "kind": kind})
@@ -119,7 +119,7 @@ class Inbox:
             except GuardFailed:
                 continue
             except StoreError:
-                # Two that write at once: the database lets one of them in.
+                # Two processes wrote at once; the database accepted one of them.
                 if await self._database.offload(partial(self._database.query, *exists("inbox", place))):
                     continue
                 raise
@@ -132,7 +132,7 @@ class Inbox:
         return max(taken.steer, taken.queue)
 
     def _next_number(self) -> int:
-        """Return a number above all that a state can name: a fork begins with its parent's."""
+        """Return a number above all that a state can contain: a fork starts with its parent's numbers."""
         owners = [owner for owner, _ in lineage_of(self._database, self._session_id)] or [self._session_id]
         marks = ", ".join("?" * len(owners))
         rows = self._database.query(f"SELECT MAX(n) FROM inbox WHERE session_id IN ({marks})", owners)
@@ -150,22 +150,22 @@ class Inbox:
 
 
 def with_messages(database: Database) -> frozenset[str]:
-    """Return the sessions to which something was said that nobody took back, taken in or not."""
+    """Return the sessions with at least one message that was not withdrawn."""
     rows = database.query("SELECT DISTINCT session_id FROM inbox WHERE kind <> ?", (WITHDRAWN,))
     return frozenset(str(session_id) for (session_id,) in rows)
 
 
 def brought(session_id: str, number: int, kind: InboxKind, text: str) -> Statement:
-    """Return what keeps a message that came with an imported session."""
+    """Return the statement that stores a message of an imported session."""
     body = json.dumps({"text": text, "from_outside": True}, ensure_ascii=True)
     return row_of("inbox", (session_id, number, kind, now(), secrets.token_hex(16), body))
 
 
 def _read(number: int, kind: str, body: str) -> WaitingMessage | None:
-    """Return what a row says; None if it was withdrawn, or is no message at all."""
-    said: dict[str, Any] = json_object(body) or {}
-    text, context = said.get("text"), said.get("context", "")
+    """Return the message in a row; None if it was withdrawn, or is not valid."""
+    fields: dict[str, Any] = json_object(body) or {}
+    text, context = fields.get("text"), fields.get("context", "")
     known: dict[str, InboxKind] = {one: one for one in get_args(InboxKind)}
     if kind not in known or not isinstance(text, str) or not isinstance(context, str):
         return None
-    return WaitingMessage(number, known[kind], text, context, said.get("from_outside") is True)
+    return WaitingMessage(number, known[kind], text, context, fields.get("from_outside") is True)

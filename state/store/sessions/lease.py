@@ -1,4 +1,4 @@
-"""The right to write a session: how a run claims it, how long it lasts, and what another process is told."""
+"""The lease on a session: how a run claims and renews it, and the errors for other processes."""
 
 import asyncio
 import os
@@ -17,18 +17,18 @@ from .listing import lease_s, started
 
 
 def new_runner() -> str:
-    """Return a name for one who runs a session in this process: HOST:PID:START:NONCE."""
+    """Return a name for a runner of a session in this process: HOST:PID:START:NONCE."""
     pid = os.getpid()
     return f"{os.uname().nodename}:{pid}:{started(pid)}:{uuid.uuid4().hex[:8]}"
 
 
 def lease_end() -> str:
-    """Return the end of a lease that is renewed now: UTC, ISO 8601."""
+    """Return the end of a lease that begins now: UTC, ISO 8601."""
     return text_of(datetime.now(UTC) + timedelta(seconds=lease_s()))
 
 
 def held(session_id: str, owner: str, was_taken: bool = False) -> SessionHeld:
-    """Return the error of a process that may not write."""
+    """Return the error for a process that may not write, because `owner` runs the session."""
     host, pid, *_ = [*owner.split(":"), "?"]
     if was_taken:
         who = f"process {pid} on {host} took it over" if owner else "another process took it over"
@@ -43,7 +43,7 @@ def held(session_id: str, owner: str, was_taken: bool = False) -> SessionHeld:
 
 
 def went_on(session_id: str, last_seq: int | None = None) -> SessionMoved:
-    """Return the error of a process that knows less of the session than the store holds."""
+    """Return the error for a process that knows an older state of the session than the store has."""
     until = "" if last_seq is None else f", up to step {last_seq}"
     return SessionMoved(
         f"Session {session_id} went on in another process{until}.",
@@ -55,9 +55,9 @@ Beat = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Heart:
-    """One thread with an event loop of its own, for as long as anything beats.
+    """Runs heartbeats in one thread with its own event loop, while there are any.
 
-    Where the system starts no further thread, it beats in the event loop of whoever began.
+    If the system starts no more threads, they run in the event loop of the caller.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Heart:
         self._owners: set[object] = set()
 
     def begin(self, owner: object, beat: Beat) -> None:
-        """Run `beat` beside everything else, until it ends or `end` is called."""
+        """Run `beat` in the background until it ends or `end` is called."""
         with self._lock:
             if owner in self._owners:
                 return
@@ -79,7 +79,7 @@ class Heart:
             asyncio.run_coroutine_threadsafe(self._beat(owner, beat), self._loop)
 
     async def end(self, owner: object) -> None:
-        """Stop beating for `owner`; nothing of it happens after this has returned."""
+        """Stop the heartbeat of `owner`; it has stopped when this returns."""
         with self._lock:
             loop = self._loop
             if loop is None or owner not in self._owners:
@@ -126,36 +126,36 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 def head_update(
     session_id: str, was: Mapping[str, Any], columns: Mapping[str, Any], now: Mapping[str, Any]
 ) -> GuardedUpdate:
-    """Return the update of a session's row: it holds where that is what it `was`, and has landed if `now`."""
+    """Return a guarded update of a session's head: it needs the values `was`, and landed if it has `now`."""
     mine = {"session_id": session_id}
     return GuardedUpdate(update("heads", columns, {**mine, **was}), exists("heads", {**mine, **now}))
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The first commit of a run takes it in, with what the run begins with; it changes nothing before."""
+    """A claim on a session, which lands with the first commit of a run; it changes nothing before."""
 
     session_id: str
     runner: str
-    """Who runs the session from then on."""
+    """The name of the process that will run the session."""
     was_epoch: int | None
-    """Of the last claim; None: the session is made by this one."""
+    """The epoch of the last claim; None: this claim creates the session."""
     statements: list[Statement] = field(default_factory=list[Statement])
-    """What changes with it."""
+    """Changes that belong to the claim."""
     title: str = ""
-    """Of a session that is made."""
+    """Title of a new session."""
     place: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Its tenant and folder, as columns of its row."""
+    """Tenant and folder, as columns of the head."""
 
     @property
     def epoch(self) -> int:
-        """What every write has to name from then on."""
+        """The epoch that every later write must name."""
         return (self.was_epoch or 0) + 1
 
     def guard(self, changed: Mapping[str, Any], end: Chain) -> GuardedUpdate:
-        """Return the claim on the session's row, which gets `changed`.
+        """Return the guarded update that takes the claim and sets the columns `changed`.
 
-        It holds if the session's chain still ends with `end`, and nobody else claimed it.
+        It fails if the session's chain does not end with `end` any more, or if another process claimed it.
         """
         columns = {"owner": self.runner, "epoch": self.epoch, "status": "running", "wake_at": ""}
         columns |= {**self.place, **changed}
@@ -169,7 +169,7 @@ class Claim:
         )
 
     def _insertion(self, columns: Mapping[str, Any]) -> Statement:
-        """Return what makes the session's row; it makes none where there is one."""
+        """Return the statement that creates the session's head if there is none."""
         return (
             f"INSERT INTO heads ({', '.join(columns)}) SELECT {', '.join('?' * len(columns))} FROM meta"
             " WHERE name = 'schema' AND NOT EXISTS (SELECT 1 FROM heads WHERE session_id = ?)",

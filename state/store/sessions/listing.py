@@ -1,4 +1,4 @@
-"""Which sessions there are, what each was forked from, and who runs it; no model is made for it."""
+"""Lists sessions with their lineage and their leases, without building models of their states."""
 
 import heapq
 import json
@@ -28,34 +28,34 @@ class SessionSummary:
     cwd: str
     model: str
     status: str
-    """As in the result of the last run, or `new`, `running`, or `interrupted` by its process's death."""
+    """As in the result of the last run; or `new`, `running`, or `interrupted` if its process died."""
     created_at: str
     updated_at: str
     steps: int
-    """Graph steps so far."""
+    """Number of graph steps."""
     parent_id: str | None
     parent_seq: int | None
     wake_at: str = ""
-    """When the run goes on by itself: UTC, ISO 8601; empty if it waits for nobody but a person."""
+    """When the run continues by itself: UTC, ISO 8601; empty if only a person can continue it."""
     is_foreign: bool = False
-    """It was imported, and nobody has gone on with it here."""
+    """True if it was imported, and has not run here."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderFilter:
-    """Which sessions are wanted, by the folders that they work in."""
+    """Selects sessions by their working folder."""
 
     cwd: str
     root: str = ""
-    """All that work in or below this folder, too; empty: only those of `cwd`."""
+    """Also select sessions in or below this folder; empty: only those of `cwd`."""
 
     def hold(self, cwd: str) -> bool:
         return cwd == self.cwd or (bool(self.root) and f"{cwd}/".startswith(f"{self.root}/"))
 
     @property
     def condition(self) -> Statement:
-        """Return the SQL that lets these sessions through, and a few others; see `hold`."""
-        # Without a folder: made by an older version that was running when this one changed the store.
+        """Return an SQL condition that selects these sessions, and a few others; see `matches`."""
+        # "" is for sessions of an older version that was running when this one changed the store.
         keys = (folder_key(self.cwd), folder_key(self.root), "") if self.root else (folder_key(self.cwd), "")
         named = f"folder IN ({', '.join('?' * len(keys))})"
         if not self.root:
@@ -67,7 +67,7 @@ class FolderFilter:
 def newest(
     database: Database, tenant: str = "", folders: FolderFilter | None = None
 ) -> Iterator[SessionSummary]:
-    """Yield the sessions of a tenant, newest first; rows are read as they are asked for."""
+    """Yield the sessions of a tenant, newest first; rows are read only when they are needed."""
     pages = (_in_order(database, tenant, folders, status) for status in (_RUNNING, _AT_REST))
     for summary in heapq.merge(*pages, key=lambda summary: summary.updated_at, reverse=True):
         if folders is None or folders.hold(summary.cwd):
@@ -77,32 +77,32 @@ def newest(
 def summaries(
     database: Database, tenant: str = "", cwd: str | None = None, most: int | None = None
 ) -> list[SessionSummary]:
-    """Return the sessions of a tenant, newest first; with `cwd` only those that work in this folder."""
+    """Return the sessions of a tenant, newest first; with `cwd`, only those of that working folder."""
     return list(islice(newest(database, tenant, None if cwd is None else FolderFilter(cwd)), most))
 
 
 def count_sessions(database: Database, tenant: str = "") -> int:
     """Return how many sessions a tenant has."""
-    # Each condition has an index that holds all it asks for.
+    # Each condition has an index that covers the query.
     counts = (f"SELECT COUNT(*) FROM heads WHERE tenant = ? AND {status}" for status in (_RUNNING, _AT_REST))
     return sum(int(database.query(sql, (tenant,))[0][0]) for sql in counts)
 
 
 _RUNNING, _AT_REST = "status = 'running'", "status <> 'running'"
-"""Exactly as in the conditions of the indexes. What runs is few, and its time changes with every commit."""
+"""Exactly the conditions of the indexes. Few sessions run, and their time changes with every commit."""
 _FIRST_PAGE, _NEXT_PAGES = 20, 100
 
 
 def _in_order(
     database: Database, tenant: str, folders: FolderFilter | None, status: str
 ) -> Iterator[SessionSummary]:
-    """Yield the sessions with one of the two kinds of status, newest first, a page at a time."""
+    """Yield the sessions with one of the two conditions of status, newest first, page by page."""
     where, values = ("1 = 1", ()) if folders is None else folders.condition
     chosen = f"SELECT session_id FROM heads WHERE tenant = ? AND {status} AND {where}"
     last: Sequence[Any] = ()
     most = _FIRST_PAGE
     while True:
-        # Not every database finds its place in the index by two columns at once.
+        # Not every database can use an index for a comparison of two columns.
         place = " AND updated_at <= ? AND (updated_at, session_id) < (?, ?)" if last else ""
         rows = database.query(
             f"{_SELECT} WHERE h.session_id IN (SELECT session_id FROM"
@@ -122,7 +122,7 @@ def summary_of(database: Database, tenant: str, session_id: str) -> SessionSumma
 
 
 def is_foreign_at(imported_seq: int | None, last_seq: int) -> bool:
-    """Tell whether a session that stands after this step was imported, and went on nowhere since."""
+    """Return whether an imported session, which is at step `last_seq`, has not continued since."""
     return imported_seq is not None and last_seq <= imported_seq
 
 
@@ -145,7 +145,7 @@ def _summary(row: tuple[Any, ...]) -> SessionSummary:
 
 
 def _object(settings: str) -> dict[str, Any]:
-    """Return stored settings; nothing where they are damaged: the other sessions are listed all the same."""
+    """Return parsed settings; empty if they are damaged, so that other sessions can still be listed."""
     try:
         found: Any = json.loads(settings)
     except (ValueError, RecursionError):
@@ -156,13 +156,13 @@ def _object(settings: str) -> dict[str, Any]:
 def lineage_of(database: Database, session_id: str) -> list[tuple[str, int | None]]:
     """Return the session after its ancestors, oldest first, each with its last step that counts here.
 
-    None: all of them.
+    None as step: all of them.
     """
     return list(upwards(database, session_id))[::-1]
 
 
 def upwards(database: Database, session_id: str) -> Iterator[tuple[str, int | None]]:
-    """Yield the session, what it was forked from, and so on, each with its last step that counts here."""
+    """Yield the session, its parent, and so on, each with its last step that counts here."""
     owner, last = session_id, None
     seen: set[str] = set()
     while True:
@@ -177,7 +177,7 @@ def upwards(database: Database, session_id: str) -> Iterator[tuple[str, int | No
 
 
 def is_gone(owner: str) -> bool:
-    """Tell whether its process is known to have ended; of one on another machine nothing is known."""
+    """Return whether a runner's process has certainly ended; of another machine this is unknown (False)."""
     parts = owner.split(":")
     if len(parts) != 4 or not parts[1].isdigit():
         return True
@@ -194,14 +194,14 @@ def is_gone(owner: str) -> bool:
 
 
 def is_here(owner: str) -> bool:
-    """Tell whether its process runs, or ran, on this machine."""
+    """Return whether a runner's process is, or was, on this machine."""
     return owner.split(":")[0] == os.uname().nodename
 
 
 def started(pid: int) -> str:
-    """Return when the process began, in clock ticks since boot; empty where the system does not say.
+    """Return when the process began, in clock ticks since boot; empty if the system does not say.
 
-    One that has ended and is only waited for says nothing either.
+    For a zombie process this is "ended".
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
@@ -216,7 +216,7 @@ _DEFAULT_S, _LEAST_S, _MOST_S = 20.0, 0.5, 86_400.0
 
 @cache
 def lease_s() -> float:
-    """Return after how many seconds without a sign of life another process may take a session over.
+    """Return after how many seconds without a heartbeat another process may take over a session.
 
     Raises `ConfigError`.
     """
@@ -224,7 +224,7 @@ def lease_s() -> float:
         seconds = float(os.environ.get("SANDBUR_LEASE_S", "").strip() or _DEFAULT_S)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds <= _MOST_S:  # Not a number compares as false, too.
+    if not 0 < seconds <= _MOST_S:  # also true for NaN
         raise ConfigError(
             f"SANDBUR_LEASE_S should be a number of seconds, above 0 and at most {_MOST_S:g}.",
             "Correct or unset it.",
@@ -233,13 +233,13 @@ def lease_s() -> float:
 
 
 def beat_s() -> float:
-    """Return the seconds between two signs of life."""
+    """Return the seconds between two heartbeats."""
     return lease_s() / 4
 
 
 def is_fresh(lease_until: str) -> bool:
-    """Tell whether a lease counts by this machine's clock. One that ends impossibly late does not:
-    one of the two clocks was changed."""
+    """Return whether a lease is valid by this machine's clock. A lease that ends too late is not valid:
+    a clock was changed."""
     try:
         left_s = (datetime.fromisoformat(lease_until) - datetime.now(UTC)).total_seconds()
     except ValueError:
@@ -248,5 +248,5 @@ def is_fresh(lease_until: str) -> bool:
 
 
 def seems_held(owner: str, lease_until: str) -> bool:
-    """Tell whether a process most likely runs the session: it is not known to be dead, its lease counts."""
+    """Return whether a process most likely runs the session: it may be alive, and its lease is valid."""
     return bool(owner) and not is_gone(owner) and is_fresh(lease_until)

@@ -1,4 +1,4 @@
-"""The rows that name sessions: create, find, list, rename, delete."""
+"""The rows of sessions: create, find, list, rename, delete."""
 
 import asyncio
 import re
@@ -34,7 +34,7 @@ from .listing import (
 
 
 class Head(NamedTuple):
-    """Where a session stands, and who runs it."""
+    """The last step of a session, its status, and its runner."""
 
     owner: str
     epoch: int
@@ -48,7 +48,7 @@ class Head(NamedTuple):
 
     @property
     def life(self) -> Literal["running", "died", "resting"]:
-        """Tell whether its process lives; one that died could not say so."""
+        """Return whether the process of the session lives; a process that died left the status `running`."""
         if self.status != "running":
             return "resting"
         return "running" if seems_held(self.owner, self.lease_until) else "died"
@@ -57,7 +57,7 @@ class Head(NamedTuple):
 class Fork(NamedTuple):
     session_id: str
     at_seq: int
-    """The step after which it begins."""
+    """The last step that the fork shares with its parent."""
 
 
 class SessionIndex:
@@ -84,7 +84,7 @@ class SessionIndex:
         self._database.commit([new_session(session_id, self._tenant, settings, parent), head])
 
     def rename(self, session_id: str, title: str) -> str:
-        """Give a session another title, also one that runs; return it as it is kept."""
+        """Change the title of a session, which may be running; return the title as it is stored."""
         if not (title := given_title(title)):
             raise UsageError("A title needs at least one letter.", "Say how the session is to be called.")
         self.head(session_id)
@@ -95,11 +95,11 @@ class SessionIndex:
         return bool(self._database.query("SELECT 1 FROM sessions WHERE id = ?", (session_id,)))
 
     def ancestors(self, session_id: str) -> list[str]:
-        """Return the sessions that this one was forked from, oldest first."""
+        """Return the ancestors of this session, oldest first."""
         return [owner for owner, _ in self.lineage(session_id)[:-1]]
 
     def lineage(self, session_id: str) -> list[tuple[str, int | None]]:
-        """Return the session after its ancestors, as `lineage_of` does."""
+        """Return the session after its ancestors, as `load_lineage` does."""
         return lineage_of(self._database, session_id)
 
     def settings(self, session_id: str) -> SessionSettings:
@@ -113,16 +113,16 @@ class SessionIndex:
         except ValidationError:
             raise StoreError(
                 f"The settings of session {session_id} are damaged, so it cannot be opened.",
-                f"What else is there of it: sandbur sessions verify {session_id}",
+                f"See what is left of it: sandbur sessions verify {session_id}",
             ) from None
 
     async def claim(
         self, session_id: str, runner: str, known: tuple[int, str], settings: SessionSettings, title: str
     ) -> Claim:
-        """Return the right to run the session, for its next commit to take; it is made if there is none.
+        """Return a claim on the session for its next commit; a new session is created with it.
 
-        `runner` names the caller, `known` is the end of the session's chain as it knows it. Raises
-        `SessionHeld` if another process runs the session, `SessionMoved` if one went on with it.
+        `runner` names the caller, `known` is the end of the session's chain as the caller knows it. Raises
+        `SessionHeld` if another process runs the session, `SessionMoved` if another process continued it.
         """
         title = title.replace("\0", "")
         place = {"tenant": self._tenant, "folder": folder_key(settings.cwd)}
@@ -141,13 +141,13 @@ class SessionIndex:
         return Claim(session_id, runner, head.epoch, changes, place=place)
 
     async def release(self, session_id: str, epoch: int, status: str, wake_at: str = "") -> None:
-        """Stop running the session, with the status of the run and when to go on by itself."""
+        """End the run, with its status and the time to continue by itself."""
         mine, nobody = {"epoch": epoch}, {"owner": ""}
         columns = {"status": status, "lease_until": "", "wake_at": wake_at, "updated_at": now(), **nobody}
         await self._database.acommit([], head_update(session_id, mine, columns, {**mine, **nobody}))
 
     async def _is_held(self, session_id: str, head: Head) -> bool:
-        """Tell whether the owner is alive, watching it for a while where neither clock nor system says."""
+        """Return whether the owner is alive; watch it for a moment if neither clock nor system can tell."""
         if not head.owner or is_gone(head.owner):
             return False
         if is_fresh(head.lease_until):
@@ -165,20 +165,20 @@ class SessionIndex:
         return False
 
     def is_held(self, session_id: str) -> bool:
-        """Tell whether a process may run the session, also one that is stopped or has a strange clock."""
+        """Return whether a process may run the session, also one that is stopped or has a wrong clock."""
         head = self.head(session_id)
         if not head.owner or is_gone(head.owner):
             return False
         return is_here(head.owner) or is_fresh(head.lease_until)
 
     def require_free(self, session_id: str) -> None:
-        """Raise `SessionHeld` while somebody who is alive runs the session."""
+        """Raise `SessionHeld` while a living process runs the session."""
         head = self.head(session_id)
         if seems_held(head.owner, head.lease_until):
             raise held(session_id, head.owner)
 
     def elsewhere(self, session_id: str, runner: str, known: tuple[int, str]) -> StoreError | None:
-        """Return the error that `claim` would most likely raise now, from one short query."""
+        """Return the error that `claim` would most likely raise now, with one short query; else None."""
         head = self.head(session_id)
         if head.owner != runner and seems_held(head.owner, head.lease_until):
             return held(session_id, head.owner)
@@ -193,7 +193,7 @@ class SessionIndex:
         return Head(*rows[0])
 
     def forks(self, session_id: str) -> tuple[Fork, ...]:
-        """Return the sessions that were forked from this one, oldest first."""
+        """Return the direct forks of this session, oldest first."""
         rows = self._database.query(
             "SELECT id, parent_seq FROM sessions WHERE parent_id = ? AND tenant = ? ORDER BY created_at",
             (session_id, self._tenant),
@@ -207,29 +207,29 @@ class SessionIndex:
         return found
 
     def find(self, text: str) -> str:
-        """Return the id of the session that `text` names: its id, a unique start of it, or its title."""
+        """Return the id of the session that `text` names: by its id, a unique start of it, or its title."""
         for name, ways in ((text, ("id", "start", "title")), (short_title(text), ("title",))):
             for way in ways if name and encodable(name).replace("\0", "") == name else ():
                 matches = self._named(way, name.lower() if way == "start" else name)
                 if len(matches) == 1:
                     return matches[0]
                 if matches:
-                    shown = ", ".join(match[:13] for match in matches[:5])
+                    some = ", ".join(match[:13] for match in matches[:5])
                     raise UsageError(
-                        f"{text!r} names {len(matches)} sessions: {shown}.", "Give more of the id."
+                        f"{text!r} names {len(matches)} sessions: {some}.", "Give more of the id."
                     )
         raise self._missing(text)
 
     def _named(self, way: str, name: str) -> list[str]:
-        """Return the ids of the sessions that a name means in one of three ways, newest first."""
+        """Return the ids of the sessions that match a name by id, start or title, newest first."""
         where, values = {
             "id": ("h.session_id = ?", (name,)),
-            # The inner query reads nothing but an index.
+            # The inner query reads only an index.
             "start": (
                 "h.session_id IN (SELECT session_id FROM heads WHERE session_id LIKE ? ESCAPE '!')",
                 (re.sub("([!%_])", r"!\1", name) + "%",),
             ),
-            # The first characters are what the index holds.
+            # The index has only the first characters.
             "title": (
                 f"h.tenant = ? AND h.title = ? AND substr(h.title, 1, {TITLE_START_CHARS}) = ?",
                 (self._tenant, name, name[:TITLE_START_CHARS]),
@@ -240,11 +240,11 @@ class SessionIndex:
             f" WHERE s.tenant = ? AND {where} ORDER BY h.updated_at DESC",
             (self._tenant, *values),
         )
-        # In SQLite large and small letters are alike to LIKE.
+        # SQLite's LIKE ignores the case.
         return [row[0] for row in rows if way != "start" or row[0].startswith(name)]
 
     def _missing(self, text: str) -> StoreError:
-        """Return the error for a session that is not there, or is not there any more."""
+        """Return the error for a session that does not exist, or is lost."""
         foreign = "SELECT 1 FROM sessions WHERE id = ? AND tenant <> ?"
         if self._database.marked(text) >= 0 and not self._database.query(foreign, (text, self._tenant)):
             sql = "SELECT 1 FROM sessions s JOIN heads h ON h.session_id = s.id WHERE s.id = ?"
@@ -257,8 +257,8 @@ class SessionIndex:
                 f"The store {self._database.name} has lost session {text}: its records are damaged or gone.",
                 "Restore the store from a backup.",
             )
-        shown = re.sub(r"[^\x20-\x7e]", "?", text)[:60]
-        return SessionNotFound(f"There is no session {shown!r}.", "See them with: sandbur sessions list")
+        printable = re.sub(r"[^\x20-\x7e]", "?", text)[:60]
+        return SessionNotFound(f"There is no session {printable!r}.", "See them with: sandbur sessions list")
 
     def delete(self, session_id: str) -> None:
         head = self.head(session_id)
@@ -266,9 +266,7 @@ class SessionIndex:
             raise held(session_id, head.owner)
         children = self._database.query("SELECT id FROM sessions WHERE parent_id = ?", (session_id,))
         if children:
-            raise StoreError(
-                f"Session {session_id} is what {children[0][0]} was forked from.", "Delete the fork first."
-            )
+            raise StoreError(f"Session {session_id} has the fork {children[0][0]}.", "Delete the fork first.")
 
         try:
             delete_session(self._database, session_id, head.epoch, head.owner, UNUSED_CONTENTS)
@@ -279,9 +277,9 @@ class SessionIndex:
 def delete_session(
     database: Database, session_id: str, epoch: int, owner: str, also: Sequence[Statement] = ()
 ) -> None:
-    """Delete every row of a session but the contents of files: others may need them.
+    """Delete every row of a session except contents of files, which other sessions may use.
 
-    `also` is done with it. Raises `GuardFailed` if somebody has run the session since `epoch`.
+    `also` is in the same commit. Raises `GuardFailed` if the session has run since `epoch`.
     """
     claim = update("heads", {"epoch": epoch + 1}, {"session_id": session_id, "epoch": epoch, "owner": owner})
     landed = (
@@ -311,7 +309,7 @@ def new_session(
 def new_head(
     session_id: str, title: str, status: str, last_seq: int, end: Chain, tenant: str, cwd: str
 ) -> Statement:
-    """Return what makes the row of a session that nobody runs."""
+    """Return the statement that inserts the head of a session that nobody runs."""
     values = (session_id, title, status, now(), "", last_seq, *end, "", 0, "", tenant, folder_key(cwd))
     return row_of("heads", values)
 
@@ -325,17 +323,17 @@ class WaitingRun:
     session_id: str
     title: str
     reason: str
-    """Why it is to go on, in words."""
+    """Why it should continue, in words."""
     held_by: str = ""
-    """Who runs it already, as a sentence; empty if it is free."""
+    """A sentence about the process that runs it already; empty if there is none."""
 
 
 def due_runs(database: Database, tenant: str, now: datetime) -> list[WaitingRun]:
-    """Return the runs that are to go on, those that wait longest first."""
+    """Return the runs that should continue, the longest waiting first."""
     rows = database.query(
         "SELECT s.id, h.title, h.status, h.wake_at, h.owner, h.lease_until, h.last_seq, s.settings FROM"
         " sessions s"
-        # A session without a step holds no message that could be answered.
+        # A session without steps has no message to answer.
         " JOIN heads h ON h.session_id = s.id WHERE s.tenant = ? AND h.last_seq >= 0"
         " AND (h.status = 'running' OR (h.wake_at <> '' AND h.wake_at <= ?)) ORDER BY h.updated_at, s.id",
         (tenant, text_of(now)),

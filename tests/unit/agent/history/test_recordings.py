@@ -126,7 +126,7 @@ def test_a_recording_that_is_none_is_told_in_a_sentence(project: Project) -> Non
     )
     ran = project.pytest()
     assert ran.code == 1
-    assert "bad.jsonl: This is no export of Sandbur." in ran.out
+    assert "bad.jsonl: This is not an export of Sandbur." in ran.out
     assert "none.jsonl cannot be read: No such file or directory." in ran.out
     assert "Error" not in ran.out.replace("AssertionError", "")
 

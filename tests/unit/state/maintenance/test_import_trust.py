@@ -197,7 +197,7 @@ def test_an_imported_run_is_never_due(here: Command, there: Command) -> None:
         ({"records": "3"}, "not all of them are there"),
         ({"last_seq": 10**15}, "last step"),
         ({"last_seq": -2}, "last step"),
-        ({"created_at": "yesterday"}, "does not describe"),
+        ({"created_at": "yesterday"}, "is not a valid session record"),
         ({"parent_id": "SELF", "parent_seq": 0}, "forked from no session"),
         ({"parent_id": "other", "parent_seq": 0}, "forked from no session"),
         ({"parent_seq": 0}, "forked from no session"),
@@ -223,7 +223,7 @@ def test_parents_in_a_circle_are_refused(here: Command, there: Command) -> None:
     first |= {"parent_id": fork, "parent_seq": 0}
     ended = take(there, lines, "--yes")
     assert ended.code == 2
-    assert "forked from no session in front of it" in ended.err
+    assert "forked from no session before it in the file" in ended.err
 
 
 def test_a_parent_without_that_step_is_refused(here: Command, there: Command) -> None:
@@ -247,7 +247,7 @@ def step_with(**fields: Any) -> Callable[[Any], None]:
     [
         ({"chat_history": [["another-session", 0, 0, 1]]}, "messages that cannot be"),
         ({"chat_history": [["SELF", 0, 0, 10**15]]}, "messages that cannot be"),
-        ({"chat_history": [["SELF", 0, 0, 10**9]]}, "messages that are not there"),
+        ({"chat_history": [["SELF", 0, 0, 10**9]]}, "messages that are missing"),
         ({"chat_history": [["SELF", 0, -1, 1]]}, "messages that cannot be"),
         ({"chat_history": [["SELF", 0, 2, 1]]}, "messages that cannot be"),
         ({"chat_history": ["x"]}, "messages that cannot be"),
@@ -295,7 +295,7 @@ def test_settings_that_were_changed_in_the_file_are_found(here: Command, there: 
     head["settings"]["allow"] = ["run_shell_command"]
     ended = take(there, lines, "--yes")
     assert ended.code == 2
-    assert "has other settings than its session ran with last" in ended.err
+    assert "has other settings than its last run" in ended.err
 
 
 def test_verify_notices_settings_that_were_changed_in_the_store(here: Command, there: Command) -> None:

@@ -80,7 +80,7 @@ def test_a_parent_that_is_there_in_another_state_is_refused(here: Command, there
     fork = here.run("fork", parent).out.strip()
     ended = import_lines(there, exported(here, fork))
     assert ended.code == 2
-    assert "not as in the file" in ended.err
+    assert "but with other records" in ended.err
 
 
 def test_a_session_that_is_there_already_is_refused(here: Command) -> None:
@@ -121,11 +121,11 @@ def broken(lines: list[Any]) -> Iterator[tuple[str, list[Any], str]]:
     yield "a stranger", with_line(session_id="x"), f"Line {at + 1} belongs to no session"
     yield "a newer format", [{**lines[0], "format": 99}, *lines[1:]], "of another version: format 99"
     yield "another schema", [{**lines[0], "schema": 1}, *lines[1:]], "schema 1"
-    yield "no export", lines[1:], "This is no export of Sandbur."
-    yield "nothing", [], "This is no export of Sandbur."
+    yield "no export", lines[1:], "This is not an export of Sandbur."
+    yield "nothing", [], "This is not an export of Sandbur."
     yield "no session", lines[:1], "the session itself is missing"
     yield "no settings", [lines[0], {**lines[1], "settings": {"cwd": 3}}, *lines[2:]], "Line 2 has settings"
-    yield "a number", [*lines, 3], f"Line {len(lines) + 1} is no JSON object"
+    yield "a number", [*lines, 3], f"Line {len(lines) + 1} is not a JSON object"
 
 
 def test_a_damaged_file_is_refused_with_the_number_of_the_line(here: Command, there: Command) -> None:
