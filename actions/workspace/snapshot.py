@@ -317,7 +317,7 @@ def _note(tree: Tree, files: _Files) -> str:
     parts = [
         f"no more than {counted(len(files), 'file')} were looked at"
         f" (the limit is {MOST_SNAPSHOT_FILES:,}, or {MOST_SECONDS:g} s)",
-        f"the content of {counted(unkept, 'file')} was not kept (over {size_text(MAX_FILE_BYTES)} each,"
+        f"the content of {counted(unkept, 'file')} was not stored (over {size_text(MAX_FILE_BYTES)} each,"
         f" {size_text(MAX_TOTAL_BYTES)} together, unreadable, a database, or holding secrets)",
         f"the name of {counted(tree.unnamed, 'file')} is no valid text",
     ]

@@ -146,7 +146,7 @@ async def test_an_approval_in_another_process_says_what_was_lost_and_takes_the_a
     again = await opened(store, tmp_path, "done", mode="interactive")
     call = again.state.pending_tool_calls[0]
     seen, _ = await collect(again.decide([CallDecision(call_id=call.call_id, approved=True)]))
-    assert any("kept in memory alone" in one.message for one in seen if isinstance(one, Notice))
+    assert any("kept in memory only" in one.message for one in seen if isinstance(one, Notice))
     assert not tmp_path.joinpath("out").exists()
     edited = CallDecision(call_id=call.call_id, approved=True, arguments=json.dumps({"command": command}))
     await collect(again.decide([edited]))

@@ -165,7 +165,7 @@ def test_large_files_are_watched_without_their_content(ws: Workspace):
     ws.write("large", b"x" * 1_000_001)
     ws.write("small", b"x" * 1_000_000)
     snapshot = ws.take()
-    assert "the content of 1 file was not kept (over 1.0 MB each, 50.0 MB together" in snapshot.note
+    assert "the content of 1 file was not stored (over 1.0 MB each, 50.0 MB together" in snapshot.note
     assert snapshot.changes() == ((), {})
     ws.write("large", "changed")
     (change,), pre_images = snapshot.changes()
@@ -190,7 +190,7 @@ def test_of_many_megabytes_only_the_first_are_kept(ws: Workspace):
     for number in range(52):
         ws.write(f"{number:02}", number.to_bytes(4, "big") * 250_000)
     snapshot = ws.take()
-    assert "the content of 2 files was not kept" in snapshot.note
+    assert "the content of 2 files was not stored" in snapshot.note
     ws.write("00", "new")
     ws.write("51", "new")
     assert {Path(c.path).name: c.is_restorable for c in snapshot.changes()[0]} == {"00": True, "51": False}

@@ -81,7 +81,7 @@ def test_an_option_that_mysql_does_not_know_is_said(option: str, said: str) -> N
 
 
 def test_an_option_that_postgresql_does_not_know_is_said() -> None:
-    with pytest.raises(StoreError, match="an option that its driver does not take"):
+    with pytest.raises(StoreError, match="an option that its driver does not accept"):
         open_database("postgresql://u:hunter2@127.0.0.1:1/d?row_factory=x")
 
 

@@ -245,17 +245,20 @@ def step_with(**fields: Any) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"chat_history": [["another-session", 0, 0, 1]]}, "messages that cannot be"),
-        ({"chat_history": [["SELF", 0, 0, 10**15]]}, "messages that cannot be"),
+        ({"chat_history": [["another-session", 0, 0, 1]]}, "message references that are not valid"),
+        ({"chat_history": [["SELF", 0, 0, 10**15]]}, "message references that are not valid"),
         ({"chat_history": [["SELF", 0, 0, 10**9]]}, "messages that are missing"),
-        ({"chat_history": [["SELF", 0, -1, 1]]}, "messages that cannot be"),
-        ({"chat_history": [["SELF", 0, 2, 1]]}, "messages that cannot be"),
-        ({"chat_history": ["x"]}, "messages that cannot be"),
-        ({"chat_history": "x"}, "messages that cannot be"),
-        ({"vibe_plan": [{"chat_history": [["another-session", 0, 0, 1]]}]}, "messages that cannot be"),
-        ({"vibe_plan": {"$patch": {}, "length": 10**11}}, "more elements"),
-        ({"vibe_plan": {"$patch": {"-1": {}}, "length": 3}}, "more elements"),
-        ({"vibe_plan": {"$patch": {"10": {}}, "length": 3}}, "more elements"),
+        ({"chat_history": [["SELF", 0, -1, 1]]}, "message references that are not valid"),
+        ({"chat_history": [["SELF", 0, 2, 1]]}, "message references that are not valid"),
+        ({"chat_history": ["x"]}, "message references that are not valid"),
+        ({"chat_history": "x"}, "message references that are not valid"),
+        (
+            {"vibe_plan": [{"chat_history": [["another-session", 0, 0, 1]]}]},
+            "message references that are not valid",
+        ),
+        ({"vibe_plan": {"$patch": {}, "length": 10**11}}, "too many elements"),
+        ({"vibe_plan": {"$patch": {"-1": {}}, "length": 3}}, "too many elements"),
+        ({"vibe_plan": {"$patch": {"10": {}}, "length": 3}}, "too many elements"),
     ],
 )
 def test_a_step_that_refers_to_what_is_not_in_the_file_is_refused(
@@ -275,7 +278,7 @@ def test_a_number_that_no_database_counts_on_from_is_refused(here: Command, ther
 
     ended = take(there, forged(exported(here, talk(here, "hello")), change), "--yes")
     assert ended.code == 2
-    assert "a number that cannot be" in ended.err
+    assert "a number that is not valid" in ended.err
 
 
 def test_a_content_is_unpacked_no_further_than_it_says(here: Command, there: Command) -> None:

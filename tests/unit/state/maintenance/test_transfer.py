@@ -111,19 +111,19 @@ def broken(lines: list[Any]) -> Iterator[tuple[str, list[Any], str]]:
         with_line(body={**message["body"], "origin": "runtime"}),
         f"Line {at + 1} is not what",
     )
-    yield "a changed digest", with_line(digest="0" * 40), f"Line {at + 1} is not what was written"
+    yield "a changed digest", with_line(digest="0" * 40), f"Line {at + 1} is damaged"
     yield "a missing line", lines[:at] + lines[at + 1 :], "not all of them are there"
     yield "a line twice", [*lines, message], f"repeats line {at + 1}"
-    yield "an unknown kind", with_line(kind="secret"), f"Line {at + 1} is of a kind"
+    yield "an unknown kind", with_line(kind="secret"), f"Line {at + 1} has a kind"
     yield "a wrong type", with_line(idx="0"), f"Line {at + 1} has no proper `idx`"
-    yield "a hole", with_line(body=None), "is not what was written"
+    yield "a hole", with_line(body=None), "is damaged"
     yield "a text that cannot be stored", with_line(body="\0"), f"Line {at + 1} has no proper `body`"
     yield "a stranger", with_line(session_id="x"), f"Line {at + 1} belongs to no session"
     yield "a newer format", [{**lines[0], "format": 99}, *lines[1:]], "of another version: format 99"
     yield "another schema", [{**lines[0], "schema": 1}, *lines[1:]], "schema 1"
     yield "no export", lines[1:], "This is not an export of Sandbur."
     yield "nothing", [], "This is not an export of Sandbur."
-    yield "no session", lines[:1], "the session itself is missing"
+    yield "no session", lines[:1], "the exported session is missing"
     yield "no settings", [lines[0], {**lines[1], "settings": {"cwd": 3}}, *lines[2:]], "Line 2 has settings"
     yield "a number", [*lines, 3], f"Line {len(lines) + 1} is not a JSON object"
 
