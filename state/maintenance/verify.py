@@ -294,7 +294,7 @@ def _missing(session_id: str, records: int, health: Health, numbers: Mapping[int
         return
     gone = [record for record in range(records) if record not in numbers]
     for record in gone:
-        yield Breach(session_id, "", "", record, "is missing")
+        yield Breach(session_id, "", "", record, "is gone")
     if len(gone) < health.missing:
         yield Breach(session_id, "", "", -1, "the end of the chain is not where it was: records are gone")
 

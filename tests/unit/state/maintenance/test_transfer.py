@@ -99,7 +99,7 @@ def test_a_run_that_waits_for_a_decision_waits_there_too(here: Command, there: C
 
 
 def broken(lines: list[Any]) -> Iterator[tuple[str, list[Any], str]]:
-    """Yield damaged exports, and what is to be said about them."""
+    """Yield damaged exports, and the error message for each."""
     at = next(number for number, line in enumerate(lines) if line["kind"] == "message")
     message = lines[at]
 
@@ -109,7 +109,7 @@ def broken(lines: list[Any]) -> Iterator[tuple[str, list[Any], str]]:
     yield (
         "a changed text",
         with_line(body={**message["body"], "origin": "runtime"}),
-        f"Line {at + 1} is not what",
+        f"Line {at + 1} is damaged",
     )
     yield "a changed digest", with_line(digest="0" * 40), f"Line {at + 1} is damaged"
     yield "a missing line", lines[:at] + lines[at + 1 :], "not all of them are there"

@@ -64,7 +64,7 @@ def test_a_dropped_tail_is_found(command: Command) -> None:
     change(command, "DELETE FROM steps WHERE seq = 1")
     ended = command.run("doctor")
     assert ended.code == 1
-    assert f"{session_id[:8]}: record 5: is missing" in ended.out
+    assert f"{session_id[:8]}: record 5: is gone" in ended.out
 
 
 def test_a_record_after_the_end_is_found(command: Command) -> None:
