@@ -3,7 +3,7 @@
 from ..state.application import ApplicationState, ExecutionMode
 from ..state.calls import HOOK_DECIDES, CallDecision, PendingCall, recovering
 from ..state.conversation.messages import encodable
-from .masking.references import masked_wish
+from .masking.references import mask_call_fields
 from .ports import Ports
 from .ports.events import Notice
 from .turn.burr_action import Changes, graph_action
@@ -67,7 +67,7 @@ def _decided(
 
 def _edited(call: PendingCall, arguments: str, ports: Ports) -> PendingCall:
     """Return the call with other arguments, whose secrets are kept in memory alone."""
-    wish = masked_wish(arguments, ports.masker)
+    wish = mask_call_fields(arguments, ports.masker)
     if wish["arguments"] == call.arguments:
         return call
     hook = None if call.hook is None else call.hook.model_copy(update={"edited": False})

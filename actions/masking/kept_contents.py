@@ -17,16 +17,16 @@ class SecretFinder(Protocol):
     def holds_secret(self, data: bytes) -> bool: ...
 
 
-async def kept_contents(
+async def drop_secret_contents(
     changes: Sequence[FileChange], pre_images: Mapping[str, bytes], finder: SecretFinder
 ) -> tuple[Mapping[str, bytes], str]:
     """Return the contents that may be stored, and a note about the others (empty if there are none)."""
     if not pre_images:
         return pre_images, ""
-    return await asyncio.to_thread(_kept, changes, pre_images, finder)
+    return await asyncio.to_thread(_drop_secret_contents, changes, pre_images, finder)
 
 
-def _kept(
+def _drop_secret_contents(
     changes: Sequence[FileChange], pre_images: Mapping[str, bytes], finder: SecretFinder
 ) -> tuple[Mapping[str, bytes], str]:
     secret = {change.before for change in changes if is_secret_file(change.path)}

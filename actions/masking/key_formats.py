@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from .span import SecretSpan, matches_at
+from .span import SecretSpan, find_matches_at
 
 # The search looks for the separator ("-", "_" or ".") after a prefix, so the prefixes have no separator.
 # Each body ends with an open count and nothing after it: a failed match never costs more than its minimum.
@@ -115,46 +115,46 @@ FOLD = bytes.maketrans(bytes(range(65, 91)) + b"_.", bytes(range(97, 123)) + b"-
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[bytes]:
+def _compile(pattern: str) -> re.Pattern[bytes]:
     return re.compile(pattern.encode())
 
 
 @cache
-def _formats_by_head() -> dict[bytes, tuple[tuple[str, re.Pattern[bytes]], ...]]:
+def _group_formats_by_head() -> dict[bytes, tuple[tuple[str, re.Pattern[bytes]], ...]]:
     """Return the formats, grouped by their prefix."""
     grouped: dict[bytes, tuple[tuple[str, re.Pattern[bytes]], ...]] = {}
     for label, heads, body in _BY_PREFIX:
         for head in heads.split():
             key = head.encode()
-            grouped[key] = (*grouped.get(key, ()), (label, _compiled(head + body)))
+            grouped[key] = (*grouped.get(key, ()), (label, _compile(head + body)))
     return grouped
 
 
 @cache
-def _separator() -> re.Pattern[bytes]:
+def _compile_separator() -> re.Pattern[bytes]:
     """Return a pattern that finds, in folded bytes, a separator between a known prefix and a long body."""
-    ends = sorted({head[-2:].lower() for head in _formats_by_head()})
+    ends = sorted({head[-2:].lower() for head in _group_formats_by_head()})
     return re.compile(rb"-(?<=[a-z0-9]-)(?=[a-z0-9-]{12})(?<=(?:" + b"|".join(ends) + rb")-)")
 
 
-def format_spans(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
+def find_formatted_keys(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
     """Yield each match of a known key format."""
-    yield from _prefixed(data, folded)
+    yield from _find_prefixed_keys(data, folded)
     for literal, before, pattern, label in _BY_LITERAL:
         if literal in data:
-            compiled = _compiled(pattern)
-            for found in matches_at(compiled, data, literal, before=before):
+            compiled = _compile(pattern)
+            for found in find_matches_at(compiled, data, literal, before=before):
                 yield SecretSpan(*found.span(compiled.groups), label)
     for found in _AWS_OR_GOOGLE.finditer(data):
         yield SecretSpan(*found.span(), "Google key" if found[0].startswith(b"AIza") else "AWS key id")
     for found in _TWILIO.finditer(data):
         yield SecretSpan(found.start() - 1, found.end(), "Twilio key")
-    yield from _bots(data, folded)
+    yield from _find_bot_tokens(data, folded)
 
 
-def _prefixed(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
-    formats, done = _formats_by_head(), 0
-    for found in _separator().finditer(folded):
+def _find_prefixed_keys(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
+    formats, done = _group_formats_by_head(), 0
+    for found in _compile_separator().finditer(folded):
         end = found.start()
         if end < done:
             continue
@@ -168,7 +168,7 @@ def _prefixed(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
                 break
 
 
-def _bots(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
+def _find_bot_tokens(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
     for found in _TELEGRAM.finditer(data):
         near = max(found.start() - 13, 0)
         whole = _TELEGRAM_WHOLE.search(data, near, found.start() + 100)
@@ -205,17 +205,17 @@ _LINE = re.compile(
 _END_LINE = re.compile(rb"(?:[ \t]*[0-9]{1,7}[\t:|-]|[+>|<-])?[ \t\"']*(?=----)")
 
 
-def key_block_spans(data: bytes) -> Iterator[SecretSpan]:
+def find_key_blocks(data: bytes) -> Iterator[SecretSpan]:
     """Yield each private key from its first to its last line."""
     if _MARK not in data:
         return
     at = 0
     while (begin := BEGIN.search(data, at)) is not None:
-        end, _ = block_end(data, begin.end())
+        end, _ = find_block_end(data, begin.end())
         if end is not None:
             yield SecretSpan(begin.start(), end, LABEL)
         at = end or begin.end()
-    yield from _ends(data)
+    yield from _find_ended_keys(data)
 
 
 # The start of a key in base64, with its version: PKCS#1 and PKCS#8, SEC 1, OpenSSH.
@@ -232,23 +232,23 @@ _BODY_LINE = re.compile(
 )
 
 
-def key_part_spans(data: bytes) -> Iterator[SecretSpan]:
+def find_key_parts(data: bytes) -> Iterator[SecretSpan]:
     """Yield private keys without a begin marker: their first line in base64 identifies them."""
     # Separate `in` tests are faster than a loop over the words.
     if b"IBA" in data or b"CAQ" in data or b"AgE" in data or b"1rZXktdjE" in data:
         for found in _FIRST_LINE.finditer(data):
-            yield SecretSpan(found.start(), _last_line(data, found.end()), LABEL)
+            yield SecretSpan(found.start(), _find_body_end(data, found.end()), LABEL)
 
 
-def _ends(data: bytes) -> Iterator[SecretSpan]:
+def _find_ended_keys(data: bytes) -> Iterator[SecretSpan]:
     """Yield the text above each end marker of a private key."""
     for marker in _BARE_END.finditer(data):
-        start = _first_line(data, marker.start())
+        start = _find_body_start(data, marker.start())
         if start is not None:
             yield SecretSpan(start, marker.end(), LABEL)
 
 
-def _last_line(data: bytes, end: int) -> int:
+def _find_body_end(data: bytes, end: int) -> int:
     """Return the end of the key body whose first line ended at `end`."""
     at = data.find(b"\n", end) + 1
     while at and at - end < MOST_BYTES and (line := _LINE.match(data, at)) is not None:
@@ -259,7 +259,7 @@ def _last_line(data: bytes, end: int) -> int:
     return end
 
 
-def _first_line(data: bytes, marker: int) -> int | None:
+def _find_body_start(data: bytes, marker: int) -> int | None:
     """Return the start of the key body directly above an end marker; None if there is none."""
     line_start, start = data.rfind(b"\n", 0, marker) + 1, None
     while line_start and marker - line_start < MOST_BYTES:
@@ -271,7 +271,7 @@ def _first_line(data: bytes, marker: int) -> int | None:
     return start
 
 
-def open_body(data: bytes) -> int | None:
+def find_open_body(data: bytes) -> int | None:
     """Return where the last lines of a text start that may be a key body; None if they cannot be one.
 
     Only an end marker after them would decide it.
@@ -288,14 +288,14 @@ def open_body(data: bytes) -> int | None:
     return start if start is not None and len(data) - start <= MOST_BODY_BYTES else None
 
 
-def block_end(data: bytes, start: int) -> tuple[int | None, bool]:
+def find_block_end(data: bytes, start: int) -> tuple[int | None, bool]:
     """Return the end of the key whose begin marker ended at `start`, and whether more of it could follow.
 
     The end is None if this is only a text about a key.
     """
     line_end = _REST_OF_LINE.match(data, start)
     if line_end is None:
-        return _on_one_line(data, start)
+        return _find_end_on_line(data, start)
     at, end = line_end.end(), None
     while at < len(data) and at - start < MOST_BYTES:
         if (marker := _END_LINE.match(data, at)) is not None and (last := _END.match(data, marker.end())):
@@ -309,7 +309,7 @@ def block_end(data: bytes, start: int) -> tuple[int | None, bool]:
     return end, at - start < MOST_BYTES
 
 
-def _on_one_line(data: bytes, start: int) -> tuple[int | None, bool]:
+def _find_end_on_line(data: bytes, start: int) -> tuple[int | None, bool]:
     body = _ESCAPED.match(data, start)
     spaced = _SPACED.match(data, start) if body is None else None
     within = body or spaced
@@ -326,13 +326,13 @@ _ESCAPED_END = re.compile(rb"(?:\\{1,2}[rnt])+")
 _BODY = re.compile(rb"[A-Za-z0-9+/=]+")
 
 
-def key_body(block: bytes) -> bytes:
+def extract_key_body(block: bytes) -> bytes:
     """Return the base64 text of a private key without line numbers, quotes and line breaks."""
     lines = _ESCAPED_END.sub(b"\n", block).split(b"\n")
     bodies = (_PREFIX.sub(b"", line, count=1).strip(b" \t\r\"',;+\\") for line in lines)
     return b"".join(body for body in bodies if _BODY.fullmatch(body))
 
 
-def is_as_in_its_file(block: bytes) -> bool:
+def is_undecorated(block: bytes) -> bool:
     """Return whether no line of a private key has a line number or a diff sign before it."""
     return not any(_PREFIX.match(line) for line in block.split(b"\n")[1:])

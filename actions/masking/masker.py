@@ -14,23 +14,29 @@ from .key_formats import (
     FOLD,
     MOST_BODY_BYTES,
     MOST_BYTES,
-    block_end,
-    format_spans,
-    key_block_spans,
-    key_part_spans,
-    open_body,
+    find_block_end,
+    find_formatted_keys,
+    find_key_blocks,
+    find_key_parts,
+    find_open_body,
 )
-from .named_values import header_spans, named_spans, pair_pattern, url_spans, user_flag_spans
+from .named_values import (
+    compile_pair,
+    find_header_values,
+    find_named_values,
+    find_url_secrets,
+    find_user_flag_passwords,
+)
 from .references import References
 from .span import PLACEHOLDER as PLACEHOLDER
-from .span import SecretSpan, masked, matches_at, merged, outside_placeholders, replaced
+from .span import SecretSpan, drop_placeholder_spans, find_matches_at, mask, merge_spans, replace_spans
 from .windows import mask_windows
 
 MOST_HELD_BYTES = 16_384
 """Limit for an unfinished line; an unfinished private key may be longer."""
 _LEAST_HELD_BYTES = 2048
 _CONTEXT_BYTES = 512
-_TELLING = re.compile(rb"(?i)pass|pwd|secret|token|credential|key|auth|cookie|bearer|://|----")
+_SECRET_HINT = re.compile(rb"(?i)pass|pwd|secret|token|credential|key|auth|cookie|bearer|://|----")
 _ALPHANUMERIC = re.compile(rb"[A-Za-z0-9]")
 _MARKER_START = re.compile(rb"-{1,5}\Z")
 """A private key may begin with this; from four dashes on, the whole line is held back."""
@@ -44,42 +50,42 @@ class StreamMasker:
         """`find` returns the secrets in bytes; `values` are the exact values that it looks for."""
         self._find = find
         self._values = values
-        self._shown = b""
+        self._released = b""
         """The released part of the current line: it is examined again, but not released again."""
-        self._held = b""
+        self._pending = b""
         self._is_key_open = False
         """True if the pending bytes start with a possible private key: only a line end can change that."""
 
     def feed(self, piece: str) -> str:
         data = piece.encode("utf-8", "surrogatepass")
-        self._held += data
-        if self._is_key_open and len(self._held) <= MOST_BODY_BYTES and _LINE_END.search(data) is None:
+        self._pending += data
+        if self._is_key_open and len(self._pending) <= MOST_BODY_BYTES and _LINE_END.search(data) is None:
             return ""
-        return self._show(self._showable())
+        return self._release(self._count_releasable())
 
     def end(self) -> str:
-        return self._show(len(self._held))
+        return self._release(len(self._pending))
 
-    def _showable(self) -> int:
+    def _count_releasable(self) -> int:
         """Return how many pending bytes can be released: none of them can be the start of a secret."""
-        held = self._held
+        held = self._pending
         lines_end = max(held.rfind(b"\n"), held.rfind(b"\r")) + 1
-        key = _open_key(held, lines_end)
+        key = _find_open_key(held, lines_end)
         self._is_key_open = key == 0
         if key is not None:
             return key
         rest = held[lines_end:]
-        line = rest if lines_end else self._shown + rest
+        line = rest if lines_end else self._released + rest
         if len(rest) > MOST_HELD_BYTES:
-            return self._cut()
-        if _TELLING.search(line) is not None:
+            return self._find_cut()
+        if _SECRET_HINT.search(line) is not None:
             return lines_end
         word = max(rest.rfind(b" "), rest.rfind(b"\t")) + 1
         first, marker = _ALPHANUMERIC.search(rest, word), _MARKER_START.search(rest)
         starts = [found.start() for found in (first, marker) if found is not None]
-        return lines_end + min((*starts, self._known_start(rest)))
+        return lines_end + min((*starts, self._find_value_start(rest)))
 
-    def _known_start(self, rest: bytes) -> int:
+    def _find_value_start(self, rest: bytes) -> int:
         """Return where an exact value may start that continues in the next piece."""
         earliest = len(rest)
         for value in self._values:
@@ -91,9 +97,9 @@ class StreamMasker:
                 at = rest.find(value[:1], at + 1, earliest)
         return earliest
 
-    def _cut(self) -> int:
+    def _find_cut(self) -> int:
         """Return where to cut a very long line: not inside a secret, and not inside a character."""
-        held = self._held
+        held = self._pending
         cut = len(held) - _LEAST_HELD_BYTES
         for span in self._find(held):
             if span.start < cut < span.end:
@@ -102,29 +108,29 @@ class StreamMasker:
             cut -= 1
         return cut
 
-    def _show(self, size: int) -> str:
+    def _release(self, size: int) -> str:
         if not size:
             return ""
-        examined = self._shown + self._held[:size]
+        examined = self._released + self._pending[:size]
         spans = self._find(examined)
-        fresh = replaced(examined, spans, len(self._shown))
+        fresh = replace_spans(examined, spans, len(self._released))
         if spans:
-            fresh = masked(fresh, self._find)
-        self._held = self._held[size:]
+            fresh = mask(fresh, self._find)
+        self._pending = self._pending[size:]
         line = max(examined.rfind(b"\n"), examined.rfind(b"\r")) + 1
-        self._shown = examined[max(line, len(examined) - _CONTEXT_BYTES) :]
+        self._released = examined[max(line, len(examined) - _CONTEXT_BYTES) :]
         return fresh.decode("utf-8", "surrogatepass")
 
 
-def _open_key(held: bytes, lines_end: int) -> int | None:
+def _find_open_key(pending: bytes, lines_end: int) -> int | None:
     """Return where an unfinished private key, or a part of one, starts; None if there is none."""
-    lines, at = held[:lines_end], 0
+    lines, at = pending[:lines_end], 0
     while b"PRIVATE KEY" in lines and (begin := BEGIN.search(lines, at)) is not None:
-        end, may_go_on = block_end(lines, begin.end())
+        end, may_go_on = find_block_end(lines, begin.end())
         if may_go_on:
-            return begin.start() if len(held) - begin.start() <= MOST_BYTES else None
+            return begin.start() if len(pending) - begin.start() <= MOST_BYTES else None
         at = end or begin.end()
-    return open_body(lines)
+    return find_open_body(lines)
 
 
 SHORTEST_VALUE = 8
@@ -148,34 +154,34 @@ class TextMasker:
         In `pairs`, a value is masked only directly after its name: it may be short, or a common word.
         """
         self.references = References() if references is None else references
-        known = {form: "value" for value in values for form in _forms(value)}
+        known = {form: "value" for value in values for form in _list_forms(value)}
         plain: dict[bytes, str] = {}
         for name, value in named:
-            label = value_label(name)
-            known.update(dict.fromkeys(_forms(value), label))
-            plain[_bytes(value)] = label
-        for value, label in self.references.filled_in:
-            known.update(dict.fromkeys((*_forms(value), _bytes(value)), label))
-            plain[_bytes(value)] = label
+            label = make_value_label(name)
+            known.update(dict.fromkeys(_list_forms(value), label))
+            plain[_encode(value)] = label
+        for value, label in self.references.exact_values:
+            known.update(dict.fromkeys((*_list_forms(value), _encode(value)), label))
+            plain[_encode(value)] = label
         self._pairs: list[tuple[bytes, re.Pattern[bytes], str]] = []
         for name, value in dict.fromkeys(pairs):
-            label = value_label(name)
-            plain.setdefault(_bytes(value), label)
-            self._pairs.append((_bytes(name), pair_pattern(name, value), label))
+            label = make_value_label(name)
+            plain.setdefault(_encode(value), label)
+            self._pairs.append((_encode(name), compile_pair(name, value), label))
         self._known = tuple(known.items())
         self._longest = max(map(len, known), default=0)
-        self._plain = _by_unique_label(plain)
+        self._plain = _keep_unique_labels(plain)
 
     def text(self, text: str) -> str:
         data = text.encode("utf-8", "surrogatepass")
-        result = masked(data, self.spans)
+        result = mask(data, self.find_spans)
         return text if result is data else result.decode("utf-8", "surrogatepass")
 
     def data(self, data: bytes) -> bytes:
         """Mask bytes of any encoding; everything except the secrets stays unchanged."""
         wide = _WIDE.get(data[:2])
         if wide is None or len(data) % 2:
-            return masked(data, self.spans)
+            return mask(data, self.find_spans)
         text = data.decode(wide, "surrogatepass")
         result = self.text(text)
         return data if result is text else result.encode(wide, "surrogatepass")
@@ -185,64 +191,68 @@ class TextMasker:
         if read(0, 2) in _WIDE:
             yield self.data(read(0, size))
         else:
-            yield from mask_windows(read, size, self.spans, self._longest)
+            yield from mask_windows(read, size, self.find_spans, self._longest)
 
     def stream(self) -> StreamMasker:
-        return StreamMasker(self.spans, [value for value, _ in self._known])
+        return StreamMasker(self.find_spans, [value for value, _ in self._known])
 
-    def spans(self, data: bytes) -> list[SecretSpan]:
+    def find_spans(self, data: bytes) -> list[SecretSpan]:
         """Return the secrets in order, none overlapping another."""
         folded = data.translate(FOLD)
-        found = [*self._known_spans(data), *self._pair_spans(data)]
-        found += [*key_block_spans(data), *key_part_spans(data)]
-        found += format_spans(data, folded)
-        found += header_spans(data, folded)
-        found += url_spans(data)
-        found += user_flag_spans(data)
-        found += named_spans(data, folded)
-        return self._marked(merged(outside_placeholders(found, data)), data) if found else []
+        found = [*self._find_known_values(data), *self._find_pairs(data)]
+        found += [*find_key_blocks(data), *find_key_parts(data)]
+        found += find_formatted_keys(data, folded)
+        found += find_header_values(data, folded)
+        found += find_url_secrets(data)
+        found += find_user_flag_passwords(data)
+        found += find_named_values(data, folded)
+        return self._add_value_marks(merge_spans(drop_placeholder_spans(found, data)), data) if found else []
 
     def holds_secret(self, data: bytes) -> bool:
         """Return whether the bytes certainly hold a known value, a private key or a known key format."""
-        certain = (self._known_spans(data), key_block_spans(data), format_spans(data, data.translate(FOLD)))
+        certain = (
+            self._find_known_values(data),
+            find_key_blocks(data),
+            find_formatted_keys(data, data.translate(FOLD)),
+        )
         return any(True for spans in certain for _ in spans)
 
-    def labelled(self, text: str) -> dict[str, set[str]]:
+    def find_secrets_by_label(self, text: str) -> dict[str, set[str]]:
         """Return the secrets of a text by the label of their placeholder."""
         found: dict[str, set[str]] = {}
         data = text.encode("utf-8", "surrogatepass")
         # Without the later passes: there a secret is found only after another became a placeholder.
-        for span in self.spans(data):
+        for span in self.find_spans(data):
             found.setdefault(span.label, set()).add(data[span.start : span.end].decode("utf-8", "replace"))
         return found
 
-    def named(self, label: str) -> set[str]:
+    def find_values(self, label: str) -> set[str]:
         """Return the known values with this label, and the values that were masked with it."""
         known = {value.decode("utf-8", "replace") for value, own in self._plain.items() if own == label}
-        return known | self.references.values(label)
+        return known | self.references.find_values(label)
 
     def learn(self, text: str) -> None:
         pass
 
-    def way(self, placeholder: str) -> str:
+    def describe_access(self, placeholder: str) -> str:
         return ""
 
-    def _marked(self, spans: list[SecretSpan], data: bytes) -> list[SecretSpan]:
+    def _add_value_marks(self, spans: list[SecretSpan], data: bytes) -> list[SecretSpan]:
         """Add a mark to the label of each value, so that one placeholder always means one value."""
-        if not self.references.tells_apart:
+        if not self.references.has_key:
             return spans
         return [
-            replace(span, label=self._plain.get(text) or self.references.label(span.label, text))
+            replace(span, label=self._plain.get(text) or self.references.make_label(span.label, text))
             for span in spans
             for text in (data[span.start : span.end],)
         ]
 
-    def _pair_spans(self, data: bytes) -> Iterator[SecretSpan]:
+    def _find_pairs(self, data: bytes) -> Iterator[SecretSpan]:
         for name, pattern, label in self._pairs:
-            for found in matches_at(pattern, data, name):
+            for found in find_matches_at(pattern, data, name):
                 yield SecretSpan(*found.span("value"), label)
 
-    def _known_spans(self, data: bytes) -> Iterator[SecretSpan]:
+    def _find_known_values(self, data: bytes) -> Iterator[SecretSpan]:
         for value, label in self._known:
             at = data.find(value)
             while at >= 0:
@@ -250,7 +260,7 @@ class TextMasker:
                 at = data.find(value, at + len(value))
 
 
-def _forms(value: str) -> Iterator[bytes]:
+def _list_forms(value: str) -> Iterator[bytes]:
     """Yield the written forms of a value: plain, in JSON, in a URL, in base64; long values line by line."""
     lines = value.split("\n") if "\n" in value else [value]
     for line in (one.strip() for one in lines):
@@ -264,14 +274,14 @@ def _forms(value: str) -> Iterator[bytes]:
         yield base64.b64encode(plain).rstrip(b"=")
 
 
-def _bytes(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def value_label(name: str) -> str:
+def make_value_label(name: str) -> str:
     return f"value of {_NO_NAME.sub('', name)[:64]}"
 
 
-def _by_unique_label(labels: dict[bytes, str]) -> dict[bytes, str]:
+def _keep_unique_labels(labels: dict[bytes, str]) -> dict[bytes, str]:
     counts = Counter(labels.values())
     return {value: label for value, label in labels.items() if counts[label] == 1}

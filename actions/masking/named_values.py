@@ -5,7 +5,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from .span import SecretSpan, matches_at
+from .span import SecretSpan, find_matches_at
 
 SHORTEST = 8
 SHORTEST_PASSWORD = 6
@@ -47,7 +47,7 @@ _PATTERN = re.compile(rb"\[\^?[\w-]|\(\?|\|\||&&|\\[dws]|%[sd]|\.\*|\.\+")
 
 def is_random(value: bytes) -> bool:
     """Return whether letters, digits and cases change too often for text that people write."""
-    return len(value) >= 16 and _changes(value) >= max(3, min(len(value), _EXAMINED) // 5)
+    return len(value) >= 16 and _count_changes(value) >= max(3, min(len(value), _EXAMINED) // 5)
 
 
 def is_placeholder(value: bytes) -> bool:
@@ -98,7 +98,7 @@ def is_bare_secret(value: bytes, is_password: bool) -> bool:
 def _is_no_identifier(value: bytes, is_password: bool) -> bool:
     """Return whether a word has too many digits and changes of case for the name of a variable."""
     sample = value[:_EXAMINED]
-    digits, changes = len(_DIGIT.findall(sample)), _changes(sample)
+    digits, changes = len(_DIGIT.findall(sample)), _count_changes(sample)
     if is_password and (min(digits, changes) >= 2 or (digits and changes >= 4)):
         return True
     return min(digits, changes) >= 3 or (digits > 0 and len(sample) >= 16 and changes * 4 >= len(sample))
@@ -116,14 +116,14 @@ def is_assigned_secret(value: bytes, is_password: bool = False) -> bool:
     return _DOTTED.match(value) is None or is_random(value)
 
 
-def _changes(value: bytes) -> int:
+def _count_changes(value: bytes) -> int:
     return len(_CHANGES.findall(value[:_EXAMINED]))
 
 
 def _is_mixed(value: bytes) -> bool:
     sample = value[:_EXAMINED]
     return _DIGIT.search(sample) is not None and (
-        _changes(sample) >= 2 or _SYMBOL.search(sample) is not None or len(sample) >= 16
+        _count_changes(sample) >= 2 or _SYMBOL.search(sample) is not None or len(sample) >= 16
     )
 
 
@@ -184,14 +184,14 @@ _REST = re.compile(rb"[^\s\"'`,;&<>(){}\[\]|\\]*+")
 _LINE_END = re.compile(rb"[ \t]*(?:#.*)?(?:[\r\n]|\Z)")
 
 
-def named_spans(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
+def find_named_values(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
     """Yield the values next to a name that means a secret, such as `api_key`."""
     for word, pattern in _PATTERNS:
         at = folded.find(word)
         while at >= 0:
             end = at + len(word)
             if (found := pattern.match(folded, at)) is not None:
-                span, examined = _value_at(data, folded, found)
+                span, examined = _find_value(data, folded, found)
                 # An examined value is not examined again: otherwise a line of many names would take forever.
                 end = max(end, examined)
                 if span is not None:
@@ -202,16 +202,16 @@ def named_spans(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
 _BETWEEN = rb"(?:\\?[\"'`])?\]?[ \t]{0,4}[:=][ \t]{0,4}(?:\\?[\"'`])?"
 
 
-def pair_pattern(name: str, value: str) -> re.Pattern[bytes]:
+def compile_pair(name: str, value: str) -> re.Pattern[bytes]:
     """Return a pattern that finds a value (group `value`) only directly after its name."""
     parts = (re.escape(text.encode("utf-8", "surrogatepass")) for text in (name, value))
     before, after = rb"(?<![A-Za-z0-9_])", rb"(?![A-Za-z0-9_])"
     return re.compile(before + next(parts) + _BETWEEN + b"(?P<value>" + next(parts) + b")" + after)
 
 
-def _value_at(data: bytes, folded: bytes, found: re.Match[bytes]) -> tuple[SecretSpan | None, int]:
+def _find_value(data: bytes, folded: bytes, found: re.Match[bytes]) -> tuple[SecretSpan | None, int]:
     word_start, word_end = found.span()
-    before = _before(data, word_start)
+    before = _read_name_before(data, word_start)
     start = word_start - len(before)
     name = folded[start:word_end].lstrip(b'-$"')
     is_word_within = before[-1:].isalpha() and data[word_start : word_start + 1].islower()
@@ -219,7 +219,7 @@ def _value_at(data: bytes, folded: bytes, found: re.Match[bytes]) -> tuple[Secre
         return None, 0
     value = _ASSIGNMENT.match(data, word_end)
     if value is None:
-        return _flag_value(data, folded, start, word_end), 0
+        return _find_flag_value(data, folded, start, word_end), 0
     first, last = value.span(value.lastgroup or 0)
     if value.lastgroup == "bare" and (rest := _REST.match(data, last)) is not None:
         last = rest.end()
@@ -229,22 +229,24 @@ def _value_at(data: bytes, folded: bytes, found: re.Match[bytes]) -> tuple[Secre
     ):
         return None, last  # a comparison; a part of a name with colons
     whole = data[start : value.end("suffix")].lstrip(b'-$."')
-    return (SecretSpan(first, last, _label(whole)) if _is_secret(data, start, whole, value) else None), last
+    return (
+        SecretSpan(first, last, _make_label(whole)) if _is_secret(data, start, whole, value) else None
+    ), last
 
 
-def _before(data: bytes, end: int) -> bytes:
+def _read_name_before(data: bytes, end: int) -> bytes:
     backwards = _BEFORE.match(data[max(end - 64, 0) : end][::-1])
     return backwards[0][::-1] if backwards is not None else b""
 
 
-def _flag_value(data: bytes, folded: bytes, start: int, end: int) -> SecretSpan | None:
+def _find_flag_value(data: bytes, folded: bytes, start: int, end: int) -> SecretSpan | None:
     if data[start : start + 2] != b"--":
         return None
     value = _FLAG_VALUE.match(data, end)
     name = folded[start + 2 : end]
     if value is None or not is_bare_secret(value["bare"], _IS_PASSWORD.search(name) is not None):
         return None
-    return SecretSpan(*value.span("bare"), _label(data[start + 2 : end]))
+    return SecretSpan(*value.span("bare"), _make_label(data[start + 2 : end]))
 
 
 def _is_secret(data: bytes, start: int, name: bytes, value: re.Match[bytes]) -> bool:
@@ -277,7 +279,7 @@ def _is_whole_line(data: bytes, start: int, value: re.Match[bytes], is_tight: bo
     return is_setting and not line.strip(b" \t-") and _LINE_END.match(data, value.end()) is not None
 
 
-def _label(name: bytes) -> str:
+def _make_label(name: bytes) -> str:
     return "value" if is_random(name) or not name else f"value of {name.decode('ascii', 'replace')}"
 
 
@@ -305,19 +307,19 @@ _NO_PASSWORD = re.compile(
 )
 
 
-def header_spans(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
+def find_header_values(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
     """Yield the values of authorization and cookie headers."""
-    for found in matches_at(_AUTHORIZATION, data, b"authorization", folded):
+    for found in find_matches_at(_AUTHORIZATION, data, b"authorization", folded):
         if _is_credential(found["value"], (found["scheme"] or b"").lower()):
             yield SecretSpan(*found.span("value"), "authorization")
-    for found in matches_at(_BEARER, data, b"bearer ", folded):
+    for found in find_matches_at(_BEARER, data, b"bearer ", folded):
         if _is_credential(found["value"], b"bearer"):
             yield SecretSpan(*found.span("value"), "authorization")
-    for found in matches_at(_COOKIES, data, b"cookie", folded):
-        yield from _cookies(found)
+    for found in find_matches_at(_COOKIES, data, b"cookie", folded):
+        yield from _find_cookies(found)
 
 
-def user_flag_spans(data: bytes) -> Iterator[SecretSpan]:
+def find_user_flag_passwords(data: bytes) -> Iterator[SecretSpan]:
     """Yield the passwords of `curl -u name:password`."""
     if b" -u" in data or b"--user" in data:
         for found in _USER_FLAG.finditer(data):
@@ -325,7 +327,7 @@ def user_flag_spans(data: bytes) -> Iterator[SecretSpan]:
                 yield SecretSpan(*found.span("password"), "password")
 
 
-def url_spans(data: bytes) -> Iterator[SecretSpan]:
+def find_url_secrets(data: bytes) -> Iterator[SecretSpan]:
     """Yield the passwords in `scheme://user:password@host`, and tokens in place of the user."""
     at = data.find(b"://")
     while at >= 0:
@@ -354,7 +356,7 @@ def _is_user_and_password(value: bytes) -> bool:
         return False
 
 
-def _cookies(header: re.Match[bytes]) -> Iterator[SecretSpan]:
+def _find_cookies(header: re.Match[bytes]) -> Iterator[SecretSpan]:
     start = header.start("pairs")
     for pair in _COOKIE.finditer(header["pairs"]):
         name, value = pair["name"], pair["value"]

@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 from ...state.conversation.messages import json_object
 from ..workspace.paths import FileProblem
 from .key_formats import LABEL as PRIVATE_KEY
-from .key_formats import is_as_in_its_file, key_body
+from .key_formats import extract_key_body, is_undecorated
 from .span import PLACEHOLDER
 
 _MOST_VALUES = 5000
@@ -28,26 +28,26 @@ class References:
         self._values: dict[str, set[str]] = {}
         self._originals: dict[str, str | None] = {}
         self._lock = Lock()
-        self.filled_in: set[tuple[str, str]] = set()
+        self.exact_values: set[tuple[str, str]] = set()
         """Pairs of value and label that are masked everywhere: values that tools wrote, or may print."""
 
     @property
-    def tells_apart(self) -> bool:
+    def has_key(self) -> bool:
         return bool(self._key)
 
-    def label(self, label: str, value: bytes) -> str:
+    def make_label(self, label: str, value: bytes) -> str:
         """Return a label that no other value has, and remember the value."""
         is_key = label == PRIVATE_KEY
-        identity = (key_body(value) or value) if is_key else value
+        identity = (extract_key_body(value) or value) if is_key else value
         mark = blake2b(identity, digest_size=_MARK_BYTES, key=self._key, person=b"placeholder").hexdigest()
         own = f"{label[:_MOST_LABEL_CHARS]} {mark}"
-        if not is_key or is_as_in_its_file(value):
+        if not is_key or is_undecorated(value):
             with self._lock:
                 self._values.setdefault(own, set()).add(value.decode("utf-8", "replace"))
-                _shortened(self._values, _MOST_VALUES)
+                _drop_oldest(self._values, _MOST_VALUES)
         return own
 
-    def values(self, label: str) -> set[str]:
+    def find_values(self, label: str) -> set[str]:
         with self._lock:
             return set(self._values.get(label, ()))
 
@@ -56,17 +56,17 @@ class References:
         with self._lock:
             is_other = self._originals.get(masked, original) != original
             self._originals[masked] = None if is_other else original
-            _shortened(self._originals, _MOST_ORIGINALS)
+            _drop_oldest(self._originals, _MOST_ORIGINALS)
 
-    def original(self, masked: str) -> str | None:
+    def find_original(self, masked: str) -> str | None:
         """Return the original arguments; None if they are unknown by now, or ambiguous."""
         with self._lock:
             return self._originals.get(masked)
 
 
-def _shortened(kept: dict[str, Any], most: int) -> None:
-    while len(kept) > most:
-        kept.pop(next(iter(kept)))
+def _drop_oldest(values: dict[str, Any], most: int) -> None:
+    while len(values) > most:
+        values.pop(next(iter(values)))
 
 
 class Resolver(Protocol):
@@ -75,11 +75,11 @@ class Resolver(Protocol):
     @property
     def references(self) -> References: ...
     def text(self, text: str) -> str: ...
-    def labelled(self, text: str) -> dict[str, set[str]]: ...
-    def named(self, label: str) -> set[str]: ...
+    def find_secrets_by_label(self, text: str) -> dict[str, set[str]]: ...
+    def find_values(self, label: str) -> set[str]: ...
 
 
-def filled(name: str, text: str, old: str, masker: Resolver) -> str:
+def fill_placeholders(name: str, text: str, old: str, masker: Resolver) -> str:
     """Return the text with a value for each placeholder; raises `FileProblem` where a value is not certain.
 
     Values in the `old` content come first. A placeholder that is literally in `old` stays.
@@ -87,27 +87,27 @@ def filled(name: str, text: str, old: str, masker: Resolver) -> str:
     labels = dict.fromkeys(found["label"] for found in PLACEHOLDER.finditer(text))
     if not labels:
         return text
-    there = masker.labelled(old)
+    there = masker.find_secrets_by_label(old)
     values: dict[str, str] = {}
     for label in labels:
         if f"[masked {label}]" in old:
             continue
-        meant = _in_file(label, there) or masker.named(label)
+        meant = _find_values_in_file(label, there) or masker.find_values(label)
         if len(meant) != 1:
-            raise FileProblem(_unclear(name, label, len(meant)))
+            raise FileProblem(_explain_unclear_placeholder(name, label, len(meant)))
         values[label] = meant.pop()
-        masker.references.filled_in.add((values[label], label))
+        masker.references.exact_values.add((values[label], label))
     return PLACEHOLDER.sub(lambda found: values.get(found["label"], found[0]), text)
 
 
-def _in_file(label: str, there: dict[str, set[str]]) -> set[str]:
+def _find_values_in_file(label: str, there: dict[str, set[str]]) -> set[str]:
     """Return the values that a file has for a label. An older version wrote labels without a mark."""
     if label in there:
         return set(there[label])
     return {value for own, values in there.items() if own.rpartition(" ")[0] == label for value in values}
 
 
-def _unclear(name: str, label: str, count: int) -> str:
+def _explain_unclear_placeholder(name: str, label: str, count: int) -> str:
     why = "the file holds several such values" if count else "its value is not known here any more"
     return (
         f"{name} has [masked {label}] in it, for a secret that you were not shown, and {why}: writing it"
@@ -116,7 +116,7 @@ def _unclear(name: str, label: str, count: int) -> str:
     )
 
 
-def refused(placeholder: str, way: str, is_command: bool) -> str:
+def explain_refusal(placeholder: str, way: str, is_command: bool) -> str:
     """Explain why a call with a placeholder does not run; `way` says how a command can get the value."""
     reason = f"{placeholder} stands for a secret that you were not shown, and only file tools fill it in."
     if not is_command:
@@ -125,13 +125,13 @@ def refused(placeholder: str, way: str, is_command: bool) -> str:
     return f"{reason} Nothing was run. {advice}."
 
 
-def lost(placeholder: str) -> str:
+def explain_lost_value(placeholder: str) -> str:
     """Explain why arguments with a secret that the model wrote cannot run in another process."""
     what = f"the value of {placeholder}" if placeholder else "a secret in its arguments"
     return f"{what} was kept in memory only, and the process that knew it has ended."
 
 
-def placeholder_in(arguments: Any, apart_from: Iterable[str] = ()) -> str:
+def find_placeholder(arguments: Any, apart_from: Iterable[str] = ()) -> str:
     """Return the first placeholder in a JSON value, except in the fields `apart_from`; empty if none."""
     if isinstance(arguments, str):
         found = PLACEHOLDER.search(arguments)
@@ -139,20 +139,20 @@ def placeholder_in(arguments: Any, apart_from: Iterable[str] = ()) -> str:
     if isinstance(arguments, dict):
         fields = cast("dict[str, Any]", arguments)
         left = [(name, value) for name, value in fields.items() if name not in apart_from]
-        return next((one for pair in left for value in pair if (one := placeholder_in(value))), "")
+        return next((one for pair in left for value in pair if (one := find_placeholder(value))), "")
     if isinstance(arguments, list):
-        return next((one for value in cast("list[Any]", arguments) if (one := placeholder_in(value))), "")
+        return next((one for value in cast("list[Any]", arguments) if (one := find_placeholder(value))), "")
     return ""
 
 
-def masked_arguments(arguments: str, masker: Resolver) -> str:
+def mask_arguments(arguments: str, masker: Resolver) -> str:
     """Mask JSON arguments value by value, so that they stay JSON; the same object if nothing was masked."""
     try:
         value: Any = json.loads(arguments)
     except (ValueError, RecursionError):
         masked = masker.text(arguments)
     else:
-        clean = _masked(value, "", masker.text)
+        clean = _mask_value(value, "", masker.text)
         if clean == value:
             return arguments
         masked = json.dumps(clean, ensure_ascii=False)
@@ -161,25 +161,25 @@ def masked_arguments(arguments: str, masker: Resolver) -> str:
     return masked
 
 
-def masked_wish(arguments: str, masker: Resolver) -> dict[str, Any]:
+def mask_call_fields(arguments: str, masker: Resolver) -> dict[str, Any]:
     """Return two fields of a call that a person wrote: `arguments`, masked, and whether it is `masked`."""
-    masked = masked_arguments(arguments, masker)
-    return {"arguments": masked, "masked": bool(placeholder_in(json_object(masked)))}
+    masked = mask_arguments(arguments, masker)
+    return {"arguments": masked, "masked": bool(find_placeholder(json_object(masked)))}
 
 
-def _masked(value: Any, name: str, mask: Callable[[str], str]) -> Any:
+def _mask_value(value: Any, name: str, mask: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         clean = mask(value)
-        return _masked_by_name(name, value, mask) if clean == value and name else clean
+        return _mask_by_name(name, value, mask) if clean == value and name else clean
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
-        return {mask(key): _masked(one, key, mask) for key, one in fields.items()}
+        return {mask(key): _mask_value(one, key, mask) for key, one in fields.items()}
     if isinstance(value, list):
-        return [_masked(one, name, mask) for one in cast("list[Any]", value)]
+        return [_mask_value(one, name, mask) for one in cast("list[Any]", value)]
     return value
 
 
-def _masked_by_name(name: str, value: str, mask: Callable[[str], str]) -> str:
+def _mask_by_name(name: str, value: str, mask: Callable[[str], str]) -> str:
     """Mask a value that is a secret only because of the name of its field."""
     if (
         not 6 <= len(value) <= _MOST_PROBED_CHARS

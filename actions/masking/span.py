@@ -22,18 +22,18 @@ class SecretSpan:
     label: str
 
 
-def masked(data: bytes, find: Callable[[bytes], list[SecretSpan]]) -> bytes:
+def mask(data: bytes, find: Callable[[bytes], list[SecretSpan]]) -> bytes:
     """Replace secrets until `find` finds none; returns the same object if there were none."""
     # Text near a secret may look like a secret only after the first one was replaced.
     for _ in range(MOST_PASSES):
         spans = find(data)
         if not spans:
             break
-        data = replaced(data, spans)
+        data = replace_spans(data, spans)
     return data
 
 
-def replaced(data: bytes, spans: Iterable[SecretSpan], start: int = 0) -> bytes:
+def replace_spans(data: bytes, spans: Iterable[SecretSpan], start: int = 0) -> bytes:
     """Return `data` from `start` on with a placeholder for each span."""
     pieces: list[bytes] = []
     at = start
@@ -44,7 +44,7 @@ def replaced(data: bytes, spans: Iterable[SecretSpan], start: int = 0) -> bytes:
     return b"".join((*pieces, data[at:]))
 
 
-def matches_at(
+def find_matches_at(
     pattern: Pattern[bytes], data: bytes, word: bytes, folded: bytes | None = None, before: int = 0
 ) -> Iterator[Match[bytes]]:
     """Yield the matches of `pattern` in `data` that start `before` bytes before an occurrence of `word`.
@@ -61,7 +61,7 @@ def matches_at(
         at = searched.find(word, end)
 
 
-def merged(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
+def merge_spans(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
     """Return the spans in order; overlapping spans become one, with the label of the longest."""
     joined: list[SecretSpan] = []
     for span in sorted(spans, key=lambda one: (one.start, -one.end)):
@@ -75,7 +75,7 @@ def merged(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
     return joined
 
 
-def outside_placeholders(spans: list[SecretSpan], data: bytes) -> list[SecretSpan]:
+def drop_placeholder_spans(spans: list[SecretSpan], data: bytes) -> list[SecretSpan]:
     """Return the spans that are not inside a placeholder."""
     if b"[masked " not in data:
         return spans

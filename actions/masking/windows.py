@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from .key_formats import MOST_BYTES
-from .span import MOST_PASSES, SecretSpan, masked, replaced
+from .span import MOST_PASSES, SecretSpan, mask, replace_spans
 
 WINDOW_BYTES = 1024 * 1024
 _LEAST_AFTER_BYTES = 2 * MOST_BYTES
@@ -43,7 +43,7 @@ def mask_windows(
             continue
         yield split.done
         start, window = start + split.at, window_bytes
-    yield masked(read(start, size - start), find)
+    yield mask(read(start, size - start), find)
 
 
 def _split(data: bytes, find: Find, after: int) -> _Split | None:
@@ -51,21 +51,21 @@ def _split(data: bytes, find: Find, after: int) -> _Split | None:
     if data.rfind(b"\n", 0, len(data) - after) < 0:
         return None
     spans = find(data)
-    cut = at = _last_cut(data, spans, len(data) - after)
+    cut = at = _find_last_cut(data, spans, len(data) - after)
     # As in `mask`, but the text near the cut must stay unchanged in every pass.
     for _ in range(MOST_PASSES):
         if cut is None or not spans:
             break
         before = [span for span in spans if span.end <= cut]
-        grown = len(replaced(data[:cut], before)) - cut
-        data, cut = replaced(data, spans), cut + grown
+        grown = len(replace_spans(data[:cut], before)) - cut
+        data, cut = replace_spans(data, spans), cut + grown
         spans = find(data)
         if not _is_clear(spans, cut):
             return None
     return None if at is None or cut is None else _Split(data[:cut], at)
 
 
-def _last_cut(data: bytes, spans: list[SecretSpan], most: int) -> int | None:
+def _find_last_cut(data: bytes, spans: list[SecretSpan], most: int) -> int | None:
     """Return the last line break up to `most` that has no secret near it; None if there is none."""
     cut = most + 1
     for _ in range(_MOST_TRIES):

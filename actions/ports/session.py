@@ -200,11 +200,11 @@ class Masker(Protocol):
         """Tell whether there is a secret for sure."""
         ...
 
-    def labelled(self, text: str) -> dict[str, set[str]]:
+    def find_secrets_by_label(self, text: str) -> dict[str, set[str]]:
         """Return the secrets of a text by what stands for them."""
         ...
 
-    def named(self, label: str) -> set[str]:
+    def find_values(self, label: str) -> set[str]:
         """Return what a placeholder may stand for."""
         ...
 
@@ -212,7 +212,7 @@ class Masker(Protocol):
         """Get to know the secrets of the files that a call or its result names."""
         ...
 
-    def way(self, placeholder: str) -> str:
+    def describe_access(self, placeholder: str) -> str:
         """Say how a command gets at the value behind a placeholder; empty if that is not known."""
         ...
 

@@ -18,7 +18,7 @@ from ...state.conversation.messages import (
 from ...state.databases.file_parts import OpenFile
 from ..tools.functions.run_scope import RunScope
 from ..workspace.backends.backend import KeptFiles
-from ..workspace.safe_open import ANYWHERE, Reach
+from ..workspace.safe_open import ANYWHERE, PathScope
 from .model import ToolSpec
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ToolOutcome:
     changed: Changed = UNCHANGED
     """What the call did to files, where that was not known before it started."""
     seen: Mapping[str, str] | None = field(default=None, compare=False)
-    """Real path -> the version of a file that the model knows by this call, as `version_at` names it."""
+    """Real path -> the version of a file that the model knows by this call, as `read_version` names it."""
     equips: Equipment | None = None
     """What the call brings into the session: tools that the model is offered from now on."""
     blocks: tuple[Text | Image | Document, ...] = ()
@@ -134,7 +134,7 @@ class ToolContext:
     """What `prepare` returned for this call; None: the tool prepares by itself."""
     shows: Callable[[Image | Document], bool] = lambda _: False
     """Tell whether the model can look at such a file in a result."""
-    reach: Reach = ANYWHERE
+    reach: PathScope = ANYWHERE
     """Where the tool may open files."""
     judge: Callable[[Any], Verdict] = _unjudged
     """What the gate says of the same tool with other arguments, such as where a redirect leads."""

@@ -6,11 +6,11 @@ from typing import Any, Generic, TypeVar
 
 from ...state.calls import Effect, FileChange
 from ..masking.masker import TextMasker
-from ..masking.references import filled, placeholder_in
+from ..masking.references import fill_placeholders, find_placeholder
 from ..ports import Prepared, ToolContext, ToolOutcome, ToolTraits, Verified
-from ..workspace.paths import located, resolved
-from ..workspace.safe_open import Reach
-from ..workspace.text import load
+from ..workspace.paths import locate, make_absolute
+from ..workspace.safe_open import PathScope
+from ..workspace.text import load_text
 from .files.planned_write import prepared_in_thread, verified, write_planned
 from .schema import ToolArguments, parsed, spec_of
 
@@ -44,7 +44,7 @@ class WritingTool(BuiltinTool[ArgumentsT]):
     """A tool whose whole effect is planned before it happens, and can be checked afterwards."""
 
     effect: Effect = "verifiable"
-    plan: Callable[[Any, Path, Reach], Prepared]
+    plan: Callable[[Any, Path, PathScope], Prepared]
     """Returns what the arguments change below a folder, within a reach; raises `FileProblem`."""
 
     async def prepare(self, arguments: ArgumentsT, context: ToolContext) -> Prepared | ToolOutcome:
@@ -57,13 +57,15 @@ class WritingTool(BuiltinTool[ArgumentsT]):
     def _filled(self, arguments: ArgumentsT, context: ToolContext) -> ArgumentsT:
         """Return the arguments with the secrets that their placeholders stand for."""
         texts = {name: str(getattr(arguments, name)) for name in self.traits.references}
-        if not any(placeholder_in(text) for text in texts.values()):
+        if not any(find_placeholder(text) for text in texts.values()):
             return arguments
-        target = located(resolved(self.subject(arguments), context.cwd), context.reach, "read", is_new=True)
-        old = load(target) if target.is_file() else None
+        target = locate(
+            make_absolute(self.subject(arguments), context.cwd), context.reach, "read", is_new=True
+        )
+        old = load_text(target) if target.is_file() else None
         there = "" if old is None else old.text if old.text is not None else old.content.decode("latin-1")
         masker = context.masker or TextMasker()
-        whole = {name: filled(name, text, there, masker) for name, text in texts.items()}
+        whole = {name: fill_placeholders(name, text, there, masker) for name, text in texts.items()}
         return arguments.model_copy(update=whole)
 
     async def run(self, arguments: ArgumentsT, context: ToolContext) -> ToolOutcome:

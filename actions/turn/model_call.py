@@ -11,7 +11,7 @@ from ...state.errors import ContextFull, ModelError, SandburError
 from ...state.process.clock import now
 from ...state.process.crashpoints import reach
 from ...state.trace import Failure, ModelCalled, RequestShape
-from ..masking.references import masked_arguments
+from ..masking.references import mask_arguments
 from ..ports import Discarded, MaskedStream, Masker, Model, ModelEvent, ModelRequest, Ports, Reply
 from ..ports.events import RETRIES, Notice, TextDelta, ThinkingDelta, UsageChanged
 from .output.format import OutputFormat
@@ -141,7 +141,7 @@ def _block_without_secrets(block: Block, masker: Masker) -> Block:
         return block if text == block.text else block.model_copy(update={"text": text})
     if not isinstance(block, ToolUse):
         return block
-    shown = masked_arguments(block.arguments, masker)
+    shown = mask_arguments(block.arguments, masker)
     if shown == block.arguments:
         return block
     return block.model_copy(update={"arguments": shown, "masked": True})

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...state.process.crashpoints import reach
-from .paths import FileProblem, FileStat, require_regular, shown, translated
-from .safe_open import folder_at, folder_made_at, open_in
+from .paths import FileProblem, FileStat, format_path, require_regular, translate_errors
+from .safe_open import open_folder, open_in, open_or_make_folder
 
 _PATIENCE_S = 2.0
 _PAUSE_S = 0.001
 
 
 @contextmanager
-def one_at_a_time(folder: int) -> Generator[None]:
+def lock_folder(folder: int) -> Generator[None]:
     """Hold the open folder's lock between the last check of a file and its replacement.
 
     The lock is advisory: another holder, or a file system without locks, delays this for 2 seconds at most.
@@ -67,12 +67,12 @@ def temporary_file(target: Path, mode: int, folder: int | None = None) -> Genera
     `folder` is the descriptor of the folder, if it is open already.
     """
     with ExitStack() as stack:
-        there = stack.enter_context(folder_at(target.parent)) if folder is None else folder
+        there = stack.enter_context(open_folder(target.parent)) if folder is None else folder
         try:
-            temporary = _locked_file(there, mode)
+            temporary = _create_locked_file(there, mode)
         except PermissionError:
             raise FileProblem(
-                f"{shown(target)} cannot be written: its folder takes no new files,"
+                f"{format_path(target)} cannot be written: its folder takes no new files,"
                 " which a safe replacement needs."
             ) from None
         try:
@@ -85,7 +85,7 @@ def temporary_file(target: Path, mode: int, folder: int | None = None) -> Genera
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files in `folder` whose writer has died: the system released its lock."""
-    with suppress(OSError), folder_at(folder, os.O_RDONLY) as there:
+    with suppress(OSError), open_folder(folder, os.O_RDONLY) as there:
         for name in filter(_NAME.fullmatch, os.listdir(there)):  # noqa: PTH208 -- a descriptor
             # The file is locked by a living writer, removed by now, or on a file system without locks.
             with suppress(OSError), os.fdopen(open_in(there, name, os.O_RDWR | os.O_NONBLOCK), "rb") as file:
@@ -93,13 +93,13 @@ def remove_leftovers(folder: Path) -> None:
                 os.unlink(name, dir_fd=there)
 
 
-def _new_name() -> str:
+def _make_temporary_name() -> str:
     return f".sandbur-{secrets.token_hex(6)}.tmp"
 
 
-def _locked_file(folder: int, mode: int) -> TemporaryFile:
+def _create_locked_file(folder: int, mode: int) -> TemporaryFile:
     while True:
-        name = _new_name()
+        name = _make_temporary_name()
         descriptor = open_in(folder, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -117,16 +117,16 @@ def replace_content(
     Raises `FileProblem` if the file is not the `expected` version any more (None: there must be no file).
     Without `mode`, a new file gets the mode that the umask allows, and a replaced file keeps its mode.
     """
-    with translated(target, "written"):
-        made = missing_folders(target)
-        with folder_made_at(target.parent) as folder:
-            old = _writable_status(folder, target)
+    with translate_errors(target, "written"):
+        made = find_missing_folders(target)
+        with open_or_make_folder(target.parent) as folder:
+            old = _read_writable_status(folder, target)
             # A new file gets the mode that the umask allows; a replacement stays private until complete.
             first_mode = 0o666 if old is None and mode is None else 0o600
             with temporary_file(target, first_mode, folder) as temporary:
                 _fill(temporary, content, target, old, mode)
                 reach("edit_tmp_written")
-                with one_at_a_time(folder):
+                with lock_folder(folder):
                     refuse_stale(target, expected, folder)
                     temporary.take_place_of(target)
                 reach("edit_renamed")
@@ -137,11 +137,11 @@ def replace_content(
 
 def replace_link(path: Path, leads_to: str, expected: FileStat | None) -> None:
     """Make `path` a link; raises `FileProblem` if it is not the `expected` version any more."""
-    with translated(path, "written"), folder_made_at(path.parent) as folder:
-        temporary = _new_name()
+    with translate_errors(path, "written"), open_or_make_folder(path.parent) as folder:
+        temporary = _make_temporary_name()
         os.symlink(leads_to, temporary, dir_fd=folder)
         try:
-            with one_at_a_time(folder):
+            with lock_folder(folder):
                 refuse_stale(path, expected, folder)
                 os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         finally:
@@ -152,17 +152,17 @@ def replace_link(path: Path, leads_to: str, expected: FileStat | None) -> None:
 
 def remove_file(path: Path, expected: FileStat | None) -> None:
     """Remove the file or link at a real path; raises `FileProblem` if it is not the `expected` version."""
-    with folder_at(path.parent) as folder, one_at_a_time(folder):
+    with open_folder(path.parent) as folder, lock_folder(folder):
         refuse_stale(path, expected, folder)
         os.unlink(path.name, dir_fd=folder)
 
 
-def missing_folders(target: Path) -> list[Path]:
+def find_missing_folders(target: Path) -> list[Path]:
     """Return the parent folders of `target` that do not exist, the innermost first."""
     return list(takewhile(lambda folder: not folder.exists(), target.parents))
 
 
-def _writable_status(folder: int, target: Path) -> os.stat_result | None:
+def _read_writable_status(folder: int, target: Path) -> os.stat_result | None:
     try:
         status = os.stat(target.name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -171,7 +171,7 @@ def _writable_status(folder: int, target: Path) -> os.stat_result | None:
         return None
     require_regular(target, status)
     if not os.access(target.name, os.W_OK, dir_fd=folder):
-        raise FileProblem(f"{shown(target)} is read-only; it was left as it is.")
+        raise FileProblem(f"{format_path(target)} is read-only; it was left as it is.")
     return status
 
 
@@ -209,11 +209,12 @@ def refuse_stale(path: Path, expected: FileStat | None, folder: int) -> None:
         now = None
     if now != expected:
         raise FileProblem(
-            f"{shown(path)} was changed by something else meanwhile; nothing was written. Read it again."
+            f"{format_path(path)} was changed by something else meanwhile; nothing was written."
+            " Read it again."
         )
 
 
 def sync_folder(folder: Path) -> None:
     """Make renames and removals in `folder` durable, where the system can."""
-    with suppress(OSError), folder_at(folder, os.O_RDONLY) as descriptor:
+    with suppress(OSError), open_folder(folder, os.O_RDONLY) as descriptor:
         os.fsync(descriptor)

@@ -14,7 +14,7 @@ from ...state.process.crashpoints import reach
 from ...state.store.sessions.lease import new_runner
 from ...state.store.sessions.listing import is_gone
 from .paths import FileProblem, FileStat, open_regular
-from .safe_open import link_at, status_at
+from .safe_open import read_link, read_status
 from .text import MAX_BYTES
 
 
@@ -38,35 +38,35 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def recorded_mode(mode: int) -> int | None:
+def to_recorded_mode(mode: int) -> int | None:
     """Return a mode as it is recorded; None for anything except a file or a link."""
     if stat.S_ISLNK(mode):
         return mode
     return stat.S_IMODE(mode) if stat.S_ISREG(mode) else None
 
 
-def state_at(path: Path) -> FileState:
+def read_file_state(path: Path) -> FileState:
     """Return the state of the file or link at a real path."""
     try:
-        status = status_at(path)
+        status = read_status(path)
     except (FileNotFoundError, NotADirectoryError):
         return FileState()
     try:
         if stat.S_ISLNK(status.st_mode):
-            return FileState(FileStat.of(status), status.st_mode, os.fsencode(link_at(path)))
+            return FileState(FileStat.of(status), status.st_mode, os.fsencode(read_link(path)))
         with open_regular(path) as file:
             status = os.fstat(file.fileno())
             content = file.read(MAX_BYTES + 1)
     except (FileProblem, OSError):
         content = None
     is_known = content is not None and len(content) <= MAX_BYTES
-    return FileState(FileStat.of(status), recorded_mode(status.st_mode), content if is_known else None)
+    return FileState(FileStat.of(status), to_recorded_mode(status.st_mode), content if is_known else None)
 
 
 _DIGESTED_BYTES = 8_000_000
 
 
-def version_at(path: str) -> dict[str, str]:
+def read_version(path: str) -> dict[str, str]:
     """Return {real path: version} of a file: its digest, or its size and time if it is large.
 
     Empty if there is no such file.
@@ -77,15 +77,15 @@ def version_at(path: str) -> dict[str, str]:
     except OSError:
         return {}
     if status.st_size > _DIGESTED_BYTES:
-        return {real: large_version(status.st_size, status.st_mtime_ns)}
+        return {real: format_large_version(status.st_size, status.st_mtime_ns)}
     try:
-        digest = state_at(Path(real)).digest
+        digest = read_file_state(Path(real)).digest
     except OSError:
         return {}
     return {} if digest is None else {real: digest}
 
 
-def large_version(size: int, modified_ns: int) -> str:
+def format_large_version(size: int, modified_ns: int) -> str:
     return f"{size}:{modified_ns}"
 
 
@@ -147,7 +147,7 @@ class ContentCache:
         total = sum(self._sizes.values())
         if total <= self._max_bytes:
             return
-        for _, path in sorted((_age(path), path) for path in self._folder.iterdir()):
+        for _, path in sorted((_read_age(path), path) for path in self._folder.iterdir()):
             digest, _, size = path.name.partition(".")
             if digest in used:
                 continue
@@ -163,7 +163,7 @@ class ContentCache:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a private file so that no reader ever sees a part of it."""
-    temporary = f"{path.parent}/{_TEMPORARY}{_writer(os.getpid())}{secrets.token_hex(6)}"
+    temporary = f"{path.parent}/{_TEMPORARY}{_name_writer(os.getpid())}{secrets.token_hex(6)}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -186,12 +186,12 @@ def sweep_temporaries(folder: Path) -> None:
 
 
 @cache
-def _writer(pid: int) -> str:
+def _name_writer(pid: int) -> str:
     """Return a name of this process; the pid is a parameter because a fork is another process."""
     return new_runner()
 
 
-def _age(path: Path) -> float:
+def _read_age(path: Path) -> float:
     with suppress(FileNotFoundError):
         return path.stat().st_mtime
     return 0.0

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .paths import FileProblem, open_regular
-from .patterns import BadPattern, Parts, alternatives_of, compiled, fits
-from .safe_open import real_path
+from .patterns import BadPattern, Parts, compile_pattern, expand_braces, matches_parts
+from .safe_open import resolve_real_path
 
 _MOST_BYTES = 1_000_000
 _TRAILING_BLANKS = re.compile(r"(?<!\\)[ \t]+$")
@@ -27,19 +27,19 @@ class IgnoreFile:
     """The patterns of one file; the last one that matches decides."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        read = [pattern for line in lines for pattern in _patterns(line)]
+        read = [pattern for line in lines for pattern in _parse_line(line)]
         self._patterns = read[::-1]
 
     def ignores(self, path: str, is_folder: bool) -> bool | None:
         """Return whether an entry (path from the file's folder) is ignored; None if no pattern matches."""
         names = path.split("/")
         for parts, is_ignored, folders_only in self._patterns:
-            if (is_folder or not folders_only) and fits(parts, names):
+            if (is_folder or not folders_only) and matches_parts(parts, names):
                 return is_ignored
         return None
 
 
-def _patterns(line: str) -> list[IgnorePattern]:
+def _parse_line(line: str) -> list[IgnorePattern]:
     """Parse one line as gitignore(5) says, and braces as ripgrep does; an invalid line gives no pattern."""
     line = _TRAILING_BLANKS.sub("", line)
     if not line or line.startswith("#"):
@@ -51,7 +51,7 @@ def _patterns(line: str) -> list[IgnorePattern]:
     anchored = body if "/" in body else f"**/{body}"
     whole = f"{anchored}/*" if anchored.endswith("/**") else anchored
     try:
-        alternatives = [compiled(text) for text in alternatives_of(whole)]
+        alternatives = [compile_pattern(text) for text in expand_braces(whole)]
     except BadPattern:
         return []
     return [IgnorePattern(parts, is_ignored, folders_only) for parts in alternatives if body]
@@ -82,7 +82,7 @@ class FolderRules:
         return excluded
 
 
-def rules_in(folder: str, names: Sequence[str], above: FolderRules | None) -> FolderRules | None:
+def load_rules(folder: str, names: Sequence[str], above: FolderRules | None) -> FolderRules | None:
     """Return the rules for the entries of `folder`, which are `names`; a repository inherits no rules."""
     is_repository = ".git" in names
     outer = None if is_repository else above
@@ -93,7 +93,7 @@ def rules_in(folder: str, names: Sequence[str], above: FolderRules | None) -> Fo
     return FolderRules(folder, ignored, excluded, outer)
 
 
-def rules_above(folder: Path) -> FolderRules | None:
+def load_rules_above(folder: Path) -> FolderRules | None:
     """Return the rules of the folders above, up to the root of the repository."""
     chain: list[tuple[str, list[str]]] = []
     for parent in folder.parents:
@@ -103,13 +103,13 @@ def rules_above(folder: Path) -> FolderRules | None:
             break
     rules: FolderRules | None = None
     for name, names in reversed(chain):
-        rules = rules_in(name, names, rules)
+        rules = load_rules(name, names, rules)
     return rules
 
 
 def _load(path: Path) -> IgnoreFile | None:
     try:
-        with open_regular(real_path(path)) as file:
+        with open_regular(resolve_real_path(path)) as file:
             text = file.read(_MOST_BYTES).decode(errors="surrogateescape")
     except (FileProblem, OSError):
         return None

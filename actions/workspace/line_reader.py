@@ -80,7 +80,7 @@ class LineReader:
         return True
 
 
-def shown_line(kept: bytes, length: int, most_characters: int, encoding: str = "utf-8") -> str:
+def decode_line(kept: bytes, length: int, most_characters: int, encoding: str = "utf-8") -> str:
     """Return a line as text; `kept` is its start, `length` its complete size in bytes."""
     is_cut = length > len(kept)
     try:

@@ -14,38 +14,38 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from .safe_open import LinkInTheWay, OutOfReach, Reach, folder_at, open_in, real_path, split
+from .safe_open import LinkInTheWay, OutOfScope, PathScope, open_folder, open_in, resolve_real_path, split
 
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
-def resolved(path: str, cwd: Path) -> Path:
+def make_absolute(path: str, cwd: Path) -> Path:
     """Return the absolute path; `..` stays, because after a link only the system knows what it means."""
     return cwd / os.path.expanduser(path)  # noqa: PTH111 -- Path.expanduser raises for unknown users
 
 
-def leads_of(paths: Iterable[str], cwd: Path) -> list[str]:
+def resolve_paths(paths: Iterable[str], cwd: Path) -> list[str]:
     """Return the real paths of paths as a call writes them, without those that cannot be resolved now."""
     found: list[str] = []
     for path in paths:
         with suppress(OSError, ValueError):
-            found.append(str(real_path(resolved(path, cwd))))
+            found.append(str(resolve_real_path(make_absolute(path, cwd))))
     return found
 
 
-def shown(path: str | Path) -> str:
+def format_path(path: str | Path) -> str:
     """Return a path as one line of valid text: invalid UTF-8 is replaced, control characters are escaped."""
     text = os.fsencode(path).decode(errors="replace")
     return _INVISIBLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def shown_from(path: str | Path, cwd: Path) -> str:
+def format_path_from(path: str | Path, cwd: Path) -> str:
     """Return a path as the model should write it: relative below the working folder, otherwise absolute."""
     text, base = os.fspath(path), os.path.join(os.fspath(cwd), "")  # noqa: PTH118 -- keeps the slash
-    return shown(text[len(base) :] if text.startswith(base) and len(text) > len(base) else text)
+    return format_path(text[len(base) :] if text.startswith(base) and len(text) > len(base) else text)
 
 
-def size_text(size: int) -> str:
+def format_size(size: int) -> str:
     """Return a size for people, such as `12.3 KB`."""
     if size < 1000:
         return f"{size} bytes" if size != 1 else "1 byte"
@@ -57,7 +57,7 @@ def size_text(size: int) -> str:
     return f"{value / 1000:.1f} TB"
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return a number of things, such as `1 file` or `2,000 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
@@ -78,7 +78,7 @@ class FileStat(NamedTuple):
 
 
 @contextmanager
-def opened(path: str | Path, flags: int) -> Generator[int]:
+def open_descriptor(path: str | Path, flags: int) -> Generator[int]:
     """Open a file or folder and yield its descriptor; child processes do not inherit it."""
     descriptor = os.open(path, flags | os.O_CLOEXEC)
     try:
@@ -116,46 +116,46 @@ class IsFolder(FileProblem):
     """There is a folder where a file is needed."""
 
 
-def problem(path: Path, error: OSError, wish: str) -> FileProblem:
+def make_file_problem(path: Path, error: OSError, wish: str) -> FileProblem:
     """Convert a system error into a `FileProblem`; `wish` is what was tried, such as "read"."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return FileProblem(_missing(path))
+        return FileProblem(_describe_missing(path))
     if isinstance(error, IsADirectoryError):
-        return FileProblem(f"{shown(path)} is a folder.")
+        return FileProblem(f"{format_path(path)} is a folder.")
     if isinstance(error, LinkInTheWay):
-        return FileProblem(f"{shown(path)} cannot be {wish}: {error.strerror}. Try again.")
+        return FileProblem(f"{format_path(path)} cannot be {wish}: {error.strerror}. Try again.")
     reason = _MEANINGS.get(error.errno or 0) or (error.strerror or str(error)).lower()
-    return FileProblem(f"{shown(path)} cannot be {wish}: {reason}.")
+    return FileProblem(f"{format_path(path)} cannot be {wish}: {reason}.")
 
 
 @contextmanager
-def translated(path: Path, wish: str) -> Generator[None]:
+def translate_errors(path: Path, wish: str) -> Generator[None]:
     """Convert system errors into a `FileProblem`."""
     try:
         yield
     except OSError as error:
-        raise problem(path, error, wish) from None
+        raise make_file_problem(path, error, wish) from None
 
 
-def located(path: Path, reach: Reach, wish: str, *, is_new: bool = False, searches: bool = False) -> Path:
+def locate(path: Path, reach: PathScope, wish: str, *, is_new: bool = False, searches: bool = False) -> Path:
     """Return the real path of `path`, which can be used without following links; raises `FileProblem`.
 
     `is_new`: nothing needs to be there. `searches`: the path may be below a judged path.
     """
-    with translated(path, wish):
+    with translate_errors(path, wish):
         try:
-            real = reach.real(path, searches=searches)
-        except OutOfReach as place:
+            real = reach.resolve(path, searches=searches)
+        except OutOfScope as place:
             raise FileProblem(
-                f"{shown(path)} leads to {shown(str(place))}, which is not where it led when the call was"
-                f" judged, or outside of the workspace. Nothing was {wish}."
+                f"{format_path(path)} leads to {format_path(str(place))}, which is not where it led"
+                f" when the call was judged, or outside of the workspace. Nothing was {wish}."
             ) from None
         if not is_new and path.is_symlink() and not real.exists():
-            raise FileProblem(f"{shown(path)} is a link to a file that does not exist.")
+            raise FileProblem(f"{format_path(path)} is a link to a file that does not exist.")
         return real
 
 
-def special_kind(mode: int) -> str | None:
+def name_special_kind(mode: int) -> str | None:
     """Return what a special file is, such as "a socket"; None for a regular file, a folder or a link."""
     return next((name for is_kind, name in _SPECIAL if is_kind(mode)), None)
 
@@ -163,16 +163,16 @@ def special_kind(mode: int) -> str | None:
 def require_regular(path: Path, status: os.stat_result) -> None:
     """Raise `FileProblem` for folders, pipes, sockets and devices."""
     if stat.S_ISDIR(status.st_mode):
-        raise IsFolder(f"{shown(path)} is a folder.")
+        raise IsFolder(f"{format_path(path)} is a folder.")
     if not stat.S_ISREG(status.st_mode):
-        kind = special_kind(status.st_mode) or "no regular file"
-        raise FileProblem(f"{shown(path)} is {kind}, not a file with content.")
+        kind = name_special_kind(status.st_mode) or "no regular file"
+        raise FileProblem(f"{format_path(path)} is {kind}, not a file with content.")
 
 
 def open_regular(path: Path) -> BufferedReader:
     """Open the regular file at a real path for reading; raises `FileProblem` for anything else."""
     folder, name = split(path)
-    with translated(path, "read"), folder_at(folder) as there:
+    with translate_errors(path, "read"), open_folder(folder) as there:
         status = os.stat(name, dir_fd=there, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
             raise LinkInTheWay
@@ -188,39 +188,40 @@ def open_regular(path: Path) -> BufferedReader:
         return file
 
 
-def _missing(path: Path) -> str:
+def _describe_missing(path: Path) -> str:
     folder = path.parent
     if not folder.is_dir():
         above = next((parent for parent in folder.parents if parent.is_dir()), Path("/"))
-        return f"{shown(path)} does not exist: the last folder on the way that does is {shown(above)}."
-    near = similar_names(folder, path.name)
+        nearest = format_path(above)
+        return f"{format_path(path)} does not exist: the last folder on the way that does is {nearest}."
+    near = find_similar_names(folder, path.name)
     hint = f" Similar names there: {', '.join(near)}." if near else ""
-    return f"{shown(path)} does not exist.{hint}"
+    return f"{format_path(path)} does not exist.{hint}"
 
 
-def similar_names(folder: Path, name: str) -> list[str]:
+def find_similar_names(folder: Path, name: str) -> list[str]:
     """Return names in the folder (a real path) that the model may have meant."""
     try:
-        with folder_at(folder, os.O_RDONLY) as there, os.scandir(there) as entries:
+        with open_folder(folder, os.O_RDONLY) as there, os.scandir(there) as entries:
             names = [entry.name for entry in islice(entries, _MOST_NAMES)]
     except OSError:
         return []
     lowered = {other.lower(): other for other in names}
     near = difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)
-    return [shown(lowered[match]) for match in near]
+    return [format_path(lowered[match]) for match in near]
 
 
 def require_folder(path: Path) -> Path:
     """Return the folder; raises `FileProblem` if the path is a file."""
     root, names = folder_and_file(path)
     if names:
-        raise FileProblem(f"{shown(path)} is a file, not a folder.")
+        raise FileProblem(f"{format_path(path)} is a file, not a folder.")
     return root
 
 
 def folder_and_file(path: Path) -> tuple[Path, list[str]]:
     """Return the folder to start in, and the name of the one file to search if the path is a file."""
-    with translated(path, "searched"):
+    with translate_errors(path, "searched"):
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             return path, []

@@ -18,14 +18,14 @@ class PathPattern:
     """Matches relative paths; a pattern without a slash matches the last name at any depth."""
 
     def __init__(self, pattern: str) -> None:
-        alternatives = [_normal(text) for text in alternatives_of(pattern)]
-        self._alternatives = [compiled(text) for text in dict.fromkeys(alternatives)]
+        alternatives = [_normalize(text) for text in expand_braces(pattern)]
+        self._alternatives = [compile_pattern(text) for text in dict.fromkeys(alternatives)]
         self.reaches_hidden = any(part.startswith(".") for text in alternatives for part in text.split("/"))
         """True if the pattern itself names something hidden, which searches leave out otherwise."""
 
     def matches(self, path: str) -> bool:
         names = path.split("/")
-        return any(fits(parts, names) for parts in self._alternatives)
+        return any(matches_parts(parts, names) for parts in self._alternatives)
 
 
 def split_fixed(pattern: str) -> tuple[str, str]:
@@ -35,7 +35,7 @@ def split_fixed(pattern: str) -> tuple[str, str]:
     return pattern[:end], pattern[end:]
 
 
-def _normal(pattern: str) -> str:
+def _normalize(pattern: str) -> str:
     if pattern.endswith("/"):
         pattern += "**"
     if pattern.endswith("/**"):
@@ -46,7 +46,7 @@ def _normal(pattern: str) -> str:
     return anchored
 
 
-def alternatives_of(pattern: str) -> list[str]:
+def expand_braces(pattern: str) -> list[str]:
     """Expand the braces: `a.{b,c}` becomes `a.b` and `a.c`."""
     done: list[str] = []
     waiting = [pattern]
@@ -73,11 +73,11 @@ Parts = Sequence[re.Pattern[str] | None]
 """The components of a pattern without braces; None stands for `**`."""
 
 
-def compiled(pattern: str) -> Parts:
-    return [None if part == "**" else _component(part) for part in pattern.split("/") if part]
+def compile_pattern(pattern: str) -> Parts:
+    return [None if part == "**" else _compile_component(part) for part in pattern.split("/") if part]
 
 
-def fits(parts: Parts, names: Sequence[str]) -> bool:
+def matches_parts(parts: Parts, names: Sequence[str]) -> bool:
     """Return whether the names match; only the last `**` is widened again, so this stays fast."""
     at = name = widened = 0
     star = -1
@@ -96,8 +96,8 @@ def fits(parts: Parts, names: Sequence[str]) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _component(text: str) -> re.Pattern[str]:
-    first, *rest = ("".join(map(_token_regex, piece)) for piece in _split_at_stars(text))
+def _compile_component(text: str) -> re.Pattern[str]:
+    first, *rest = ("".join(map(_translate_token, piece)) for piece in _split_at_stars(text))
     # Each star except the last takes the shortest text that matches, without backtracking.
     middle = "".join(f"(?>.*?{piece})" for piece in rest[:-1])
     last = f".*{rest[-1]}" if rest else ""
@@ -117,7 +117,7 @@ def _split_at_stars(text: str) -> list[list[str]]:
     return pieces
 
 
-def _token_regex(token: str) -> str:
+def _translate_token(token: str) -> str:
     if token == "?":
         return "."
     if token[0] == "[" and len(token) > 1:

@@ -35,12 +35,12 @@ class LinkInTheWay(OSError):
         super().__init__(errno.ELOOP, "a part of the path became a link after it was checked")
 
 
-class OutOfReach(Exception):
+class OutOfScope(Exception):
     """A path leads to a place that the call may not use; the message is that place."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class PathScope:
     """The paths that the tools of a call may use; without `roots` and `judged`, all paths."""
 
     roots: tuple[str, ...] = ()
@@ -50,34 +50,34 @@ class Reach:
     roots."""
 
     @classmethod
-    def of(cls, roots: Sequence[Path], judged: Sequence[str] | None = None) -> Reach:
+    def of(cls, roots: Sequence[Path], judged: Sequence[str] | None = None) -> PathScope:
         real = tuple(os.path.realpath(root) for root in roots)
         return cls(real, None if judged is None else frozenset(judged))
 
-    def real(self, path: Path, *, searches: bool = False) -> Path:
+    def resolve(self, path: Path, *, searches: bool = False) -> Path:
         """Return the real path; raises `OutOfScope` where that is not allowed, and `OSError`.
 
         With `searches`, the path may also be below a judged path.
         """
-        found = real_path(path)
-        if not self._holds(str(found), searches):
-            raise OutOfReach(str(found))
+        found = resolve_real_path(path)
+        if not self._allows(str(found), searches):
+            raise OutOfScope(str(found))
         return found
 
-    def _holds(self, path: str, searches: bool) -> bool:
+    def _allows(self, path: str, searches: bool) -> bool:
         if self.judged is not None:
             return path in self.judged or (searches and _is_below(path, self.judged))
         return not self.roots or _is_below(path, self.roots)
 
 
-ANYWHERE = Reach()
+ANYWHERE = PathScope()
 
 
 def _is_below(path: str, folders: Sequence[str] | frozenset[str]) -> bool:
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
-def real_path(path: Path) -> Path:
+def resolve_real_path(path: Path) -> Path:
     """Return the path with all links followed; missing parts at its end stay as they are."""
     try:
         try:
@@ -90,40 +90,40 @@ def real_path(path: Path) -> Path:
 
 
 @contextmanager
-def folder_at(folder: str | Path, flags: int = _FOLDER) -> Generator[int]:
+def open_folder(folder: str | Path, flags: int = _FOLDER) -> Generator[int]:
     """Open the folder at a real path and yield its descriptor; the default `flags` only reach its entries."""
-    with opened_at(folder, flags | os.O_DIRECTORY) as descriptor:
+    with open_real_path(folder, flags | os.O_DIRECTORY) as descriptor:
         yield descriptor
 
 
 @contextmanager
-def opened_at(path: str | Path, flags: int) -> Generator[int]:
+def open_real_path(path: str | Path, flags: int) -> Generator[int]:
     """Open what is at a real path and yield its descriptor; child processes do not inherit it."""
-    descriptor = _opener()(os.fspath(path), flags | os.O_CLOEXEC)
+    descriptor = _choose_opener()(os.fspath(path), flags | os.O_CLOEXEC)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def name_of(folder: int, path: Path) -> str:
+def name_open_folder(folder: int, path: Path) -> str:
     """Return a path of the open folder for a process that will be started there."""
     # Systems without /proc use the normal path.
     name = f"/proc/self/fd/{folder}"
     return name if os.path.isdir(name) else os.fspath(path)  # noqa: PTH112 -- a name, not a path
 
 
-def status_at(path: str | Path) -> os.stat_result:
+def read_status(path: str | Path) -> os.stat_result:
     """Return the status of what is at a real path; a link is not followed."""
     folder, name = split(path)
-    with folder_at(folder) as there:
+    with open_folder(folder) as there:
         return os.stat(name, dir_fd=there, follow_symlinks=False)
 
 
-def link_at(path: str | Path) -> str:
+def read_link(path: str | Path) -> str:
     """Return the target of the link at a real path."""
     folder, name = split(path)
-    with folder_at(folder) as there:
+    with open_folder(folder) as there:
         return os.readlink(name, dir_fd=there)
 
 
@@ -134,13 +134,13 @@ def split(path: str | Path) -> tuple[str, str]:
 
 
 @contextmanager
-def folder_made_at(folder: Path) -> Generator[int]:
+def open_or_make_folder(folder: Path) -> Generator[int]:
     """Open a folder and yield its descriptor; create it and its parents if they are missing."""
     missing: list[str] = []
     while not _is_there(folder):
         missing.append(folder.name)
         folder = folder.parent
-    with folder_at(folder) as descriptor:
+    with open_folder(folder) as descriptor:
         here = os.dup(descriptor)
     try:
         for name in reversed(missing):
@@ -155,7 +155,7 @@ def folder_made_at(folder: Path) -> Generator[int]:
 
 def _is_there(folder: Path) -> bool:
     try:
-        status_at(folder)
+        read_status(folder)
     except FileNotFoundError:
         return False
     return True
@@ -173,9 +173,11 @@ Opener = Callable[..., int]
 
 
 @cache
-def _opener() -> Opener:
+def _choose_opener() -> Opener:
     """Return the function that opens a real path: `openat2` if it works here, which is tried once."""
-    opener = _kernel_opener() if platform.machine() in _MACHINES and os.uname().sysname == "Linux" else None
+    opener = (
+        _make_kernel_opener() if platform.machine() in _MACHINES and os.uname().sysname == "Linux" else None
+    )
     try:
         if opener is not None:
             os.close(opener("/", _FOLDER))
@@ -183,10 +185,10 @@ def _opener() -> Opener:
     except OSError:
         # An old kernel, or a sandbox that forbids the call.
         pass
-    return walked
+    return open_by_walking
 
 
-def _kernel_opener() -> Opener:
+def _make_kernel_opener() -> Opener:
 
     class How(ctypes.Structure):
         _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
@@ -194,7 +196,7 @@ def _kernel_opener() -> Opener:
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.restype = ctypes.c_long
 
-    def opened(path: str, flags: int, mode: int = 0) -> int:
+    def open_in_kernel(path: str, flags: int, mode: int = 0) -> int:
         sys.audit("open", path, None, flags)
         # The kernel accepts a mode only together with O_CREAT.
         how = How(flags, mode if flags & os.O_CREAT else 0, _NO_SYMLINKS | _NO_MAGICLINKS)
@@ -208,10 +210,10 @@ def _kernel_opener() -> Opener:
             if number not in (errno.EINTR, errno.EAGAIN):
                 raise OSError(number, os.strerror(number))
 
-    return opened
+    return open_in_kernel
 
 
-def walked(path: str, flags: int, mode: int = 0o666) -> int:
+def open_by_walking(path: str, flags: int, mode: int = 0o666) -> int:
     """Open a real path folder by folder; raises `LinkInTheWay` for a link."""
     folder, name = split(path)
     here = os.open("/", _FOLDER)

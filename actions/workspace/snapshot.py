@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ...state.calls import UNCHANGED, Changed, FileChange
-from .content_cache import ContentCache, digest_of, recorded_mode, write_whole
-from .paths import FileProblem, FileStat, counted, open_regular, size_text
+from .content_cache import ContentCache, digest_of, to_recorded_mode, write_whole
+from .paths import FileProblem, FileStat, format_count, format_size, open_regular
 from .protected.secret_files import is_secret_file
-from .safe_open import link_at, opened_at
-from .tree import MOST_SECONDS, MOST_SNAPSHOT_FILES, Folders, Tree, tree_below
+from .safe_open import open_real_path, read_link
+from .tree import MOST_SECONDS, MOST_SNAPSHOT_FILES, Folders, Tree, walk_tree
 
 MAX_FILE_BYTES = 1_000_000
 MAX_TOTAL_BYTES = 50_000_000
@@ -37,7 +37,7 @@ class KnownFile:
     is_settled: bool
     """False if the file was read so soon after a change that another change could have the same times."""
 
-    def still(self, status: FileStat) -> bool:
+    def is_unchanged(self, status: FileStat) -> bool:
         """Return whether the file is certainly unchanged."""
         return self.is_settled and status == self.status
 
@@ -48,7 +48,7 @@ _Files = dict[str, KnownFile]
 IsSecret = Callable[[bytes], bool]
 
 
-def look_at_files(
+def snapshot_files(
     top: str, statuses: Mapping[str, FileStat], known: _Files, contents: ContentCache, is_secret: IsSecret
 ) -> _Files:
     """Return all files with their digests, and store new contents in `contents`, up to the limits.
@@ -64,7 +64,9 @@ def look_at_files(
         old = known.get(path)
         if not is_kept:
             files[path] = KnownFile(status, None, True)
-        elif old is not None and old.digest is not None and old.digest in contents and old.still(status):
+        elif (
+            old is not None and old.digest is not None and old.digest in contents and old.is_unchanged(status)
+        ):
             files[path] = old
         else:
             files[path] = _read_file(top + path, status, contents, is_secret)
@@ -81,7 +83,7 @@ def belongs_to_database(path: str) -> bool:
 
 def _read_file(path: str, status: FileStat, contents: ContentCache, is_secret: IsSecret) -> KnownFile:
     began_ns = time.time_ns()
-    content = _content(path, status)
+    content = _read_content(path, status)
     if content is None or content.startswith(_DATABASE) or is_secret(content):
         return KnownFile(status, None, True)
     # On file systems with timestamps in seconds, another change within two seconds is not visible.
@@ -89,12 +91,12 @@ def _read_file(path: str, status: FileStat, contents: ContentCache, is_secret: I
     return KnownFile(status, contents.put(content), status.changed_ns + tick_ns < began_ns)
 
 
-def _content(path: str, status: FileStat) -> bytes | None:
+def _read_content(path: str, status: FileStat) -> bytes | None:
     """Read a small file or link; None if that fails, or if it changes meanwhile."""
     try:
         if stat.S_ISLNK(status.mode):
-            return os.fsencode(link_at(path))
-        with opened_at(path, os.O_RDONLY | os.O_NONBLOCK) as file:
+            return os.fsencode(read_link(path))
+        with open_real_path(path, os.O_RDONLY | os.O_NONBLOCK) as file:
             content = os.read(file, status.size + 1)
             same = FileStat.of(os.fstat(file)) == status and len(content) == status.size
     except OSError:
@@ -102,11 +104,11 @@ def _content(path: str, status: FileStat) -> bytes | None:
     return content if same else None
 
 
-def digest_at(path: str, status: FileStat) -> str | None:
+def read_digest(path: str, status: FileStat) -> str | None:
     """Return the digest of the present content; None if it is too large or cannot be read."""
     try:
         if stat.S_ISLNK(status.mode):
-            return digest_of(os.fsencode(link_at(path)))
+            return digest_of(os.fsencode(read_link(path)))
         if status.size > _MAX_HASHED_BYTES:
             return None
         with open_regular(Path(path)) as file:
@@ -115,13 +117,13 @@ def digest_at(path: str, status: FileStat) -> str | None:
         return None
 
 
-def dumped(files: _Files) -> str:
+def dump_files(files: _Files) -> str:
     return json.dumps(
         {path: [*known.status, known.digest, known.is_settled] for path, known in files.items()}
     )
 
 
-def loaded(rows: Mapping[str, list[Any]]) -> _Files:
+def load_files(rows: Mapping[str, list[Any]]) -> _Files:
     """Parse the result of `dump_files`; raises `ValueError`, `TypeError` or `AttributeError`."""
     return {
         path: KnownFile(FileStat(*status), digest, is_settled)
@@ -145,17 +147,17 @@ class _Place:
     knows_rules: bool = True
     """False in another process: it has to use the present ignore rules in place of the earlier ones."""
 
-    def tree(self, files: _Files) -> Tree:
+    def walk(self, files: _Files) -> Tree:
         """Walk the tree again, with the same `files` and new ones."""
         if not self.knows_rules:
-            return tree_below(self.top, self.left_out)
-        return tree_below(self.top, self.left_out, self.folders, files)
+            return walk_tree(self.top, self.left_out)
+        return walk_tree(self.top, self.left_out, self.folders, files)
 
     def is_surely_new(self, path: str) -> bool:
         """Return whether a file that is not in the snapshot is certainly new, and was not just left out."""
         return self.is_complete or path[: path.rfind("/") + 1] in self.folders
 
-    def new_folders(self, path: str) -> int:
+    def count_new_folders(self, path: str) -> int:
         ends = (end for end, letter in enumerate(path) if letter == "/")
         return sum(path[: end + 1] not in self.folders for end in ends)
 
@@ -186,12 +188,14 @@ class Snapshot:
         """
         top = _folder(root)
         own = tuple(os.path.realpath(path) for path in (cache, record, *left_out))
-        tree = tree_below(top, own)
+        tree = walk_tree(top, own)
         contents = ContentCache(cache)
         index = cache / f"index-{digest_of(os.fsencode(top))[:16]}.json"
-        known = _known_files(index)
-        files = look_at_files(top, tree.files, known, contents, is_secret or _holds_nothing)
-        snapshot = cls(_Place(top, own, tree.folders, tree.is_complete), files, contents, _note(tree, files))
+        known = _load_index(index)
+        files = snapshot_files(top, tree.files, known, contents, is_secret or _is_never_secret)
+        snapshot = cls(
+            _Place(top, own, tree.folders, tree.is_complete), files, contents, _describe_limits(tree, files)
+        )
         snapshot._save(record, index, files != known)
         return snapshot
 
@@ -202,16 +206,20 @@ class Snapshot:
             read = _read_record(record)
             folders = dict.fromkeys(read["folders"])
             place = _Place(read["top"], tuple(read["left_out"]), folders, read["is_complete"], False)
-            return cls(place, loaded(read["files"]), ContentCache(cache), read["note"])
+            return cls(place, load_files(read["files"]), ContentCache(cache), read["note"])
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
     def changes(self) -> Changed:
         """Compare with the disk; return the changes, and the old contents by their digest."""
-        now = self._place.tree(self._files).files
+        now = self._place.walk(self._files).files
         pre_images: dict[str, bytes] = {}
-        found = [self._changed(path, known, now.get(path), pre_images) for path, known in self._files.items()]
-        found += [self._added(path, status) for path, status in now.items() if path not in self._files]
+        found = [
+            self._find_change(path, known, now.get(path), pre_images) for path, known in self._files.items()
+        ]
+        found += [
+            self._describe_new_file(path, status) for path, status in now.items() if path not in self._files
+        ]
         changes = tuple(change for change in found if change is not None)
         if not self._place.knows_rules and any(change.path.endswith("/.gitignore") for change in changes):
             # A "new" file may have existed before, ignored by rules that are unknown now.
@@ -219,16 +227,16 @@ class Snapshot:
             changes = tuple(c.model_copy(update=doubted) if c.before_mode is None else c for c in changes)
         return Changed(changes, pre_images)
 
-    def _changed(
+    def _find_change(
         self, path: str, known: KnownFile, status: FileStat | None, pre_images: dict[str, bytes]
     ) -> FileChange | None:
-        if status is not None and known.still(status):
+        if status is not None and known.is_unchanged(status):
             return None
         full_path = self._place.top + path
         # The file may still exist, although the tree does not show it: new ignore rules, or the limit.
-        status = status or _status(full_path)
+        status = status or _read_status(full_path)
         mode, before_mode = _mode(status), _mode(known.status)
-        after = None if status is None else digest_at(full_path, status)
+        after = None if status is None else read_digest(full_path, status)
         if status == known.status and known.digest is None:
             return None
         if known.digest is not None and (after, mode) == (known.digest, before_mode):
@@ -245,19 +253,19 @@ class Snapshot:
             is_restorable=content is not None,
         )
 
-    def _added(self, path: str, status: FileStat) -> FileChange:
+    def _describe_new_file(self, path: str, status: FileStat) -> FileChange:
         return FileChange(
             path=self._place.top + path,
             before=None,
             before_mode=None,
-            after=digest_at(self._place.top + path, status),
+            after=read_digest(self._place.top + path, status),
             after_mode=_mode(status),
-            new_folders=self._place.new_folders(path),
+            new_folders=self._place.count_new_folders(path),
             is_restorable=self._place.is_surely_new(path) and not belongs_to_database(path),
         )
 
     def _save(self, record: Path, index: Path, is_news: bool) -> None:
-        files = dumped(self._files)
+        files = dump_files(self._files)
         place = self._place
         head = {
             "format": _FORMAT,
@@ -287,10 +295,10 @@ def _read_record(path: Path) -> dict[str, Any]:
     return found
 
 
-def _known_files(index: Path) -> _Files:
+def _load_index(index: Path) -> _Files:
     """Return the files of an earlier snapshot; empty if the index cannot be read."""
     try:
-        return loaded(_read_record(index)["files"])
+        return load_files(_read_record(index)["files"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
 
@@ -301,25 +309,26 @@ def _is_old(index: Path) -> bool:
     return True
 
 
-def _status(path: str) -> FileStat | None:
+def _read_status(path: str) -> FileStat | None:
     with suppress(OSError):
         return FileStat.of(os.lstat(path))
     return None
 
 
 def _mode(status: FileStat | None) -> int | None:
-    return None if status is None else recorded_mode(status.mode)
+    return None if status is None else to_recorded_mode(status.mode)
 
 
-def _note(tree: Tree, files: _Files) -> str:
+def _describe_limits(tree: Tree, files: _Files) -> str:
     # Secret files are never stored; a note about them with every command would be noise.
     unkept = sum(known.digest is None and not is_secret_file(path) for path, known in files.items())
     parts = [
-        f"no more than {counted(len(files), 'file')} were looked at"
+        f"no more than {format_count(len(files), 'file')} were looked at"
         f" (the limit is {MOST_SNAPSHOT_FILES:,}, or {MOST_SECONDS:g} s)",
-        f"the content of {counted(unkept, 'file')} was not stored (over {size_text(MAX_FILE_BYTES)} each,"
-        f" {size_text(MAX_TOTAL_BYTES)} together, unreadable, a database, or holding secrets)",
-        f"the name of {counted(tree.unnamed, 'file')} is no valid text",
+        f"the content of {format_count(unkept, 'file')} was not stored"
+        f" (over {format_size(MAX_FILE_BYTES)} each, {format_size(MAX_TOTAL_BYTES)} together,"
+        " unreadable, a database, or holding secrets)",
+        f"the name of {format_count(tree.unnamed, 'file')} is no valid text",
     ]
     holds = (not tree.is_complete, unkept, tree.unnamed)
     limits = "; ".join(part for part, is_so in zip(parts, holds, strict=True) if is_so)
@@ -339,10 +348,10 @@ class FilesBefore:
 
     def compare(self) -> Changed:
         """Return what has changed since. This takes a while."""
-        return _changed(self.snapshot)
+        return _compare(self.snapshot)
 
 
-def look(
+def take_snapshot(
     workspace: Path, cache: Path, folder: Path, private: Sequence[Path], is_secret: IsSecret | None
 ) -> FilesBefore:
     """Record the workspace, and write into the call's folder what another process needs. Takes a while."""
@@ -354,16 +363,16 @@ def look(
     return FilesBefore(snapshot.note, snapshot)
 
 
-def _holds_nothing(content: bytes) -> bool:
+def _is_never_secret(content: bytes) -> bool:
     return False
 
 
-def left(cache: Path, folder: Path) -> Changed:
+def compare_saved_snapshot(cache: Path, folder: Path) -> Changed:
     """Return the file changes of a command whose agent has died, from its saved snapshot. Takes a while."""
-    return _changed(Snapshot.load(folder / _RECORD, cache))
+    return _compare(Snapshot.load(folder / _RECORD, cache))
 
 
-def _changed(snapshot: Snapshot | None) -> Changed:
+def _compare(snapshot: Snapshot | None) -> Changed:
     # The workspace may be gone, or not accessible any more.
     with suppress(OSError):
         if snapshot is not None:

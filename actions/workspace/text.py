@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Literal
 
-from .paths import FileProblem, FileStat, open_regular, shown, size_text, translated
+from .paths import FileProblem, FileStat, format_path, format_size, open_regular, translate_errors
 
 SAMPLE_BYTES = 65_536
 """How many bytes at the start of a file are used to detect its form."""
@@ -67,7 +67,7 @@ class TextForm:
         return self.encoding.upper() + (" with BOM" if self.mark and self.encoding == "utf-8" else "")
 
 
-def detected(sample: bytes) -> TextForm | None:
+def detect_sample_form(sample: bytes) -> TextForm | None:
     """Return the form of a file that begins with `sample`; None if it is not text."""
     for mark, encoding in _MARKS:
         if sample.startswith(mark):
@@ -75,7 +75,7 @@ def detected(sample: bytes) -> TextForm | None:
     if sample.startswith(b"%PDF-"):
         return None
     if b"\0" in sample:
-        return _unmarked_utf16(sample)
+        return _detect_unmarked_utf16(sample)
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample, final=len(sample) < SAMPLE_BYTES)
     except UnicodeDecodeError:
@@ -83,9 +83,9 @@ def detected(sample: bytes) -> TextForm | None:
     return TextForm()
 
 
-def text_form(content: bytes) -> TextForm | None:
+def detect_text_form(content: bytes) -> TextForm | None:
     """Return the form of a complete file with its line ends; None if it is not text."""
-    form = detected(content[:SAMPLE_BYTES])
+    form = detect_sample_form(content[:SAMPLE_BYTES])
     if form is None:
         return None
     try:
@@ -98,7 +98,7 @@ def text_form(content: bytes) -> TextForm | None:
     return replace(form, newline="\r\n" if crlf > text.count("\n") - crlf else "\n")
 
 
-def binary_kind(sample: bytes) -> str:
+def name_binary_kind(sample: bytes) -> str:
     """Name the kind of a binary file by its first bytes."""
     return next((kind for magic, kind in _MAGIC if sample.startswith(magic)), "unknown type")
 
@@ -108,7 +108,7 @@ def _is_odd(sample: bytes) -> bool:
     return len(sample) - len(sample.translate(None, _CONTROLS)) > len(sample) // 100
 
 
-def _unmarked_utf16(sample: bytes) -> TextForm | None:
+def _detect_unmarked_utf16(sample: bytes) -> TextForm | None:
     half = len(sample) // 2
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
     if half < 2 or even + odd < half // 2:
@@ -130,30 +130,30 @@ _CONTEXT = 3
 _RANGES = re.compile(r"@@ -(\d+)(\S*) \+(\d+)(\S*) @@")
 
 
-def unified(old: str, new: str, name: str) -> str:
+def format_diff(old: str, new: str, name: str) -> str:
     """Return a unified diff with a limited length; one sentence if the comparison would take too long."""
-    before, after = _lines(old), _lines(new)
-    start = max(_common(before, after) - _CONTEXT, 0)
+    before, after = _split_lines(old), _split_lines(new)
+    start = max(_count_common(before, after) - _CONTEXT, 0)
     before, after = before[start:], after[start:]
-    same_end = max(_common(before[::-1], after[::-1]) - _CONTEXT, 0)
+    same_end = max(_count_common(before[::-1], after[::-1]) - _CONTEXT, 0)
     before, after = before[: len(before) - same_end], after[: len(after) - same_end]
     if len(before) * len(after) > _MOST_PAIRS:
         return f"(no diff: {len(before):,} lines from line {start + 1} on became {len(after):,})"
     diff = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", n=_CONTEXT)
-    return "\n".join(_capped([text for line in diff for text in _written(line, start)]))
+    return "\n".join(_cap_lines([text for line in diff for text in _format_diff_line(line, start)]))
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     lines = text.split("\n")
     return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
 
-def _common(left: Sequence[str], right: Sequence[str]) -> int:
+def _count_common(left: Sequence[str], right: Sequence[str]) -> int:
     pairs = zip(count(), left, right)
     return next((index for index, a, b in pairs if a != b), min(len(left), len(right)))
 
 
-def _written(line: str, start: int) -> Iterator[str]:
+def _format_diff_line(line: str, start: int) -> Iterator[str]:
     if ranges := _RANGES.match(line):
         old, old_length, new, new_length = ranges.groups()
         yield f"@@ -{int(old) + start}{old_length} +{int(new) + start}{new_length} @@"
@@ -164,7 +164,7 @@ def _written(line: str, start: int) -> Iterator[str]:
         yield "\\ No newline at end of file"
 
 
-def _capped(lines: list[str]) -> list[str]:
+def _cap_lines(lines: list[str]) -> list[str]:
     if len(lines) <= MAX_LINES:
         return lines
     return [*lines[:MAX_LINES], f"[{len(lines) - MAX_LINES} more lines of the diff left out]"]
@@ -185,16 +185,16 @@ class FileText:
     text: str | None
 
 
-def load(path: Path) -> FileText:
+def load_text(path: Path) -> FileText:
     """Read the complete file at a real path, with its version; raises `FileProblem`."""
-    with open_regular(path) as file, translated(path, "read"):
+    with open_regular(path) as file, translate_errors(path, "read"):
         version = FileStat.of(os.fstat(file.fileno()))
         if version.size > MAX_BYTES:
             raise FileProblem(
-                f"{shown(path)} is too large to be changed as a whole ({size_text(version.size)};"
-                f" the limit is {size_text(MAX_BYTES)}). Use a shell command."
+                f"{format_path(path)} is too large to be changed as a whole ({format_size(version.size)};"
+                f" the limit is {format_size(MAX_BYTES)}). Use a shell command."
             )
         content = file.read(MAX_BYTES + 1)
-    form = text_form(content)
+    form = detect_text_form(content)
     text = form.decode(content) if form else None
     return FileText(version, stat.S_IMODE(version.mode), content, form, text)

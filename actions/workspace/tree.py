@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-from .gitignore import FolderRules, rules_above, rules_in
+from .gitignore import FolderRules, load_rules, load_rules_above
 from .paths import FileStat
-from .safe_open import folder_at
+from .safe_open import open_folder
 
 MOST_SNAPSHOT_FILES = 5000
 MOST_SECONDS = 10.0
@@ -32,7 +32,7 @@ class Tree:
     """How many files are left out because their names are not valid text."""
 
 
-def tree_below(
+def walk_tree(
     top: str, left_out: Sequence[str], known: Folders | None = None, sure: Container[str] = ()
 ) -> Tree:
     """Walk the folder `top` (ends with a slash); links and other file systems are not entered.
@@ -43,15 +43,15 @@ def tree_below(
     tree = Tree()
     deadline = time.monotonic() + MOST_SECONDS
     device = Path(top).stat().st_dev
-    above = None if known and "" in known else rules_above(Path(top))
+    above = None if known and "" in known else load_rules_above(Path(top))
     pending: deque[tuple[str, FolderRules | None]] = deque([("", above)])
     while pending:
         folder, above = pending.popleft()
-        entries = _entries(top + folder, device, tuple(left_out))
+        entries = _list_entries(top + folder, device, tuple(left_out))
         if known and folder in known:
             rules = known[folder]
         else:
-            rules = rules_in(top + folder, [name for name, _ in entries], above)
+            rules = load_rules(top + folder, [name for name, _ in entries], above)
         kept = [
             (name, status)
             for name, status in entries
@@ -79,10 +79,10 @@ _Entry = tuple[str, os.stat_result]
 """Name and status of an entry of a folder."""
 
 
-def _entries(folder: str, device: int, left_out: tuple[str, ...]) -> list[_Entry]:
+def _list_entries(folder: str, device: int, left_out: tuple[str, ...]) -> list[_Entry]:
     """Return the entries on this file system, sorted by name."""
     found: list[_Entry] = []
-    with suppress(OSError), folder_at(folder, os.O_RDONLY) as there:
+    with suppress(OSError), open_folder(folder, os.O_RDONLY) as there:
         for name in sorted(os.listdir(there)):  # noqa: PTH208 -- a descriptor
             with suppress(OSError):
                 status = os.stat(name, dir_fd=there, follow_symlinks=False)
@@ -113,7 +113,7 @@ MOST_FILES = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FileFilter:
     """The files that a search examines; links are never followed."""
 
     hidden: bool = False
@@ -121,28 +121,28 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Listing:
+class FileListing:
     """Paths relative to the folder, in no special order."""
 
     paths: list[str] = field(default_factory=list[str])
     is_complete: bool = True
 
 
-def files_below(root: Path, wanted: Wanted, deadline: float, stop: Event) -> Listing:
+def list_search_files(root: Path, wanted: FileFilter, deadline: float, stop: Event) -> FileListing:
     """Walk the tree below a real path until it is done, `stop` is set, or `deadline` has passed."""
-    listing = Listing()
+    listing = FileListing()
     top = os.path.join(root, "")  # noqa: PTH118 -- keeps the slash
-    folders: list[tuple[str, FolderRules | None]] = [(top, rules_above(Path(top)))]
+    folders: list[tuple[str, FolderRules | None]] = [(top, load_rules_above(Path(top)))]
     while folders:
         if stop.is_set() or time.monotonic() > deadline or len(listing.paths) > MOST_FILES:
             listing.is_complete = False
             break
         folder, above = folders.pop()
         # A folder that is unreadable, or has become a link, counts as empty.
-        with suppress(OSError), folder_at(folder, os.O_RDONLY) as there, os.scandir(there) as found:
+        with suppress(OSError), open_folder(folder, os.O_RDONLY) as there, os.scandir(there) as found:
             entries = list(found)
-            rules = rules_in(folder, [entry.name for entry in entries], above)
-            for entry in _kept(entries, folder, rules, wanted):
+            rules = load_rules(folder, [entry.name for entry in entries], above)
+            for entry in _filter_entries(entries, folder, rules, wanted):
                 if _is_folder_entry(entry):
                     folders.append((f"{folder}{entry.name}/", rules))
                 elif _is_wanted_file(entry, wanted):
@@ -150,8 +150,8 @@ def files_below(root: Path, wanted: Wanted, deadline: float, stop: Event) -> Lis
     return listing
 
 
-def _kept(
-    entries: list[os.DirEntry[str]], folder: str, rules: FolderRules | None, wanted: Wanted
+def _filter_entries(
+    entries: list[os.DirEntry[str]], folder: str, rules: FolderRules | None, wanted: FileFilter
 ) -> Iterator[os.DirEntry[str]]:
     for entry in entries:
         if entry.name == ".git":
@@ -170,7 +170,7 @@ def _is_folder_entry(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _is_wanted_file(entry: os.DirEntry[str], wanted: Wanted) -> bool:
+def _is_wanted_file(entry: os.DirEntry[str], wanted: FileFilter) -> bool:
     try:
         if not entry.is_file(follow_symlinks=False):
             return False

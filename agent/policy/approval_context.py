@@ -6,7 +6,7 @@ from itertools import islice
 from posixpath import lexists, relpath
 from typing import Any, NamedTuple
 
-from ...actions.masking.references import masked_wish
+from ...actions.masking.references import mask_call_fields
 from ...actions.ports import Ports, Tool
 from ...actions.turn.calls.approval_fingerprint import why_incomplete
 from ...actions.turn.calls.proposals import judged
@@ -39,7 +39,7 @@ class Circumstances(NamedTuple):
 
 def circumstances(call: PendingCall, ports: Ports, mode: ExecutionMode, is_edited: bool) -> Circumstances:
     """Look at a call as it is now; the reason of one that was not edited is the one that it asked for."""
-    wish = masked_wish(call.arguments, ports.masker)
+    wish = mask_call_fields(call.arguments, ports.masker)
     asked = call.model_copy(update={**wish, "masked": call.masked or wish["masked"]})
     now, arguments = judged(asked, ports, mode)
     if now.decision == "invalid":

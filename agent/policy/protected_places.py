@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from posixpath import dirname, expanduser, join, lexists, realpath
 
-from ...actions.workspace.protected.protected_places import protected_part
+from ...actions.workspace.protected.protected_places import find_protected_part
 
 _REPOSITORY_FOLDERS = ("objects", "refs")
 _REPOSITORY_ENTRIES = ("HEAD", *_REPOSITORY_FOLDERS)
@@ -38,7 +38,7 @@ def why_protected(real: str, own: Sequence[str] = ()) -> str | None:
     for folder in own:
         if real == folder or real.startswith(folder.rstrip("/") + "/"):
             return f"{folder} belongs to Sandbur"
-    return protected_part(real) or _in_bare_repository(real)
+    return find_protected_part(real) or _in_bare_repository(real)
 
 
 def _in_bare_repository(real: str) -> str | None:

@@ -9,10 +9,10 @@ from pathlib import Path
 from shlex import quote
 
 from ...actions.masking.key_formats import LABEL as PRIVATE_KEY
-from ...actions.masking.masker import StreamMasker, TextMasker, value_label
+from ...actions.masking.masker import StreamMasker, TextMasker, make_value_label
 from ...actions.masking.named_values import is_placeholder, is_quoted_secret, is_random, is_ruled_out
 from ...actions.masking.references import References
-from ...actions.workspace.paths import resolved
+from ...actions.workspace.paths import make_absolute
 from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.errors import ConfigError
 from ..config.paths import read_bytes
@@ -121,31 +121,31 @@ class SecretMasker:
     def holds_secret(self, data: bytes) -> bool:
         return self._current().holds_secret(data)
 
-    def labelled(self, text: str) -> dict[str, set[str]]:
-        return self._current().labelled(text)
+    def find_secrets_by_label(self, text: str) -> dict[str, set[str]]:
+        return self._current().find_secrets_by_label(text)
 
-    def named(self, label: str) -> set[str]:
-        return self._current().named(label)
+    def find_values(self, label: str) -> set[str]:
+        return self._current().find_values(label)
 
     def learn(self, text: str) -> None:
         for word in set(_PATH_WORD.findall(text[:MOST_FILE_BYTES])):
             if is_secret_file(word):
-                path = resolved(word, self._cwd)
+                path = make_absolute(word, self._cwd)
                 if (version := _version(path)) and self._learned.get(path) != version:
                     self._learned[path] = version
-                    self.references.filled_in.update(islice(_in_secret_file(path), MOST_VALUES))
+                    self.references.exact_values.update(islice(_in_secret_file(path), MOST_VALUES))
                     self._learned_pairs[path] = tuple(islice(_short_secrets(_settings_in(path)), MOST_VALUES))
 
-    def way(self, placeholder: str) -> str:
+    def describe_access(self, placeholder: str) -> str:
         """Say how a command gets at the value behind a placeholder; empty if that is not known."""
         self._current()
         label = placeholder.removeprefix("[masked ").removesuffix("]")
-        for name in (name for name, _ in self._environment if value_label(name) == label):
+        for name in (name for name, _ in self._environment if make_value_label(name) == label):
             if name in self._withheld:
                 return f"Commands do not get {name}: it is a key of this program's own"
             return f'Write "${name}" instead: the variable is set'
         for name, path in self._in_files.items():
-            if value_label(name) == label:
+            if make_value_label(name) == label:
                 file = quote(str(path.relative_to(self._cwd)))
                 return f'Write "${name}" instead, after: set -a; . ./{file}; set +a'
         return ""
@@ -157,7 +157,7 @@ class SecretMasker:
             self._files = _environment_files(self._cwd)
         learned = self._learned_pairs.values()
         seen = (
-            *((path, _version(path)) for path in self._files), len(self.references.filled_in), *learned,
+            *((path, _version(path)) for path in self._files), len(self.references.exact_values), *learned,
         )  # fmt: skip
         if seen != self._seen:
             self._seen = seen
@@ -185,7 +185,7 @@ def _in_secret_file(path: Path) -> Iterator[tuple[str, str]]:
     if "PRIVATE KEY" in text:
         yield from ((line, PRIVATE_KEY) for line in text.split() if _KEY_LINE.fullmatch(line))
     else:
-        yield from ((value, value_label(name)) for name, value in _secrets(settings(text), is_file=True))
+        yield from ((value, make_value_label(name)) for name, value in _secrets(settings(text), is_file=True))
 
 
 def masker_for(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from burr.core import Application
 
-from ...actions.masking.references import masked_arguments
+from ...actions.masking.references import mask_arguments
 from ...actions.ports import Gate, Model, Ports, Tool, Toolbox, ToolOffer, Verdict
 from ...actions.ports.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.tools.registry import builtin_tools
@@ -353,7 +353,7 @@ class Session:
 
     def shown_arguments(self, arguments: str) -> str:
         """Return arguments as they are shown and stored: without secrets."""
-        return masked_arguments(arguments, self._ports.masker)
+        return mask_arguments(arguments, self._ports.masker)
 
     async def interrupt(self) -> None:
         """Cancel the current action; the running iterator then ends as `interrupted`."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ...actions.ports import LeavesProcesses, Ports
 from ...actions.turn.calls.tool_runner import context_of
-from ...actions.workspace.tree import Wanted, files_below
+from ...actions.workspace.tree import FileFilter, list_search_files
 from ...state.calls import FileChange, PendingCall
 from ..policy.shell.repository import find_repository, why_git_may_run_more
 
@@ -76,7 +76,7 @@ def _since(started_at: str, ports: Ports, stop: Event) -> tuple[tuple[str, ...],
     except ValueError:
         return (), 0, False
     deadline = time.monotonic() + _WALK_S
-    listing = files_below(ports.cwd.resolve(), Wanted(hidden=True), deadline, stop)
+    listing = list_search_files(ports.cwd.resolve(), FileFilter(hidden=True), deadline, stop)
     found: list[tuple[float, str]] = []
     is_complete = listing.is_complete
     own = [os.path.realpath(place) for place in ports.private]

@@ -19,7 +19,7 @@ sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent.par
 from figures import tell  # noqa: E402
 
 from sandbur.actions.tools.files.search.engine import Search  # noqa: E402
-from sandbur.actions.workspace.tree import Wanted  # noqa: E402
+from sandbur.actions.workspace.tree import FileFilter  # noqa: E402
 
 FILES = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
 ROUNDS = 5
@@ -45,7 +45,7 @@ def measured(work: Callable[[], object]) -> float:
 
 async def search(folder: Path, pattern: str) -> None:
     looking = Search(folder, False, 200)
-    listing = await looking.list_files(Wanted())
+    listing = await looking.list_files(FileFilter())
     await looking.find(pattern, listing.paths, 100)
 
 

@@ -4,7 +4,7 @@ import base64
 import hashlib
 from collections.abc import Iterator
 
-from ...actions.workspace.paths import counted
+from ...actions.workspace.paths import format_count
 from ...agent.history.reports import run_report as told
 from ...agent.history.reports.read_report import read_account
 from ...agent.version import VERSION
@@ -115,7 +115,7 @@ def _verdict(one: told.ShownVerdict) -> Html:
 
 def _output(call: told.CallAccount, state: str) -> Iterator[Html]:
     if call.content.text.strip():
-        lines = counted(call.content.text.count("\n") + 1 + call.content.tail.count("\n"), "line")
+        lines = format_count(call.content.text.count("\n") + 1 + call.content.tail.count("\n"), "line")
         whole = f", of {size_text(call.output_bytes)}" if call.output_bytes else ""
         yield folded(f"Output: {lines}{whole}", cut_pre(call.content), is_open=state not in ("ok", "denied"))
 
@@ -130,7 +130,7 @@ def diff(one: told.FileDiff) -> Html:
     removed = sum(text.startswith("-") for text in one.lines)
     rows = [span(_DIFF_CLASSES.get(text[:1], "c"), block(text) or " ") for text in one.lines]
     if one.left_out:
-        rows.append(span("cut", f"... {counted(one.left_out, 'line')} left out ..."))
+        rows.append(span("cut", f"... {format_count(one.left_out, 'line')} left out ..."))
     shown = tag("pre", *rows, class_="diff")
     summary = joined(title, f" +{added} -{removed}")
     return folded(summary, shown, is_open=len(one.lines) <= _OPEN_DIFF_LINES)
@@ -196,7 +196,7 @@ def approvals(facts: told.Facts, waiting: frozenset[str]) -> Html:
     """Return every call that was asked about or denied: what exactly, who said what and when."""
     if not facts.calls:
         return Html()
-    unasked = counted(facts.calls - len(facts.decided), "call")
+    unasked = format_count(facts.calls - len(facts.decided), "call")
     rest = tag("p", f"{unasked} passed unasked, by the mode or a rule.", class_="soft")
     if not facts.decided:
         return joined(tag("h2", "Approvals"), rest)
@@ -243,10 +243,10 @@ def record(account: told.Account) -> Html:
         ]
         if (more := len(audit.breaches) - _MOST_BREACHES) > 0:
             rows.append(tag("li", f"and {more} more"))
-        findings = f" {counted(len(audit.breaches), 'finding')}"
+        findings = f" {format_count(len(audit.breaches), 'finding')}"
         found = joined(pill("does not hold", "bad"), findings, tag("ul", *rows))
     else:
-        records = counted(sum(session.records for session in audit.sessions), "record")
+        records = format_count(sum(session.records for session in audit.sessions), "record")
         approved = "hash-chained; every call that started was approved as it ran"
         chain = tag("code", audit.sessions[-1].chain)
         found = joined(pill("verified", "ok"), f" {records}, {approved}. The chain ends in ", chain, ".")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from ...actions.workspace.paths import counted
+from ...actions.workspace.paths import format_count
 from ...agent.history.reports import run_report as told
 from ..terminal.text.sanitize import one_line, plain
 from . import words
@@ -151,7 +151,7 @@ def _diff(diff: told.FileDiff) -> Iterator[str]:
     note = f" ({line(diff.note)})" if diff.note else ""
     yield f"{diff.change.capitalize()} {code(diff.path)}{note}\n\n"
     if diff.lines:
-        rest = [f"... {counted(diff.left_out, 'line')} left out ..."] if diff.left_out else []
+        rest = [f"... {format_count(diff.left_out, 'line')} left out ..."] if diff.left_out else []
         yield fenced(plain("\n".join([*diff.lines, *rest])), "diff") + "\n"
 
 
@@ -281,5 +281,5 @@ def _record(account: told.Account) -> Iterator[str]:
     for breach in audit.breaches:
         yield f"- record {breach.record} {breach.table} {line(breach.place)}: {line(breach.problem)}\n"
     if not audit.breaches:
-        records = counted(sum(session.records for session in audit.sessions), "record")
+        records = format_count(sum(session.records for session in audit.sessions), "record")
         yield f"Verified: {records}; the chain ends in {code(audit.sessions[-1].chain)}.\n"

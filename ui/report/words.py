@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from ...actions.tools.registry import traits_of
-from ...actions.workspace.paths import counted
+from ...actions.workspace.paths import format_count
 from ...agent.history.reports.run_report import (
     CallAccount,
     CutText,
@@ -164,7 +164,7 @@ def call_state(call: CallAccount, waiting: frozenset[str]) -> str:
 def headline(facts: Facts, usage: Usage) -> list[tuple[str, str, str]]:
     """Return the main figures: what, how much, and a remark."""
     failed = [f"{facts.failed_model_calls} failed"] if facts.failed_model_calls else []
-    failed += [counted(facts.retries, "retry").replace("retrys", "retries")] if facts.retries else []
+    failed += [format_count(facts.retries, "retry").replace("retrys", "retries")] if facts.retries else []
     cached = usage.cache_read_tokens or 0
     share = f"{cached / usage.input_tokens:.0%} from cache" if usage.input_tokens and cached else ""
     refused = [f"{facts.failed_calls} not ok"] if facts.failed_calls else []

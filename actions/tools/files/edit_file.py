@@ -8,9 +8,9 @@ from pathlib import Path
 from pydantic import Field
 
 from ...ports import Prepared, ToolTraits
-from ...workspace.paths import FileProblem, located, resolved, shown, shown_from
-from ...workspace.safe_open import Reach
-from ...workspace.text import FileText, TextForm, load, unified
+from ...workspace.paths import FileProblem, format_path, format_path_from, locate, make_absolute
+from ...workspace.safe_open import PathScope
+from ...workspace.text import FileText, TextForm, format_diff, load_text
 from ..builtin import WritingTool
 from ..schema import PlainText, ToolArguments
 from .planned_write import planned
@@ -50,15 +50,15 @@ class EditFile(WritingTool[EditFileArguments]):
         self.plan = _plan
 
 
-def _plan(arguments: EditFileArguments, cwd: Path, reach: Reach) -> Prepared:
+def _plan(arguments: EditFileArguments, cwd: Path, reach: PathScope) -> Prepared:
     if arguments.old == arguments.new:
         raise FileProblem("old and new are the same text: there is nothing to change.")
-    path = resolved(arguments.path, cwd)
-    target = located(path, reach, "read")
-    file = load(target)
+    path = make_absolute(arguments.path, cwd)
+    target = locate(path, reach, "read")
+    file = load_text(target)
     if file.form is None or file.text is None:
-        raise FileProblem(f"{shown(target)} is a binary file; edit_file changes text only.")
-    name = shown_from(path, cwd)
+        raise FileProblem(f"{format_path(target)} is a binary file; edit_file changes text only.")
+    name = format_path_from(path, cwd)
     text, count = _replaced(file.text, arguments, name)
     stored = _stored(target, file.form, text)
     return planned(target, file, stored, lambda status: _report(file, text, count, name, link_note(status)))
@@ -123,7 +123,7 @@ def _stored(target: Path, form: TextForm, text: str) -> bytes:
         return form.encode(text)
     except UnicodeEncodeError as error:
         raise FileProblem(
-            f"{shown(target)} is {form.name}, which cannot hold {text[error.start]!r};"
+            f"{format_path(target)} is {form.name}, which cannot hold {text[error.start]!r};"
             " nothing was changed. Rewrite it as UTF-8 with write_file, or use other characters."
         ) from None
 
@@ -131,4 +131,4 @@ def _stored(target: Path, form: TextForm, text: str) -> bytes:
 def _report(file: FileText, text: str, count: int, name: str, notes: Sequence[str]) -> str:
     before, after = (file.text or "").replace("\r\n", "\n"), text.replace("\r\n", "\n")
     said = f"Edited {name}: {count} {'place' if count == 1 else 'places'}."
-    return "\n".join([said, *notes, unified(before, after, name)])
+    return "\n".join([said, *notes, format_diff(before, after, name)])

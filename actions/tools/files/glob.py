@@ -8,9 +8,9 @@ from posixpath import expanduser, join
 from pydantic import Field
 
 from ...ports import ToolContext, ToolOutcome, ToolTraits
-from ...workspace.paths import FileProblem, located, require_folder, resolved, shown_from
+from ...workspace.paths import FileProblem, format_path_from, locate, make_absolute, require_folder
 from ...workspace.patterns import BadPattern, PathPattern, split_fixed
-from ...workspace.tree import Wanted
+from ...workspace.tree import FileFilter
 from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments
 from .search.engine import Search
@@ -48,20 +48,20 @@ class Glob(BuiltinTool[GlobArguments]):
 
     async def run(self, arguments: GlobArguments, context: ToolContext) -> ToolOutcome:
         fixed, rest = _fixed_outside(arguments.pattern)
-        root = resolved(arguments.path, context.cwd)
+        root = make_absolute(arguments.path, context.cwd)
         try:
-            root = resolved(fixed, root)
-            folder = require_folder(located(root, context.reach, "searched", searches=True))
+            root = make_absolute(fixed, root)
+            folder = require_folder(locate(root, context.reach, "searched", searches=True))
             return await self._found(root, folder, PathPattern(rest), context.cwd)
         except (FileProblem, BadPattern) as error:
             return ToolOutcome("error", str(error))
 
     async def _found(self, root: Path, folder: Path, pattern: PathPattern, cwd: Path) -> ToolOutcome:
         search = Search(folder, self._use_ripgrep, self._limit_s)
-        listing = await search.list_files(Wanted(hidden=pattern.reaches_hidden))
+        listing = await search.list_files(FileFilter(hidden=pattern.reaches_hidden))
         names = [path for path in listing.paths if pattern.matches(path)]
         there = await search.still_there(names[:MAX_FILES])
-        lines = capped_lines([shown_from(root / name, cwd) for name in there])
+        lines = capped_lines([format_path_from(root / name, cwd) for name in there])
         notes = [] if names else ["No file matches."]
         if len(names) > len(lines):
             notes.append(f"[{len(lines):,} of {len(names):,} files shown; use a narrower pattern or path]")

@@ -5,9 +5,16 @@ from pathlib import Path
 from pydantic import Field
 
 from ...ports import ToolContext, ToolOutcome, ToolTraits
-from ...workspace.paths import FileProblem, counted, folder_and_file, located, resolved, shown_from
+from ...workspace.paths import (
+    FileProblem,
+    folder_and_file,
+    format_count,
+    format_path_from,
+    locate,
+    make_absolute,
+)
 from ...workspace.patterns import BadPattern, PathPattern
-from ...workspace.tree import Listing, Wanted
+from ...workspace.tree import FileFilter, FileListing
 from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments
 from .search.engine import Search, SearchResult
@@ -49,33 +56,33 @@ class Grep(BuiltinTool[GrepArguments]):
         try:
             pattern = bridged(arguments.pattern)
             only = PathPattern(arguments.glob) if arguments.glob is not None else None
-            path = resolved(arguments.path, context.cwd)
-            root, names = folder_and_file(located(path, context.reach, "searched"))
+            path = make_absolute(arguments.path, context.cwd)
+            root, names = folder_and_file(locate(path, context.reach, "searched"))
         except (FileProblem, BadExpression, BadPattern) as error:
             return ToolOutcome("error", str(error))
         search = Search(root, self._use_ripgrep, self._limit_s)
-        listing = Listing(names) if names else await _candidates(search, only)
+        listing = FileListing(names) if names else await _candidates(search, only)
         found = await search.find(pattern, listing.paths, MAX_MATCHES) if listing.paths else SearchResult()
         return ToolOutcome("ok", _report(found, listing, path, bool(names), context.cwd))
 
 
-async def _candidates(search: Search, only: PathPattern | None) -> Listing:
+async def _candidates(search: Search, only: PathPattern | None) -> FileListing:
     hidden = only is not None and only.reaches_hidden
-    listing = await search.list_files(Wanted(hidden, _MAX_FILE_BYTES))
+    listing = await search.list_files(FileFilter(hidden, _MAX_FILE_BYTES))
     if only is not None:
         listing.paths = [path for path in listing.paths if only.matches(path)]
     return listing
 
 
-def _report(found: SearchResult, listing: Listing, path: Path, is_file: bool, cwd: Path) -> str:
+def _report(found: SearchResult, listing: FileListing, path: Path, is_file: bool, cwd: Path) -> str:
     """Write the matches for the model; `path` is what was searched, as it was named."""
     lines = [
-        f"{shown_from(path if is_file else path / file.path, cwd)}:{line.number}:{line.text}"
+        f"{format_path_from(path if is_file else path / file.path, cwd)}:{line.number}:{line.text}"
         for file in found.files
         for line in file.lines
     ]
     shown = capped_lines(lines)
-    notes = [] if lines else [f"No match in {counted(len(listing.paths), 'file')}."]
+    notes = [] if lines else [f"No match in {format_count(len(listing.paths), 'file')}."]
     if found.count > len(shown):
         notes.append(
             f"[{len(shown):,} of {found.count:,} matching lines in {len(found.files):,} files shown;"

@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 from ....state.calls import VIRTUAL
 from ...ports import ToolContext, ToolOutcome
 from ...workspace.backends.backend import MAX_FILE_BYTES
-from ...workspace.backends.composite import FilePlace, plain_path
+from ...workspace.backends.composite import FilePlace, normalize_path
 from ...workspace.paths import FileProblem
-from ...workspace.safe_open import Reach
+from ...workspace.safe_open import PathScope
 
 Contents = Literal["none", "one", "all"]
 """Whether a call looks at names only, into the file that it names, or into all files below what it names."""
@@ -39,8 +39,8 @@ class Layout(NamedTuple):
         return self.root.parent / "beside"
 
     @property
-    def reach(self) -> Reach:
-        return Reach.of((self.root,))
+    def reach(self) -> PathScope:
+        return PathScope.of((self.root,))
 
     def within(self, context: ToolContext) -> ToolContext:
         """Return the context of a call that looks at the folder and at nothing else."""
@@ -85,7 +85,7 @@ def _looked_into(place: FilePlace, contents: Contents, files: Mapping[str, int])
 def _write(root: Path, prefix: str, files: Mapping[str, int], read: Mapping[str, bytes | None]) -> None:
     Path(f"{root}{prefix}").mkdir(parents=True)
     for path, size in files.items():
-        if plain_path(path) != path:
+        if normalize_path(path) != path:
             raise FileProblem(
                 f"The back end of {prefix or '/'} names a file in a way that is none: {path!r}."
             )

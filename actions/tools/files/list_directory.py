@@ -11,15 +11,15 @@ from pydantic import Field
 from ...ports import ToolContext, ToolOutcome, ToolTraits
 from ...workspace.paths import (
     FileProblem,
-    counted,
-    located,
-    resolved,
-    shown,
-    size_text,
-    special_kind,
-    translated,
+    format_count,
+    format_path,
+    format_size,
+    locate,
+    make_absolute,
+    name_special_kind,
+    translate_errors,
 )
-from ...workspace.safe_open import Reach, folder_at, status_at
+from ...workspace.safe_open import PathScope, open_folder, read_status
 from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments
 
@@ -44,18 +44,18 @@ class ListDirectory(BuiltinTool[ListDirectoryArguments]):
 
     async def run(self, arguments: ListDirectoryArguments, context: ToolContext) -> ToolOutcome:
         try:
-            path = resolved(arguments.path, context.cwd)
+            path = make_absolute(arguments.path, context.cwd)
             return ToolOutcome("ok", await asyncio.to_thread(_listed, path, context.reach))
         except FileProblem as error:
             return ToolOutcome("error", str(error))
 
 
-def _listed(path: Path, reach: Reach) -> str:
-    real = located(path, reach, "read")
-    with translated(path, "read"):
-        if not stat.S_ISDIR(status_at(real).st_mode):
-            raise FileProblem(f"{shown(path)} is not a folder; use read_file to read it.")
-        with folder_at(real, os.O_RDONLY) as folder, os.scandir(folder) as found:
+def _listed(path: Path, reach: PathScope) -> str:
+    real = locate(path, reach, "read")
+    with translate_errors(path, "read"):
+        if not stat.S_ISDIR(read_status(real).st_mode):
+            raise FileProblem(f"{format_path(path)} is not a folder; use read_file to read it.")
+        with open_folder(real, os.O_RDONLY) as folder, os.scandir(folder) as found:
             return _described(path, folder, list(islice(found, _MOST_READ + 1)))
 
 
@@ -64,7 +64,8 @@ def _described(path: Path, folder: int, entries: list[os.DirEntry[str]]) -> str:
     entries = sorted(entries[:_MOST_READ], key=_order)
     folders = sum(entry.is_dir(follow_symlinks=False) for entry in entries)
     more = "more than " if is_cut else ""
-    heading = f"{shown(path)}: {more}{counted(folders, 'folder')}, {counted(len(entries) - folders, 'file')}"
+    counts = f"{format_count(folders, 'folder')}, {format_count(len(entries) - folders, 'file')}"
+    heading = f"{format_path(path)}: {more}{counts}"
     lines = [heading, *(_line(entry, folder) for entry in entries[:MAX_ENTRIES])]
     if len(entries) > MAX_ENTRIES:
         lines.append(
@@ -78,7 +79,7 @@ def _order(entry: os.DirEntry[str]) -> tuple[bool, str]:
 
 
 def _line(entry: os.DirEntry[str], folder: int) -> str:
-    name = shown(entry.name)
+    name = format_path(entry.name)
     try:
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
@@ -87,12 +88,12 @@ def _line(entry: os.DirEntry[str], folder: int) -> str:
             return _link(entry, name, folder)
     except OSError as error:
         return f"{name} ({error.strerror})"
-    kind = special_kind(status.st_mode)
-    return f"{name} ({kind or size_text(status.st_size)})"
+    kind = name_special_kind(status.st_mode)
+    return f"{name} ({kind or format_size(status.st_size)})"
 
 
 def _link(entry: os.DirEntry[str], name: str, folder: int) -> str:
-    target = shown(os.readlink(entry.name, dir_fd=folder))
+    target = format_path(os.readlink(entry.name, dir_fd=folder))
     try:
         is_folder = entry.is_dir()
         os.stat(entry.name, dir_fd=folder)

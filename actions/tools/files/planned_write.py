@@ -10,9 +10,9 @@ from ....state.calls import FileChange
 from ....state.conversation.messages import encodable
 from ....state.process.cancellation import over
 from ...ports import Prepared, ToolOutcome, Verified
-from ...workspace.atomic_write import missing_folders, remove_leftovers, replace_content
-from ...workspace.content_cache import digest_of, large_version, state_at
-from ...workspace.paths import FileProblem, FileStat, shown
+from ...workspace.atomic_write import find_missing_folders, remove_leftovers, replace_content
+from ...workspace.content_cache import digest_of, format_large_version, read_file_state
+from ...workspace.paths import FileProblem, FileStat, format_path
 from ...workspace.text import FileText
 
 
@@ -46,7 +46,7 @@ def planned(
         before_mode=None if old is None else old.mode,
         after=digest_of(content),
         after_mode=None if old is None else old.mode,
-        new_folders=len(missing_folders(target)),
+        new_folders=len(find_missing_folders(target)),
     )
     work = PlannedWrite(target, content, None if old is None else old.version, report)
     return Prepared((change,), {} if old is None or before is None else {before: old.content}, work)
@@ -89,7 +89,7 @@ def outdated(prepared: Prepared, known: Mapping[str, str], name: str) -> ToolOut
     if not isinstance(work, PlannedWrite) or work.expected is None or change.before == change.after:
         return None
     version = known.get(change.path)
-    if version in (None, change.before, large_version(work.expected.size, work.expected.modified_ns)):
+    if version in (None, change.before, format_large_version(work.expected.size, work.expected.modified_ns)):
         return None
     return ToolOutcome("error", f"{name} has changed since you read it: nothing was written. Read it again.")
 
@@ -107,7 +107,7 @@ def _verified(changes: Sequence[FileChange]) -> Verified:
 
 
 def _happened(change: FileChange) -> Verified:
-    now = state_at(Path(change.path))
+    now = read_file_state(Path(change.path))
     if now.digest is not None and now.digest == change.after:
         return "done"
     is_as_before = now.version is None if change.before_mode is None else now.digest == change.before
@@ -118,7 +118,7 @@ def _recordable(path: Path) -> str:
     text = str(path)
     if encodable(text) != text:
         raise FileProblem(
-            f"{shown(path)} cannot be written: its name is no valid UTF-8, so that the change could not"
+            f"{format_path(path)} cannot be written: its name is no valid UTF-8, so that the change could not"
             " be recorded. Use a shell command."
         )
     return text

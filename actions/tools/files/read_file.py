@@ -14,20 +14,20 @@ from ....state.conversation.content import MAX_DOCUMENT_BYTES, Document, Image, 
 from ....state.conversation.messages import encodable
 from ....state.errors import UsageError
 from ...ports import ToolContext, ToolOutcome, ToolTraits
-from ...workspace.content_cache import version_at
-from ...workspace.line_reader import LineReader, shown_line
+from ...workspace.content_cache import read_version
+from ...workspace.line_reader import LineReader, decode_line
 from ...workspace.paths import (
     FileProblem,
     IsFolder,
-    located,
+    format_path,
+    format_size,
+    locate,
+    make_absolute,
     open_regular,
-    resolved,
-    shown,
-    size_text,
-    translated,
+    translate_errors,
 )
-from ...workspace.safe_open import Reach
-from ...workspace.text import SAMPLE_BYTES, TextForm, binary_kind, detected
+from ...workspace.safe_open import PathScope
+from ...workspace.text import SAMPLE_BYTES, TextForm, detect_sample_form, name_binary_kind
 from ..builtin import BuiltinTool
 from ..schema import Count, PlainText, ToolArguments
 
@@ -61,16 +61,18 @@ class ReadFile(BuiltinTool[ReadFileArguments]):
         super().__init__("read_file", _DESCRIPTION, ReadFileArguments)
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolOutcome:
-        path = resolved(arguments.path, context.cwd)
+        path = make_absolute(arguments.path, context.cwd)
         limit = min(arguments.limit, MAX_LINES)
         try:
             # Before the page: a change in between makes the page the newer one, and the version stale.
-            seen = await asyncio.to_thread(version_at, os.fspath(path))
+            seen = await asyncio.to_thread(read_version, os.fspath(path))
             if (picture := await asyncio.to_thread(_picture, path, context)) is not None:
-                return ToolOutcome("ok", f"{shown(path)} is shown below.", blocks=(picture,))
+                return ToolOutcome("ok", f"{format_path(path)} is shown below.", blocks=(picture,))
             page = await asyncio.to_thread(_page, path, context.reach, arguments.offset, limit)
         except IsFolder:
-            return ToolOutcome("error", f"{shown(path)} is a folder; use list_directory to look into it.")
+            return ToolOutcome(
+                "error", f"{format_path(path)} is a folder; use list_directory to look into it."
+            )
         except FileProblem as error:
             return ToolOutcome("error", str(error))
         return ToolOutcome("ok", page, seen={encodable(name): version for name, version in seen.items()})
@@ -78,34 +80,36 @@ class ReadFile(BuiltinTool[ReadFileArguments]):
 
 def _picture(path: Path, context: ToolContext) -> Image | Document | None:
     """Return a picture or a PDF that the model can look at; None for any other file."""
-    with open_regular(located(path, context.reach, "read")) as file, translated(path, "read"):
+    with open_regular(locate(path, context.reach, "read")) as file, translate_errors(path, "read"):
         kind = media_type_of(file.read(_MARK_BYTES) or b"")
         if kind is None or kind == "text/plain":
             return None
         file.seek(0)
         try:
-            found = attached(file.read(MAX_DOCUMENT_BYTES + 1), shown(path))
+            found = attached(file.read(MAX_DOCUMENT_BYTES + 1), format_path(path))
         except UsageError as error:
             raise FileProblem(str(error)) from None
         return found if context.shows(found) else None
 
 
-def _page(path: Path, reach: Reach, offset: int, limit: int) -> str:
-    with open_regular(located(path, reach, "read")) as file, translated(path, "read"):
+def _page(path: Path, reach: PathScope, offset: int, limit: int) -> str:
+    with open_regular(locate(path, reach, "read")) as file, translate_errors(path, "read"):
         sample = file.read(SAMPLE_BYTES) or b""
-        form = detected(sample)
+        form = detect_sample_form(sample)
         if form is None:
-            size = size_text(os.fstat(file.fileno()).st_size)
-            raise FileProblem(f"{shown(path)} is a binary file ({binary_kind(sample)}, {size}), not text.")
+            size = format_size(os.fstat(file.fileno()).st_size)
+            raise FileProblem(
+                f"{format_path(path)} is a binary file ({name_binary_kind(sample)}, {size}), not text."
+            )
         if not sample[len(form.mark) :]:
-            return f"[{shown(path)} is empty: {size_text(len(sample))}]"
+            return f"[{format_path(path)} is empty: {format_size(len(sample))}]"
         file.seek(len(form.mark))
         lines = LineReader(_utf8_chunks(file, form), time.monotonic() + _SEARCHING_TIME_S)
         try:
             return _numbered(path, lines, offset, limit, form)
         except TimeoutError:
             raise FileProblem(
-                f"{shown(path)} is too large: line {offset} was not found in"
+                f"{format_path(path)} is too large: line {offset} was not found in"
                 f" {_SEARCHING_TIME_S:.0f} s. Use the shell."
             ) from None
 
@@ -116,14 +120,14 @@ def _numbered(path: Path, lines: LineReader, offset: int, limit: int, form: Text
     shown_lines: list[str] = []
     room = MAX_BYTES
     while len(shown_lines) < limit and (line := lines.peek()) is not None:
-        text = f"{offset + len(shown_lines):6d}\t{shown_line(*line, MAX_LINE_CHARACTERS, stored)}"
+        text = f"{offset + len(shown_lines):6d}\t{decode_line(*line, MAX_LINE_CHARACTERS, stored)}"
         room -= len(text.encode()) + 1
         if room < 0:
             break
         shown_lines.append(text)
         lines.take()
     if not shown_lines:
-        raise FileProblem(f"{shown(path)} has only {passed} lines; offset {offset} is behind its end.")
+        raise FileProblem(f"{format_path(path)} has only {passed} lines; offset {offset} is behind its end.")
     return "\n".join(shown_lines + _trailer(lines, offset, offset + len(shown_lines), form))
 
 

@@ -19,9 +19,9 @@ from ...ports import (
 from ...workspace.backends.backend import MAX_FILE_BYTES, MAX_FILES, FileBackend, KeptFiles, WorkspaceFolder
 from ...workspace.backends.composite import Composite, FilePlace
 from ...workspace.content_cache import digest_of
-from ...workspace.paths import FileProblem, shown, size_text
+from ...workspace.paths import FileProblem, format_path, format_size
 from ...workspace.patterns import split_fixed
-from ...workspace.safe_open import Reach
+from ...workspace.safe_open import PathScope
 from .edit_file import EditFile
 from .glob import Glob
 from .grep import Grep
@@ -112,14 +112,15 @@ class GlobFileTool(SearchingFileTool):
         pattern = arguments.pattern
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
             raise FileProblem(
-                f"The pattern {shown(pattern)} leads out of {shown(arguments.path)}. Change one of them."
+                f"The pattern {format_path(pattern)} leads out of {format_path(arguments.path)}."
+                " Change one of them."
             )
 
 
 class _Plans(Protocol):
     """A tool that ships and writes."""
 
-    plan: Callable[[Any, Path, Reach], Prepared]
+    plan: Callable[[Any, Path, PathScope], Prepared]
 
     async def prepare(self, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome: ...
     async def verify(self, changes: Sequence[FileChange]) -> Verified: ...
@@ -191,8 +192,8 @@ class WritingFileTool(FileTool):
         assert isinstance(work, PlannedWrite)
         if len(work.content) > MAX_FILE_BYTES:
             raise FileProblem(
-                f"{shown(place.path)} would take {size_text(len(work.content))}; a file there has at most"
-                f" {size_text(MAX_FILE_BYTES)}. Split it."
+                f"{format_path(place.path)} would take {format_size(len(work.content))};"
+                f" a file there has at most {format_size(MAX_FILE_BYTES)}. Split it."
             )
         path = f"{VIRTUAL}{place.path}"
         if self.traits.content and _is_outdated(path, change, context):
@@ -253,7 +254,7 @@ def _require_room(layout: Layout) -> None:
     for above in Path(path).parents:
         if str(above) in layout.files:
             raise FileProblem(
-                f"{shown(layout.place.prefix + str(above))} is a file, so that nothing can be below it."
+                f"{format_path(layout.place.prefix + str(above))} is a file, so that nothing can be below it."
             )
 
 
@@ -272,7 +273,7 @@ def _is_outdated(path: str, change: FileChange, context: ToolContext) -> bool:
 
 
 def _changed(place: FilePlace) -> str:
-    return f"{shown(place.path)} has changed since you read it: nothing was written. Read it again."
+    return f"{format_path(place.path)} has changed since you read it: nothing was written. Read it again."
 
 
 def _digest(content: bytes | None) -> str | None:

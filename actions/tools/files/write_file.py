@@ -7,9 +7,17 @@ from pathlib import Path
 from pydantic import Field
 
 from ...ports import Prepared, ToolContext, ToolOutcome, ToolTraits
-from ...workspace.paths import FileProblem, counted, located, resolved, shown, shown_from, size_text
-from ...workspace.safe_open import Reach
-from ...workspace.text import FileText, TextForm, load, unified
+from ...workspace.paths import (
+    FileProblem,
+    format_count,
+    format_path,
+    format_path_from,
+    format_size,
+    locate,
+    make_absolute,
+)
+from ...workspace.safe_open import PathScope
+from ...workspace.text import FileText, TextForm, format_diff, load_text
 from ..builtin import WritingTool
 from ..schema import PlainText, ToolArguments
 from .planned_write import outdated, planned
@@ -43,25 +51,25 @@ class WriteFile(WritingTool[WriteFileArguments]):
         prepared = await super().prepare(arguments, context)
         if isinstance(prepared, ToolOutcome) or context.known is None:
             return prepared
-        name = shown_from(resolved(arguments.path, context.cwd), context.cwd)
+        name = format_path_from(make_absolute(arguments.path, context.cwd), context.cwd)
         return outdated(prepared, context.known, name) or prepared
 
 
-def _plan(arguments: WriteFileArguments, cwd: Path, reach: Reach) -> Prepared:
+def _plan(arguments: WriteFileArguments, cwd: Path, reach: PathScope) -> Prepared:
     if arguments.path.endswith("/"):
-        raise FileProblem(f"{shown(arguments.path)} names a folder; add the name of the file.")
-    content, path = arguments.content, resolved(arguments.path, cwd)
-    target = located(path, reach, "written", is_new=True)
-    old = load(target) if target.exists() else None
+        raise FileProblem(f"{format_path(arguments.path)} names a folder; add the name of the file.")
+    content, path = arguments.content, make_absolute(arguments.path, cwd)
+    target = locate(path, reach, "written", is_new=True)
+    old = load_text(target) if target.exists() else None
     form, notes = _form_for(content, old)
     text = content.replace("\n", "\r\n") if _needs_crlf(content, form) else content
     stored = form.encode(text)
-    name = shown_from(path, cwd)
+    name = format_path_from(path, cwd)
 
     def report(status: os.stat_result | None) -> str:
         lines = content.count("\n") + (not content.endswith("\n") and content != "")
         verb = "Created" if old is None else "Overwrote"
-        said = f"{verb} {name}: {counted(lines, 'line')}, {size_text(len(stored))}."
+        said = f"{verb} {name}: {format_count(lines, 'line')}, {format_size(len(stored))}."
         return "\n".join([said, *notes, *link_note(status), *_difference(old, content, name)])
 
     return planned(target, old, stored, report)
@@ -100,4 +108,4 @@ def _difference(old: FileText | None, content: str, name: str) -> list[str]:
         return []
 
     before, after = old.text.replace("\r\n", "\n"), content.replace("\r\n", "\n")
-    return [unified(before, after, name)] if before != after else ["The content is the same as before."]
+    return [format_diff(before, after, name)] if before != after else ["The content is the same as before."]

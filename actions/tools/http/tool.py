@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 from ....state.calls import Effect
 from ....state.process.crashpoints import reach
-from ...masking.masker import SHORTEST_VALUE, value_label
+from ...masking.masker import SHORTEST_VALUE, make_value_label
 from ...ports import BadArguments, ToolContext, ToolOutcome, ToolSpec, ToolTraits
-from ...workspace.paths import size_text
+from ...workspace.paths import format_size
 from ..functions.schema_tool import SchemaArguments, usable_name, usual
 from ..web.addresses import private_host
 from ..web.client import Judgements, WebAnswer, WebClient, WebLimits, WebUrl
@@ -94,8 +94,8 @@ class HttpTool:
     async def run(self, arguments: HttpCall, context: ToolContext) -> ToolOutcome:
         secrets = self.secrets()
         if context.masker is not None:
-            known = {(value, value_label(name)) for name, value in secrets.items()}
-            context.masker.references.filled_in.update(known)
+            known = {(value, make_value_label(name)) for name, value in secrets.items()}
+            context.masker.references.exact_values.update(known)
         outcome = await self._sent(arguments, context)
         return replace(outcome, content=_without(secrets, outcome.content))
 
@@ -205,7 +205,7 @@ def _outcome(answer: WebAnswer, method: str) -> ToolOutcome:
         return ToolOutcome(outcome, f"{head}\n(no content)")
     text = body_text(answer)
     if text is None:
-        what = f"{kind_text(answer)}, {size_text(len(answer.body))}"
+        what = f"{kind_text(answer)}, {format_size(len(answer.body))}"
         return ToolOutcome(outcome, f"{head}\n[the answer is not text: {what}]")
     return ToolOutcome(outcome, f"{head}\n{text}")
 

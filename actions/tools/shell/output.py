@@ -13,7 +13,7 @@ from typing import BinaryIO, Self
 from ....state.conversation.messages import Outcome
 from ....state.databases.file_parts import OpenFile
 from ...ports import ToolOutcome
-from ...workspace.paths import shown, size_text
+from ...workspace.paths import format_path, format_size
 from .execution.spool import CommandLimits, Ended
 
 _SEQUENCES = re.compile(
@@ -163,7 +163,7 @@ def cut_middle(head: str, middle: tuple[int, int], tail: str) -> tuple[str, bool
     last, dropped_last = _end(tail, MAX_BYTES - int(MAX_BYTES * _HEAD_SHARE))
     left_out = dropped_first + dropped_last
     size, lines = middle[0] + len(left_out.encode()), middle[1] + left_out.count("\n")
-    marker = f"[... {lines:,} lines, {size_text(size)} left out ...]"
+    marker = f"[... {lines:,} lines, {format_size(size)} left out ...]"
     return f"{first.rstrip(chr(10))}\n{marker}\n{last}", True
 
 
@@ -222,7 +222,7 @@ def _notes(ended: Ended, limits: CommandLimits) -> Iterator[str]:
         yield f"timed out: killed, with all its processes, after {limits.idle_s:g} s without any output"
     if ended.reason == "input":
         yield (
-            f"stopped: {shown(ended.asking)} waited for somebody to type something, and nobody can;"
+            f"stopped: {format_path(ended.asking)} waited for somebody to type something, and nobody can;"
             " answer by an argument, an option such as --yes, a pipe or a here-document"
         )
     if ended.problem:
@@ -232,13 +232,13 @@ def _notes(ended: Ended, limits: CommandLimits) -> Iterator[str]:
     if ended.status is None:
         yield "something killed the process that watched this command; its processes were killed too"
     if ended.leftovers:
-        named = ", ".join(shown(name) for name in ended.leftovers[:_MOST_NAMED])
+        named = ", ".join(format_path(name) for name in ended.leftovers[:_MOST_NAMED])
         more = ", ..." if len(ended.leftovers) > _MOST_NAMED else ""
         count = len(ended.leftovers)
         noun = "process" if count == 1 else "processes"
         yield f"killed {count} {noun} left in the background: {named}{more}"
     if ended.moved:
-        named = ", ".join(shown(name) for name in ended.moved[:_MOST_NAMED])
+        named = ", ".join(format_path(name) for name in ended.moved[:_MOST_NAMED])
         yield f"a command in the sandbox may not make these, so they were renamed: {named}"
     if ended.survivors:
         yield f"{ended.survivors} processes could not be killed"

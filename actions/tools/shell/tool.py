@@ -19,7 +19,7 @@ from ....state.calls import UNCHANGED, Changed, Effect
 from ....state.process.cancellation import to_the_end
 from ....state.process.crashpoints import reach
 from ...ports import FilesRun, Recovered, ToolContext, ToolOutcome, ToolTraits
-from ...workspace.paths import FileProblem, require_folder, resolved, shown
+from ...workspace.paths import FileProblem, format_path, make_absolute, require_folder
 from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments, whole
 
@@ -94,7 +94,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
     def files_run(self, arguments: RunShellCommandArguments, cwd: Path) -> FilesRun:
         from .language.scripts import files_named
 
-        return files_named(arguments.command, resolved(arguments.cwd or ".", cwd), cwd)
+        return files_named(arguments.command, make_absolute(arguments.cwd or ".", cwd), cwd)
 
     async def run(self, arguments: RunShellCommandArguments, context: ToolContext) -> ToolOutcome:
         from ...workspace.snapshot import FilesBefore
@@ -102,7 +102,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         from .execution.supervisor_pool import prepare
 
         try:
-            cwd = require_folder(resolved(arguments.cwd or ".", context.cwd))
+            cwd = require_folder(make_absolute(arguments.cwd or ".", context.cwd))
         except FileProblem as error:
             return ToolOutcome("error", f"The command was not run: {error}")
         # Meanwhile the folder is made and files are looked at.
@@ -251,18 +251,18 @@ async def _sandboxed_once(cwd: Path, context: ToolContext) -> AsyncGenerator[Lau
 
 
 def _look(context: ToolContext, folder: Path) -> FilesBefore:
-    from ...workspace.snapshot import FilesBefore, look
+    from ...workspace.snapshot import FilesBefore, take_snapshot
 
     if context.cache is None:
         return FilesBefore()
     is_secret = None if context.masker is None else context.masker.holds_secret
-    return look(context.cwd, context.cache, folder, context.private, is_secret)
+    return take_snapshot(context.cwd, context.cache, folder, context.private, is_secret)
 
 
 def _left(context: ToolContext, folder: Path) -> Changed:
-    from ...workspace.snapshot import left
+    from ...workspace.snapshot import compare_saved_snapshot
 
-    return UNCHANGED if context.cache is None else left(context.cache, folder)
+    return UNCHANGED if context.cache is None else compare_saved_snapshot(context.cache, folder)
 
 
 def _folder_of(context: ToolContext, stack: ExitStack) -> Path:
@@ -290,5 +290,5 @@ def _start_problem(error: OSError, cwd: Path) -> str:
     if error.errno == errno.E2BIG:
         return "the command line is longer than the system takes; write it to a file and run that"
     if isinstance(error, PermissionError):
-        return f"the folder {shown(cwd)} may not be entered"
+        return f"the folder {format_path(cwd)} may not be entered"
     return (error.strerror or str(error)).lower()

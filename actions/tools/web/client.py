@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import httpcore2
 
-from ...workspace.paths import size_text
+from ...workspace.paths import format_size
 from .addresses import is_local_name
 from .guard import GuardedBackend, NotSent, Resolve, TookTooLong, WebProblem, resolved_by_system
 from .tls import tls_context
@@ -179,7 +179,7 @@ class _Unpacker:
         unpacked = data if self._inflater is None else self._inflated(data)
         self._room -= len(unpacked)
         if self._room < 0:
-            limit = size_text(self._most_bytes)
+            limit = format_size(self._most_bytes)
             raise WebProblem(f"The answer of {self._url.origin} is larger than {limit}, and was given up.")
         return unpacked
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from ....state.calls import Effect
 from ...masking.masker import PLACEHOLDER
 from ...ports import ToolContext, ToolOutcome
-from ...workspace.paths import size_text
+from ...workspace.paths import format_size
 from ..schema import PlainText
 from .web_tool import (
     READING_METHODS,
@@ -130,11 +130,11 @@ def _outcome(answer: WebAnswer, tool: str) -> ToolOutcome:
         lines.append(f"[{not_followed(answer, tool)}]")
     text = body_text(answer) if answer.body else ""
     if text is None:
-        lines.append(f"\n[the body is not text: {kind_text(answer)}, {size_text(len(answer.body))}]")
+        lines.append(f"\n[the body is not text: {kind_text(answer)}, {format_size(len(answer.body))}]")
         return ToolOutcome("ok", "\n".join(lines))
     shown = text.encode(errors="replace")[:_SHOWN_BYTES].decode(errors="ignore")
     lines.append("\n" + shown)
     if len(shown) == len(text):
         return ToolOutcome("ok", "\n".join(lines))
-    lines.append(f"[{size_text(len(shown.encode()))} of {size_text(len(answer.body))} shown]")
+    lines.append(f"[{format_size(len(shown.encode()))} of {format_size(len(answer.body))} shown]")
     return ToolOutcome("ok", "\n".join(lines), full_output=answer.body)

@@ -13,7 +13,7 @@ from pydantic import Field
 from ....state.calls import Effect
 from ...masking.masker import PLACEHOLDER
 from ...ports import ToolContext, ToolOutcome
-from ...workspace.paths import size_text
+from ...workspace.paths import format_size
 from ..schema import Count
 from .web_tool import (
     PlainAddress,
@@ -71,7 +71,7 @@ class WebFetch(ReachingTool[WebFetchArguments]):
             text, notes = await _readable(answer)
         except WebProblem as problem:
             return ToolOutcome("error", str(problem))
-        head = f"[{answer.url}: HTTP {answer.status}, {kind_text(answer)}, {size_text(len(answer.body))}]"
+        head = f"[{answer.url}: HTTP {answer.status}, {kind_text(answer)}, {format_size(len(answer.body))}]"
         page = _page(text, arguments.offset, min(arguments.limit, MAX_LINES))
         outcome = "ok" if answer.status < 400 else "error"
         return ToolOutcome(outcome, "\n".join([head, *page, *notes]))
@@ -87,7 +87,7 @@ async def _readable(answer: WebAnswer) -> tuple[str, list[str]]:
     if answer.media_type in _HTML or (not answer.media_type and _looks_like_html(text)):
         return await _read_apart(answer, "html")
     if text is None:
-        size = size_text(len(answer.body))
+        size = format_size(len(answer.body))
         raise WebProblem(f"{answer.url} is not text: {kind_text(answer)}, {size}.")
     return text, []
 

@@ -93,22 +93,22 @@ def charset_of(answer: WebAnswer) -> str:
 
 def body_text(answer: WebAnswer) -> str | None:
     """Return a body as text; None for what is none."""
-    from ...workspace.text import SAMPLE_BYTES, detected, text_form
+    from ...workspace.text import SAMPLE_BYTES, detect_sample_form, detect_text_form
 
     body, charset = answer.body, charset_of(answer)
     if charset and b"\0" not in body[:SAMPLE_BYTES]:
         return body.decode(charset, "replace")
-    form = detected(body[:SAMPLE_BYTES])
+    form = detect_sample_form(body[:SAMPLE_BYTES])
     if form is None:
         return None
-    exact = text_form(body) or form
+    exact = detect_text_form(body) or form
     return body[len(exact.mark) :].decode(exact.encoding, "replace")
 
 
 def kind_text(answer: WebAnswer) -> str:
-    from ...workspace.text import SAMPLE_BYTES, binary_kind
+    from ...workspace.text import SAMPLE_BYTES, name_binary_kind
 
-    return answer.media_type or binary_kind(answer.body[:SAMPLE_BYTES])
+    return answer.media_type or name_binary_kind(answer.body[:SAMPLE_BYTES])
 
 
 def not_followed(answer: WebAnswer, tool: str) -> str:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from ....state.calls import Binding, BoundFile, FileChange, PendingCall, arguments_digest
 from ....state.conversation.messages import encodable
 from ...ports import FilesRun, RunsFiles, Tool
-from ...workspace.content_cache import large_version, state_at
-from ...workspace.paths import resolved, shown, shown_from
+from ...workspace.content_cache import format_large_version, read_file_state
+from ...workspace.paths import format_path, format_path_from, make_absolute
 from ..bugs_logged import BugsLogged
 
 _BEYOND = "more files than an approval can hold on to"
@@ -74,7 +74,7 @@ def _looked_at(path: str, cwd: Path, is_bytewise: bool, is_versioned: bool = Fal
 
     `is_versioned`: where not every byte is looked at, size and times are, which nobody can set back.
     """
-    place = resolved(path, cwd)
+    place = make_absolute(path, cwd)
     real, file, content = os.fspath(place), "", ""
     with suppress(OSError):
         real = os.path.realpath(place)
@@ -82,9 +82,11 @@ def _looked_at(path: str, cwd: Path, is_bytewise: bool, is_versioned: bool = Fal
         file = f"{status.st_dev}:{status.st_ino}"
         if is_bytewise and not stat.S_ISDIR(status.st_mode):
             # What is too large to be read is known by its size and time.
-            content = state_at(Path(real)).digest or large_version(status.st_size, status.st_mtime_ns)
+            content = read_file_state(Path(real)).digest or format_large_version(
+                status.st_size, status.st_mtime_ns
+            )
         elif is_versioned and not stat.S_ISDIR(status.st_mode):
-            content = f"{large_version(status.st_size, status.st_mtime_ns)}:{status.st_ctime_ns}"
+            content = f"{format_large_version(status.st_size, status.st_mtime_ns)}:{status.st_ctime_ns}"
     return BoundFile(path=encodable(path), real=encodable(real), file=file, content=content)
 
 
@@ -106,10 +108,12 @@ def discrepancies(bound: Binding, now: Binding) -> Iterator[Discrepancy]:
     if bound.call != now.call:
         yield Discrepancy("it is not the call that was asked about")
     if bound.cwd != now.cwd:
-        yield Discrepancy(f"the working folder is now {shown(now.cwd)}, it was {shown(bound.cwd)}")
+        yield Discrepancy(
+            f"the working folder is now {format_path(now.cwd)}, it was {format_path(bound.cwd)}"
+        )
     known = {file.path: file for file in bound.files}
     for file in now.files:
-        name, before = shown_from(file.path, Path(now.cwd)), known.get(file.path)
+        name, before = format_path_from(file.path, Path(now.cwd)), known.get(file.path)
         if before is None:
             yield Discrepancy(f"it would also use {name}")
         elif text := _change(name, before, file):
@@ -120,7 +124,7 @@ def discrepancies(bound: Binding, now: Binding) -> Iterator[Discrepancy]:
 
 def _change(name: str, before: BoundFile, after: BoundFile) -> str:
     if before.real != after.real:
-        return f"{name} now leads to {shown(after.real)}, it led to {shown(before.real)}"
+        return f"{name} now leads to {format_path(after.real)}, it led to {format_path(before.real)}"
     if before.file and not after.file:
         return f"{name} is gone"
     if after.file and not before.file:

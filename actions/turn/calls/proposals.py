@@ -25,7 +25,7 @@ from ....state.conversation.messages import (
     tool_answered,
 )
 from ....state.process.crashpoints import reach
-from ...masking.references import lost, masked_wish, placeholder_in, refused
+from ...masking.references import explain_lost_value, explain_refusal, find_placeholder, mask_call_fields
 from ...ports import BadArguments, Ports, Reply, Tool, ToolSpec, Verdict
 from ...ports.events import Notice
 from ..bugs_logged import BugsLogged
@@ -138,7 +138,7 @@ def judge_fully(
             None,
         )
     # What runs is what the model wrote; what is shown and stored has no secret in it.
-    original = ports.masker.references.original(use.arguments) if use.masked else None
+    original = ports.masker.references.find_original(use.arguments) if use.masked else None
     said = ports.masker.text if original is not None else str
     try:
         parsed = tool.parse(use.arguments if original is None else original)
@@ -218,7 +218,7 @@ async def advised(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origi
         return judge(_wish(use, origin), ports, mode)
     before = await advice.before_call(use)
     if before.arguments is not None:
-        use = use.model_copy(update=masked_wish(encodable(before.arguments), ports.masker))
+        use = use.model_copy(update=mask_call_fields(encodable(before.arguments), ports.masker))
         ports.emit(Notice(f"A hook changed the arguments of {use.tool} ({use.call_id})."))
     call = judge(_wish(use, origin, before.said), ports, mode, before.said)
     if call.decision != "undecided":
@@ -263,20 +263,24 @@ def _refused_placeholder(tool: Tool, arguments: str, ports: Ports) -> str:
     """Say why the placeholder of a secret that is no reference here cannot run; empty if there is none."""
     if "[masked " not in arguments or tool.effect == "read":
         return ""
-    found = placeholder_in(json_object(arguments), tool.traits.references)
-    return refused(found, ports.masker.way(found), tool.traits.runs_commands) if found else ""
+    found = find_placeholder(json_object(arguments), tool.traits.references)
+    return (
+        explain_refusal(found, ports.masker.describe_access(found), tool.traits.runs_commands)
+        if found
+        else ""
+    )
 
 
 def why_lost(call: PendingCall, ports: Ports) -> str:
     """Say why a call cannot run whose secrets another process knew; empty if it can."""
     references, tool = ports.masker.references, ports.toolbox.get(call.tool)
-    if not call.masked or tool is None or not references.tells_apart:
+    if not call.masked or tool is None or not references.has_key:
         return ""
-    if references.original(call.arguments) is not None:
+    if references.find_original(call.arguments) is not None:
         return ""
     # What file tools write they may fill in by themselves.
-    found = placeholder_in(json_object(call.arguments), tool.traits.references)
-    return lost(found) if found or not tool.traits.references else ""
+    found = find_placeholder(json_object(call.arguments), tool.traits.references)
+    return explain_lost_value(found) if found or not tool.traits.references else ""
 
 
 def _invalid(use: ToolUse | PendingCall, reason: str) -> PendingCall:

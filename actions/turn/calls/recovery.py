@@ -3,7 +3,7 @@
 from ....state.application import ApplicationState, ExecutionMode
 from ....state.calls import JournaledCall, PendingCall, recovering
 from ....state.process.crashpoints import reach
-from ...masking.kept_contents import kept_contents
+from ...masking.kept_contents import drop_secret_contents
 from ...ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable
 from .proposals import judge
 from .result_limit import most_bytes
@@ -54,7 +54,7 @@ async def _examined(
     if found.is_not_started:
         return recovering(call, settled_as="rerun")
     if is_first and found.changed.changes:
-        kept, _ = await kept_contents(*found.changed, ports.masker)
+        kept, _ = await drop_secret_contents(*found.changed, ports.masker)
         await ports.journal.changed(call.call_id, found.changed.changes, kept)
     if found.outcome is not None:
         limit_bytes = most_bytes(ports.max_result_tokens, state.tokens_per_byte)

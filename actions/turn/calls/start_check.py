@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from ....state.application import ASKED_ONCE_MORE, NOTICES_CYCLES, ApplicationState, ExecutionMode
 from ....state.calls import Binding, FileChange, PendingCall, arguments_digest, recovering
 from ...ports import KnowsAllowRules, Ports, Prepared, ToolOutcome, Verifiable
-from ...workspace.paths import leads_of
+from ...workspace.paths import resolve_paths
 from ..bugs_logged import BugsLogged
 from ..repetition import MOST_IN_A_ROW, find_cycle, stuck, times
 from .approval_fingerprint import discrepancies, is_made_by, pre_images_fit
@@ -54,7 +54,7 @@ async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -
     is_persons = call.decided_by == "person"
     leads: Sequence[str] | None = None
     with BugsLogged(f"the places to which a call of {call.tool} leads"):
-        leads = leads_of(ports.toolbox[call.tool].paths(arguments), ports.cwd)
+        leads = resolve_paths(ports.toolbox[call.tool].paths(arguments), ports.cwd)
     if leads is None:
         return Looked(_refused(call, _UNKNOWN_PLACES))
     now = _held_to(leads, now, arguments, ports, mode)

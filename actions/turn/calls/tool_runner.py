@@ -12,7 +12,7 @@ from ....state.calls import UNCHANGED, Changed, PendingCall, recovering
 from ....state.conversation.messages import Document, Image, Text, ToolResult, encodable
 from ....state.process.cancellation import over, task_group
 from ....state.process.crashpoints import reach
-from ...masking.kept_contents import kept_contents
+from ...masking.kept_contents import drop_secret_contents
 from ...ports import (
     BadArguments,
     KeptResults,
@@ -25,7 +25,7 @@ from ...ports import (
     Verifiable,
 )
 from ...ports.events import ToolFinished, ToolOutput, ToolStarted
-from ...workspace.safe_open import Reach
+from ...workspace.safe_open import PathScope
 from ..model_call import reads
 from .result_limit import fitted, most_bytes
 from .start_check import OTHER_FILE, Looked, asked_again, fits_approval, look_again
@@ -99,7 +99,7 @@ class ToolRunner:
                 self._ports.emit(ToolOutput(call.call_id, text))
 
         arguments, context = looked.arguments, context_of(self._ports, call, emit)
-        reach_of = Reach.of(self._ports.roots, looked.leads)
+        reach_of = PathScope.of(self._ports.roots, looked.leads)
         held = {"is_walled": looked.is_walled, "in_sandbox": looked.in_sandbox}
         context = replace(context, reach=reach_of, results=self._kept(), **held)
         if self._ports.toolbox[call.tool].traits.writes_files:
@@ -174,7 +174,7 @@ class ToolRunner:
         # What an earlier start left must not be taken for what this one will leave.
         clear(scratch_of(self._ports, call.call_id))
         known = ready if isinstance(ready, Prepared) else Prepared((), {})
-        kept, note = await kept_contents(known.changes, known.pre_images, self._ports.masker)
+        kept, note = await drop_secret_contents(known.changes, known.pre_images, self._ports.masker)
         await self._ports.journal.started(call, known.changes, kept)
         return note
 
@@ -257,7 +257,7 @@ async def record_outcome(
     Of a result beyond `limit_bytes` (0: no limit) the model gets both ends.
     """
     changes, pre_images = outcome.changed
-    kept, note = await kept_contents(changes, pre_images, ports.masker)
+    kept, note = await drop_secret_contents(changes, pre_images, ports.masker)
     scratch = scratch_of(ports, call.call_id) or ports.cwd
     outcome = await _without_secrets(noted(outcome, note), ports.masker, scratch)
     outcome = fitted(outcome, call.call_id, limit_bytes, ports.toolbox)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ....state.conversation.messages import encodable
 from ....state.errors import UsageError
-from ..paths import FileProblem, shown
+from ..paths import FileProblem, format_path
 from .backend import FileBackend, KeptFiles, OfSession, WorkspaceFolder
 
 MAX_PATH_CHARS = 1000
@@ -44,7 +44,7 @@ class Composite:
         default: FileBackend | WorkspaceFolder | None = None,
     ) -> None:
         self._default = WorkspaceFolder() if default is None else default
-        known = {_checked_prefix(prefix): backend for prefix, backend in prefixes.items()}
+        known = {_check_prefix(prefix): backend for prefix, backend in prefixes.items()}
         if len(known) < len(prefixes):
             raise UsageError("Two prefixes of files are the same.", "Leave one of them out.")
         self._prefixes = dict(sorted(known.items(), key=lambda item: -len(item[0])))
@@ -61,9 +61,9 @@ class Composite:
 
     def of_session(self, kept: KeptFiles) -> Composite:
         """Return a copy that is bound to the back ends of a session."""
-        bound = {prefix: _bound(backend, kept) for prefix, backend in self._prefixes.items()}
+        bound = {prefix: _bind(backend, kept) for prefix, backend in self._prefixes.items()}
         default = self._default
-        return Composite(bound, default if isinstance(default, WorkspaceFolder) else _bound(default, kept))
+        return Composite(bound, default if isinstance(default, WorkspaceFolder) else _bind(default, kept))
 
     def has(self, path: str) -> bool:
         """Return whether a path, as it is written, is outside of the working folder."""
@@ -73,36 +73,38 @@ class Composite:
 
     def place(self, path: str) -> FilePlace:
         """Return the place of a path; raises `FileProblem` for one that no back end takes. See `has`."""
-        path = plain_path(path)
+        path = normalize_path(path)
         for prefix, backend in self._prefixes.items():
             if path == prefix or path.startswith(f"{prefix}/"):
                 return FilePlace(backend, prefix, path)
         if isinstance(self._default, WorkspaceFolder):
-            raise FileProblem(f"{shown(path)} belongs to no place of files.")
+            raise FileProblem(f"{format_path(path)} belongs to no place of files.")
         return FilePlace(self._default, "", path)
 
 
-def plain_path(path: str) -> str:
+def normalize_path(path: str) -> str:
     """Return the normal form of a path: absolute, without `.` and doubled slashes; raises `FileProblem`."""
     if len(path) > MAX_PATH_CHARS:
         raise FileProblem(f"A path of {len(path):,} characters is too long; the limit is {MAX_PATH_CHARS:,}.")
     if encodable(path) != path or not path.isprintable():
-        raise FileProblem(f"{shown(encodable(path))} has characters that no path here may have. Use others.")
+        raise FileProblem(
+            f"{format_path(encodable(path))} has characters that no path here may have. Use others."
+        )
     names = [name for name in path.split("/") if name not in ("", ".")]
     if ".." in names:
         raise FileProblem(
-            f"{shown(path)} climbs with `..`, which is not possible here. Write the whole path."
+            f"{format_path(path)} climbs with `..`, which is not possible here. Write the whole path."
         )
     if any(len(name.encode()) > _MAX_NAME_BYTES for name in names):
         raise FileProblem(
-            f"{shown(path)[:80]}... has a name of over {_MAX_NAME_BYTES} bytes. Use a shorter one."
+            f"{format_path(path)[:80]}... has a name of over {_MAX_NAME_BYTES} bytes. Use a shorter one."
         )
     return "/" + "/".join(names)
 
 
-def _checked_prefix(prefix: str) -> str:
+def _check_prefix(prefix: str) -> str:
     try:
-        plain = plain_path(prefix)
+        plain = normalize_path(prefix)
     except FileProblem as problem:
         raise UsageError(f"A prefix of files cannot be used: {problem}") from None
     if not prefix.startswith("/") or plain == "/":
@@ -110,5 +112,5 @@ def _checked_prefix(prefix: str) -> str:
     return plain
 
 
-def _bound(backend: FileBackend, kept: KeptFiles) -> FileBackend:
+def _bind(backend: FileBackend, kept: KeptFiles) -> FileBackend:
     return backend.of_session(kept) if isinstance(backend, OfSession) else backend

@@ -113,7 +113,7 @@ def _read(path: str, inside: str, folder: _Folder, entries: list[os.DirEntry[str
     return folder
 
 
-def link_version(path: str) -> int:
+def read_link_version(path: str) -> int:
     """Return a number that identifies a link and changes when it is replaced; 0 if there is no link."""
     try:
         found = os.lstat(path)

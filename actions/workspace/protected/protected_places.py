@@ -76,7 +76,7 @@ _PATHS_BY_END = {
 }
 
 
-def protected_part(path: str) -> str | None:
+def find_protected_part(path: str) -> str | None:
     """Return the part of an absolute path that makes it a protected place; None if it is not protected.
 
     Upper and lower case are equal, as on some file systems.

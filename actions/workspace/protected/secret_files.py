@@ -118,7 +118,7 @@ _PUBLIC_OF_SSH = re.compile(r"known_hosts.*|config|authorized_keys.*")
 _TEMPLATE = frozenset({"example", "sample", "template", "tmpl", "dist", "schema", "defaults", "pub", "md"})
 
 
-def _by_last_part(paths: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+def _group_by_last_part(paths: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """Return the paths, in lower case with a leading slash, grouped by their last part."""
     found: dict[str, tuple[str, ...]] = {}
     for path in paths:
@@ -127,7 +127,7 @@ def _by_last_part(paths: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-_FILES, _FOLDERS = _by_last_part(SECRET_FILES), _by_last_part((*SECRET_FOLDERS, ".zsh_sessions"))
+_FILES, _FOLDERS = _group_by_last_part(SECRET_FILES), _group_by_last_part((*SECRET_FOLDERS, ".zsh_sessions"))
 _SYSTEM = tuple(place.lower() for place in SYSTEM_SECRETS)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ....actions.workspace.atomic_write import replace_content
 from ....actions.workspace.paths import FileProblem, FileStat
-from ....actions.workspace.safe_open import real_path
+from ....actions.workspace.safe_open import resolve_real_path
 from ....state.errors import ConfigError
 from ..paths import (
     CONFIG_NAME,
@@ -63,7 +63,7 @@ def rewrite(place: ConfigPlace, changed: Callable[[str, Path], str], env: Mappin
     Raises `ConfigError` and then changed nothing.
     """
     try:
-        path = real_path(place.path) if place.project is None else place.path
+        path = resolve_real_path(place.path) if place.project is None else place.path
         expected = FileStat.of(path.lstat()) if path.exists() else None
         found = read_bytes(path, MAX_CONFIG_BYTES)
         old = b"" if found is None else found[0]

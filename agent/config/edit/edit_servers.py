@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from ....actions.workspace.atomic_write import replace_content
 from ....actions.workspace.paths import FileProblem, FileStat
-from ....actions.workspace.safe_open import real_path
+from ....actions.workspace.safe_open import resolve_real_path
 from ....state.errors import ConfigError, UsageError
 from ..mcp_servers import SERVER_NAME, McpServerTable, problem_of
 from ..paths import MAX_CONFIG_BYTES, MCP_JSON, decoded, read_bytes, refuse_if_world_writable
@@ -74,7 +74,7 @@ def _whole(path: Path, text: str) -> dict[str, Any]:
 def _rewrite(path: Path, changed: Callable[[str], str], env: Mapping[str, str], gone: str = "") -> None:
     is_project = path.name == MCP_JSON
     try:
-        path = path if is_project else real_path(path)
+        path = path if is_project else resolve_real_path(path)
         expected = FileStat.of(path.lstat()) if path.exists() else None
         found = read_bytes(path, MAX_CONFIG_BYTES)
         old = b"" if found is None else found[0]

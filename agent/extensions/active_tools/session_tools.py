@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ....actions.masking.masker import value_label
+from ....actions.masking.masker import make_value_label
 from ....actions.ports import HoldsSecrets, Masker, Tool, ToolSource
 from ....actions.tools.registry import FindsService, toolbox_of, with_reader
 from ....actions.tools.shell.sandbox.sandbox import Sandbox
@@ -104,8 +104,8 @@ def learn_secrets(tools: Iterable[Tool], masker: Masker) -> None:
     """Let a session's masker know what its tools send and nobody is to see."""
     for tool in tools:
         if isinstance(tool, HoldsSecrets):
-            found = {(value, value_label(name)) for name, value in tool.secrets().items()}
-            masker.references.filled_in.update(found)
+            found = {(value, make_value_label(name)) for name, value in tool.secrets().items()}
+            masker.references.exact_values.update(found)
 
 
 async def close_sources(sources: Iterable[ToolSource]) -> None:

@@ -9,7 +9,7 @@ from itertools import starmap, zip_longest
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ....actions.workspace.text import unified
+from ....actions.workspace.text import format_diff
 from ....state.application import Usage
 from ....state.session import SessionSummary
 from ....state.store.recording import Lineage, Traced, traces
@@ -204,7 +204,7 @@ def compare(store: Store, left_id: str, right_id: str) -> Comparison:
         aligned(*([step for step in side.steps if step.seq > seq] for side in (left, right))),
         list(_decided(*([call for call in side.calls if call.call_id in moved] for side in (left, right)))),
         list(_files(left, right)),
-        unified(_text(left.run), _text(right.run), "answer"),
+        format_diff(_text(left.run), _text(right.run), "answer"),
     )
 
 

@@ -7,7 +7,7 @@ from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
 
-from ....actions.masking.references import masked_arguments
+from ....actions.masking.references import mask_arguments
 from ....actions.tools.registry import traits_of
 from ....state.calls import FileChange
 from ....state.conversation.messages import ToolResult, ToolUse, json_object, subject_of
@@ -121,7 +121,7 @@ class CallBook:
     def asked(self, use: ToolUse) -> CallAccount:
         """Return the call that a message asks for."""
         moves = self._moves.get(use.call_id, [])
-        arguments = masked_arguments(use.arguments, self.masker)
+        arguments = mask_arguments(use.arguments, self.masker)
         call = CallAccount(
             call_id=use.call_id,
             tool=use.tool,
@@ -142,7 +142,7 @@ class CallBook:
         """Take in what a person made of the arguments."""
         call = self._calls.get(call_id)
         if call is not None:
-            arguments = masked_arguments(arguments, self.masker)
+            arguments = mask_arguments(arguments, self.masker)
             call.arguments = cut(arguments, self.room.output_chars * 2)
             call.subject = cut_line(subject_of(arguments), _SUBJECT_CHARS)
             self._note_written(ToolUse(call_id=call_id, tool=call.tool, arguments=arguments))

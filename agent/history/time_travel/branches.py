@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ....actions.masking.kept_contents import kept_contents
+from ....actions.masking.kept_contents import drop_secret_contents
 from ....actions.masking.masker import TextMasker
 from ....actions.turn.commands import MODES
 from ....state.application import ApplicationState, StepStatus, VibeStep
@@ -50,7 +50,7 @@ async def restore_files(
     plan = await restore_plan(store, session_id, seq, roots)
     if plan.steps:
         files = store.files(into)
-        kept, _ = await kept_contents(plan.changes, plan.pre_images, TextMasker())
+        kept, _ = await drop_secret_contents(plan.changes, plan.pre_images, TextMasker())
         async with _claimed(store, into) as writer:
             writer.queue_loose(files.contents(kept))
             await writer.commit(files.entries(f"{RESTORE}{seq}", plan.changes, writer.last_seq))

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ....actions.workspace.atomic_write import (
-    missing_folders,
+    find_missing_folders,
     remove_file,
     replace_content,
     replace_link,
     sync_folder,
 )
-from ....actions.workspace.content_cache import FileState, state_at
-from ....actions.workspace.paths import FileProblem, translated
+from ....actions.workspace.content_cache import FileState, read_file_state
+from ....actions.workspace.paths import FileProblem, translate_errors
 from ....actions.workspace.protected.secret_files import is_secret_file
-from ....actions.workspace.safe_open import folder_at
+from ....actions.workspace.safe_open import open_folder
 from ....state.calls import FileChange
 from ....state.store.files.file_history import RecordedChange
 
@@ -140,7 +140,7 @@ class _Planner:
             _require_below(path, self.roots)
             return FileState()
         _require_inside(path, self.roots)
-        now = state_at(path)
+        now = read_file_state(path)
         if now.version is not None and now.content is None:
             raise FileProblem(
                 "what is there now is no file, too large or unreadable, so it cannot be saved first"
@@ -150,7 +150,7 @@ class _Planner:
     def _missing_folders(self, path: Path) -> int:
         """Return how many folders above `path` will have to be made."""
         behind = (at for at, parent in enumerate(path.parents, 1) if parent in self._going)
-        return max(next(behind, 0), len(missing_folders(path)))
+        return max(next(behind, 0), len(find_missing_folders(path)))
 
     def _take_room(self, size: int) -> None:
         if size > self._room:
@@ -204,7 +204,7 @@ def apply(plan: RestorePlan) -> Restored:
     removals.sort(key=lambda step: len(step.path.parts), reverse=True)
     for step in (*removals, *(step for step in plan.steps if step.content is not None)):
         try:
-            with translated(step.path, "restored"):
+            with translate_errors(step.path, "restored"):
                 _require_inside(step.path, plan.roots)
                 _done(step, plan.roots)
         except FileProblem as problem:
@@ -232,7 +232,7 @@ def _remove_folders(path: Path, count: int, roots: tuple[Path, ...]) -> None:
         for folder in list(path.parents)[:count]:
             if folder in roots:
                 return
-            with folder_at(folder.parent) as above:
+            with open_folder(folder.parent) as above:
                 os.rmdir(folder.name, dir_fd=above)
 
 

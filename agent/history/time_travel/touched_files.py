@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ....actions.workspace.content_cache import FileState, digest_of, state_at
-from ....actions.workspace.paths import size_text
-from ....actions.workspace.text import text_form, unified
+from ....actions.workspace.content_cache import FileState, digest_of, read_file_state
+from ....actions.workspace.paths import format_size
+from ....actions.workspace.text import detect_text_form, format_diff
 from ....state.calls import FileChange
 from ....state.store.files.file_history import RecordedChange
 from ....state.store.journal import RESTORE
@@ -93,12 +93,12 @@ class TouchedFiles:
             return None
         stored = self._files.content(version.digest)
         if stored is None and self._at(path).digest == version.digest:
-            stored = state_at(Path(path)).content
+            stored = read_file_state(Path(path)).content
         return stored if stored is not None and digest_of(stored) == version.digest else None
 
     def text(self, content: bytes) -> str | None:
         """Return a content as text without its secrets; None if it is no text."""
-        form = text_form(content)
+        form = detect_text_form(content)
         return self._masker.text(form.decode(content)) if form is not None else None
 
     def new_folders(self, path: str) -> int:
@@ -134,7 +134,7 @@ class TouchedFiles:
         if path not in self._now:
             # Behind a link may be a file of something else.
             is_direct = os.path.realpath(Path(path).parent) == str(Path(path).parent)
-            now = state_at(Path(path)) if is_direct else FileState()
+            now = read_file_state(Path(path)) if is_direct else FileState()
             self._now[path] = FileVersion(now.digest, now.mode)
         return self._now[path]
 
@@ -221,9 +221,9 @@ def difference(name: str, left: Side, right: Side) -> FileDifference | None:
     old_text, new_text = left[0].text(before), right[0].text(after)
     if old_text is None or new_text is None:
         return FileDifference(
-            name, status, note=f"no text; {size_text(len(before))}, then {size_text(len(after))}"
+            name, status, note=f"no text; {format_size(len(before))}, then {format_size(len(after))}"
         )
-    return FileDifference(name, status, unified(old_text, new_text, name), _mode_note(old, new))
+    return FileDifference(name, status, format_diff(old_text, new_text, name), _mode_note(old, new))
 
 
 def name_in(path: str, root: Path) -> str:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ....actions.workspace.paths import shown, size_text
+from ....actions.workspace.paths import format_path, format_size
 from ....state.calls import FileChange
 from ....state.errors import UsageError
 from ....state.store.files.file_history import RecordedChange
@@ -47,9 +47,9 @@ class WorkspaceCopy:
         try:
             self._copy_folder(str(self.root), str(self.place))
         except OSError as error:
-            where = shown(self.place.parent)
+            where = format_path(self.place.parent)
             raise UsageError(
-                f"The folder {shown(self.root)} cannot be copied to {where}: {error.strerror}.",
+                f"The folder {format_path(self.root)} cannot be copied to {where}: {error.strerror}.",
                 "TMPDIR names another place for the copy.",
             ) from None
 
@@ -124,8 +124,8 @@ class WorkspaceCopy:
         self._files += 1
         if self._bytes > self.max_bytes or self._files > MAX_FILES:
             raise UsageError(
-                f"The folder {shown(self.root)} is too large to be copied: over {size_text(self.max_bytes)}"
-                f" or {MAX_FILES:,} files.",
+                f"The folder {format_path(self.root)} is too large to be copied:"
+                f" over {format_size(self.max_bytes)} or {MAX_FILES:,} files.",
             )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbur.actions.ports import ToolContext
-from sandbur.actions.workspace.safe_open import Reach
+from sandbur.actions.workspace.safe_open import PathScope
 
 INSIDE, SECRET = "stays-inside", "only-outside"
 _EXCHANGE = """
@@ -33,7 +33,7 @@ class Race:
     outside: Path
 
     def context(self, *judged: str) -> ToolContext:
-        reach = Reach.of([self.root], judged or None)
+        reach = PathScope.of([self.root], judged or None)
         return ToolContext("c1", self.root, lambda text: None, reach=reach)
 
     async def repeated(self, tool: Any, times: int, **arguments: str) -> "Outcome":

@@ -21,12 +21,12 @@ SMALL_WINDOW = 140_000
 
 def masker() -> TextMasker:
     known = TextMasker([SECRET], [("MY_NAME", drawn(30))], pairs=[("PIN", "4711")])
-    known.references.filled_in.add((f"{drawn(30)}\n{drawn(30)}", "note"))
+    known.references.exact_values.add((f"{drawn(30)}\n{drawn(30)}", "note"))
     return TextMasker([SECRET], [("MY_NAME", drawn(30))], known.references, [("PIN", "4711")])
 
 
 def windows(mask: TextMasker, data: bytes, window: int = SMALL_WINDOW) -> list[bytes]:
-    return list(mask_windows(reader(data), len(data), mask.spans, 300, window))
+    return list(mask_windows(reader(data), len(data), mask.find_spans, 300, window))
 
 
 def reader(data: bytes) -> Callable[[int, int], bytes]:

@@ -1,7 +1,7 @@
 import pytest
 from support.samples.guarded_files import OF_A_HOME
 
-from sandbur.actions.masking.kept_contents import kept_contents
+from sandbur.actions.masking.kept_contents import drop_secret_contents
 from sandbur.actions.masking.masker import TextMasker
 from sandbur.actions.workspace.protected.secret_files import SECRET_FILES, SECRET_FOLDERS, is_secret_file
 from sandbur.state.calls import FileChange
@@ -73,5 +73,5 @@ def test_what_only_sounds_like_one_is_none(path: str):
 @pytest.mark.parametrize("name", [*OF_A_HOME, *SECRET_FILES, *(f"{one}/inside" for one in SECRET_FOLDERS)])
 async def test_the_former_content_of_no_listed_file_is_kept(name: str):
     change = FileChange(path=f"/home/me/{name}", before="a", before_mode=0o600, after="b")
-    kept, note = await kept_contents([change], {"a": b"plain words"}, TextMasker())
+    kept, note = await drop_secret_contents([change], {"a": b"plain words"}, TextMasker())
     assert (dict(kept), "was not stored" in note) == ({}, True)

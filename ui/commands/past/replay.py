@@ -16,7 +16,7 @@ from typing import Any
 from ....actions.ports import Toolbox
 from ....actions.workspace.atomic_write import temporary_file
 from ....actions.workspace.paths import FileProblem
-from ....actions.workspace.safe_open import real_path
+from ....actions.workspace.safe_open import resolve_real_path
 from ....agent.history.replay.replay import Replayed, recording_store, replay
 from ....agent.history.replay.walk import Today, live_parts, next_message, started_calls
 from ....agent.runtime.runtime import Runtime
@@ -211,7 +211,7 @@ def write_whole(path: Path, pieces: Iterable[str]) -> None:
     is_begun = False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary_file(real_path(path.parent) / path.name, 0o666) as temporary:
+        with temporary_file(resolve_real_path(path.parent) / path.name, 0o666) as temporary:
             is_begun = True
             with open(temporary.descriptor, "w", encoding="utf-8", closefd=False) as file:
                 file.writelines(pieces)

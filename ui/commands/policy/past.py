@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ....actions.tools.registry import declared
-from ....actions.workspace.paths import counted
+from ....actions.workspace.paths import format_count
 from ....agent.config.edit.edit_rules import toml_string
 from ....agent.config.paths import MAX_CONFIG_BYTES, read_bytes
 from ....agent.config.settings import SETTINGS, Settings
@@ -106,9 +106,10 @@ def _with_rules_of(name: str, settings: Settings) -> Settings:
 
 
 def _lines(found: Retrial, since: str) -> Iterator[str]:
-    yield f"{counted(found.calls, 'call')} since {since[:10]}: {found.changed} would be judged differently."
+    calls = format_count(found.calls, "call")
+    yield f"{calls} since {since[:10]}: {found.changed} would be judged differently."
     if found.unknown:
-        yield f"{counted(found.unknown, 'call')} more of tools that are not here today."
+        yield f"{format_count(found.unknown, 'call')} more of tools that are not here today."
     if found.changed:
         yield ""
         yield from (f"{count:6}  {_WORDS[then]} -> {now}" for (then, now), count in _changed(found))
@@ -146,7 +147,7 @@ def _retrial_object(found: Retrial, since: str) -> dict[str, Any]:
 
 
 def _suggested(found: Suggestions, since: str) -> Iterator[str]:
-    asked = f"{counted(found.questions, 'question')} since {since[:10]}"
+    asked = f"{format_count(found.questions, 'question')} since {since[:10]}"
     saved = sum(one.saved for one in found.rules)
     if not found.rules:
         yield f"# Of {asked}, no rule would have saved two."
@@ -154,7 +155,7 @@ def _suggested(found: Suggestions, since: str) -> Iterator[str]:
     yield f"# Of {asked}, {saved} would not have been asked; nothing that was denied would have passed."
     yield "allow = ["
     for one in found.rules:
-        yield f"    {toml_string(one.rule)},  # {counted(one.saved, 'question')}"
+        yield f"    {toml_string(one.rule)},  # {format_count(one.saved, 'question')}"
     yield "]"
 
 

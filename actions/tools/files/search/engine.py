@@ -13,8 +13,8 @@ from threading import Event
 from typing import cast
 
 from ....workspace.paths import FileProblem, open_regular
-from ....workspace.safe_open import status_at
-from ....workspace.tree import Listing, Wanted, files_below
+from ....workspace.safe_open import read_status
+from ....workspace.tree import FileFilter, FileListing, list_search_files
 from . import ripgrep, worker
 from .matches import FileMatches, MatchedLine, line_text, reads_alike
 from .ripgrep import run_piped
@@ -42,7 +42,7 @@ class Search:
         self._program = shutil.which("rg") if use_ripgrep else None
         self._deadline = time.monotonic() + limit_s
 
-    async def list_files(self, wanted: Wanted) -> Listing:
+    async def list_files(self, wanted: FileFilter) -> FileListing:
         """Return the files below the root, sorted by path."""
         listing = None
         if self._program is not None:
@@ -71,10 +71,10 @@ class Search:
     def _left(self) -> float:
         return self._deadline - time.monotonic()
 
-    async def _walk(self, wanted: Wanted) -> Listing:
+    async def _walk(self, wanted: FileFilter) -> FileListing:
         stop = Event()
         try:
-            return await asyncio.to_thread(files_below, self._root, wanted, self._deadline, stop)
+            return await asyncio.to_thread(list_search_files, self._root, wanted, self._deadline, stop)
         finally:
             stop.set()
 
@@ -142,7 +142,7 @@ def _limited(files: Sequence[FileMatches], counts: dict[str, int], limit: int) -
 
 def _is_file(path: Path) -> bool:
     try:
-        return stat.S_ISREG(status_at(path).st_mode)
+        return stat.S_ISREG(read_status(path).st_mode)
     except OSError:
         return False
 

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....workspace.line_reader import KEPT_LINE_BYTES, shown_line
+from ....workspace.line_reader import KEPT_LINE_BYTES, decode_line
 
 MAX_LINE_CHARACTERS = 500
 MAX_BYTES = 30_000
@@ -29,7 +29,7 @@ class FileMatches:
 def line_text(line: bytes, length: int | None = None) -> str:
     """Return a line, or the beginning of one with this `length`, as short and valid text."""
     line = line.removesuffix(b"\r")
-    return shown_line(line[:KEPT_LINE_BYTES], length or len(line), MAX_LINE_CHARACTERS)
+    return decode_line(line[:KEPT_LINE_BYTES], length or len(line), MAX_LINE_CHARACTERS)
 
 
 def capped_lines(lines: Sequence[str]) -> list[str]:

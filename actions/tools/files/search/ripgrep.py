@@ -11,8 +11,8 @@ from pathlib import Path
 
 from .....state.process.cancellation import to_the_end
 from ....workspace.paths import FileProblem, open_regular
-from ....workspace.safe_open import folder_at, name_of
-from ....workspace.tree import Listing, Wanted
+from ....workspace.safe_open import name_open_folder, open_folder
+from ....workspace.tree import FileFilter, FileListing
 from .matches import FileMatches, MatchedLine, line_text
 
 _CHUNK_BYTES = 1 << 16
@@ -46,10 +46,10 @@ async def run_piped(
 
     It runs in the folder that has the real path `cwd`, and gets the open `files`.
     """
-    with folder_at(cwd) as folder:
+    with open_folder(cwd) as folder:
         process = await asyncio.create_subprocess_exec(
             *command,
-            cwd=name_of(folder, cwd),
+            cwd=name_open_folder(folder, cwd),
             stdin=DEVNULL if stdin is None else PIPE,
             stdout=PIPE,
             stderr=PIPE,
@@ -121,7 +121,7 @@ _COUNT = re.compile(rb"([^\0]+)\0(\d+)\r?\n")
 _MATCH = re.compile(rb"([^\0]+)\0(\d+):([^\n]*)\n")
 
 
-async def list_files(program: str, root: Path, wanted: Wanted, timeout_s: float) -> Listing | None:
+async def list_files(program: str, root: Path, wanted: FileFilter, timeout_s: float) -> FileListing | None:
     """Return the files below a folder; None if this ripgrep cannot do it."""
     flags = [*_LISTING, *_LIKE_WALK]
     if wanted.hidden:
@@ -133,7 +133,7 @@ async def list_files(program: str, root: Path, wanted: Wanted, timeout_s: float)
         return None
     *names, rest = ran.output.split(b"\0")
     del rest
-    return Listing([_name(name) for name in names], ran.status is not None)
+    return FileListing([_name(name) for name in names], ran.status is not None)
 
 
 async def can_search(program: str, pattern: str) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from .....state.store.sessions.listing import is_gone
 from ....ports import Recovered, ToolOutcome
 from ....workspace.atomic_write import wait_for_lock
-from ....workspace.paths import opened
+from ....workspace.paths import open_descriptor
 from ..output import Captured, captured, outcome_of, outcome_with
 from ..supervisor.claim import ENDED, OUTPUT, READY, STARTED
 from .process_marker import kill_marked, marked_processes
@@ -42,7 +42,7 @@ def _recovered(scratch: Path, limits: CommandLimits, takes_file: bool) -> Recove
     if mark.boot != this_boot():
         # The supervisor's record was never synced: what is left of it may be a part.
         return Recovered(None, _output(scratch, True).text, _RESTARTED)
-    with opened(scratch / STARTED, os.O_RDONLY | os.O_NOFOLLOW) as started:
+    with open_descriptor(scratch / STARTED, os.O_RDONLY | os.O_NOFOLLOW) as started:
         wait_for_lock(started, fcntl.LOCK_SH, _PATIENCE_S)
     killed = kill_marked(mark.marker)
     output = _output(scratch, takes_file)
@@ -73,7 +73,7 @@ def _take_back(scratch: Path) -> str | None:
 
 def _output(scratch: Path, takes_file: bool) -> Captured:
     try:
-        with opened(scratch / OUTPUT, os.O_RDONLY | os.O_NOFOLLOW) as file:
+        with open_descriptor(scratch / OUTPUT, os.O_RDONLY | os.O_NOFOLLOW) as file:
             return captured(file, takes_file)
     except FileNotFoundError:
         return Captured("", None)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Self, cast, get_args
 
 from .....state.store.sessions.lease import new_runner
-from ....workspace.paths import make_private, size_text
+from ....workspace.paths import format_size, make_private
 from ..supervisor.claim import OUTPUT, READY
 
 
@@ -157,4 +157,4 @@ def _number(facts: dict[str, list[str]], name: str) -> int:
 def _problem(facts: dict[str, list[str]], limits: CommandLimits) -> str:
     if "lost" in facts:
         return f"its output could not be kept any more ({os.strerror(_number(facts, 'lost'))})"
-    return f"it wrote more than {size_text(limits.max_bytes)} of output" if "full" in facts else ""
+    return f"it wrote more than {format_size(limits.max_bytes)} of output" if "full" in facts else ""

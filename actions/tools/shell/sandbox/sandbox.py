@@ -16,7 +16,7 @@ from typing import Literal
 from .....state.errors import SandboxMissing
 from .....state.session import SandboxWish
 from ....workspace.paths import make_private
-from ....workspace.protected.place_finder import PlaceFinder, link_version
+from ....workspace.protected.place_finder import PlaceFinder, read_link_version
 from .bubblewrap import arguments, bubblewrap
 from .landlock import SandboxOrder, has_landlock, orders, own_network
 from .launch import Launch, open_file, spell
@@ -263,7 +263,7 @@ def _guarding(plan: SandboxPlan) -> Iterator[SandboxOrder]:
     yield from (("absent", str(path)) for path in plan.absent)
     yield from (("guard", str(root)) for root in plan.roots)
     yield "guard-since", str(time.time_ns() - _CLOCK_NS)
-    yield from (("kept", f"{link_version(path)} {path}") for path in plan.kept)
+    yield from (("kept", f"{read_link_version(path)} {path}") for path in plan.kept)
     if plan.is_approved:
         yield "is-approved", ""
 

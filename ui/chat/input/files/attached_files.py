@@ -8,10 +8,16 @@ from typing import NamedTuple
 
 from .....actions.ports import Verdict
 from .....actions.turn.commands import is_command
-from .....actions.workspace.paths import FileProblem, counted, open_regular, resolved, shown_from
+from .....actions.workspace.paths import (
+    FileProblem,
+    format_count,
+    format_path_from,
+    make_absolute,
+    open_regular,
+)
 from .....actions.workspace.protected.secret_files import is_secret_file
-from .....actions.workspace.safe_open import real_path
-from .....actions.workspace.text import SAMPLE_BYTES, TextForm, binary_kind, detected
+from .....actions.workspace.safe_open import resolve_real_path
+from .....actions.workspace.text import SAMPLE_BYTES, TextForm, detect_sample_form, name_binary_kind
 from .....state.conversation.content import Document, Image, attachment, spoken_size
 from .....state.conversation.messages import UserContent
 from .....state.errors import UsageError
@@ -70,7 +76,7 @@ def named_in(text: str, cwd: Path) -> Sequence[str]:
     found: list[str] = []
     for quoted, plain in MENTION.findall(text):
         wanted = [quoted] if quoted else [plain, plain.rstrip(_ENDS)]
-        name = next((name for name in wanted if name and _is_there(resolved(name, cwd))), None)
+        name = next((name for name in wanted if name and _is_there(make_absolute(name, cwd))), None)
         if name is not None:
             found.append(name)
     return found
@@ -93,8 +99,8 @@ class _Block(NamedTuple):
 
 
 def _found(name: str, cwd: Path, judge: _Judge, refusal: _Refusal, room: int) -> _Block | Image | Document:
-    path = resolved(name, cwd)
-    real = real_path(path)
+    path = make_absolute(name, cwd)
+    real = resolve_real_path(path)
     shows = real.suffix.lower() in SHOWN_FILES
     verdict = judge(name)
     # A picture comes from wherever somebody dropped it from; what a rule denies it is not.
@@ -103,11 +109,11 @@ def _found(name: str, cwd: Path, judge: _Judge, refusal: _Refusal, room: int) ->
     if verdict.decision == "deny" or (verdict.decision == "ask" and not shows):
         raise FileProblem(f"{name}: {verdict.reason}.")
     if real.is_dir():
-        return _folder_block(real, shown_from(path, cwd))
+        return _folder_block(real, format_path_from(path, cwd))
     if room <= 0:
         raise FileProblem(f"{name} would make the message too long.")
     if not shows:
-        return _file_block(real, shown_from(path, cwd), min(room, _HEAD_BYTES + _TAIL_BYTES))
+        return _file_block(real, format_path_from(path, cwd), min(room, _HEAD_BYTES + _TAIL_BYTES))
     file = attachment(real)
     if why := refusal(file):
         raise FileProblem(f"{name}: {why}")
@@ -126,13 +132,13 @@ def _file_block(file: Path, name: str, limit: int) -> _Block:
     with open_regular(file) as source:
         size = os.fstat(source.fileno()).st_size
         sample = source.read(SAMPLE_BYTES) or b""
-        form = detected(sample)
+        form = detect_sample_form(sample)
         if form is None:
-            raise FileProblem(f"{name} is a binary file ({binary_kind(sample)}), not text.")
+            raise FileProblem(f"{name} is a binary file ({name_binary_kind(sample)}), not text.")
         source.seek(0)
         if size <= limit:
             text = _text(source.read(limit + 1), form)
-            return _block("file", name, counted(text.rstrip("\n").count("\n") + 1, "line"), text)
+            return _block("file", name, format_count(text.rstrip("\n").count("\n") + 1, "line"), text)
         head = _text(source.read(limit * 4 // 5), form).rpartition("\n")[0]
         source.seek(-(limit // 5) & ~3, os.SEEK_END)
         tail = _text(source.read(limit), form).partition("\n")[2]

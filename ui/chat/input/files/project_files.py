@@ -11,7 +11,7 @@ from threading import Event, Lock
 from typing import NamedTuple
 
 from .....actions.workspace.protected.secret_files import is_secret_file
-from .....actions.workspace.tree import Wanted, files_below
+from .....actions.workspace.tree import FileFilter, list_search_files
 
 _FRESH_S = 5.0
 _LISTING_S = 20.0
@@ -52,7 +52,7 @@ class ProjectFiles:
         return [entry.path for entry in heapq.nsmallest(MOST_OFFERED, entries, key=_ranked(wanted))]
 
     def _list(self) -> None:
-        listing = files_below(self._folder, Wanted(), time.monotonic() + _LISTING_S, Event())
+        listing = list_search_files(self._folder, FileFilter(), time.monotonic() + _LISTING_S, Event())
         paths = [path for path in listing.paths if path.isprintable() and not is_secret_file(path)]
         folders = {f"{path[:place]}/" for path in paths for place in _slashes(path)}
         self._entries = [_Entry(path, path.lower(), _name(path)) for path in (*paths, *folders)]

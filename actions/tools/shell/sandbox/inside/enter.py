@@ -79,7 +79,7 @@ def _made_protected_places(orders: Orders) -> Iterator[str]:
     found = finder.PlaceFinder().find(given["guard"], changed_since_ns=int(given["guard-since"][0]))
     kept = set(given.get("kept", ()))
     for path in found.protected:
-        if f"{finder.link_version(path)} {path}" in kept:
+        if f"{finder.read_link_version(path)} {path}" in kept:
             continue
         if "is-approved" not in given or not places.is_writable_by_approval(path):
             yield path

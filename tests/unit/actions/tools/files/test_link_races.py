@@ -18,7 +18,13 @@ from sandbur.actions.tools.files.grep import Grep
 from sandbur.actions.tools.files.list_directory import ListDirectory
 from sandbur.actions.tools.files.read_file import ReadFile
 from sandbur.actions.tools.files.write_file import WriteFile
-from sandbur.actions.workspace.safe_open import LinkInTheWay, Reach, folder_made_at, opened_at, walked
+from sandbur.actions.workspace.safe_open import (
+    LinkInTheWay,
+    PathScope,
+    open_by_walking,
+    open_or_make_folder,
+    open_real_path,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +60,7 @@ async def test_no_swapped_link_leads_a_tool_outside(
     assert found.done
 
 
-async def run(tool: Any, folder: Path, reach: Reach, **arguments: str) -> ToolOutcome:
+async def run(tool: Any, folder: Path, reach: PathScope, **arguments: str) -> ToolOutcome:
     context = ToolContext("c1", folder, lambda text: None, reach=reach)
     return await tool.run(tool.parse(json.dumps(arguments)), context)
 
@@ -88,7 +94,7 @@ async def test_a_path_that_leads_outside_is_refused_with_where_it_leads(
     places: tuple[Path, Path], tool: Any, arguments: dict[str, str]
 ):
     root, outside = places
-    outcome = await run(tool, root, Reach.of([root]), **arguments)
+    outcome = await run(tool, root, PathScope.of([root]), **arguments)
     assert outcome.outcome == "error"
     assert f"leads to {outside}" in outcome.content
     assert {path.name: path.read_text() for path in outside.iterdir()} == {"file": SECRET}
@@ -100,7 +106,7 @@ async def test_an_outside_path_that_was_judged_is_opened(
 ):
     root, outside = places
     judged = [str(outside), str(outside / "file"), str(outside / "new/file")]
-    outcome = await run(tool, root, Reach.of([root], judged), **arguments)
+    outcome = await run(tool, root, PathScope.of([root], judged), **arguments)
     assert outcome.outcome == "ok", outcome.content
 
 
@@ -111,7 +117,7 @@ async def test_a_link_within_the_workspace_that_leads_elsewhere_since_it_was_jud
         tmp_path.joinpath(name).write_text(name)
     link = tmp_path / "link"
     link.symlink_to("public")
-    reach = Reach.of([tmp_path], [str(tmp_path / "public")])
+    reach = PathScope.of([tmp_path], [str(tmp_path / "public")])
     assert "public" in (await run(ReadFile(), tmp_path, reach, path="link")).content
     link.unlink()
     link.symlink_to("private")
@@ -122,18 +128,18 @@ async def test_a_link_within_the_workspace_that_leads_elsewhere_since_it_was_jud
 async def test_a_link_with_an_absolute_target_within_the_workspace_is_followed(tmp_path: Path):
     tmp_path.joinpath("file").write_text("here")
     tmp_path.joinpath("link").symlink_to(tmp_path / "file")
-    reach = Reach.of([tmp_path])
+    reach = PathScope.of([tmp_path])
     assert "here" in (await run(ReadFile(), tmp_path, reach, path="link")).content
     assert (await run(WriteFile(), tmp_path, reach, path="link", content="new")).outcome == "ok"
     assert tmp_path.joinpath("link").is_symlink()
 
 
 def by_kernel(path: str, flags: int) -> int:
-    with opened_at(path, flags) as descriptor:
+    with open_real_path(path, flags) as descriptor:
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 0)
 
 
-@pytest.mark.parametrize("opened", [walked, by_kernel])
+@pytest.mark.parametrize("opened", [open_by_walking, by_kernel])
 def test_both_ways_of_opening_refuse_a_link_on_the_way_and_at_the_end(tmp_path: Path, opened: Any):
     tmp_path.joinpath("real/deep").mkdir(parents=True)
     tmp_path.joinpath("real/deep/file").write_text("x")
@@ -158,7 +164,7 @@ def test_folders_are_never_made_through_a_swapped_link(tmp_path: Path):
     with race(tmp_path) as running:
         for number in range(300):
             try:
-                with folder_made_at(running.root / f"folder/{number}/deep"):
+                with open_or_make_folder(running.root / f"folder/{number}/deep"):
                     made += 1
             except OSError:
                 pass

@@ -8,7 +8,7 @@ import pytest
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.files.edit_file import EditFile
-from sandbur.actions.workspace.text import unified
+from sandbur.actions.workspace.text import format_diff
 
 
 async def edit(folder: Path, path: str, old: str, new: str, **options: bool) -> ToolOutcome:
@@ -153,17 +153,17 @@ async def test_a_long_diff_is_capped(tmp_path: Path):
 def test_a_diff_of_two_large_files_takes_no_time():
     old = "".join(f"{n}\n" for n in range(100_000))
     new = "".join(f"{n} changed\n" for n in range(100_000))
-    assert unified(old, new, "a") == "(no diff: 100,000 lines from line 1 on became 100,000)"
-    one_line = unified(old, old.replace("\n70000\n", "\nx\n"), "a")
+    assert format_diff(old, new, "a") == "(no diff: 100,000 lines from line 1 on became 100,000)"
+    one_line = format_diff(old, old.replace("\n70000\n", "\nx\n"), "a")
     assert "@@ -69998,7 +69998,7 @@\n 69997" in one_line
 
 
 def test_a_diff_at_the_ends_of_a_file_is_right():
-    assert unified("", "a\n", "f").split("\n")[2:] == ["@@ -0,0 +1 @@", "+a"]
-    assert unified("a\n", "", "f").split("\n")[2:] == ["@@ -1 +0,0 @@", "-a"]
-    appended = unified("1\n2\n3\n4\n5\n", "1\n2\n3\n4\n5\n6\n", "f").split("\n")
+    assert format_diff("", "a\n", "f").split("\n")[2:] == ["@@ -0,0 +1 @@", "+a"]
+    assert format_diff("a\n", "", "f").split("\n")[2:] == ["@@ -1 +0,0 @@", "-a"]
+    appended = format_diff("1\n2\n3\n4\n5\n", "1\n2\n3\n4\n5\n6\n", "f").split("\n")
     assert appended[2:] == ["@@ -3,3 +3,4 @@", " 3", " 4", " 5", "+6"]
-    assert unified("a\na\n", "a\na\na\n", "f").split("\n")[2] == "@@ -1,2 +1,3 @@"
+    assert format_diff("a\na\n", "a\na\na\n", "f").split("\n")[2] == "@@ -1,2 +1,3 @@"
 
 
 async def test_a_placeholder_does_not_get_into_the_file_and_is_explained(tmp_path: Path):

@@ -9,7 +9,7 @@ import pytest
 from support.required import needs
 
 from sandbur.actions.tools.files.search.ripgrep import list_files
-from sandbur.actions.workspace.tree import Wanted, files_below
+from sandbur.actions.workspace.tree import FileFilter, list_search_files
 
 NAMES = (
     "a", "b", "build", "src", ".hid", "x.py", "y.js", "keep.log", "z.log", "foo bar", "a.b", "node_modules",
@@ -44,9 +44,9 @@ async def test_a_walk_finds_what_ripgrep_finds(tmp_path: Path, seed: int):
     plant(tmp_path, random.Random(seed))
     folders = [tmp_path, *(path for path in tmp_path.iterdir() if path.is_dir() and path.name != ".git")]
     for folder in folders:
-        for wanted in (Wanted(), Wanted(hidden=True)):
+        for wanted in (FileFilter(), FileFilter(hidden=True)):
             theirs = await list_files("rg", folder, wanted, 10)
-            ours = files_below(folder, wanted, time.monotonic() + 10, Event())
+            ours = list_search_files(folder, wanted, time.monotonic() + 10, Event())
             assert theirs is not None
             assert sorted(ours.paths) == sorted(theirs.paths)
 
@@ -55,13 +55,13 @@ def test_a_hostile_ignore_file_costs_no_time(tmp_path: Path):
     tmp_path.joinpath(".gitignore").write_text("*a" * 100 + "b\n" + "**/a/" * 50 + "b\n[z-a]\n[\n!\n/\n\\\n")
     tmp_path.joinpath("a" * 200).touch()
     began = time.monotonic()
-    assert files_below(tmp_path, Wanted(), began + 10, Event()).paths == ["a" * 200]
+    assert list_search_files(tmp_path, FileFilter(), began + 10, Event()).paths == ["a" * 200]
     assert time.monotonic() - began < 10
 
 
 def test_a_walk_that_is_late_says_that_it_is_a_part(tmp_path: Path):
     tmp_path.joinpath("a").touch()
-    assert not files_below(tmp_path, Wanted(), time.monotonic() - 1, Event()).is_complete
+    assert not list_search_files(tmp_path, FileFilter(), time.monotonic() - 1, Event()).is_complete
     stop = Event()
     stop.set()
-    assert not files_below(tmp_path, Wanted(), time.monotonic() + 10, stop).is_complete
+    assert not list_search_files(tmp_path, FileFilter(), time.monotonic() + 10, stop).is_complete

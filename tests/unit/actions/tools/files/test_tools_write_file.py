@@ -164,13 +164,14 @@ def test_a_full_disk_leaves_the_old_content_and_no_rest(tmp_path: Path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_the_disk_being_full_is_said_in_words(tmp_path: Path):
     full = Path("/dev/full")
-    from sandbur.actions.workspace.paths import problem
+    from sandbur.actions.workspace.paths import make_file_problem
 
     with full.open("wb", buffering=0) as file, pytest.raises(OSError) as caught:  # noqa: PT011
         file.write(b"x")
     assert caught.value.errno == errno.ENOSPC
     assert (
-        str(problem(tmp_path, caught.value, "written")) == f"{tmp_path} cannot be written: the disk is full."
+        str(make_file_problem(tmp_path, caught.value, "written"))
+        == f"{tmp_path} cannot be written: the disk is full."
     )
 
 

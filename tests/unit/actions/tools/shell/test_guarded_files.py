@@ -12,7 +12,7 @@ from support.samples.guarded_files import OF_A_HOME, RUN_LATER
 from support.tools.sandboxes import KINDS, run, sandboxed
 
 from sandbur.actions.tools.shell.sandbox.sandbox import Sandbox
-from sandbur.actions.workspace.protected.place_finder import link_version
+from sandbur.actions.workspace.protected.place_finder import read_link_version
 from sandbur.actions.workspace.protected.protected_places import (
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
@@ -140,6 +140,6 @@ async def test_what_an_approved_command_writes_of_installed_places_and_secrets_s
 def test_a_place_that_is_gone_has_the_version_of_no_link(tmp_path: Path) -> None:
     link = tmp_path / ".bashrc"
     link.symlink_to("elsewhere")
-    assert link_version(str(link)) != 0
+    assert read_link_version(str(link)) != 0
     link.unlink()
-    assert link_version(str(link)) == 0
+    assert read_link_version(str(link)) == 0

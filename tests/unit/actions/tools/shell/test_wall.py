@@ -18,7 +18,7 @@ from support.samples.guarded_files import OF_A_HOME
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.sandbox.wall import WallKind, why_no_wall
 from sandbur.actions.tools.shell.tool import RunShellCommand
-from sandbur.actions.workspace.safe_open import Reach
+from sandbur.actions.workspace.safe_open import PathScope
 
 pytestmark = [
     pytest.mark.slow,
@@ -37,7 +37,7 @@ class Site(NamedTuple):
     tool: RunShellCommand
 
     async def run(self, command: str, is_walled: bool = True, **options: object) -> ToolOutcome:
-        reach = Reach.of((self.workspace, self.added))
+        reach = PathScope.of((self.workspace, self.added))
         private = (self.home / "data",)
         context = ToolContext(
             "c1", self.workspace, lambda text: None, reach=reach, private=private, is_walled=is_walled
