@@ -63,7 +63,7 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
     if (last := ending(results)) is not None:
         return _told({**changes, **await _ended_by(last, state, ports, results)}, state, ports)
     for call in runner.asked.values():
-        await ports.journal.decided(call, by="")
+        await ports.journal.record_decision(call, by="")
     left = tuple(runner.asked.get(n, call) for n, call in enumerate(calls) if n not in results)
     if left:
         # An older program would not know the way back to the question.
@@ -101,7 +101,7 @@ def _in_order(results: Mapping[int, ToolResult]) -> list[ToolResult]:
 async def _known(state: ApplicationState, ports: Ports) -> dict[int, ToolResult]:
     """Return the results of the calls that do not run: known from before, denied, unusable."""
     calls = state.pending_tool_calls
-    recorded = await ports.journal.recorded(call.call_id for call in calls)
+    recorded = await ports.journal.load_calls(call.call_id for call in calls)
     results: dict[int, ToolResult] = {}
     for offset, call in enumerate(calls):
         known = recorded.get(call.call_id)

@@ -34,7 +34,7 @@ async def human_confirm(
         if problem:
             ports.emit(Notice(f"The call {call.call_id} still waits: {problem}"))
         else:
-            await ports.journal.decided(decided, decision.by)
+            await ports.journal.record_decision(decided, decision.by)
     return {"pending_tool_calls": tuple(calls)}
 
 

@@ -57,19 +57,19 @@ class KnowsAllowRules(Protocol):
 class Journal(Protocol):
     """The durable record of tool calls."""
 
-    async def proposed(self, use: ToolUse, call: PendingCall | None) -> None:
+    async def record_proposal(self, use: ToolUse, call: PendingCall | None) -> None:
         """Record the wish and what the gate says; committed with the step that proposes it.
 
         A call of a decision tool does not wait, so that there is none.
         """
 
-    async def decided(self, call: PendingCall, by: str) -> None:
+    async def record_decision(self, call: PendingCall, by: str) -> None:
         """Record what a person decided; committed with the step that takes the decision in.
 
         By nobody: what was approved is to be asked about once more.
         """
 
-    async def started(
+    async def record_start(
         self,
         pending: PendingCall,
         changes: Sequence[FileChange] = (),
@@ -80,7 +80,7 @@ class Journal(Protocol):
         Nothing runs before this returned.
         """
 
-    async def finished(
+    async def record_result(
         self,
         result: ToolResult,
         flush: bool,
@@ -90,34 +90,34 @@ class Journal(Protocol):
     ) -> None:
         """Record a result; with `flush` now, else with the session's next commit, whichever that is."""
 
-    async def known_files(self) -> Mapping[str, str] | None:
+    async def load_known_files(self) -> Mapping[str, str] | None:
         """Return what the results of the session have shown of files last; see `ToolOutcome.seen`."""
         ...
 
-    async def changed(
+    async def record_changes(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]
     ) -> None:
         """Record what a call without a known end did to files, with the session's next commit."""
 
-    def once_committed(self, work: Callable[[], None]) -> None:
+    def after_commit(self, work: Callable[[], None]) -> None:
         """Do `work` when what was recorded until now is on disk."""
 
-    async def agreed(self, call_id: str) -> str:
+    async def load_agreed_digest(self, call_id: str) -> str:
         """Return the digest of the arguments that were last proposed or decided about; empty: not known."""
         ...
 
-    async def changes_of(self, call_id: str) -> tuple[FileChange, ...]: ...
+    async def load_changes(self, call_id: str) -> tuple[FileChange, ...]: ...
 
-    async def kept(self, call_id: str, output: bytes | OpenFile) -> None:
+    async def store_output(self, call_id: str, output: bytes | OpenFile) -> None:
         """Store the whole output of a call whose result shows a part, with the session's next commit."""
 
-    async def kept_result(self, call_id: str) -> KeptResult | None:
+    async def load_kept_result(self, call_id: str) -> KeptResult | None:
         """Return what is kept of a call that ended; None if there was none of this id."""
         ...
 
-    async def recorded(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]: ...
+    async def load_calls(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]: ...
 
-    def has_seen(self, call_id: str) -> bool:
+    def has_call(self, call_id: str) -> bool:
         """Tell whether the session used this id before."""
         ...
 

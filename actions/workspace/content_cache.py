@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from ...state.process.crashpoints import reach
-from ...state.store.sessions.lease import new_runner
-from ...state.store.sessions.listing import is_gone
+from ...state.store.sessions.lease import make_runner_name
+from ...state.store.sessions.listing import is_process_gone
 from .paths import FileProblem, FileStat, open_regular
 from .safe_open import read_link, read_status
 from .text import MAX_BYTES
@@ -181,14 +181,14 @@ def sweep_temporaries(folder: Path) -> None:
         with suppress(OSError), os.scandir(place) as entries:
             for entry in entries:
                 name = entry.name.removeprefix(_TEMPORARY)
-                if name != entry.name and is_gone(name):
+                if name != entry.name and is_process_gone(name):
                     Path(entry.path).unlink(missing_ok=True)
 
 
 @cache
 def _name_writer(pid: int) -> str:
     """Return a name of this process; the pid is a parameter because a fork is another process."""
-    return new_runner()
+    return make_runner_name()
 
 
 def _read_age(path: Path) -> float:

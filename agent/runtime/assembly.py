@@ -16,7 +16,7 @@ from ...actions.workspace.backends.backend import KeptFiles
 from ...state.application import GRAPH_VERSION, ApplicationState
 from ...state.errors import SessionMismatch
 from ...state.session import SessionSettings
-from ...state.store.seals import store_key
+from ...state.store.seals import load_or_make_key
 from ...state.store.store import Store
 from ..config.load import may_find_tools
 from ..config.settings import Said, Settings
@@ -179,8 +179,8 @@ class Assembly:
         if not over_back_ends:
             return toolbox
 
-        own = await self._store.database.offload(lambda: self._store.session_files(session_id))
-        kept = KeptFiles(own, self._store.shared_files())
+        own = await self._store.database.offload(lambda: self._store.open_session_files(session_id))
+        kept = KeptFiles(own, self._store.open_shared_files())
         # The order of the tools is that of every request.
         return {**toolbox, **{name: tool.of_session(kept) for name, tool in over_back_ends.items()}}
 
@@ -193,7 +193,7 @@ class Assembly:
 
             given = hidden_values(self._settings.mcp_servers, self._env)
         known = {**self._env, **given}
-        return masker_for(known, Path(session.cwd), store_key(self._settings.home), keys | set(given))
+        return masker_for(known, Path(session.cwd), load_or_make_key(self._settings.home), keys | set(given))
 
     def _servers_of(self, session: SessionSettings, needs_model: bool) -> list[ToolSource]:
         """Return what brings the tools of the servers that are configured for the folder of a session."""

@@ -168,7 +168,11 @@ class Runtime:
                 f"The folder of this session, {session.cwd}, is gone.", "Name another one with -C DIR."
             )
         is_held = self.store.index.is_held(session_id)
-        damages = [] if is_held else await self.store.database.offload(lambda: self.store.heal(session_id))
+        damages = (
+            []
+            if is_held
+            else await self.store.database.offload(lambda: self.store.quarantine_damage(session_id))
+        )
         new_state = ApplicationState(execution_mode=session.mode)
         definition, said = self._definition_of(session)
         if definition.output is not None and definition.output.stored != session.output_schema:
@@ -176,7 +180,9 @@ class Runtime:
         try:
             opened = await self._assembly.session(session_id, session, new_state, definition, needs_model)
         except DamagedRecords:
-            damages = await self.store.database.offload(lambda: self.store.heal(session_id, trusting=False))
+            damages = await self.store.database.offload(
+                lambda: self.store.quarantine_damage(session_id, trusting=False)
+            )
             opened = await self._assembly.session(session_id, session, new_state, definition, needs_model)
         if self.store.writer(session_id).is_foreign:
             opened.take_over()
@@ -256,7 +262,7 @@ class Runtime:
         settings = session.settings.model_copy(update=changes)
         definition, said = self._definition_of(settings)
         new_state = ApplicationState(execution_mode=session.state.execution_mode)
-        with self.store.anew(session.id):
+        with self.store.reload(session.id):
             opened = await self._assembly.session(session.id, settings, new_state, definition)
         await self._assembly.close_observers(session)
         opened.carry_over(session)

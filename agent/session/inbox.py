@@ -141,4 +141,4 @@ async def leave_message(inbox: Inbox, masker: Masker, kind: InboxKind, text: str
             f"{said.split()[0][:40]} is a command: it counts only where a person types it into the chat.",
             "Say it in words, or go on with the session: sandbur -r ID",
         )
-    return await inbox.leave(kind, said)
+    return await inbox.add_from_outside(kind, said)

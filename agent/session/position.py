@@ -14,9 +14,9 @@ from ...state.databases.database import overheard
 from ...state.errors import SandburError, SessionHeld, StoreError
 from ...state.process.cancellation import to_the_end
 from ...state.session import SessionSettings, short_title
-from ...state.store.journal import unused_reply
-from ...state.store.sessions.lease import new_runner
-from ...state.store.sessions.listing import beat_s
+from ...state.store.journal import find_unused_reply
+from ...state.store.sessions.lease import make_runner_name
+from ...state.store.sessions.listing import read_beat_s
 from ...state.store.store import Store
 from ...state.store.writer import SessionWriter
 from ...state.trace import ModelCalled
@@ -32,7 +32,7 @@ class Position:
         self.session_id = session_id
         self.application = application
         self.store = store
-        self._runner = new_runner()
+        self._runner = make_runner_name()
         self._changes: dict[str, Any] = {}
         self._changed_after = -1
         self.title = ""
@@ -78,7 +78,7 @@ class Position:
         known = writer.chain.records, writer.chain.digest
         title = self.title or short_title(message)
         writer.claim = await self.store.index.claim(self.session_id, self._runner, known, settings, title)
-        writer.once_committed(self._start_beating)
+        writer.after_commit(self._start_beating)
         self.renumber()
 
     async def claimed(self, settings: SessionSettings, message: str) -> AsyncIterator[Notice]:
@@ -106,7 +106,7 @@ class Position:
     async def unused_reply(self) -> ModelCalled | None:
         """Return a reply that is recorded and in no step, because its process died while hooks judged it."""
         seq, database = self._writer.last_seq, self.store.database
-        return await database.offload(lambda: unused_reply(database, self.session_id, seq))
+        return await database.offload(lambda: find_unused_reply(database, self.session_id, seq))
 
     async def died_asking(self) -> str:
         """Return when the session last wrote, if its process died before an answer; empty if it did not."""
@@ -123,7 +123,7 @@ class Position:
         chain, index = self._writer.chain, self.store.index
         known = chain.records, chain.digest
         return await self.store.database.offload(
-            lambda: index.elsewhere(self.session_id, self._runner, known)
+            lambda: index.find_conflict(self.session_id, self._runner, known)
         )
 
     async def settle(self) -> None:
@@ -134,7 +134,7 @@ class Position:
         # Results first and by themselves: a step that does not hold them would be taken to hold them.
         await writer.flush()
         position = fields.get(_PRIOR_STEP)
-        if position is not None and writer.is_behind(values):
+        if position is not None and writer.has_unsaved(values):
             await writer.save(writer.last_seq + 1, position, values)
         self.renumber()
 
@@ -144,7 +144,7 @@ class Position:
         if epoch is None:
             return
         try:
-            await self.store.heart.end(self)
+            await self.store.heartbeat.end(self)
         finally:
             await self._give_back(epoch, status, wake_at)
 
@@ -178,7 +178,7 @@ class Position:
         return self.store.writer(self.session_id)
 
     def _start_beating(self) -> None:
-        self.store.heart.begin(self, partial(self._beat, self._writer, asyncio.get_running_loop()))
+        self.store.heartbeat.begin(self, partial(self._beat, self._writer, asyncio.get_running_loop()))
 
     async def _beat(self, writer: SessionWriter, loop: asyncio.AbstractEventLoop) -> None:
         """Renew the lease until another process has it; a store that fails says so at the next write.
@@ -186,7 +186,7 @@ class Position:
         It beats in a loop of its own: the one of the run may be busy, or over without a release.
         """
         while not loop.is_closed():
-            await asyncio.sleep(beat_s())
+            await asyncio.sleep(read_beat_s())
             try:
                 await writer.beat()
             except SessionHeld as lost:

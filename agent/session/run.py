@@ -232,7 +232,7 @@ class Run:
         self._before: Any = None
         """Burr's state when it began."""
         self._events = EventBacklog()
-        self._in_order = CommittedEvents(ports.journal.once_committed, self._pass_on)
+        self._in_order = CommittedEvents(ports.journal.after_commit, self._pass_on)
         self._last_events: list[Event] = []
         """Those that were committed when the task had ended."""
         self._task: asyncio.Task[SandburError | None] | None = None
@@ -288,7 +288,7 @@ class Run:
 
     async def _cut_short(self) -> list[Event]:
         """Return the ends of the calls that were running when the run was interrupted."""
-        recorded = await self._ports.journal.recorded(self._running)
+        recorded = await self._ports.journal.load_calls(self._running)
         return [
             ToolFinished.of(call.result, self._running[call_id].step_id)
             for call_id, call in recorded.items()

@@ -48,7 +48,7 @@ class Aftermath(NamedTuple):
 async def aftermath(call: PendingCall, ports: Ports) -> Aftermath:
     """Look around; whatever takes too long is left out."""
     stop = Event()
-    made = [_told(change, ports.cwd) for change in await ports.journal.changes_of(call.call_id)]
+    made = [_told(change, ports.cwd) for change in await ports.journal.load_changes(call.call_id)]
     known = tuple(made[:_MOST_FILES])
     try:
         async with asyncio.timeout(_PATIENCE_S):

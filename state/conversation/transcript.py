@@ -45,7 +45,7 @@ class TranscriptRange(NamedTuple):
 class LogBook(Protocol):
     """The names of logs in a store, for writing and reading transcripts as references."""
 
-    def locate(self, span: TranscriptRange) -> tuple[str, int]: ...
+    def name_log(self, span: TranscriptRange) -> tuple[str, int]: ...
     def log(self, session_id: str, number: int) -> Log: ...
 
 
@@ -162,7 +162,7 @@ def _serialize(value: Transcript, info: SerializationInfo) -> list[Any]:
     book = _log_book(info.context)
     if book is None:
         return [message.model_dump(mode="json") for message in value]
-    return [[*book.locate(span), span.start, span.end] for span in value.spans]
+    return [[*book.name_log(span), span.start, span.end] for span in value.spans]
 
 
 def _validate(value: Any, info: ValidationInfo) -> Transcript:

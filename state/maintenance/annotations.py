@@ -51,7 +51,7 @@ class Annotations:
         rows = await self._rows(f"SELECT {_COLUMNS} {_FROM} WHERE a.id = ?", annotation_id)
         if not rows:
             return None
-        changed = replace(_annotation(rows[0]), updated_at=now(), body=body)
+        changed = replace(_parse_row(rows[0]), updated_at=now(), body=body)
         key = {"session_id": changed.session_id, "id": changed.id}
         changes = {"body": body, "updated_at": changed.updated_at}
         await self._database.acommit([update("annotations", changes, key)])
@@ -62,19 +62,19 @@ class Annotations:
         rows = await self._rows(
             f"SELECT {_COLUMNS} {_FROM} WHERE a.session_id = ? ORDER BY a.created_at, a.id", session_id
         )
-        found = [_annotation(row) for row in rows]
+        found = [_parse_row(row) for row in rows]
         return [one for one in found if seq is None or one.seq == seq]
 
     async def all(self) -> list[Annotation]:
         """Return every note, oldest first."""
         rows = await self._rows(f"SELECT {_COLUMNS} {_FROM} ORDER BY a.created_at, a.id")
-        return [_annotation(row) for row in rows]
+        return [_parse_row(row) for row in rows]
 
     async def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         return await self._database.offload(lambda: self._database.query(sql, (self._tenant, *values)))
 
 
-def _annotation(row: Sequence[Any]) -> Annotation:
+def _parse_row(row: Sequence[Any]) -> Annotation:
     session_id, number, seq, created_at, updated_at, body = row
     return Annotation(session_id, int(number), int(seq), created_at, updated_at, body)
 

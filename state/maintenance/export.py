@@ -16,9 +16,9 @@ from ..errors import SessionNotFound, UsageError
 from ..session import InboxKind, SessionSettings, WaitingMessage
 from ..store.files.contents import BEFORE_AT, USED_CONTENTS
 from ..store.integrity import AFTER_THE_END
-from ..store.seals import exported, head_with_seals
+from ..store.seals import export_seals, load_head_with_seals
 from ..store.sessions.inbox import MOST_CHARS, Inbox
-from ..store.sessions.listing import lineage_of
+from ..store.sessions.listing import load_lineage
 
 FORMAT = 1
 TABLES = {
@@ -36,12 +36,12 @@ ExportedRecord = dict[str, Any]
 
 def export_session(database: Database, session_id: str) -> Iterator[ExportedRecord]:
     """Yield the records of an export: the version, every session of the lineage, and the stored contents."""
-    lineage = [owner for owner, _ in lineage_of(database, session_id)]
+    lineage = [owner for owner, _ in load_lineage(database, session_id)]
     yield {"kind": "export", "format": FORMAT, "schema": SCHEMA_VERSION, "session_id": session_id}
     for owner in lineage:
         # Messages that a run takes after this query are in its history, and are ignored by the import.
-        waiting = Inbox(database, owner).stored(Inbox(database, owner).stored_taken())
-        head = _head(database, owner)
+        waiting = Inbox(database, owner).load(Inbox(database, owner).load_taken())
+        head = _load_head(database, owner)
         yield head
         for one in waiting:
             yield {"kind": "inbox", "session_id": owner, "n": one.number, "how": one.kind, "text": one.text}
@@ -49,25 +49,25 @@ def export_session(database: Database, session_id: str) -> Iterator[ExportedReco
             # Rows that a running session adds after its head are left out.
             rows = rows_in_order(database, table, owner, WHOLE_ROWS[table], "record < ?", (head["records"],))
             for row in rows:
-                yield {"kind": kind, "session_id": owner, **_record(table, row)}
-        yield from _quarantined(database, owner)
+                yield {"kind": kind, "session_id": owner, **_make_record(table, row)}
+        yield from _list_quarantine(database, owner)
     for owner in lineage:
-        yield from _contents(database, owner)
+        yield from _list_contents(database, owner)
 
 
-def recorded_texts(record: ExportedRecord) -> Iterator[str]:
+def list_texts(record: ExportedRecord) -> Iterator[str]:
     """Yield the texts in a record of an export, without the JSON around them."""
     for name in ("title", "fields", "body", "text"):
         if found := "\n".join(one for one in values_in(record.get(name)) if isinstance(one, str)):
             yield found
 
 
-def stored_text(value: Any) -> str:
+def to_stored_text(value: Any) -> str:
     """Return the text of a JSON column from the value that `parse_if_reversible` returned."""
     return value if isinstance(value, str) else _compact(value)
 
 
-def readable(text: str) -> Any:
+def parse_if_reversible(text: str) -> Any:
     """Return the JSON value of a text if the same text can be made of it again; otherwise the text."""
     try:
         value: Any = json.loads(text)
@@ -80,7 +80,7 @@ def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def _head(database: Database, session_id: str) -> ExportedRecord:
+def _load_head(database: Database, session_id: str) -> ExportedRecord:
     columns = ("title", "status", "created_at", "updated_at", "parent_id", "parent_seq", "last_seq",
                "records", "chain", "settings")  # fmt: skip
     select = f"SELECT {', '.join(columns)} FROM sessions s JOIN heads h ON h.session_id = s.id WHERE s.id = ?"
@@ -91,16 +91,16 @@ def _head(database: Database, session_id: str) -> ExportedRecord:
                 f"There is no session {session_id!r}.", "See them with: sandbur sessions list"
             )
         head = dict(zip(columns, rows[0], strict=True))
-        end, seals = head_with_seals(database, session_id) or (None, [])
+        end, seals = load_head_with_seals(database, session_id) or (None, [])
         # While a session runs, head and seals must be read at the same moment.
         if end == (head["records"], head["chain"]):
             break
     settings = SessionSettings.model_validate_json(head.pop("settings"))
     record = {"kind": "session", "id": session_id, **head, "settings": settings.model_dump(mode="json")}
-    return {**record, "seals": exported(seals)} if seals else record
+    return {**record, "seals": export_seals(seals)} if seals else record
 
 
-def _record(table: str, row: Sequence[Any]) -> ExportedRecord:
+def _make_record(table: str, row: Sequence[Any]) -> ExportedRecord:
     record = dict(zip((*CHAINED[table], "record", "digest"), row, strict=True))
     if table == "outputs":
         body = bytes(record.pop("body"))
@@ -111,11 +111,11 @@ def _record(table: str, row: Sequence[Any]) -> ExportedRecord:
         return {**record, "base64": base64.b64encode(body).decode()}
     for name in ("fields", "body"):
         if name in record:
-            record[name] = readable(record[name])
+            record[name] = parse_if_reversible(record[name])
     return record
 
 
-def _quarantined(database: Database, session_id: str) -> Iterator[ExportedRecord]:
+def _list_quarantine(database: Database, session_id: str) -> Iterator[ExportedRecord]:
     columns = ("source", "place", "at", "reason")
     rows = database.query(
         f"SELECT {', '.join(columns)} FROM quarantine WHERE session_id = ? AND reason <> ?",
@@ -125,7 +125,7 @@ def _quarantined(database: Database, session_id: str) -> Iterator[ExportedRecord
         yield {"kind": "quarantine", "session_id": session_id, **dict(zip(columns, row, strict=True))}
 
 
-def _contents(database: Database, session_id: str) -> Iterator[ExportedRecord]:
+def _list_contents(database: Database, session_id: str) -> Iterator[ExportedRecord]:
     """Yield the chunks of all contents that the session's file changes and messages refer to."""
     wanted = database.query(
         f"SELECT SUBSTR(body, {BEFORE_AT}, 64) FROM files WHERE session_id = ? UNION {USED_CONTENTS}",
@@ -147,7 +147,7 @@ _MOST_WAITING, _MOST_NUMBER = 1000, 10**9
 _NO_EXPORT = "This is not an export of Sandbur."
 
 
-class Place(NamedTuple):
+class LinePosition(NamedTuple):
     """Line number and byte offset of a line."""
 
     number: int
@@ -163,14 +163,14 @@ class BadLine(UsageError):
 class SessionPart:
     """The records of one session in the file."""
 
-    place: Place
+    place: LinePosition
     head: ExportedRecord
-    rows: dict[int, Place] = field(default_factory=dict[int, Place])
+    rows: dict[int, LinePosition] = field(default_factory=dict[int, LinePosition])
     """The lines of chained rows by their number in the chain."""
     quarantine: list[ExportedRecord] = field(default_factory=list[ExportedRecord])
     waiting: dict[int, WaitingMessage] = field(default_factory=dict[int, WaitingMessage])
     """Inbox messages that are not in a history, by their number."""
-    contents: dict[str, list[Place]] = field(default_factory=dict[str, list[Place]])
+    contents: dict[str, list[LinePosition]] = field(default_factory=dict[str, list[LinePosition]])
     """SHA-256 -> the lines with the chunks of a content."""
 
 
@@ -183,28 +183,28 @@ class ExportFile:
         self.sessions: dict[str, SessionPart] = {}
         """The oldest ancestor first."""
         lines = self._lines()
-        nothing: tuple[Place, ExportedRecord] = (Place(1, 0), {})
+        nothing: tuple[LinePosition, ExportedRecord] = (LinePosition(1, 0), {})
         place, first = next(lines, nothing)
-        self.session_id = _checked_version(first)
+        self.session_id = _check_version(first)
         for place, record in lines:
             self._note(place, record)
         if not self.session_id or [*self.sessions][-1:] != [self.session_id]:
             raise BadLine(place.number, "is the last one, but the exported session is missing")
 
-    def read(self, place: Place) -> ExportedRecord:
+    def read(self, place: LinePosition) -> ExportedRecord:
         self._file.seek(place.offset)
-        return _parsed(place.number, self._file.readline(_MAX_LINE_BYTES))
+        return _parse(place.number, self._file.readline(_MAX_LINE_BYTES))
 
-    def _lines(self) -> Iterator[tuple[Place, ExportedRecord]]:
+    def _lines(self) -> Iterator[tuple[LinePosition, ExportedRecord]]:
         number, offset = 0, 0
         self._file.seek(0)
         while text := self._file.readline(_MAX_LINE_BYTES):
             number += 1
             if text.strip():
-                yield Place(number, offset), _parsed(number, text)
+                yield LinePosition(number, offset), _parse(number, text)
             offset += len(text)
 
-    def _note(self, place: Place, record: ExportedRecord) -> None:
+    def _note(self, place: LinePosition, record: ExportedRecord) -> None:
         kind = record.get("kind")
         if kind == "session":
             self._note_session(place, record)
@@ -213,93 +213,96 @@ class ExportFile:
         if part is None:
             raise BadLine(place.number, "belongs to no session of the lines before it")
         if kind in TABLES:
-            number = _field(place.number, record, "record", int)
+            number = _require_field(place.number, record, "record", int)
             if number in part.rows:
                 raise BadLine(place.number, f"repeats line {part.rows[number].number}")
             part.rows[number] = place
         elif kind == "quarantine":
             part.quarantine.append(record)
         elif kind == "inbox":
-            message = _waiting(place.number, record)
+            message = _parse_message(place.number, record)
             if message.number in part.waiting or len(part.waiting) == _MOST_WAITING:
                 raise BadLine(place.number, "is one message too many")
             part.waiting[message.number] = message
         elif kind == "blob":
-            part.contents.setdefault(_field(place.number, record, "digest", str), []).append(place)
+            part.contents.setdefault(_require_field(place.number, record, "digest", str), []).append(place)
         else:
             raise BadLine(place.number, "has a kind that this version does not know")
 
-    def _note_session(self, place: Place, record: ExportedRecord) -> None:
-        name = _field(place.number, record, "id", str)
+    def _note_session(self, place: LinePosition, record: ExportedRecord) -> None:
+        name = _require_field(place.number, record, "id", str)
         if name in self.sessions or not 0 < len(name) <= 64 or not name.isprintable():
             raise BadLine(place.number, "has a session id that is not valid")
         self.sessions[name] = SessionPart(place, record)
 
 
-def chained_row(number: int, record: ExportedRecord) -> tuple[str, tuple[Any, ...], str]:
+def parse_chained_row(number: int, record: ExportedRecord) -> tuple[str, tuple[Any, ...], str]:
     """Return table, values and digest of a chained row, as the database has them."""
     table = TABLES[record["kind"]]
     values: list[Any] = []
     for column in CHAINED[table]:
         if column in INTEGERS:
-            values.append(_field(number, record, column, int))
+            values.append(_require_field(number, record, column, int))
         elif table == "outputs" and column == "body":
-            values.append(_output(number, record))
+            values.append(_parse_output(number, record))
         elif column in ("fields", "body"):
             if column not in record:
                 raise BadLine(number, f"has no `{column}`")
-            values.append(_storable(number, column, stored_text(record[column])))
+            values.append(_require_storable(number, column, to_stored_text(record[column])))
         else:
-            values.append(_field(number, record, column, str))
-    return table, tuple(values), _field(number, record, "digest", str)
+            values.append(_require_field(number, record, column, str))
+    return table, tuple(values), _require_field(number, record, "digest", str)
 
 
-def _waiting(number: int, record: ExportedRecord) -> WaitingMessage:
+def _parse_message(number: int, record: ExportedRecord) -> WaitingMessage:
     kinds: dict[Any, InboxKind] = {one: one for one in get_args(InboxKind)}
-    kind, place = kinds.get(_field(number, record, "how", str)), _field(number, record, "n", int)
-    text = _field(number, record, "text", str)
+    kind, place = (
+        kinds.get(_require_field(number, record, "how", str)),
+        _require_field(number, record, "n", int),
+    )
+    text = _require_field(number, record, "text", str)
     if kind is None or not 0 < place <= _MOST_NUMBER or not 0 < len(text) <= MOST_CHARS:
         raise BadLine(number, "has a message that is not valid")
     return WaitingMessage(place, kind, text)
 
 
-def content_chunk(number: int, record: ExportedRecord) -> tuple[int, int, bytes]:
+def parse_content_chunk(number: int, record: ExportedRecord) -> tuple[int, int, bytes]:
     """Return the number, the size of the complete content, and the compressed bytes of a chunk."""
     return (
-        _field(number, record, "chunk", int),
-        _field(number, record, "size", int),
-        _decoded(number, _field(number, record, "base64", str)),
+        _require_field(number, record, "chunk", int),
+        _require_field(number, record, "size", int),
+        _decode(number, _require_field(number, record, "base64", str)),
     )
 
 
-def _output(number: int, record: ExportedRecord) -> bytes:
+def _parse_output(number: int, record: ExportedRecord) -> bytes:
     if "base64" in record:
-        return _decoded(number, _field(number, record, "base64", str))
-    return _field(number, record, "text", str).encode("utf-8", "surrogatepass")
+        return _decode(number, _require_field(number, record, "base64", str))
+    return _require_field(number, record, "text", str).encode("utf-8", "surrogatepass")
 
 
-def _decoded(number: int, text: str) -> bytes:
+def _decode(number: int, text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise BadLine(number, "holds broken base64") from None
 
 
-def _field(number: int, record: ExportedRecord, name: str, kind: type[Any]) -> Any:
+def _require_field(number: int, record: ExportedRecord, name: str, kind: type[Any]) -> Any:
     value = record.get(name)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise BadLine(number, f"has no proper `{name}`")
-    return _storable(number, name, value) if isinstance(value, str) else value
+    return _require_storable(number, name, value) if isinstance(value, str) else value
 
 
-def _storable(number: int, name: str, text: str) -> str:
+def _require_storable(number: int, name: str, text: str) -> str:
     """Return the text; raises `BadLine` if no database can store it."""
     if "\0" in text or encodable(text) != text:
         raise BadLine(number, f"has no proper `{name}`")
     return text
 
 
-def _parsed(number: int, line: bytes) -> ExportedRecord:
+def _parse(number: int, line: bytes) -> ExportedRecord:
     if not line.endswith(b"\n") and len(line) == _MAX_LINE_BYTES:
         raise BadLine(number, "is too long")
     try:
@@ -311,7 +314,7 @@ def _parsed(number: int, line: bytes) -> ExportedRecord:
     return cast(ExportedRecord, value)
 
 
-def _checked_version(first: ExportedRecord) -> str:
+def _check_version(first: ExportedRecord) -> str:
     if first.get("kind") != "export":
         raise UsageError(_NO_EXPORT, "Make one: sandbur sessions export ID FILE")
     found = first.get("format"), first.get("schema")
@@ -321,4 +324,4 @@ def _checked_version(first: ExportedRecord) -> str:
             f" format {FORMAT}, schema {SCHEMA_VERSION}.",
             "Export it again with the same version of Sandbur that is to import it.",
         )
-    return _field(1, first, "session_id", str)
+    return _require_field(1, first, "session_id", str)

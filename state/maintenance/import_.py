@@ -20,13 +20,13 @@ from ..errors import UsageError
 from ..process.clock import now
 from ..session import SessionSettings, WaitingMessage
 from ..store.deltas import PATCH
-from ..store.files.contents import stored_chunk, used
-from ..store.recording import files_of
-from ..store.seals import CHANGED, broken_seals, mark, read, sealed_anew
-from ..store.sessions.inbox import brought
-from ..store.sessions.session_rows import new_head, new_session, rows_deleted
+from ..store.files.contents import insert_chunk, insert_uses
+from ..store.recording import list_attachments
+from ..store.seals import CHANGED, find_broken_seals, insert_seals, parse_seals, write_marks
+from ..store.sessions.inbox import insert_imported
+from ..store.sessions.session_rows import delete_rows, insert_head, insert_session
 from ..trace import SessionImported
-from .export import BadLine, ExportedRecord, ExportFile, SessionPart, chained_row, content_chunk
+from .export import BadLine, ExportedRecord, ExportFile, SessionPart, parse_chained_row, parse_content_chunk
 
 STATUSES = (
     "new", "running", "done", "needs_approval", "needs_decision", "denied", "goal_not_reached", "repeated",
@@ -44,12 +44,12 @@ _QUARANTINED = {"source": 16, "place": 255, "at": 32, "reason": 255}
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     session_id: str
     title: str
     settings: SessionSettings
     records: int
-    brought: tuple[str, ...]
+    imported_ids: tuple[str, ...]
     """The sessions that were imported, ancestors first."""
     waiting: tuple[WaitingMessage, ...] = ()
     """Messages that are sent when the session continues."""
@@ -57,7 +57,7 @@ class Imported:
     """Messages that are not imported: a command counts only if a person types it."""
 
 
-class _Checked(NamedTuple):
+class _CheckedSession(NamedTuple):
     settings: SessionSettings
     next_trace: int
 
@@ -67,23 +67,25 @@ class CheckedImport:
     """A valid export that is not written yet."""
 
     export: ExportFile
-    sessions: dict[str, _Checked]
+    sessions: dict[str, _CheckedSession]
     new: tuple[str, ...]
     """The sessions that are not in the store yet, ancestors first."""
 
     @property
-    def offered(self) -> SessionSettings:
+    def file_settings(self) -> SessionSettings:
         """The settings of the exported session, as in the file."""
         return self.sessions[self.export.session_id].settings
 
     @property
-    def imported(self) -> Imported:
+    def result(self) -> ImportResult:
         """The result that writing the import will have."""
         last, found = self.export.sessions[self.export.session_id], self.export.session_id
         waiting = [one for name in self.new for one in self.export.sessions[name].waiting.values()]
         messages = tuple(one for one in waiting if not is_command_like(one))
         commands = tuple(one for one in waiting if is_command_like(one))
-        return Imported(found, last.head["title"], self.offered, len(last.rows), self.new, messages, commands)
+        return ImportResult(
+            found, last.head["title"], self.file_settings, len(last.rows), self.new, messages, commands
+        )
 
 
 def is_command_like(message: WaitingMessage) -> bool:
@@ -91,7 +93,7 @@ def is_command_like(message: WaitingMessage) -> bool:
     return message.text.lstrip().startswith(("/", "!"))
 
 
-def checked_import(
+def check_import(
     database: Database, file: BinaryIO, watch: Callable[[int, int], object] = lambda number, total: None
 ) -> CheckedImport:
     """Read an export and check all of it; raises `UsageError`.
@@ -103,7 +105,7 @@ def checked_import(
     total = sum(len(part.rows) for part in export.sessions.values())
     numbers = count(1)
     checked = {
-        name: _checked(database, export, name, part, references, lambda: watch(next(numbers), total))
+        name: _check_session(database, export, name, part, references, lambda: watch(next(numbers), total))
         for name, part in export.sessions.items()
     }
     references.require_messages()
@@ -111,7 +113,7 @@ def checked_import(
     return CheckedImport(export, checked, tuple(new))
 
 
-def take_in(database: Database, tenant: str, checked: CheckedImport, by: str = "") -> Imported:
+def write_import(database: Database, tenant: str, checked: CheckedImport, by: str = "") -> ImportResult:
     """Write the session and its missing ancestors; modes, folders and approvals of elsewhere are dropped."""
     for name in checked.new:
         found = checked.sessions[name]
@@ -122,34 +124,34 @@ def take_in(database: Database, tenant: str, checked: CheckedImport, by: str = "
         body = taken.model_dump_json(exclude={"kind"})
         note = Entry("traces", (found.next_trace, head["last_seq"], taken.kind, now(), body))
         _write(database, tenant, checked.export, name, settings, [note])
-    return replace(checked.imported, settings=checked.offered.model_copy(update={"add_dirs": ()}))
+    return replace(checked.result, settings=checked.file_settings.model_copy(update={"add_dirs": ()}))
 
 
 def import_recording(database: Database, tenant: str, file: BinaryIO) -> str:
     """Import a session exactly as it was recorded, only for reading; return its id."""
-    checked = checked_import(database, file)
+    checked = check_import(database, file)
     for name in checked.new:
         _write(database, tenant, checked.export, name, checked.sessions[name].settings, [])
     return checked.export.session_id
 
 
-def _checked(
+def _check_session(
     database: Database,
     export: ExportFile,
     name: str,
     part: SessionPart,
     references: _References,
     watch: Callable[[], object],
-) -> _Checked:
+) -> _CheckedSession:
     """Check the hash chain of a session from its first row to its head; call `watch` before each row."""
     number, head = part.place.number, part.head
-    settings = _checked_head(export, name, part)
+    settings = _check_head(export, name, part)
     damaged = {(record.get("source"), record.get("place")) for record in part.quarantine}
     digest, traces, settings_sha256 = first_digest(name), 0, ""
     for record in range(len(part.rows)):
         watch()
         place = part.rows[record]
-        table, values, own = chained_row(place.number, export.read(place))
+        table, values, own = parse_chained_row(place.number, export.read(place))
         if digest_of(digest, table, values) == own:
             references.note(place.number, name, table, values)
         elif (table, place_of(table, values)) not in damaged:
@@ -158,7 +160,7 @@ def _checked(
             raise BadLine(place.number, "has a number that is not valid")
         if table == "traces":
             traces = max(traces, values[0] + 1)
-            settings_sha256 = _settled_with(values[-1]) or settings_sha256
+            settings_sha256 = _find_settings_digest(values[-1]) or settings_sha256
         digest = own
     if digest != head["chain"]:
         raise BadLine(number, "does not match the last record of its session")
@@ -167,28 +169,28 @@ def _checked(
         raise BadLine(number, "has other settings than its last run")
     for sha256 in part.contents:
         _check_content(export, part, sha256)
-    return _Checked(settings, traces)
+    return _CheckedSession(settings, traces)
 
 
 def _check_seals(database: Database, export: ExportFile, name: str, part: SessionPart) -> None:
     """Raise `BadLine` for changes after this machine's key sealed the records."""
-    seals = read(part.head.get("seals", []))
+    seals = parse_seals(part.head.get("seals", []))
     if seals is None or any(seal.records > len(part.rows) for seal in seals):
         raise BadLine(part.place.number, "has seals that are not valid")
     ends = {seal.records - 1: part.rows[seal.records - 1] for seal in seals if seal.records}
-    digests = {n: chained_row(place.number, export.read(place))[2] for n, place in ends.items()}
+    digests = {n: parse_chained_row(place.number, export.read(place))[2] for n, place in ends.items()}
     end = Chain(len(part.rows), part.head["chain"])
-    if any(broken.problem == CHANGED for broken in broken_seals(database, name, end, seals, digests)):
+    if any(broken.problem == CHANGED for broken in find_broken_seals(database, name, end, seals, digests)):
         raise BadLine(part.place.number, "is not what was sealed with this machine's key")
 
 
-def _settled_with(trace: str) -> str:
+def _find_settings_digest(trace: str) -> str:
     """Return the settings digest in a trace record; empty if it has none."""
     found = json_object(trace) if '"settings_sha256"' in trace else None
     return str((found or {}).get("settings_sha256", ""))
 
 
-def _checked_head(export: ExportFile, name: str, part: SessionPart) -> SessionSettings:
+def _check_head(export: ExportFile, name: str, part: SessionPart) -> SessionSettings:
     """Return the settings; raises `BadLine` if anything in the head is not valid."""
     number, head = part.place.number, part.head
     has_texts = all(isinstance(head.get(text), str) for text in _TEXTS)
@@ -264,7 +266,7 @@ class _References:
             self._messages[log] = max(self._messages.get(log, 0), values[1] + 1)
         if table != "steps":
             return
-        for inner in _objects(json_object(values[-1]) or {}):
+        for inner in _walk_objects(json_object(values[-1]) or {}):
             if not _is_patch(inner):
                 raise BadLine(number, "changes too many elements")
             history = inner.get("chat_history")
@@ -289,7 +291,7 @@ class _References:
                 raise BadLine(number, "refers to messages that are missing")
 
 
-def _objects(fields: ExportedRecord) -> Iterator[ExportedRecord]:
+def _walk_objects(fields: ExportedRecord) -> Iterator[ExportedRecord]:
     """Yield every object in the fields of a step, except inside histories."""
     waiting: list[Any] = [fields]
     while waiting:
@@ -321,7 +323,7 @@ def _check_content(export: ExportFile, part: SessionPart, sha256: str) -> None:
     try:
         for place in part.contents[sha256]:
             number = place.number
-            chunk, whole, packed = content_chunk(number, export.read(place))
+            chunk, whole, packed = parse_content_chunk(number, export.read(place))
             left = min(whole, _MAX_CONTENT_BYTES) - size
             # With a limit of 0 the unpacker would have no limit.
             if left < 0 or not _is_count(chunk):
@@ -362,8 +364,8 @@ def _write(
 ) -> None:
     """Write the rows in batches, then `more`; the last commit creates the session."""
     part = export.sessions[name]
-    batch, size = rows_deleted(name), 0
-    for statement in _statements(export, name, part):
+    batch, size = delete_rows(name), 0
+    for statement in _list_statements(export, name, part):
         batch.append(statement)
         size += sum(len(value) for value in statement[1] if isinstance(value, str | bytes))
         if size > _BATCH_BYTES:
@@ -373,29 +375,29 @@ def _write(
     end, added = Chain(len(part.rows), head["chain"]).link(name, more)
     batch += added
     parent = head["parent_id"], head["parent_seq"]
-    batch.append(new_session(name, tenant, settings, parent, head["created_at"]))
+    batch.append(insert_session(name, tenant, settings, parent, head["created_at"]))
     status = "interrupted" if head["status"] == "running" else head["status"]
     title = head["title"].replace("\0", "")
-    batch.append(new_head(name, title, status, head["last_seq"], end, tenant, settings.cwd))
+    batch.append(insert_head(name, title, status, head["last_seq"], end, tenant, settings.cwd))
     batch += (
-        brought(name, one.number, one.kind, one.text)
+        insert_imported(name, one.number, one.kind, one.text)
         for one in part.waiting.values()
         if not is_command_like(one)
     )
-    batch += sealed_anew(database, name, read(head.get("seals", [])) or [], len(part.rows), end)
+    batch += insert_seals(database, name, parse_seals(head.get("seals", [])) or [], len(part.rows), end)
     database.commit(batch)
-    mark(database, name, end.records)
+    write_marks(database, name, end.records)
 
 
-def _statements(export: ExportFile, name: str, part: SessionPart) -> Iterator[Statement]:
+def _list_statements(export: ExportFile, name: str, part: SessionPart) -> Iterator[Statement]:
     for record, place in sorted(part.rows.items()):
-        table, values, digest = chained_row(place.number, export.read(place))
+        table, values, digest = parse_chained_row(place.number, export.read(place))
         yield row_of(table, (name, *values, record, digest))
         if table == "messages":
-            yield from used(name, files_of(values[-1]))
+            yield from insert_uses(name, list_attachments(values[-1]))
     for found in part.quarantine:
         yield row_of("quarantine", (name, *(found[column] for column in _QUARANTINED)))
     for sha256, places in part.contents.items():
         for place in places:
-            chunk, size, packed = content_chunk(place.number, export.read(place))
-            yield stored_chunk(name, sha256, chunk, size, packed)
+            chunk, size, packed = parse_content_chunk(place.number, export.read(place))
+            yield insert_chunk(name, sha256, chunk, size, packed)

@@ -9,7 +9,7 @@ from ..databases.database import Database
 from ..errors import GuardFailed
 from ..process.clock import text_of
 from ..store.files.contents import UNUSED_CONTENTS
-from ..store.recording import elements, last_moves, stored_state
+from ..store.recording import find_last_moves, list_objects, load_state
 from ..store.sessions.listing import seems_held
 from ..store.sessions.session_rows import delete_session
 
@@ -67,7 +67,7 @@ def plan_prune(
 
     `watch` is called before each session is examined, with the count so far.
     """
-    sessions = _sessions(database, tenant, text_of(now))
+    sessions = _load_sessions(database, tenant, text_of(now))
     choice = _Choice(database, sessions, watch)
     oldest_first = sessions[rules.keep :][::-1]
     before = text_of(now - rules.older_than)
@@ -131,15 +131,15 @@ class _Choice:
         self._watch(self._examined)
         if session.is_busy or session.id in self.waiting:
             return False
-        if not _waits(self._database, session.id):
+        if not _has_waiting_call(self._database, session.id):
             return True
         self.waiting.add(session.id)
         return False
 
 
-def _sessions(database: Database, tenant: str, now: str) -> list[StoredSession]:
+def _load_sessions(database: Database, tenant: str, now: str) -> list[StoredSession]:
     """Return the sessions, newest first."""
-    sizes = _sizes(database)
+    sizes = _measure_sessions(database)
     rows = database.query(
         "SELECT s.id, h.title, h.updated_at, s.parent_id, h.epoch, h.owner, h.lease_until, h.wake_at"
         " FROM sessions s JOIN heads h ON h.session_id = s.id WHERE s.tenant = ?"
@@ -154,7 +154,7 @@ def _sessions(database: Database, tenant: str, now: str) -> list[StoredSession]:
     ]
 
 
-def _sizes(database: Database) -> dict[str, int]:
+def _measure_sessions(database: Database) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for table, column in _SIZED.items():
         rows = database.query(
@@ -165,11 +165,11 @@ def _sizes(database: Database) -> dict[str, int]:
     return sizes
 
 
-def _waits(database: Database, session_id: str) -> bool:
+def _has_waiting_call(database: Database, session_id: str) -> bool:
     """Return whether a call of the session waits for a decision, or has an unknown outcome."""
-    found = stored_state(database, session_id)
-    pending = elements(found.fields, "pending_tool_calls") if found is not None else []
+    found = load_state(database, session_id)
+    pending = list_objects(found.fields, "pending_tool_calls") if found is not None else []
     if any(call["decision"] == "undecided" for call in pending):
         return True
     ids = [call["call_id"] for call in pending]
-    return "started" in last_moves(database, session_id, ids, ("started", "finished")).values()
+    return "started" in find_last_moves(database, session_id, ids, ("started", "finished")).values()

@@ -19,7 +19,7 @@ class NamedSession(NamedTuple):
     status: str
 
 
-def session_names(file: Path, tenant: str, only_waiting: bool = False) -> list[NamedSession]:
+def load_session_names(file: Path, tenant: str, only_waiting: bool = False) -> list[NamedSession]:
     """Return the newest sessions, newest first; empty if the file cannot be read. It is never created."""
     where = f"s.tenant = ?{' AND h.status IN (?, ?)' if only_waiting else ''}"
     values = (tenant, *(_WAITING if only_waiting else ()), _MOST)

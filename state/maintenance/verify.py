@@ -14,18 +14,18 @@ from ..databases.chain import Chain, sound_rows
 from ..databases.database import Database
 from ..session import SessionSettings
 from ..store.files.contents import Copies, count_copies
-from ..store.integrity import Health, examine, numbered_rows
+from ..store.integrity import Health, examine, list_numbered_rows
 from ..store.recording import (
     CallMove,
     Traced,
-    all_traces,
-    call_moves,
-    changed_paths,
-    elements,
-    recorded_messages,
-    tool_uses,
+    list_all_traces,
+    list_call_moves,
+    list_changed_paths,
+    list_messages,
+    list_objects,
+    list_tool_uses,
 )
-from ..store.seals import SealedPart, head_with_seals, stretches
+from ..store.seals import SealedPart, list_sealed_parts, load_head_with_seals
 from ..store.sessions.inbox import Inbox
 from ..trace import RunBegan, SessionImported
 
@@ -59,14 +59,14 @@ class CallTrail:
     may_restart: bool = False
     """True if a person, or a check of its effect, said that it may run once more."""
 
-    def forked(self) -> CallTrail:
+    def for_fork(self) -> CallTrail:
         """Return the trail for a fork: a person's approval was given to another session."""
         approval = self.approval if self.approval and self.approval.by != "person" else None
         verdict = self.verdict if approval or self.verdict != "approved" else "undecided"
         known = replace(self, approval=approval, verdict=verdict, moves=[*self.moves])
         return replace(known, is_finished=False, may_restart=self.starts > 0)
 
-    def judged_again(self, call: Mapping[str, Any], arguments_sha256: str) -> None:
+    def take_verdict(self, call: Mapping[str, Any], arguments_sha256: str) -> None:
         """Take the decision that the pending call had when a run began."""
         self.verdict = str(call.get("decision", ""))
         by = str(call.get("decided_by", ""))
@@ -76,7 +76,7 @@ class CallTrail:
             self.approval = None
         self.may_restart = self.may_restart or call.get("settled_as") == "rerun"
 
-    def take(self, move: CallMove, is_traced: bool) -> Iterator[str]:
+    def take_move(self, move: CallMove, is_traced: bool) -> Iterator[str]:
         """Check one move; yield what is wrong with it.
 
         `is_traced`: the record is new enough that decisions and starts of runs were recorded, too.
@@ -132,7 +132,7 @@ class CallTrail:
         elif self.approval is None:
             yield f"starts a call that nobody approved: the last word was `{self.verdict or 'none'}`"
         else:
-            yield from self._compared(move, self.approval, is_traced)
+            yield from self._compare_approval(move, self.approval, is_traced)
         if self.is_finished:
             yield "starts a call that has finished"
         elif self.is_open and is_traced and not self.may_restart:
@@ -140,7 +140,7 @@ class CallTrail:
         self.starts += 1
         self.is_open, self.may_restart = True, False
 
-    def _compared(self, move: CallMove, approval: Approval, is_traced: bool) -> Iterator[str]:
+    def _compare_approval(self, move: CallMove, approval: Approval, is_traced: bool) -> Iterator[str]:
         if approval.arguments_sha256 != move.text("arguments_sha256"):
             yield "starts with other arguments than those that were approved"
         by = move.text("decided_by")
@@ -225,8 +225,8 @@ def audit(
         audited, found, trails = _audit_session(database, session_id, trails, contents)
         sessions.append(audited)
         breaches += found
-    paths = {session_id: _paths(database, session_id) for session_id in lineage}
-    calls = (_audited(trail, paths) for trail in trails.values() if trail.moves)
+    paths = {session_id: _load_paths(database, session_id) for session_id in lineage}
+    calls = (_make_audited_call(trail, paths) for trail in trails.values() if trail.moves)
     return Audit(tuple(sessions), tuple(breaches), tuple(calls))
 
 
@@ -251,44 +251,46 @@ def _audit_session(
     database: Database, session_id: str, before: Trails, contents: _ContentChecks
 ) -> tuple[AuditedSession, list[Breach], Trails]:
     """Verify the records of a session; `before` are the calls of its parent."""
-    end, seals = head_with_seals(database, session_id) or (Chain(0, ""), [])
-    trails = {call_id: trail.forked() for call_id, trail in before.items()}
+    end, seals = load_head_with_seals(database, session_id) or (Chain(0, ""), [])
+    trails = {call_id: trail.for_fork() for call_id, trail in before.items()}
     breaches = [
-        *_chain_breaches(database, session_id, end.records),
-        *_settings_breaches(database, session_id),
-        *_content_breaches(database, session_id, contents),
-        *_inbox_breaches(database, session_id),
-        *_rule_breaches(database, session_id, end.records, trails),
+        *_find_chain_breaches(database, session_id, end.records),
+        *_find_settings_breaches(database, session_id),
+        *_find_content_breaches(database, session_id, contents),
+        *_find_inbox_breaches(database, session_id),
+        *_find_rule_breaches(database, session_id, end.records, trails),
     ]
-    audited = AuditedSession(session_id, *end, tuple(stretches(database, end, seals)))
+    audited = AuditedSession(session_id, *end, tuple(list_sealed_parts(database, end, seals)))
     return audited, breaches, trails
 
 
-def _chain_breaches(database: Database, session_id: str, records: int) -> Iterator[Breach]:
+def _find_chain_breaches(database: Database, session_id: str, records: int) -> Iterator[Breach]:
     health = examine(database, session_id)
-    numbers = _numbers(database, session_id)
+    numbers = _load_numbers(database, session_id)
     records_of = {place: record for record, places in numbers.items() for place in places}
     found = [(damage, damage.reason, False) for damage in health.damages]
-    found += [(damage, f"{damage.reason}; it was set aside", True) for damage in health.set_aside]
+    found += [(damage, f"{damage.reason}; it was set aside", True) for damage in health.quarantined]
     for broken in health.broken_seals:
         yield Breach(session_id, "", "", broken.record, broken.problem)
     for damage, problem, is_set_aside in found:
         record = records_of.get((damage.table, damage.place), -1)
         yield Breach(session_id, damage.table, damage.place, record, problem, is_set_aside=is_set_aside)
-    yield from _missing(session_id, records, health, numbers)
-    yield from _doubles(session_id, numbers)
+    yield from _find_missing(session_id, records, health, numbers)
+    yield from _find_doubles(session_id, numbers)
 
 
-def _numbers(database: Database, session_id: str) -> dict[int, list[tuple[str, str]]]:
+def _load_numbers(database: Database, session_id: str) -> dict[int, list[tuple[str, str]]]:
     """Return the table and the key of the rows with each number of the chain."""
     found: dict[int, list[tuple[str, str]]] = {}
-    for record, _, table, place in numbered_rows(database, session_id):
+    for record, _, table, place in list_numbered_rows(database, session_id):
         if record >= 0:
             found.setdefault(record, []).append((table, place))
     return found
 
 
-def _missing(session_id: str, records: int, health: Health, numbers: Mapping[int, Any]) -> Iterator[Breach]:
+def _find_missing(
+    session_id: str, records: int, health: Health, numbers: Mapping[int, Any]
+) -> Iterator[Breach]:
     """Yield a breach for each number without a record."""
     if not health.missing:
         return
@@ -299,21 +301,21 @@ def _missing(session_id: str, records: int, health: Health, numbers: Mapping[int
         yield Breach(session_id, "", "", -1, "the end of the chain is not where it was: records are gone")
 
 
-def _doubles(session_id: str, numbers: Mapping[int, list[tuple[str, str]]]) -> Iterator[Breach]:
+def _find_doubles(session_id: str, numbers: Mapping[int, list[tuple[str, str]]]) -> Iterator[Breach]:
     """Yield a breach for each row that has the same number as another one."""
     for record, places in sorted(numbers.items()):
         for table, place in places if len(places) > 1 else ():
             yield Breach(session_id, table, place, record, "has the same number as another record")
 
 
-def _settings_breaches(database: Database, session_id: str) -> Iterator[Breach]:
+def _find_settings_breaches(database: Database, session_id: str) -> Iterator[Breach]:
     """Compare the settings with the last ones in the chain, which are recorded when a run begins."""
-    recorded, stored = "", _settings(database, session_id)
-    for traced in all_traces(database, session_id):
+    recorded, stored = "", _digest_settings(database, session_id)
+    for traced in list_all_traces(database, session_id):
         if isinstance(traced.record, RunBegan | SessionImported):
             recorded = traced.record.settings_sha256
     # A run that begins at this moment changes both at once.
-    if not recorded or recorded == stored or stored != _settings(database, session_id):
+    if not recorded or recorded == stored or stored != _digest_settings(database, session_id):
         return
     yield Breach(session_id, "", "", -1, "its settings are others than those that it ran with last")
 
@@ -335,9 +337,9 @@ class _ContentChecks:
         return f"refers to {what}: one copy of it is not what was written, and another is" if damaged else ""
 
 
-def _content_breaches(database: Database, session_id: str, contents: _ContentChecks) -> Iterator[Breach]:
+def _find_content_breaches(database: Database, session_id: str, contents: _ContentChecks) -> Iterator[Breach]:
     """Compare the files of messages, and the old contents of changed files, with the digests in the chain."""
-    for recorded in recorded_messages(database, session_id):
+    for recorded in list_messages(database, session_id):
         for file in recorded.message.files if recorded.message is not None else ():
             if problem := contents.problem(file.label, file.sha256):
                 place = f"{recorded.log}/{recorded.position}"
@@ -351,12 +353,12 @@ def _content_breaches(database: Database, session_id: str, contents: _ContentChe
             yield Breach(session_id, "files", str(n), int(row), problem, call_id)
 
 
-def _inbox_breaches(database: Database, session_id: str) -> Iterator[Breach]:
-    for number in Inbox(database, session_id).unreadable():
+def _find_inbox_breaches(database: Database, session_id: str) -> Iterator[Breach]:
+    for number in Inbox(database, session_id).list_unreadable():
         yield Breach(session_id, "inbox", str(number), -1, "cannot be read, and is never sent")
 
 
-def _settings(database: Database, session_id: str) -> str:
+def _digest_settings(database: Database, session_id: str) -> str:
     """Return the digest of the stored settings; empty if they cannot be read."""
     rows = database.query("SELECT settings FROM sessions WHERE id = ?", (session_id,))
     try:
@@ -365,44 +367,46 @@ def _settings(database: Database, session_id: str) -> str:
         return ""
 
 
-def _rule_breaches(database: Database, session_id: str, records: int, trails: Trails) -> Iterator[Breach]:
+def _find_rule_breaches(
+    database: Database, session_id: str, records: int, trails: Trails
+) -> Iterator[Breach]:
     """Check the moves of every call, and the waiting calls at the start of each run.
 
     Rows that a running session adds after its first `records` are not checked.
     """
-    wishes = {use.call_id: arguments_digest(use.arguments) for use in tool_uses(database, session_id)}
-    began = [traced for traced in all_traces(database, session_id) if traced.event == "run_began"]
+    wishes = {use.call_id: arguments_digest(use.arguments) for use in list_tool_uses(database, session_id)}
+    began = [traced for traced in list_all_traces(database, session_id) if traced.event == "run_began"]
     first_traced = began[0].row if began else None
-    for move in call_moves(database, session_id):
+    for move in list_call_moves(database, session_id):
         if move.row >= records:
             continue
         while began and began[0].row < move.row:
-            _judged_again(began.pop(0), trails)
+            _take_verdicts(began.pop(0), trails)
         trail = trails.setdefault(move.call_id, CallTrail(move.call_id))
         trail.wish_sha256 = wishes.get(move.call_id, trail.wish_sha256)
         is_traced = first_traced is not None and first_traced < move.row
-        for problem in trail.take(move, is_traced):
+        for problem in trail.take_move(move, is_traced):
             yield Breach(session_id, "calls", str(move.n), move.row, problem, move.call_id)
 
 
-def _judged_again(began: Traced, trails: Trails) -> None:
+def _take_verdicts(began: Traced, trails: Trails) -> None:
     """Take the decisions about waiting calls that the start of a run changed."""
     changes = began.record.changes if isinstance(began.record, RunBegan) else {}
-    for call in elements(changes, "pending_tool_calls"):
+    for call in list_objects(changes, "pending_tool_calls"):
         trail = trails.get(str(call.get("call_id")))
         if trail is not None:
-            trail.judged_again(call, arguments_digest(str(call.get("arguments", ""))))
+            trail.take_verdict(call, arguments_digest(str(call.get("arguments", ""))))
 
 
-def _audited(trail: CallTrail, paths: Mapping[str, Paths]) -> AuditedCall:
+def _make_audited_call(trail: CallTrail, paths: Mapping[str, Paths]) -> AuditedCall:
     last = trail.moves[-1].session_id
     changed = paths[last].get(trail.call_id, {})
     return AuditedCall(last, trail.call_id, tuple(trail.moves), tuple(changed))
 
 
-def _paths(database: Database, session_id: str) -> Paths:
+def _load_paths(database: Database, session_id: str) -> Paths:
     """Return the files that each call changed, in order."""
     found: Paths = {}
-    for _, call_id, path in changed_paths(database, session_id):
+    for _, call_id, path in list_changed_paths(database, session_id):
         found.setdefault(call_id, {})[path] = None
     return found

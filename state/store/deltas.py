@@ -42,7 +42,7 @@ def encode_message(message: Message) -> str:
     return message.model_dump_json(exclude_none=True)
 
 
-def message_of(body: str, contents: Source | None = None) -> Message | None:
+def parse_message(body: str, contents: Source | None = None) -> Message | None:
     """Return a stored message; None if it cannot be parsed.
 
     Its files are read from `contents` when they are needed.
@@ -63,14 +63,14 @@ _MANY_SPANS = 5
 """A history with fewer spans is written completely."""
 
 
-def _patch(old: list[str], new: list[str]) -> str:
+def _make_patch(old: list[str], new: list[str]) -> str:
     """Return a patch that turns the JSON list `old` into `new`."""
     changed = {n: text for n, text in enumerate(new) if n >= len(old) or old[n] != text}
     patch = ",".join(f'"{n}":{text}' for n, text in changed.items())
     return f'{{"{PATCH}":{{{patch}}},"length":{len(new)}}}'
 
 
-def _spans_in(encoded: str) -> list[str]:
+def _split_spans(encoded: str) -> list[str]:
     """Return the JSON of each span of an encoded history."""
     return [f"[{inner}]" for inner in encoded[2:-2].split("],[")] if len(encoded) > 2 else []
 
@@ -138,7 +138,7 @@ class WrittenFields:
         self._encoded[name] = encoded
         if before is None:
             return encoded
-        return min(encoded, _patch([text for _, text in before], [text for _, text in after]), key=len)
+        return min(encoded, _make_patch([text for _, text in before], [text for _, text in after]), key=len)
 
     def _take_transcript(self, name: str, value: Transcript) -> str | None:
         """Encode only the new spans of a history with many spans: so each step costs the same."""
@@ -146,11 +146,11 @@ class WrittenFields:
         if self._encoded.get(name) == encoded:
             return None
         self._encoded[name] = encoded
-        before, after = self._spans.get(name), _spans_in(encoded)
+        before, after = self._spans.get(name), _split_spans(encoded)
         self._spans[name] = after
         if before is None or len(after) < _MANY_SPANS:
             return encoded
-        return min(encoded, _patch(before, after), key=len)
+        return min(encoded, _make_patch(before, after), key=len)
 
     def _element(self, name: str, element: Any) -> str:
         return encode_field(self._model, name, (element,), self._book)[1:-1]
@@ -170,14 +170,14 @@ def merge(fields: dict[str, Any], delta: str) -> None:
             fields[name] = value
 
 
-def voided(fields: Mapping[str, Any]) -> dict[str, Any]:
+def void_approvals(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields without approvals and modes that were given elsewhere."""
     calls = cast("Sequence[dict[str, Any] | None]", fields.get("pending_tool_calls") or ())
-    pending = [call and {**call, **_unsaid(call)} for call in calls]
+    pending = [call and {**call, **_void_call(call)} for call in calls]
     return {**fields, "execution_mode": "interactive", "pending_tool_calls": pending}
 
 
-def _unsaid(call: Mapping[str, Any]) -> Mapping[str, Any]:
+def _void_call(call: Mapping[str, Any]) -> Mapping[str, Any]:
     settled: dict[str, Any] = {"settled_as": None, "settled_result": ""} if call.get("settled_as") else {}
     if hook := call.get("hook"):
         settled |= {"hook": {**hook, "decision": ""}}

@@ -17,7 +17,7 @@ from ..databases.chain import (
 from ..databases.database import Database, Statement
 from ..databases.schema import CHAINED, KEYS
 from ..process.clock import now
-from .seals import BrokenSeal, broken_seals, head_with_seals, vouch
+from .seals import BrokenSeal, find_broken_seals, load_head_with_seals, note_verified
 
 _MOST_NAMED = 5
 _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outputs": "output",
@@ -45,7 +45,7 @@ class Health:
 
     damages: tuple[Damage, ...] = ()
     """Not quarantined yet."""
-    set_aside: tuple[Damage, ...] = ()
+    quarantined: tuple[Damage, ...] = ()
     """Quarantined earlier; these rows are not used any more."""
     missing: int = 0
     """Number of missing records, in the middle or at the end."""
@@ -56,18 +56,18 @@ class Health:
     @property
     def is_whole(self) -> bool:
         """True if every record is as it was written, and none is missing."""
-        return not (self.damages or self.set_aside or self.missing or self.broken_seals)
+        return not (self.damages or self.quarantined or self.missing or self.broken_seals)
 
     @property
     def may_lack_starts(self) -> bool:
         """True if the record of a started call may be missing."""
-        damages = (d for d in (*self.damages, *self.set_aside) if d.reason != AFTER_THE_END)
+        damages = (d for d in (*self.damages, *self.quarantined) if d.reason != AFTER_THE_END)
         return bool(self.missing) or any(d.table == "calls" for d in damages)
 
-    def sentences(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Return the damage as sentences for a person."""
-        sentences = _name_damages(self.damages, "is set aside", "So are")
-        sentences += _name_damages(self.set_aside, "was set aside earlier", "So were")
+        sentences = _describe_damages(self.damages, "is set aside", "So are")
+        sentences += _describe_damages(self.quarantined, "was set aside earlier", "So were")
         if self.missing:
             noun = "record is" if self.missing == 1 else "records are"
             sentences.append(
@@ -82,7 +82,7 @@ class Health:
         return sentences
 
 
-def _name_damages(damages: Sequence[Damage], what_is_done: str, more: str) -> list[str]:
+def _describe_damages(damages: Sequence[Damage], what_is_done: str, more: str) -> list[str]:
     """Return a sentence for each of the first damages, and one sentence for the rest."""
     sentences = [
         f"The {damage}. It {what_is_done}, and the session goes on without it."
@@ -113,37 +113,37 @@ def examine(database: Database, session_id: str) -> Health:
 def _examine(database: Database, session_id: str) -> Health:
     # Read this first: rows that a running session adds meanwhile are not missing.
     marked = database.marked(session_id)
-    found = head_with_seals(database, session_id)
+    found = load_head_with_seals(database, session_id)
     if found is None:
         return Health()
     (records, end), seals = found
-    known = _set_aside(database, session_id)
+    known = _load_quarantine(database, session_id)
     digests: dict[int, str] = {}
     numbers: list[tuple[int, str, str]] = []
-    for record, digest, table, place in numbered_rows(database, session_id):
+    for record, digest, table, place in list_numbered_rows(database, session_id):
         digests[record] = digest
         numbers.append((record, table, place))
-    strangers = _strangers(database, session_id, numbers)
+    strangers = _find_rows_after_end(database, session_id, numbers)
     damages = [
         damage
         for table in CHAINED
-        for damage in _damages(database, session_id, table, digests)
+        for damage in _find_damages(database, session_id, table, digests)
         if (damage.table, damage.place) not in known and (damage.table, damage.place) not in strangers
     ]
     lost_before_end = sum(1 for record in range(records) if record not in digests)
     lost_at_end = max(marked - records, 0)
     if records and not damages and records - 1 in digests and digests[records - 1] != end:
         lost_at_end = max(lost_at_end, 1)
-    broken = broken_seals(database, session_id, Chain(records, end), seals, digests)
+    broken = find_broken_seals(database, session_id, Chain(records, end), seals, digests)
     found_damages = (*damages, *strangers.values())
     missing = lost_before_end + lost_at_end
     health = Health(found_damages, tuple(known.values()), missing, tuple(broken), Chain(records, end))
     if not health.is_whole:
-        vouch(database, session_id, None)
+        note_verified(database, session_id, None)
     return health
 
 
-def numbered_rows(database: Database, session_id: str) -> Iterator[tuple[int, str, str, str]]:
+def list_numbered_rows(database: Database, session_id: str) -> Iterator[tuple[int, str, str, str]]:
     """Yield number in the chain, digest, table and key of every chained row."""
     for table, keys in KEYS.items():
         names = ", ".join(keys)
@@ -155,7 +155,7 @@ def numbered_rows(database: Database, session_id: str) -> Iterator[tuple[int, st
             yield int(record), str(digest), table, "/".join(map(str, place))
 
 
-def _strangers(
+def _find_rows_after_end(
     database: Database, session_id: str, numbers: list[tuple[int, str, str]]
 ) -> dict[tuple[str, str], Damage]:
     """Return the rows after the end of the chain; `numbers` are number, table and key of all rows."""
@@ -179,25 +179,27 @@ def quarantine(session_id: str, health: Health) -> list[Statement]:
         values = (session_id, damage.table, damage.place, now(), damage.reason)
         statements.append(row_of("quarantine", values))
         if damage.reason == AFTER_THE_END:
-            condition, values = row_condition(damage.table, damage.place)
+            condition, values = make_row_condition(damage.table, damage.place)
             update = f"UPDATE {damage.table} SET record = -2 - record WHERE session_id = ? AND {condition}"
             statements.append((update, (session_id, *values)))
     return statements
 
 
-def row_condition(table: str, place: str) -> tuple[str, list[str]]:
+def make_row_condition(table: str, place: str) -> tuple[str, list[str]]:
     """Return an SQL condition with its values that finds the row of a `Damage` in its session."""
     keys = KEYS[table]
     # The key of an output contains a call id, which may have a slash.
     return " AND ".join(f"{key} = ?" for key in keys), place.rsplit("/", len(keys) - 1)
 
 
-def _set_aside(database: Database, session_id: str) -> dict[tuple[str, str], Damage]:
+def _load_quarantine(database: Database, session_id: str) -> dict[tuple[str, str], Damage]:
     found = set_aside(database, session_id)
     return {(source, place): Damage(source, place, reason) for source, place, reason in found}
 
 
-def _damages(database: Database, session_id: str, table: str, digests: dict[int, str]) -> Iterator[Damage]:
+def _find_damages(
+    database: Database, session_id: str, table: str, digests: dict[int, str]
+) -> Iterator[Damage]:
     for row in rows_in_order(database, table, session_id, WHOLE_ROWS[table]):
         *values, record, digest = row
         previous = digests.get(int(record) - 1) if int(record) else first_digest(session_id)

@@ -15,7 +15,7 @@ from ..process.clock import now
 from ..process.crashpoints import reach
 from ..trace import ModelCalled, TraceRecord
 from .files.file_history import FileHistory
-from .recording import contents_of, recorded_result
+from .recording import find_result, make_content_reader
 from .writer import SessionWriter
 
 _DIGEST = "arguments_sha256"
@@ -25,7 +25,7 @@ RESTORE = "restore:"
 """The start of the name under which a session records the changes of a rewind; the step follows."""
 
 
-def undone_calls(database: Database, session_id: str, ancestors: tuple[str, ...]) -> set[str]:
+def find_undone_calls(database: Database, session_id: str, ancestors: tuple[str, ...]) -> set[str]:
     """Return the calls of `ancestors` that were completely undone when the session began."""
     rows = database.query(
         f"SELECT DISTINCT call_id FROM files WHERE session_id = ? AND SUBSTR(call_id, 1, {len(RESTORE)}) = ?",
@@ -53,7 +53,7 @@ def _is_verifiable(database: Database, session_id: str, call_id: str) -> bool:
     return any(json.loads(body).get("effect") == "verifiable" for (body,) in rows)
 
 
-def stored_output(database: Database, session_id: str, call_id: str) -> bytes | None:
+def load_output(database: Database, session_id: str, call_id: str) -> bytes | None:
     """Return the complete output of a call whose result shows a part; None if it is not all stored."""
     rows = list(sound_rows(database, "outputs", session_id, ("body",), "call_id = ?", (call_id,)))
     is_whole = [int(number) for _, number, _ in rows] == list(range(len(rows)))
@@ -87,7 +87,7 @@ class CallJournal:
         self._kept: dict[str, int] = {}
         """Size of the complete outputs of calls that are about to finish."""
         self._lineage = (*ancestors, writer.session_id)
-        undone = undone_calls(database, writer.session_id, self._lineage[:-1])
+        undone = find_undone_calls(database, writer.session_id, self._lineage[:-1])
         for session_id in self._lineage:
             rows = database.query(
                 "SELECT n, call_id, move, at, record FROM calls WHERE session_id = ? ORDER BY n",
@@ -101,7 +101,7 @@ class CallJournal:
                 known = move if counts else "proposed"
                 if may_lack_starts and known == "proposed":
                     known = "started"
-                self._calls[call_id] = self._moved(call_id, known, at)
+                self._calls[call_id] = self._make_move(call_id, known, at)
             self._next_n = int(rows[-1][0]) + 1 if rows else 0
 
     @cached_property
@@ -113,36 +113,40 @@ class CallJournal:
         before = self._calls.get(call_id)
         return move == "started" or (before is not None and before.starts > 0)
 
-    def has_seen(self, call_id: str) -> bool:
+    def has_call(self, call_id: str) -> bool:
         return call_id in self._calls
 
-    async def proposed(self, use: ToolUse, call: PendingCall | None) -> None:
-        moved = self._moved(use.call_id, "proposed", now())
-        body = self._agreed_on(use.call_id, use.tool, call.effect if call else "read", use.arguments)
+    async def record_proposal(self, use: ToolUse, call: PendingCall | None) -> None:
+        moved = self._make_move(use.call_id, "proposed", now())
+        body = self._note_agreement(use.call_id, use.tool, call.effect if call else "read", use.arguments)
         if call is not None:
             # Arguments of a hook, which differ from the message; no person has seen them yet.
-            body |= {**_verdict(call), **({"edited": True} if call.edited else {})}
-        self._writer.queue(self._entry(moved, body))
+            body |= {**_describe_verdict(call), **({"edited": True} if call.edited else {})}
+        self._writer.queue(self._make_entry(moved, body))
         self._calls[use.call_id] = moved
 
-    async def decided(self, call: PendingCall, by: str) -> None:
-        intent = self._agreed_on(call.call_id, call.tool, call.effect, call.arguments)
+    async def record_decision(self, call: PendingCall, by: str) -> None:
+        intent = self._note_agreement(call.call_id, call.tool, call.effect, call.arguments)
         settled = {"who": by, "edited": call.edited, "settled_as": call.recovery.settled_as}
-        body = {**intent, **_verdict(call)} | {name: value for name, value in settled.items() if value}
+        body = {**intent, **_describe_verdict(call)} | {
+            name: value for name, value in settled.items() if value
+        }
         n, self._next_n = self._next_n, self._next_n + 1
         self._writer.queue(Entry("calls", (n, call.call_id, "decided", now(), _json(body))))
 
-    async def started(
+    async def record_start(
         self,
         pending: PendingCall,
         changes: Sequence[FileChange] = (),
         pre_images: Mapping[str, bytes] | None = None,
     ) -> None:
         call_id = pending.call_id
-        call = self._moved(call_id, "started", now())
+        call = self._make_move(call_id, "started", now())
         next_n = self._next_n
-        body = _intent(pending.tool, pending.effect, pending.arguments) | {"decided_by": pending.decided_by}
-        entries = [self._entry(call, body), *self._changed(call_id, changes, pre_images)]
+        body = _describe_intent(pending.tool, pending.effect, pending.arguments) | {
+            "decided_by": pending.decided_by
+        }
+        entries = [self._make_entry(call, body), *self._make_change_entries(call_id, changes, pre_images)]
         reach("started_before_commit")
         if pending.effect == "read":
             await self._start_queued(entries)
@@ -167,7 +171,7 @@ class CallJournal:
             self._next_n = next_n
             raise
 
-    async def finished(
+    async def record_result(
         self,
         result: ToolResult,
         flush: bool,
@@ -175,25 +179,25 @@ class CallJournal:
         pre_images: Mapping[str, bytes] | None = None,
         seen: Mapping[str, str] | None = None,
     ) -> None:
-        call = self._moved(result.call_id, "finished", now()).model_copy(update={"result": result})
+        call = self._make_move(result.call_id, "finished", now()).model_copy(update={"result": result})
         brief: dict[str, Any] = {"outcome": result.outcome}
         if seen:
             brief[_SEEN] = dict(seen)
-            (await self.known_files()).update(seen)
+            (await self.load_known_files()).update(seen)
         if kept_bytes := self._kept.pop(result.call_id, 0):
             brief[_KEPT] = kept_bytes
-        entry = self._entry(call, {**brief, "result": result.model_dump(mode="json")})
+        entry = self._make_entry(call, {**brief, "result": result.model_dump(mode="json")})
         # The step that adds the result to the history makes a second copy in the journal unnecessary.
-        self._writer.use(block for block in result.blocks if isinstance(block, Attachment))
+        self._writer.queue_files(block for block in result.blocks if isinstance(block, Attachment))
         self._writer.queue(entry, Entry("calls", (*entry.values[:-1], _json(brief))))
-        await self.changed(result.call_id, changes, pre_images or {})
+        await self.record_changes(result.call_id, changes, pre_images or {})
         self._calls[result.call_id] = call
         if flush:
             reach("finished_before_commit")
             await self._writer.flush()
             reach("finished_after_commit")
 
-    async def kept(self, call_id: str, output: bytes | OpenFile) -> None:
+    async def store_output(self, call_id: str, output: bytes | OpenFile) -> None:
         size = len(output) if isinstance(output, bytes) else output.size
         self._kept[call_id] = size
         for number, start in enumerate(range(0, size, _OUTPUT_CHUNK_BYTES)):
@@ -202,26 +206,28 @@ class CallJournal:
             chunk = output[start:end] if is_here else FilePart(output, start, end - start)
             self._writer.queue(Entry("outputs", (call_id, number, chunk)))
 
-    async def kept_result(self, call_id: str) -> KeptResult | None:
+    async def load_kept_result(self, call_id: str) -> KeptResult | None:
         if call_id not in self._calls:
             return None
-        return await self._database.offload(lambda: self._stored_whole(call_id))
+        return await self._database.offload(lambda: self._find_kept_result(call_id))
 
-    def _stored_whole(self, call_id: str) -> KeptResult | None:
+    def _find_kept_result(self, call_id: str) -> KeptResult | None:
         """Return what the session, or an ancestor, has stored about a call."""
         for session_id in reversed(self._lineage):
-            result = recorded_result(self._database, session_id, call_id)
+            result = find_result(self._database, session_id, call_id)
             if result is not None:
-                output = stored_output(self._database, session_id, call_id)
+                output = load_output(self._database, session_id, call_id)
                 return KeptResult(
                     tool=result.tool,
                     content=result.shown,
                     output=output,
-                    output_bytes=len(output) if output is not None else self._kept_bytes(session_id, call_id),
+                    output_bytes=len(output)
+                    if output is not None
+                    else self._load_output_size(session_id, call_id),
                 )
         return None
 
-    def _kept_bytes(self, session_id: str, call_id: str) -> int:
+    def _load_output_size(self, session_id: str, call_id: str) -> int:
         """Return the size of a call's complete output; 0 if its result was complete."""
         rows = self._database.query(
             "SELECT body FROM calls WHERE session_id = ? AND call_id = ? AND move = 'finished'",
@@ -229,28 +235,28 @@ class CallJournal:
         )
         return max((int((json_object(body) or {}).get(_KEPT, 0)) for (body,) in rows), default=0)
 
-    async def changed(
+    async def record_changes(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]
     ) -> None:
-        for change in self._changed(call_id, changes, pre_images):
+        for change in self._make_change_entries(call_id, changes, pre_images):
             self._writer.queue(change)
 
-    def once_committed(self, work: Callable[[], None]) -> None:
-        self._writer.once_committed(work)
+    def after_commit(self, work: Callable[[], None]) -> None:
+        self._writer.after_commit(work)
 
-    async def recorded(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]:
+    async def load_calls(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]:
         return {
             call_id: await self._with_result(self._calls[call_id])
             for call_id in call_ids
             if call_id in self._calls
         }
 
-    async def known_files(self) -> dict[str, str]:
+    async def load_known_files(self) -> dict[str, str]:
         if self._known is None:
-            self._known = await self._database.offload(self._stored_versions)
+            self._known = await self._database.offload(self._load_versions)
         return self._known
 
-    def _stored_versions(self) -> dict[str, str]:
+    def _load_versions(self) -> dict[str, str]:
         """Read the file versions that earlier processes of this session recorded; a fork has none."""
         rows = self._database.query(
             "SELECT body FROM calls WHERE session_id = ? AND move = 'finished' ORDER BY n",
@@ -262,12 +268,12 @@ class CallJournal:
             known |= cast(dict[str, str], seen) if isinstance(seen, dict) else {}
         return known
 
-    async def agreed(self, call_id: str) -> str:
+    async def load_agreed_digest(self, call_id: str) -> str:
         if call_id not in self._agreed:
-            self._agreed[call_id] = await self._database.offload(lambda: self._stored_agreement(call_id))
+            self._agreed[call_id] = await self._database.offload(lambda: self._find_agreed_digest(call_id))
         return self._agreed[call_id]
 
-    def _stored_agreement(self, call_id: str) -> str:
+    def _find_agreed_digest(self, call_id: str) -> str:
         """Return the digest of the arguments that an earlier process recorded; empty if there is none."""
         for session_id in reversed(self._lineage):
             rows = self._database.query(
@@ -279,15 +285,15 @@ class CallJournal:
                 return str((json_object(rows[0][0]) or {}).get(_DIGEST, ""))
         return ""
 
-    def _agreed_on(self, call_id: str, tool: str, effect: Effect, arguments: str) -> dict[str, Any]:
-        body = _intent(tool, effect, arguments)
+    def _note_agreement(self, call_id: str, tool: str, effect: Effect, arguments: str) -> dict[str, Any]:
+        body = _describe_intent(tool, effect, arguments)
         self._agreed[call_id] = body[_DIGEST]
         return body
 
-    async def changes_of(self, call_id: str) -> tuple[FileChange, ...]:
-        return await self._database.offload(lambda: tuple(self._files.changes_of(call_id)))
+    async def load_changes(self, call_id: str) -> tuple[FileChange, ...]:
+        return await self._database.offload(lambda: tuple(self._files.load_changes(call_id)))
 
-    def _moved(self, call_id: str, move: Any, at: str) -> JournaledCall:
+    def _make_move(self, call_id: str, move: Any, at: str) -> JournaledCall:
         before = self._calls.get(call_id)
         starts = (before.starts if before is not None else 0) + (move == "started")
         return JournaledCall(call_id=call_id, move=move, at=at, starts=starts)
@@ -295,33 +301,33 @@ class CallJournal:
     async def _with_result(self, call: JournaledCall) -> JournaledCall:
         if call.move != "finished" or call.result is not None:
             return call
-        result = await self._database.offload(lambda: self._stored_result(call.call_id))
+        result = await self._database.offload(lambda: self._find_result(call.call_id))
         return call.model_copy(update={"result": result})
 
-    def _stored_result(self, call_id: str) -> ToolResult | None:
+    def _find_result(self, call_id: str) -> ToolResult | None:
         """Return the result of a call that an earlier process stored."""
-        found = (recorded_result(self._database, owner, call_id) for owner in reversed(self._lineage))
+        found = (find_result(self._database, owner, call_id) for owner in reversed(self._lineage))
         return next((result for result in found if result is not None), None)
 
-    def _changed(
+    def _make_change_entries(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes] | None
     ) -> list[Entry]:
         """Return the rows for changed files; the old contents are queued for the next commit."""
         if not changes:
             return []
-        self._writer.queue_loose(self._files.contents(pre_images or {}))
-        return self._files.entries(call_id, changes, self._writer.last_seq)
+        self._writer.queue_loose(self._files.insert_contents(pre_images or {}))
+        return self._files.make_entries(call_id, changes, self._writer.last_seq)
 
-    def _entry(self, call: JournaledCall, body: dict[str, Any]) -> Entry:
+    def _make_entry(self, call: JournaledCall, body: dict[str, Any]) -> Entry:
         n, self._next_n = self._next_n, self._next_n + 1
         return Entry("calls", (n, call.call_id, call.move, call.at, _json(body)))
 
 
-def _intent(tool: str, effect: Effect, arguments: str) -> dict[str, Any]:
+def _describe_intent(tool: str, effect: Effect, arguments: str) -> dict[str, Any]:
     return {"tool": tool, "effect": effect, _DIGEST: arguments_digest(arguments)}
 
 
-def _verdict(call: PendingCall) -> dict[str, str]:
+def _describe_verdict(call: PendingCall) -> dict[str, str]:
     verdict = {"decision": call.decision, "decided_by": call.decided_by, "reason": call.reason}
     verdict |= {"origin": call.origin} if call.origin != "model" else {}
     return {name: text for name, text in verdict.items() if text}
@@ -343,7 +349,7 @@ class TraceLog:
         body = record.model_dump_json(exclude_defaults=True, exclude={"kind"})
         self._writer.queue(Entry("traces", (n, self._writer.last_seq, record.kind, now(), body)))
         if isinstance(record, ModelCalled) and record.reply is not None:
-            self._writer.use(record.reply.files)
+            self._writer.queue_files(record.reply.files)
 
     async def flush(self) -> None:
         await self._writer.flush()
@@ -352,7 +358,7 @@ class TraceLog:
 _NEWEST_TRACES = 20
 
 
-def unused_reply(database: Database, session_id: str, seq: int) -> ModelCalled | None:
+def find_unused_reply(database: Database, session_id: str, seq: int) -> ModelCalled | None:
     """Return the newest model call if it came after step `seq`, the newest step, and its reply is stored.
 
     The process died while hooks judged the reply, so that no step has it.
@@ -362,5 +368,5 @@ def unused_reply(database: Database, session_id: str, seq: int) -> ModelCalled |
     newest = [(int(at), body) for _, at, event, body in rows if event == "model_called"][-1:]
     for at, body in newest:
         if at == seq and '"reply":' in body:
-            return ModelCalled.model_validate_json(body, context={"contents": contents_of(database)})
+            return ModelCalled.model_validate_json(body, context={"contents": make_content_reader(database)})
     return None

@@ -20,13 +20,13 @@ from ..conversation.transcript import Log, Transcript, TranscriptRange
 from ..databases.chain import Entry, next_number, places_set_aside, rows_in_order
 from ..databases.database import Database
 from ..errors import damaged
-from .deltas import encode_message, message_of
-from .recording import contents_of, message_rows
+from .deltas import encode_message, parse_message
+from .recording import list_message_rows, make_content_reader
 
 _TEXT = "(A record of this session was damaged on disk. The text that was here is lost.)"
 
 
-def filled(
+def fill_gaps(
     messages: Sequence[Message | None], before: Sequence[Message], pending: Sequence[PendingCall]
 ) -> list[Message]:
     """Return `messages` with a stand-in for each None.
@@ -39,9 +39,9 @@ def filled(
         if message is not None:
             whole.append(message)
         elif is_last and pending and not _is_asked(whole, pending):
-            whole.append(_asking([(call.call_id, call.tool) for call in pending]))
+            whole.append(_make_request([(call.call_id, call.tool) for call in pending]))
         else:
-            whole.append(_stand_in(whole, messages[place + 1 :], pending))
+            whole.append(_make_stand_in(whole, messages[place + 1 :], pending))
     return whole[len(before) :]
 
 
@@ -52,27 +52,29 @@ def is_stand_in(message: Message | None) -> bool:
 
 def _is_asked(before: Sequence[Message], pending: Sequence[PendingCall]) -> bool:
     """Return whether an earlier message requested the pending calls: some of its calls have results."""
-    return {call.call_id for call in pending} <= {use.call_id for use in _unanswered(before)}
+    return {call.call_id for call in pending} <= {use.call_id for use in _find_unanswered(before)}
 
 
-def _stand_in(
+def _make_stand_in(
     before: Sequence[Message], after: Sequence[Message | None], pending: Sequence[PendingCall]
 ) -> Message:
-    unanswered = _unanswered(before)
-    answered = {result.call_id for result in _leading_results(after)} | {call.call_id for call in pending}
+    unanswered = _find_unanswered(before)
+    answered = {result.call_id for result in _find_leading_results(after)} | {
+        call.call_id for call in pending
+    }
     missing = [use for use in unanswered if use.call_id not in answered]
     if missing:
-        return _lost_result(missing[0])
+        return _make_lost_result(missing[0])
     asked = {use.call_id for use in unanswered}
-    orphans = [result for result in _leading_results(after) if result.call_id not in asked]
+    orphans = [result for result in _find_leading_results(after) if result.call_id not in asked]
     if orphans:
-        return _asking([(result.call_id, result.tool) for result in orphans])
+        return _make_request([(result.call_id, result.tool) for result in orphans])
     if before and before[-1].role == "user":
         return assistant_said(_TEXT, "runtime")
     return runtime_said(_TEXT)
 
 
-def _unanswered(before: Sequence[Message]) -> list[ToolUse]:
+def _find_unanswered(before: Sequence[Message]) -> list[ToolUse]:
     """Return the calls of the newest model message that have no result."""
     done: set[str] = set()
     for message in reversed(before):
@@ -82,7 +84,7 @@ def _unanswered(before: Sequence[Message]) -> list[ToolUse]:
     return []
 
 
-def _leading_results(after: Sequence[Message | None]) -> list[ToolResult]:
+def _find_leading_results(after: Sequence[Message | None]) -> list[ToolResult]:
     """Return the tool results that follow directly; damaged messages between them are skipped."""
     found: list[ToolResult] = []
     for message in after:
@@ -94,12 +96,12 @@ def _leading_results(after: Sequence[Message | None]) -> list[ToolResult]:
     return found
 
 
-def _asking(calls: Sequence[tuple[str, str]]) -> Message:
+def _make_request(calls: Sequence[tuple[str, str]]) -> Message:
     uses = tuple(ToolUse(call_id=call_id, tool=tool, arguments="{}") for call_id, tool in calls)
     return Message(role="assistant", origin="runtime", blocks=uses)
 
 
-def _lost_result(use: ToolUse) -> Message:
+def _make_lost_result(use: ToolUse) -> Message:
     content = "The record of this result was damaged on disk. Verify the effect before you repeat the call."
     return tool_answered(ToolResult(call_id=use.call_id, tool=use.tool, outcome="unknown", content=content))
 
@@ -121,7 +123,7 @@ class SessionLogs:
         """True if the records have not been checked since the last run ended."""
         self._next_number = next_number(database, "messages", session_id, "log")
 
-    def locate(self, span: TranscriptRange) -> tuple[str, int]:
+    def name_log(self, span: TranscriptRange) -> tuple[str, int]:
         """Return the log's name in the store; a new log gets a name."""
         log = span.log
         if log.session_id is None or log.number is None:
@@ -173,20 +175,20 @@ class SessionLogs:
         name = log.session_id, log.number
         if not start:
             self._digests.pop(log, None)
-        contents = contents_of(self._database)
+        contents = make_content_reader(self._database)
         there: dict[int, Message | None] = {}
-        for position, body in message_rows(self._database, *name, start, end):
-            self._digest(log, body)
-            there[position] = message_of(body, contents)
+        for position, body in list_message_rows(self._database, *name, start, end):
+            self._extend_digest(log, body)
+            there[position] = parse_message(body, contents)
         found = [there.get(index) for index in range(start, end)]
         is_whole = None not in found
         if not is_whole:
             self.require_checked()
-        for message in cast(list[Message], found) if is_whole else filled(found, log.messages, pending):
+        for message in cast(list[Message], found) if is_whole else fill_gaps(found, log.messages, pending):
             log.append(message)
         log.saved = len(log.messages)
 
-    def unsaved(self) -> list[Entry]:
+    def list_unsaved_rows(self) -> list[Entry]:
         """Return a row for every message that is not on disk."""
         self._encoded.clear()
         rows: list[Entry] = []
@@ -197,7 +199,7 @@ class SessionLogs:
                 rows.append(Entry("messages", (number, idx, body)))
         return rows
 
-    def unsaved_files(self) -> list[Attachment]:
+    def list_unsaved_files(self) -> list[Attachment]:
         """Return the attachments of the messages that are not on disk."""
         return [
             file
@@ -211,15 +213,15 @@ class SessionLogs:
             log.saved = len(log.messages)
         self._growing.clear()
         for log, body in self._encoded:
-            self._digest(log, body)
+            self._extend_digest(log, body)
         self._encoded.clear()
 
-    def _digest(self, log: Log, body: str) -> None:
+    def _extend_digest(self, log: Log, body: str) -> None:
         digests = self._digests.setdefault(log, [])
         whole = (digests[-1] if digests else b"") + body.encode("utf-8", "surrogatepass")
         digests.append(blake2b(whole, digest_size=20).digest())
 
-    def digest(self, history: Transcript) -> bytes:
+    def digest_history(self, history: Transcript) -> bytes:
         """Return a digest of the rows of a history."""
         parts: list[bytes] = []
         for log, start, end in history.spans:
@@ -235,7 +237,7 @@ MOST_CALLS = 20
 _MOST_CHARS = 400
 
 
-def calls_after(database: Database, session_id: str, seq: int) -> tuple[str, ...]:
+def list_calls_after(database: Database, session_id: str, seq: int) -> tuple[str, ...]:
     """Return the calls that were started after step `seq`, as `tool arguments`, without its pending calls."""
     rows = database.query("SELECT record FROM steps WHERE session_id = ? AND seq = ?", (session_id, seq))
     if not rows:
@@ -246,15 +248,15 @@ def calls_after(database: Database, session_id: str, seq: int) -> tuple[str, ...
     started = [(call_id, body) for _, call_id, move, body in calls if move == "started"]
     arguments: dict[str, str] = {}
     for *_, body in rows_in_order(database, "messages", session_id, ("body",), *after):
-        if (message := message_of(body)) is not None:
+        if (message := parse_message(body)) is not None:
             arguments |= {use.call_id: use.arguments for use in message.tool_uses}
     # A call that the step waits for was proposed before the step; its own record settles it.
     lost = [(call_id, body) for call_id, body in started if call_id in arguments]
-    found = {call_id: _described(body, arguments[call_id]) for call_id, body in lost}
+    found = {call_id: _describe_call(body, arguments[call_id]) for call_id, body in lost}
     return tuple(found.values())[:MOST_CALLS]
 
 
-def lost_note(calls: tuple[str, ...]) -> str:
+def make_lost_note(calls: tuple[str, ...]) -> str:
     calls_text = "\n".join(f"- {call}" for call in calls)
     return (
         "A part of this conversation was damaged on disk and is left out. In it these calls had been started;"
@@ -262,6 +264,6 @@ def lost_note(calls: tuple[str, ...]) -> str:
     )
 
 
-def _described(body: str, arguments: str) -> str:
+def _describe_call(body: str, arguments: str) -> str:
     tool = (json_object(body) or {}).get("tool", "a call")
     return f"{tool} {arguments}"[:_MOST_CHARS]

@@ -10,7 +10,7 @@ from ..application import ApplicationState
 from ..calls import PendingCall, restore_arguments
 from ..conversation.messages import runtime_said
 from ..databases.database import Database
-from .message_log import SessionLogs, is_stand_in, lost_note
+from .message_log import SessionLogs, is_stand_in, make_lost_note
 from .writer import SessionWriter
 
 
@@ -51,7 +51,7 @@ class DeltaPersister(AsyncBaseStatePersister):
         """Return the state after a step, with the histories that the next step may need."""
         if app_id is None:
             return None
-        found = await self._database.offload(lambda: self._loaded(app_id, sequence_id))
+        found = await self._database.offload(lambda: self._load_checked(app_id, sequence_id))
         if found is None:
             return None
         seq, position, at, values = found
@@ -65,7 +65,7 @@ class DeltaPersister(AsyncBaseStatePersister):
             status="completed",
         )
 
-    def _loaded(self, session_id: str, seq: int | None) -> tuple[int, str, str, dict[str, Any]] | None:
+    def _load_checked(self, session_id: str, seq: int | None) -> tuple[int, str, str, dict[str, Any]] | None:
         writer = self._writer_of(session_id)
         try:
             return self._read(writer, seq)
@@ -80,13 +80,13 @@ class DeltaPersister(AsyncBaseStatePersister):
         values = found[3]
         load_histories(writer.logs, values)
         if seq is None:
-            writer.compare(values)
-        _hold_files(values)
+            writer.require_expected(values)
+        _load_files(values)
         writer.adopt(values)
         if writer.lost_calls:
-            _tell_lost(values, lost_note(writer.lost_calls))
+            _add_lost_note(values, make_lost_note(writer.lost_calls))
         if writer.is_new:
-            values["pending_tool_calls"] = tuple(map(undecided_again, values["pending_tool_calls"]))
+            values["pending_tool_calls"] = tuple(map(take_back_approval, values["pending_tool_calls"]))
         return found
 
     async def list_app_ids(self, partition_key: str, **kwargs: Any) -> list[str]:
@@ -102,14 +102,14 @@ def _leads_to_start(values: dict[str, Any]) -> bool:
     return values["overflow_from"] is None and "approved" in decisions and "undecided" not in decisions
 
 
-def undecided_again(call: PendingCall) -> PendingCall:
+def take_back_approval(call: PendingCall) -> PendingCall:
     """Return the call without a person's approval, which was given to the parent session."""
     if call.decision != "approved" or call.decided_by != "person":
         return call
     return call.model_copy(update={"decision": "undecided", "reason": "it was approved for another session"})
 
 
-def _tell_lost(values: dict[str, Any], note: str) -> None:
+def _add_lost_note(values: dict[str, Any], note: str) -> None:
     """Add a note where the model reads it next: after the results of the pending calls, or at once."""
     if values["pending_tool_calls"]:
         values["note"] = note
@@ -127,13 +127,13 @@ def load_histories(logs: SessionLogs, values: dict[str, Any]) -> None:
     if pending:
         asked = state.active_history.asking
         values["pending_tool_calls"] = (
-            tuple(call if call.origin != "model" else _lost(call) for call in pending)
+            tuple(call if call.origin != "model" else _void_lost_call(call) for call in pending)
             if is_stand_in(asked)
             else restore_arguments(pending, asked)
         )
 
 
-def _hold_files(values: dict[str, Any]) -> None:
+def _load_files(values: dict[str, Any]) -> None:
     """Load the attachments of the next request, because building it must not wait for the store."""
     state = ApplicationState.model_construct(**values)
     for history in {id(one): one for one in (state.chat_history, state.active_history)}.values():
@@ -142,7 +142,7 @@ def _hold_files(values: dict[str, Any]) -> None:
                 file.hold()
 
 
-def _lost(call: PendingCall) -> PendingCall:
+def _void_lost_call(call: PendingCall) -> PendingCall:
     """Make a call invalid whose arguments are lost: nobody approved unknown arguments."""
     reason = "The record of this call was damaged."
     return call.model_copy(update={"decision": "invalid", "decided_by": "runtime", "reason": reason})

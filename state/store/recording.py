@@ -14,9 +14,9 @@ from ..databases.chain import EVERY_ROW, places_set_aside, rows_in_order, sound_
 from ..databases.database import Database
 from ..session import SessionSettings
 from ..trace import TraceRecord
-from .deltas import merge, message_of, voided
-from .files.contents import content
-from .sessions.listing import lineage_of, upwards
+from .deltas import merge, parse_message, void_approvals
+from .files.contents import read_content
+from .sessions.listing import load_lineage, walk_ancestors
 
 Lineage = Sequence[tuple[str, int | None]]
 """The session after its ancestors, oldest first, each with its last step that counts (None: all)."""
@@ -35,13 +35,13 @@ class _Placed(Protocol):
 PlacedT = TypeVar("PlacedT", bound=_Placed)
 
 
-def rows_between(found: Sequence[PlacedT], first: int, end: int) -> Sequence[PlacedT]:
+def select_rows_between(found: Sequence[PlacedT], first: int, end: int) -> Sequence[PlacedT]:
     """Return the elements from row `first` to before row `end`; `found` is sorted by row."""
     begin, stop = (bisect_left(found, row, key=lambda placed: placed.row) for row in (first, end))
     return found[begin:stop]
 
 
-def foreign_until(database: Database, session_id: str) -> int:
+def find_last_foreign_step(database: Database, session_id: str) -> int:
     """Return the last step that was imported; -1 if there is none."""
     rows = database.query("SELECT settings FROM sessions WHERE id = ?", (session_id,))
     if not rows or '"imported_seq"' not in rows[0][0]:
@@ -83,22 +83,22 @@ class StoredState(NamedTuple):
         was_foreign = False
         for row in self.rows:
             if was_foreign and row.seq > self.foreign_until:
-                merged = voided(merged)
+                merged = void_approvals(merged)
             was_foreign = row.seq <= self.foreign_until
             merge(merged, row.delta)
-        return voided(merged) if was_foreign else merged
+        return void_approvals(merged) if was_foreign else merged
 
 
-def stored_state(database: Database, session_id: str, seq: int | None = None) -> StoredState | None:
+def load_state(database: Database, session_id: str, seq: int | None = None) -> StoredState | None:
     """Return the state after step `seq` (default: the newest), or after the last intact step before it."""
-    for owner, last in upwards(database, session_id):
+    for owner, last in walk_ancestors(database, session_id):
         limits = [limit for limit in (seq, last) if limit is not None]
-        if found := _own_state(database, owner, min(limits, default=_ALL)):
+        if found := _load_own_state(database, owner, min(limits, default=_ALL)):
             return found
     return None
 
 
-def _own_state(database: Database, session_id: str, last: int) -> StoredState | None:
+def _load_own_state(database: Database, session_id: str, last: int) -> StoredState | None:
     damaged = places_set_aside(database, session_id, "steps")
     snapshot = "SELECT MAX(seq) FROM steps WHERE session_id = ? AND seq <= ? AND is_snapshot = 1"
     is_cut = False
@@ -114,7 +114,7 @@ def _own_state(database: Database, session_id: str, last: int) -> StoredState | 
         good = good[: next(broken, None)]
         is_cut = is_cut or len(good) < len(rows)
         if good:
-            return StoredState(session_id, good, is_cut, foreign_until(database, session_id))
+            return StoredState(session_id, good, is_cut, find_last_foreign_step(database, session_id))
         last = rows[0].seq - 1
 
 
@@ -133,7 +133,7 @@ def _step_rows(
         yield StepRow(int(seq), action, at, int(row), delta)
 
 
-def step_of_row(database: Database, session_id: str, row: int) -> int | None:
+def find_step_after_row(database: Database, session_id: str, row: int) -> int | None:
     """Return the first step after a row of the session's hash chain; None if there is none."""
     rows = database.query("SELECT MIN(seq) FROM steps WHERE session_id = ? AND record > ?", (session_id, row))
     return None if rows[0][0] is None else int(rows[0][0])
@@ -180,40 +180,40 @@ class StepFold:
         self._seen: dict[tuple[str, int], int] = {}
         self._fields: Fields = {} if before is None else before.fields
         self._is_foreign = False
-        tuple(self._added(self._fields))
+        tuple(self._find_new_references(self._fields))
 
     def steps(self, session_id: str, after: int = -1, last: int | None = None) -> Iterator[RecordedStep]:
         """Yield the steps of the session itself after step `after`, up to step `last`."""
         damaged = places_set_aside(self._database, session_id, "steps")
         limit = _ALL if last is None else last
-        elsewhere = foreign_until(self._database, session_id)
+        elsewhere = find_last_foreign_step(self._database, session_id)
         for row in _step_rows(self._database, session_id, "seq <= ?", (limit,), (after,)):
             if self._is_foreign and row.seq > elsewhere:
-                self._fields = voided(self._fields)
+                self._fields = void_approvals(self._fields)
             self._is_foreign = row.seq <= elsewhere
-            yield self._taken(session_id, row, str(row.seq) in damaged)
+            yield self._apply(session_id, row, str(row.seq) in damaged)
 
-    def _taken(self, session_id: str, row: StepRow, is_damaged: bool) -> RecordedStep:
+    def _apply(self, session_id: str, row: StepRow, is_damaged: bool) -> RecordedStep:
         before, after = self._fields, dict(self._fields)
         try:
             if not is_damaged:
                 merge(after, row.delta)
-            added = tuple(self._added(after))
+            added = tuple(self._find_new_references(after))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             is_damaged, after, added = True, before, ()
         self._fields = after
         action = "" if is_damaged else row.action
         return RecordedStep(session_id, row.seq, action, row.at, row.row, before, after, added)
 
-    def _added(self, fields: Fields) -> Iterator[Reference]:
-        for step_id, (session_id, log, _, end) in _spans(fields):
+    def _find_new_references(self, fields: Fields) -> Iterator[Reference]:
+        for step_id, (session_id, log, _, end) in _list_spans(fields):
             known = self._seen.get((session_id, log), 0)
             if end > known:
                 yield from (Reference(session_id, log, position, step_id) for position in range(known, end))
                 self._seen[session_id, log] = end
 
 
-def _spans(fields: Fields) -> Iterator[tuple[str | None, Sequence[Any]]]:
+def _list_spans(fields: Fields) -> Iterator[tuple[str | None, Sequence[Any]]]:
     """Yield the spans with messages that a step may have added, each with its plan step."""
     yield from ((None, span) for span in fields.get("chat_history") or ())
     active = fields.get("active_step_id")
@@ -222,17 +222,17 @@ def _spans(fields: Fields) -> Iterator[tuple[str | None, Sequence[Any]]]:
             yield from ((active, span) for span in step.get("chat_history") or ())
 
 
-def elements(fields: Fields, name: str) -> list[dict[str, Any]]:
+def list_objects(fields: Fields, name: str) -> list[dict[str, Any]]:
     """Return the objects in a list field; empty places of damaged records are left out."""
     value = fields.get(name)
     found = cast(list[Any], value) if isinstance(value, list) else []
     return [element for element in found if isinstance(element, dict)]
 
 
-def recorded_steps(database: Database, session_id: str) -> Iterator[RecordedStep]:
+def list_steps(database: Database, session_id: str) -> Iterator[RecordedStep]:
     """Yield every step of a session, its ancestors' steps first."""
     fold = StepFold(database)
-    for owner, last in lineage_of(database, session_id):
+    for owner, last in load_lineage(database, session_id):
         yield from fold.steps(owner, last=last)
 
 
@@ -264,7 +264,7 @@ class CallMove:
         return ToolResult.model_validate(stored) if stored else None
 
 
-def call_moves(database: Database, session_id: str, after: int = -1) -> Iterator[CallMove]:
+def list_call_moves(database: Database, session_id: str, after: int = -1) -> Iterator[CallMove]:
     """Yield the moves that the session itself recorded after number `after`, without damaged ones."""
     columns = ("record", "call_id", "move", "at", "body")
     rows = sound_rows(database, "calls", session_id, columns, after=(after,))
@@ -272,7 +272,7 @@ def call_moves(database: Database, session_id: str, after: int = -1) -> Iterator
         yield CallMove(session_id, int(n), int(row), call_id, move, at, json_object(body) or {})
 
 
-def last_moves(
+def find_last_moves(
     database: Database, session_id: str, call_ids: Collection[str], kinds: Collection[str]
 ) -> dict[str, str]:
     """Return the last move of each of these calls, only of the given kinds.
@@ -286,13 +286,15 @@ def last_moves(
     return {call_id: move for _, call_id, move in rows if move in kinds}
 
 
-def changed_paths(database: Database, session_id: str, after: int = -1) -> Iterator[tuple[int, str, str]]:
+def list_changed_paths(
+    database: Database, session_id: str, after: int = -1
+) -> Iterator[tuple[int, str, str]]:
     """Yield number, call and path of the file changes that the session recorded after number `after`."""
     rows = rows_in_order(database, "files", session_id, ("call_id", "path"), after=(after,))
     return ((int(n), call_id, path) for n, call_id, path in rows)
 
 
-def damage(database: Database, session_id: str) -> Iterator[tuple[str, str]]:
+def list_damage(database: Database, session_id: str) -> Iterator[tuple[str, str]]:
     """Yield kind and key of each quarantined step, message, move and trace record."""
     for table in ("steps", "messages", "calls", "traces"):
         for place in places_set_aside(database, session_id, table):
@@ -305,13 +307,13 @@ class PlacedMove(NamedTuple):
     move: CallMove
 
 
-def placed_moves(database: Database, lineage: Lineage) -> Iterator[PlacedMove]:
+def list_placed_moves(database: Database, lineage: Lineage) -> Iterator[PlacedMove]:
     """Yield the moves that count, oldest first, each with the step that follows it."""
     for session_id, last in lineage:
         rows = list(rows_in_order(database, "steps", session_id, ("record",)))
         records = [int(record) for _, record in rows]
         steps = [*(int(seq) for seq, _ in rows), int(rows[-1][0]) + 1 if rows else 0]
-        for move in call_moves(database, session_id):
+        for move in list_call_moves(database, session_id):
             step = steps[bisect_left(records, move.row)]
             if last is None or step <= last:
                 yield PlacedMove(step, move)
@@ -337,20 +339,20 @@ class Traced(NamedTuple):
     """None if it cannot be parsed: the damage has not been checked yet."""
 
 
-def traces(database: Database, session_id: str, after: int = -1) -> Iterator[Traced]:
+def list_traces(database: Database, session_id: str, after: int = -1) -> Iterator[Traced]:
     """Yield the trace of the session's own runs after number `after`, oldest first, without damage."""
-    return (traced for traced in all_traces(database, session_id, after) if traced.record is not None)
+    return (traced for traced in list_all_traces(database, session_id, after) if traced.record is not None)
 
 
-def all_traces(database: Database, session_id: str, after: int = -1) -> Iterator[Traced]:
+def list_all_traces(database: Database, session_id: str, after: int = -1) -> Iterator[Traced]:
     """Yield the trace as `list_traces` does, with unparsable records, without quarantined ones."""
     columns = ("seq", "event", "at", "record", "body")
     rows = sound_rows(database, "traces", session_id, columns, after=(after,))
     for n, seq, event, at, row, body in rows:
-        yield Traced(session_id, int(n), int(seq), at, int(row), event, _trace_record(event, body))
+        yield Traced(session_id, int(n), int(seq), at, int(row), event, _parse_trace(event, body))
 
 
-def _trace_record(event: str, body: str) -> TraceRecord | None:
+def _parse_trace(event: str, body: str) -> TraceRecord | None:
     try:
         return _TRACES.validate_json(f'{{"kind":"{event}",{body[1:]}')
     except ValidationError:
@@ -366,17 +368,19 @@ class RecordedMessage(NamedTuple):
     """None if it cannot be parsed."""
 
 
-def recorded_messages(database: Database, session_id: str) -> Iterator[RecordedMessage]:
+def list_messages(database: Database, session_id: str) -> Iterator[RecordedMessage]:
     """Yield the messages that the session itself wrote, log by log, without damaged ones."""
     for log, position, row, body in sound_rows(database, "messages", session_id, ("record", "body")):
-        yield RecordedMessage(int(log), int(position), int(row), message_of(body, contents_of(database)))
+        yield RecordedMessage(
+            int(log), int(position), int(row), parse_message(body, make_content_reader(database))
+        )
 
 
-def tool_uses(database: Database, session_id: str) -> Iterator[ToolUse]:
+def list_tool_uses(database: Database, session_id: str) -> Iterator[ToolUse]:
     """Yield the calls that the messages of a session request."""
     for *_, body in sound_rows(database, "messages", session_id, ("body",)):
         # Most messages request nothing, and need not be parsed.
-        if '"tool_use"' in body and (message := message_of(body)) is not None:
+        if '"tool_use"' in body and (message := parse_message(body)) is not None:
             yield from message.tool_uses
 
 
@@ -386,7 +390,7 @@ _OF_A_PERSON = '{"role":"user","origin":"person"'
 """The start of the stored form of a person's message."""
 
 
-def said_early(database: Database, session_ids: Sequence[str]) -> Iterator[tuple[str, Message]]:
+def list_early_messages(database: Database, session_ids: Sequence[str]) -> Iterator[tuple[str, Message]]:
     """Yield early messages of people in these sessions, in order; long messages are left out."""
     rows = database.query(
         f"SELECT session_id, body FROM messages WHERE session_id IN ({', '.join('?' * len(session_ids))})"
@@ -394,23 +398,23 @@ def said_early(database: Database, session_ids: Sequence[str]) -> Iterator[tuple
         f" AND SUBSTR(body, 1, {len(_OF_A_PERSON)}) = ? ORDER BY session_id, log, idx",
         (*session_ids, _OF_A_PERSON),
     )
-    messages = ((owner, message_of(body)) for owner, body in rows)
+    messages = ((owner, parse_message(body)) for owner, body in rows)
     yield from ((owner, message) for owner, message in messages if message is not None)
 
 
-def contents_of(database: Database) -> Source:
+def make_content_reader(database: Database) -> Source:
     """Return a function that reads the attachments of messages."""
 
     def read(sha256: str) -> bytes | None:
-        return content(database, sha256)
+        return read_content(database, sha256)
 
     return read
 
 
-def files_of(body: str) -> list[Attachment]:
+def list_attachments(body: str) -> list[Attachment]:
     """Return the attachments that a stored message refers to."""
     # Most messages have none, and need not be parsed.
-    message = message_of(body) if '"sha256"' in body else None
+    message = parse_message(body) if '"sha256"' in body else None
     return [] if message is None else list(message.files)
 
 
@@ -425,36 +429,36 @@ class MessagePages:
         self._database = database
         self._pages: OrderedDict[tuple[str, int, int], Mapping[int, Message | None]] = OrderedDict()
 
-    def message(self, place: Reference) -> Message | None:
+    def load(self, place: Reference) -> Message | None:
         """Return a message; None if it is missing or damaged."""
         name = place.session_id, place.log, place.position // _PAGE_MESSAGES
         if name not in self._pages:
             first = name[2] * _PAGE_MESSAGES
-            self._pages[name] = messages_at(self._database, *name[:2], first, first + _PAGE_MESSAGES)
+            self._pages[name] = load_messages(self._database, *name[:2], first, first + _PAGE_MESSAGES)
             if len(self._pages) > _KEPT_PAGES:
                 self._pages.popitem(last=False)
         self._pages.move_to_end(name)
         return self._pages[name].get(place.position)
 
-    def messages(self, places: Iterable[Reference]) -> list[Message | None]:
-        return [self.message(place) for place in places]
+    def load_all(self, places: Iterable[Reference]) -> list[Message | None]:
+        return [self.load(place) for place in places]
 
 
-def messages_at(
+def load_messages(
     database: Database, session_id: str, log: int, first: int, end: int
 ) -> dict[int, Message | None]:
     """Return the messages of a log from index `first` to before `end`, as far as they exist."""
-    rows, contents = message_rows(database, session_id, log, first, end), contents_of(database)
-    return {position: message_of(body, contents) for position, body in rows}
+    rows, contents = list_message_rows(database, session_id, log, first, end), make_content_reader(database)
+    return {position: parse_message(body, contents) for position, body in rows}
 
 
-def message_rows(database: Database, session_id: str, *place: int) -> Iterator[tuple[int, str]]:
+def list_message_rows(database: Database, session_id: str, *place: int) -> Iterator[tuple[int, str]]:
     """Yield index and text of messages; `place` is the log, the first index, and the end."""
     rows = sound_rows(database, "messages", session_id, ("body",), "log = ? AND idx >= ? AND idx < ?", place)
     return ((int(position), body) for _, position, body in rows)
 
 
-def recorded_result(database: Database, session_id: str, call_id: str) -> ToolResult | None:
+def find_result(database: Database, session_id: str, call_id: str) -> ToolResult | None:
     """Return the result of a call that a session finished; None if there is none.
 
     The journal's row has it, or the step after that row has added it to a history. The oldest stores have
@@ -463,28 +467,30 @@ def recorded_result(database: Database, session_id: str, call_id: str) -> ToolRe
     where = "call_id = ? AND move = 'finished'"
     for _, row, body in rows_in_order(database, "calls", session_id, ("record", "body"), where, (call_id,)):
         if stored := (json_object(body) or {}).get("result"):
-            return ToolResult.model_validate(stored, context={"contents": contents_of(database)})
-        step = step_of_row(database, session_id, int(row))
-        next_step = None if step is None else _result_in_steps(database, session_id, call_id, step - 1, step)
-        if found := next_step or _result_in_steps(database, session_id, call_id, -1, None):
+            return ToolResult.model_validate(stored, context={"contents": make_content_reader(database)})
+        step = find_step_after_row(database, session_id, int(row))
+        next_step = (
+            None if step is None else _find_result_in_steps(database, session_id, call_id, step - 1, step)
+        )
+        if found := next_step or _find_result_in_steps(database, session_id, call_id, -1, None):
             return found
     return None
 
 
-def _result_in_steps(
+def _find_result_in_steps(
     database: Database, session_id: str, call_id: str, after: int, last: int | None
 ) -> ToolResult | None:
-    fold = StepFold(database, stored_state(database, session_id, after))
+    fold = StepFold(database, load_state(database, session_id, after))
     pages = MessagePages(database)
     for step in fold.steps(session_id, after, last):
-        for message in pages.messages(step.added):
+        for message in pages.load_all(step.added):
             for result in message.tool_results if message is not None else ():
                 if result.call_id == call_id:
                     return result
     return None
 
 
-def step_counts(database: Database, since: str) -> dict[str, int]:
+def count_steps(database: Database, since: str) -> dict[str, int]:
     """Return how many steps each session has had since a time (UTC, ISO 8601)."""
     rows = database.query(
         "SELECT session_id, COUNT(*) FROM steps WHERE at >= ? GROUP BY session_id", (since,)
@@ -492,7 +498,7 @@ def step_counts(database: Database, since: str) -> dict[str, int]:
     return {session_id: int(count) for session_id, count in rows}
 
 
-def output_sizes(database: Database, session_id: str) -> dict[str, int]:
+def load_output_sizes(database: Database, session_id: str) -> dict[str, int]:
     """Return the size in bytes of each complete output that a session stores, by call."""
     rows = database.query(
         "SELECT call_id, SUM(LENGTH(body)) FROM outputs WHERE session_id = ? GROUP BY call_id", (session_id,)

@@ -71,20 +71,20 @@ class KeySealer:
     def key(self) -> bytes:
         """Return the key; create it if there is none."""
         if self._key is None:
-            self._key = store_key(self._home)
+            self._key = load_or_make_key(self._home)
         return self._key
 
     def known_key(self) -> bytes | None:
         """Return the key; None if there is none."""
         if self._key is None:
-            self._key = known_key(self._home)
+            self._key = find_key(self._home)
         return self._key
 
     def mark(self, session_id: str, records: int) -> None:
         """Record how many records are sealed; -1: the session was deleted."""
         self._marks.note(self._name(session_id), records)
         if records < 0:
-            self._marks.keep(self._voucher(session_id), None)
+            self._marks.keep(self._name_verified_note(session_id), None)
 
     def marked(self, session_id: str) -> int:
         """Return the last recorded number, or -1."""
@@ -93,22 +93,26 @@ class KeySealer:
     def vouch(self, session_id: str, end: tuple[int, str] | None, body: str, loaded: str = "") -> None:
         """Record that all records up to `end` are verified; None: remove that note."""
         loaded = loaded or _NOT_LOADED
-        text = None if end is None else self._vouched(self.key(), session_id, end, body, loaded)
-        self._marks.keep(self._voucher(session_id), text)
+        text = None if end is None else self._make_verified_note(self.key(), session_id, end, body, loaded)
+        self._marks.keep(self._name_verified_note(session_id), text)
 
     def vouches(self, session_id: str, end: tuple[int, str], body: str) -> str | None:
         """Return the `loaded` of this note; None if there is no valid one. Writing it needs the key."""
-        kept, key = self._marks.kept(self._voucher(session_id)), self.known_key()
+        kept, key = self._marks.kept(self._name_verified_note(session_id)), self.known_key()
         loaded = kept[: len(_NOT_LOADED)].decode("ascii", "replace")
-        if key is None or not hmac.compare_digest(kept, self._vouched(key, session_id, end, body, loaded)):
+        if key is None or not hmac.compare_digest(
+            kept, self._make_verified_note(key, session_id, end, body, loaded)
+        ):
             return None
         return "" if loaded == _NOT_LOADED else loaded
 
-    def _vouched(self, key: bytes, session_id: str, end: tuple[int, str], body: str, loaded: str) -> bytes:
+    def _make_verified_note(
+        self, key: bytes, session_id: str, end: tuple[int, str], body: str, loaded: str
+    ) -> bytes:
         parts = (self._store, body, str(SCHEMA_VERSION), session_id, str(end[0]), end[1], loaded)
-        return (loaded + _code(key, b"sandbur whole", parts)).encode()
+        return (loaded + _make_code(key, b"sandbur whole", parts)).encode()
 
-    def _voucher(self, session_id: str) -> str:
+    def _name_verified_note(self, session_id: str) -> str:
         return f"{self._name(session_id)}\nwhole"
 
     def _name(self, session_id: str) -> str:
@@ -116,25 +120,25 @@ class KeySealer:
         return f"{self._store}\n{session_id}"
 
 
-def mark(database: Database, session_id: str, records: int) -> None:
+def write_marks(database: Database, session_id: str, records: int) -> None:
     """Record outside of the database how many records the session has; -1: it was deleted."""
     database.mark(session_id, records)
     if database.sealer is not None:
         database.sealer.mark(session_id, records)
 
 
-def maker_of(key: bytes) -> str:
+def name_maker(key: bytes) -> str:
     """Return the name of a key."""
     return hashlib.blake2b(b"name", key=key, digest_size=8, person=b"sandbur seal").hexdigest()
 
 
-def mac_of(key: bytes, session_id: str, seal: Seal, digest: str, before: str) -> str:
+def make_mac(key: bytes, session_id: str, seal: Seal, digest: str, before: str) -> str:
     """Return the code of a seal: it covers the chain up to `digest`, and the code `before` it."""
     parts = (session_id, str(seal.n), str(seal.since), str(seal.records), digest, before)
-    return _code(key, b"sandbur seal", parts)
+    return _make_code(key, b"sandbur seal", parts)
 
 
-def _code(key: bytes, purpose: bytes, parts: Sequence[str]) -> str:
+def _make_code(key: bytes, purpose: bytes, parts: Sequence[str]) -> str:
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return hashlib.blake2b(
         text.encode("utf-8", "surrogatepass"), key=key, digest_size=20, person=purpose
@@ -148,7 +152,7 @@ AT_REST = "done"
 _NOT_LOADED = "-" * 40
 
 
-def vouch(database: Database, session_id: str, end: Chain | None, loaded: str = "") -> None:
+def note_verified(database: Database, session_id: str, end: Chain | None, loaded: str = "") -> None:
     """Record that the records up to `end` need no check when the session is opened; None: they need one.
 
     `loaded` is a digest of the rows that opening it reads; they are compared with it.
@@ -157,20 +161,20 @@ def vouch(database: Database, session_id: str, end: Chain | None, loaded: str = 
         database.sealer.vouch(session_id, end, database.body, loaded)
 
 
-def vouched(database: Database, session_id: str) -> str | None:
+def read_verified(database: Database, session_id: str) -> str | None:
     """Return the digest of the rows that opening a session reads, if its records need no check.
 
     They need none if its last run ended here without pending calls, nobody wrote since, and all records
     were intact then. Returns an empty text if the digest is unknown, None if a check is needed.
     """
-    end = end_at_rest(database, session_id)
+    end = find_end_at_rest(database, session_id)
     sealer = database.sealer
     if end is None or sealer is None or database.marked(session_id) > end.records:
         return None
     return sealer.vouches(session_id, end, database.body)
 
 
-def end_at_rest(database: Database, session_id: str) -> Chain | None:
+def find_end_at_rest(database: Database, session_id: str) -> Chain | None:
     """Return the end of the chain if nobody runs the session and its last run is done; else None."""
     rows = database.query(
         "SELECT records, chain FROM heads WHERE session_id = ? AND owner = '' AND status = ?",
@@ -179,7 +183,7 @@ def end_at_rest(database: Database, session_id: str) -> Chain | None:
     return Chain(int(rows[0][0]), str(rows[0][1])) if rows else None
 
 
-def head_with_seals(database: Database, session_id: str) -> tuple[Chain, list[Seal]] | None:
+def load_head_with_seals(database: Database, session_id: str) -> tuple[Chain, list[Seal]] | None:
     """Return the end of the chain and its seals, read at one moment; None if there is no such session."""
     rows = database.query(
         "SELECT h.records, h.chain, s.n, s.maker, s.since, s.records, s.mac FROM heads h"
@@ -207,7 +211,7 @@ class SealedEnd:
         self._goes_on: bool | None = None
         """Whether the last seal is ours and valid; checked when something is to be sealed."""
 
-    def moved(self, chain: Chain) -> tuple[list[Statement], list[Seal]]:
+    def advance(self, chain: Chain) -> tuple[list[Statement], list[Seal]]:
         """Return the statements that seal the chain up to its new end, and the seals after that commit."""
         if self._sealer is None or chain == self._chain:
             return [], self._seals
@@ -217,30 +221,30 @@ class SealedEnd:
             self._goes_on = _holds(key, self._session_id, seals, self._chain)
         if self._goes_on:
             seal = seals[-1]._replace(records=chain.records)
-            seal = seal._replace(mac=_mac_after(seals[:-1], key, self._session_id, seal, chain.digest))
+            seal = seal._replace(mac=_make_mac_after(seals[:-1], key, self._session_id, seal, chain.digest))
             new = {"records": seal.records, "mac": seal.mac}
             return [update("seals", new, {**mine, "n": seal.n})], [*seals[:-1], seal]
         # A new session, another machine's key, records without a key, or a changed seal: the old seal stays,
         # and the number of a missing one is never used again.
-        lost = _lost(self._sealer, key, self._session_id, seals, self._chain)
-        seal = _sealed(key, self._session_id, seals, self._chain.records, chain, int(lost > 0))
+        lost = _count_lost(self._sealer, key, self._session_id, seals, self._chain)
+        seal = _make_seal(key, self._session_id, seals, self._chain.records, chain, int(lost > 0))
         return [row_of("seals", (self._session_id, *seal))], [*seals, seal]
 
-    def landed(self, chain: Chain, seals: list[Seal]) -> None:
+    def confirm(self, chain: Chain, seals: list[Seal]) -> None:
         self._goes_on = None if seals is self._seals else True
         self._chain, self._seals = chain, seals
 
 
-def _sealed(
+def _make_seal(
     key: bytes, session_id: str, before: Sequence[Seal], since: int, chain: Chain, gap: int = 0
 ) -> Seal:
     n = before[-1].n + 1 if before else 0
-    seal = Seal(n + gap, maker_of(key), since, chain.records, "")
-    return seal._replace(mac=_mac_after(before, key, session_id, seal, chain.digest))
+    seal = Seal(n + gap, name_maker(key), since, chain.records, "")
+    return seal._replace(mac=_make_mac_after(before, key, session_id, seal, chain.digest))
 
 
-def _mac_after(before: Sequence[Seal], key: bytes, session_id: str, seal: Seal, digest: str) -> str:
-    return mac_of(key, session_id, seal, digest, before[-1].mac if before else "")
+def _make_mac_after(before: Sequence[Seal], key: bytes, session_id: str, seal: Seal, digest: str) -> str:
+    return make_mac(key, session_id, seal, digest, before[-1].mac if before else "")
 
 
 def _holds(key: bytes, session_id: str, seals: Sequence[Seal], chain: Chain) -> bool:
@@ -248,12 +252,12 @@ def _holds(key: bytes, session_id: str, seals: Sequence[Seal], chain: Chain) -> 
     if not seals:
         return False
     *before, seal = seals
-    if (seal.maker, seal.records) != (maker_of(key), chain.records):
+    if (seal.maker, seal.records) != (name_maker(key), chain.records):
         return False
-    return hmac.compare_digest(seal.mac, _mac_after(before, key, session_id, seal, chain.digest))
+    return hmac.compare_digest(seal.mac, _make_mac_after(before, key, session_id, seal, chain.digest))
 
 
-def sealed_anew(
+def insert_seals(
     database: Database, session_id: str, seals: Sequence[Seal], came: int, chain: Chain
 ) -> Iterator[Statement]:
     """Yield the statements that store an imported session's seals, and a new seal for added records.
@@ -264,10 +268,10 @@ def sealed_anew(
     if database.sealer is not None and chain.records:
         key = database.sealer.key()
         if not _holds(key, session_id, seals, chain):
-            yield row_of("seals", (session_id, *_sealed(key, session_id, seals, came, chain)))
+            yield row_of("seals", (session_id, *_make_seal(key, session_id, seals, came, chain)))
 
 
-def broken_seals(
+def find_broken_seals(
     database: Database, session_id: str, chain: Chain, seals: Sequence[Seal], digests: Mapping[int, str]
 ) -> list[BrokenSeal]:
     """Compare the seals with the chain; `digests` are the digests of the records by number."""
@@ -281,7 +285,7 @@ def broken_seals(
         if seal.n > (seals[at - 1].n + 1 if at else 0):
             found.append(BrokenSeal(seal.since - 1, "and those before it had a seal that is gone", False))
         ends = seal.records
-        if key is None or seal.maker != maker_of(key):
+        if key is None or seal.maker != name_maker(key):
             continue
         digest = digests.get(seal.records - 1) if seal.records else first_digest(session_id)
         if digest is None or not _holds(key, session_id, seals[: at + 1], Chain(seal.records, digest)):
@@ -289,15 +293,15 @@ def broken_seals(
     if seals and ends < chain.records:
         found.append(BrokenSeal(chain.records - 1, _UNSEALED, True))
     if sealer is not None and key is not None:
-        lost = _lost(sealer, key, session_id, seals, chain)
+        lost = _count_lost(sealer, key, session_id, seals, chain)
         found += [BrokenSeal(lost - 1, "and those before it had a seal that is gone", True)] if lost else []
     return found
 
 
-def _lost(sealer: Sealer, key: bytes, session_id: str, seals: Sequence[Seal], chain: Chain) -> int:
+def _count_lost(sealer: Sealer, key: bytes, session_id: str, seals: Sequence[Seal], chain: Chain) -> int:
     """Return how many records this machine had sealed if their seal is missing; otherwise 0."""
     marked = min(sealer.marked(session_id), chain.records)
-    ours = max((seal.records for seal in seals if seal.maker == maker_of(key)), default=-1)
+    ours = max((seal.records for seal in seals if seal.maker == name_maker(key)), default=-1)
     return max(marked, 0) if ours < marked else 0
 
 
@@ -305,10 +309,10 @@ CHANGED = "and those before it are not what was sealed with this machine's key"
 _UNSEALED = "was written without a key, after records that were sealed with one"
 
 
-def stretches(database: Database, chain: Chain, seals: Sequence[Seal]) -> list[SealedPart]:
+def list_sealed_parts(database: Database, chain: Chain, seals: Sequence[Seal]) -> list[SealedPart]:
     """Return which key sealed the records, from the first to the last."""
     key = database.sealer.known_key() if database.sealer is not None else None
-    ours = maker_of(key) if key is not None else ""
+    ours = name_maker(key) if key is not None else ""
     found: list[SealedPart] = []
     at = 0
     for seal in seals:
@@ -322,11 +326,11 @@ def stretches(database: Database, chain: Chain, seals: Sequence[Seal]) -> list[S
     return found
 
 
-def exported(seals: Sequence[Seal]) -> list[list[Any]]:
+def export_seals(seals: Sequence[Seal]) -> list[list[Any]]:
     return [list(seal) for seal in seals]
 
 
-def read(value: Any) -> list[Seal] | None:
+def parse_seals(value: Any) -> list[Seal] | None:
     """Return the seals from the result of `export_seals`; None if the value is not valid."""
     if not isinstance(value, list):
         return None
@@ -360,14 +364,14 @@ def key_path(home: Path) -> Path:
     return home / _NAME
 
 
-def store_key(home: Path) -> bytes:
+def load_or_make_key(home: Path) -> bytes:
     """Return the key; the first call creates it durably.
 
     Use it only to derive keys, with a purpose: `blake2b(key=load_or_make_key(home), person=b"purpose")`.
     """
-    while (key := known_key(home)) is None:
+    while (key := find_key(home)) is None:
         try:
-            _make(key_path(home))
+            _write_new_key(key_path(home))
         except OSError as error:
             raise StoreError(
                 f"The key of the store cannot be written to {key_path(home)}: {error.strerror}.",
@@ -376,7 +380,7 @@ def store_key(home: Path) -> bytes:
     return key
 
 
-def known_key(home: Path) -> bytes | None:
+def find_key(home: Path) -> bytes | None:
     """Return the key; None if there is none. Raises `StoreError` for a file without a valid key."""
     path = key_path(home)
     try:
@@ -384,29 +388,29 @@ def known_key(home: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _unusable(path, f"cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise _make_key_error(path, f"cannot be read: {(error.strerror or str(error)).lower()}") from None
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise _unusable(path, "is no regular file")
+            raise _make_key_error(path, "is no regular file")
         mode = stat.S_IMODE(status.st_mode)
         if mode & 0o077:
             with suppress(PermissionError):
                 os.fchmod(descriptor, mode & 0o700)
-        return _parsed(path, file.read(_MOST_BYTES))
+        return _parse_key(path, file.read(_MOST_BYTES))
 
 
-def _parsed(path: Path, content: bytes) -> bytes:
+def _parse_key(path: Path, content: bytes) -> bytes:
     try:
         key = bytes.fromhex(content.decode())
     except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
-        raise _unusable(path, "holds no key")
+        raise _make_key_error(path, "holds no key")
     return key
 
 
-def _unusable(path: Path, why: str) -> StoreError:
+def _make_key_error(path: Path, why: str) -> StoreError:
     return StoreError(
         f"The key of the store {path} {why}.",
         "Restore it from a backup. If you remove it a new one is made, and the records of before count as"
@@ -414,7 +418,7 @@ def _unusable(path: Path, why: str) -> StoreError:
     )
 
 
-def _make(path: Path) -> None:
+def _write_new_key(path: Path) -> None:
     """Write a new key file atomically; an existing file stays."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(6)}")
@@ -425,7 +429,7 @@ def _make(path: Path) -> None:
             file.flush()
             os.fsync(descriptor)
         reach("key_written")
-        _name_it(temporary, path)
+        _link_key(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -435,7 +439,7 @@ def _make(path: Path) -> None:
         os.close(folder)
 
 
-def _name_it(temporary: Path, path: Path) -> None:
+def _link_key(temporary: Path, path: Path) -> None:
     try:
         # A link, because a rename would replace the key that another process has just created.
         os.link(temporary, path)

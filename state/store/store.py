@@ -16,12 +16,12 @@ from .files.file_history import FileHistory, LineageFiles
 from .files.session_files import SessionFiles
 from .files.shared_files import SharedFiles
 from .integrity import examine, quarantine
-from .journal import CallJournal, TraceLog, stored_output
+from .journal import CallJournal, TraceLog, load_output
 from .persister import DeltaPersister, load_histories
-from .seals import KeySealer, end_at_rest, vouch, vouched
+from .seals import KeySealer, find_end_at_rest, note_verified, read_verified
 from .sessions.inbox import Inbox
-from .sessions.lease import Heart
-from .sessions.listing import FolderFilter, count_sessions, lease_s, newest, summaries
+from .sessions.lease import Heartbeat
+from .sessions.listing import FolderFilter, count_sessions, list_newest, list_summaries, read_lease_s
 from .sessions.session_rows import SessionIndex
 from .writer import SessionWriter
 
@@ -35,10 +35,10 @@ class Store:
         """As it was passed: it may contain a password."""
         self.tenant = tenant
         self._writers: dict[str, SessionWriter] = {}
-        self._lacking: set[str] = set()
+        self._without_starts: set[str] = set()
         """Sessions with journals that may lack records of started calls."""
         self.index = SessionIndex(database, tenant)
-        self.heart = Heart()
+        self.heartbeat = Heartbeat()
         """Renews the leases of this process's runs."""
 
     @classmethod
@@ -54,7 +54,7 @@ class Store:
 
         `home` is the folder of the key that seals the records; without it nothing is sealed.
         """
-        lease_s()  # Raises for a bad setting before anything runs.
+        read_lease_s()  # Raises for a bad setting before anything runs.
         database = open_database(url, on_notice, durability)
         database.sealer = KeySealer(home, database.name) if home is not None else None
         return cls(database, url, tenant)
@@ -76,7 +76,7 @@ class Store:
             self.database,
             self.writer(session_id),
             self.index.ancestors(session_id),
-            may_lack_starts=session_id in self._lacking,
+            may_lack_starts=session_id in self._without_starts,
         )
 
     async def open_journal(self, session_id: str) -> CallJournal:
@@ -98,31 +98,31 @@ class Store:
         self._writers.pop(session_id, None)
 
     @contextmanager
-    def anew(self, session_id: str) -> Generator[None]:
+    def reload(self, session_id: str) -> Generator[None]:
         """Read a session again inside this context; if that fails, what was known before is kept."""
         known = self._writers.pop(session_id, None)
         try:
             yield
             if known is not None:
-                self.writer(session_id).knows_as_much_as(known)
+                self.writer(session_id).copy_checks(known)
         except BaseException:
             self._writers.pop(session_id, None)
             if known is not None:
                 self._writers[session_id] = known
             raise
 
-    def files(self, session_id: str) -> FileHistory:
+    def open_files(self, session_id: str) -> FileHistory:
         return FileHistory(self.database, session_id)
 
-    def file_changes(self, session_id: str) -> LineageFiles:
+    def open_file_changes(self, session_id: str) -> LineageFiles:
         """Return the file changes of a session and its ancestors."""
         return LineageFiles(self.database, self.index.lineage(session_id))
 
-    def session_files(self, session_id: str) -> SessionFiles:
+    def open_session_files(self, session_id: str) -> SessionFiles:
         """Return the memory files of a session, with those from before its fork."""
         return SessionFiles(self.database, self.writer(session_id), self.index.lineage(session_id))
 
-    def shared_files(self) -> SharedFiles:
+    def open_shared_files(self) -> SharedFiles:
         """Return the files that all sessions of the tenant share."""
         return SharedFiles(self.database, self.tenant)
 
@@ -138,11 +138,11 @@ class Store:
 
     def sessions(self, cwd: str | None = None, most: int | None = None) -> list[SessionSummary]:
         """Return the sessions, newest first; with `cwd`, only those of that working folder."""
-        return summaries(self.database, self.tenant, cwd, most)
+        return list_summaries(self.database, self.tenant, cwd, most)
 
     def newest_sessions(self, folders: FolderFilter | None = None) -> Iterator[SessionSummary]:
         """Yield the sessions, newest first; they are read only when they are needed."""
-        return newest(self.database, self.tenant, folders)
+        return list_newest(self.database, self.tenant, folders)
 
     def count_sessions(self) -> int:
         return count_sessions(self.database, self.tenant)
@@ -188,28 +188,28 @@ class Store:
         logs.load(history)
         return history
 
-    def output(self, session_id: str, call_id: str) -> bytes | None:
+    def load_output(self, session_id: str, call_id: str) -> bytes | None:
         """Return the complete output of a call whose result shows a part; None if it is not stored."""
-        return stored_output(self.database, session_id, call_id)
+        return load_output(self.database, session_id, call_id)
 
-    def heal(self, session_id: str, trusting: bool = True) -> list[str]:
+    def quarantine_damage(self, session_id: str, trusting: bool = True) -> list[str]:
         """Quarantine damaged records of a session before it continues; return sentences for the person.
 
         With `trusting`, records that were intact after the last run are not checked again, except those that
         are loaded: loading them raises `DamagedRecords` if they have changed.
         """
         owners = (*self.index.ancestors(session_id), session_id)
-        loaded = [vouched(self.database, owner) for owner in owners] if trusting else [None]
+        loaded = [read_verified(self.database, owner) for owner in owners] if trusting else [None]
         if None not in loaded and loaded[-1]:
             self.writer(session_id).trust(loaded[-1])
             return []
-        sentences, is_whole = self._healed(session_id, owners)
+        sentences, is_whole = self._check_lineage(session_id, owners)
         if sentences:
             self.forget(session_id)
         self.writer(session_id).trust("", is_whole)
         return sentences
 
-    def _healed(self, session_id: str, owners: Sequence[str]) -> tuple[list[str], bool]:
+    def _check_lineage(self, session_id: str, owners: Sequence[str]) -> tuple[list[str], bool]:
         """Check a session and its ancestors; return sentences for the person, and whether all is intact."""
         sentences: list[str] = []
         is_whole = True
@@ -217,20 +217,24 @@ class Store:
             health = examine(self.database, owner)
             is_whole = is_whole and health.is_whole
             # The digest of what opening the session reads is recorded when its next run ends.
-            if owner != session_id and health.is_whole and health.end == end_at_rest(self.database, owner):
-                vouch(self.database, owner, health.end)
+            if (
+                owner != session_id
+                and health.is_whole
+                and health.end == find_end_at_rest(self.database, owner)
+            ):
+                note_verified(self.database, owner, health.end)
             if health.damages:
                 # Another process may quarantine the same rows now.
                 with suppress(StoreError):
                     self.database.commit(quarantine(owner, health))
             if health.may_lack_starts:
-                self._lacking.add(session_id)
-            sentences += health.sentences()
+                self._without_starts.add(session_id)
+            sentences += health.describe()
         return sentences, is_whole
 
     def verify(self, session_id: str) -> list[str]:
         """Return what is wrong with the records of a session; change nothing."""
-        return examine(self.database, self.index.summary(session_id).id).sentences()
+        return examine(self.database, self.index.summary(session_id).id).describe()
 
     def try_writing(self) -> None:
         """Insert and delete a row in one commit; raises `StoreError` if the store is not writable."""

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from ..conversation.content import labels
 from ..conversation.messages import Message, Text, ToolResult, ToolUse, subject_of
 from ..databases.database import Database
-from .recording import Fields, MessagePages, RecordedStep, elements, recorded_steps, said_early
+from .recording import Fields, MessagePages, RecordedStep, list_early_messages, list_objects, list_steps
 
 StepKind = Literal[
     "message", "command", "reply", "calls", "results", "decision", "plan", "summary", "compression", "other"
@@ -23,7 +23,7 @@ class StepText(NamedTuple):
     text: str
 
 
-def step_text(
+def describe_step(
     step: RecordedStep, messages: Sequence[Message | None], subjects: Mapping[str, str]
 ) -> StepText:
     """Describe a step and the messages that it added; `subjects` are the titles of the calls so far."""
@@ -32,25 +32,33 @@ def step_text(
         case "":
             return StepText("other", "(the record of this step is damaged)")
         case "prompt":
-            return _prompted(after, known)
+            return _describe_prompt(after, known)
         case "human_confirm":
-            return StepText("decision", _listed(list(_decided(step, subjects))) or "decided nothing")
+            return StepText("decision", _join(list(_list_decisions(step, subjects))) or "decided nothing")
         case "execute_tools":
             return StepText(
                 "results",
-                _listed([_result(result, subjects) for message in known for result in message.tool_results]),
+                _join(
+                    [
+                        _describe_result(result, subjects)
+                        for message in known
+                        for result in message.tool_results
+                    ]
+                ),
             )
         case "vibe_planner" if step.before.get("vibe_plan") != after.get("vibe_plan"):
-            return StepText("plan", _planned(after))
+            return StepText("plan", _describe_plan(after))
         case "step_summarizer":
-            return StepText("summary", next((line for line in map(_words, known) if line), "a step ended"))
+            return StepText(
+                "summary", next((line for line in map(_join_words, known) if line), "a step ended")
+            )
         case "context_compressor":
             return StepText("compression", "older messages were replaced by a summary")
-        case _ if words := _replied(after, known):
+        case _ if words := _describe_reply(after, known):
             return words
         case _:
-            noted = "(no words)" if messages else _noted(after)
-            return StepText("other", _where(after) + noted)
+            noted = "(no words)" if messages else _describe_unrecorded(after)
+            return StepText("other", _name_active_step(after) + noted)
 
 
 def cut_line(text: str, limit: int = _MAX_CHARS) -> str:
@@ -58,68 +66,68 @@ def cut_line(text: str, limit: int = _MAX_CHARS) -> str:
     return line if len(line) <= limit else f"{line[:limit]} ..."
 
 
-def _words(message: Message) -> str:
+def _join_words(message: Message) -> str:
     texts = (block.text for block in message.blocks if isinstance(block, Text))
     return cut_line(" ".join((*texts, *labels(message.blocks))))
 
 
-def _prompted(after: Fields, messages: Sequence[Message]) -> StepText:
+def _describe_prompt(after: Fields, messages: Sequence[Message]) -> StepText:
     for message in messages:
         if message.origin == "person" and not message.is_own_command:
-            return StepText("message", _words(message))
+            return StepText("message", _join_words(message))
     return StepText("command", cut_line(after.get("user_input") or ""))
 
 
-def _where(after: Fields) -> str:
+def _name_active_step(after: Fields) -> str:
     active = after.get("active_step_id")
     return f"step {active}: " if active else ""
 
 
-def _replied(after: Fields, messages: Sequence[Message]) -> StepText | None:
-    calls = [title_of(use) for message in messages for use in message.tool_uses]
+def _describe_reply(after: Fields, messages: Sequence[Message]) -> StepText | None:
+    calls = [title_call(use) for message in messages for use in message.tool_uses]
     if calls:
-        waits = any(call["decision"] == "undecided" for call in elements(after, "pending_tool_calls"))
+        waits = any(call["decision"] == "undecided" for call in list_objects(after, "pending_tool_calls"))
         ending = " (waits for a decision)" if waits else ""
-        return StepText("calls", f"{_where(after)}{_listed(calls)}{ending}")
-    texts = (_words(message) for message in messages if message.origin == "model")
+        return StepText("calls", f"{_name_active_step(after)}{_join(calls)}{ending}")
+    texts = (_join_words(message) for message in messages if message.origin == "model")
     words = next(filter(None, texts), "")
-    return StepText("reply", _where(after) + words) if words else None
+    return StepText("reply", _name_active_step(after) + words) if words else None
 
 
-def _noted(after: Fields) -> str:
+def _describe_unrecorded(after: Fields) -> str:
     """Describe a step that added no message."""
     unknown = [
         call["tool"]
-        for call in elements(after, "pending_tool_calls")
+        for call in list_objects(after, "pending_tool_calls")
         if call.get("kind") == "outcome_unknown"
     ]
-    return f"outcome unknown: {_listed(unknown)}" if unknown else "(the state was changed)"
+    return f"outcome unknown: {_join(unknown)}" if unknown else "(the state was changed)"
 
 
-def _planned(after: Fields) -> str:
-    steps = [f"{step['step_id']}. {step['description']}" for step in elements(after, "vibe_plan")]
+def _describe_plan(after: Fields) -> str:
+    steps = [f"{step['step_id']}. {step['description']}" for step in list_objects(after, "vibe_plan")]
     return cut_line(f"{len(steps)} steps: {'; '.join(steps)}")
 
 
-def _decided(step: RecordedStep, subjects: Mapping[str, str]) -> Iterator[str]:
-    old = {call["call_id"]: call for call in elements(step.before, "pending_tool_calls")}
-    for call in elements(step.after, "pending_tool_calls"):
+def _list_decisions(step: RecordedStep, subjects: Mapping[str, str]) -> Iterator[str]:
+    old = {call["call_id"]: call for call in list_objects(step.before, "pending_tool_calls")}
+    for call in list_objects(step.after, "pending_tool_calls"):
         was = old.get(call["call_id"], {})
         verdict = call.get("settled_as") or call["decision"]
         if verdict != (was.get("settled_as") or was.get("decision")):
             yield f"{verdict}: {subjects.get(call['call_id'], call['tool'])}"
 
 
-def _result(result: ToolResult, subjects: Mapping[str, str]) -> str:
+def _describe_result(result: ToolResult, subjects: Mapping[str, str]) -> str:
     return f"{result.outcome}: {subjects.get(result.call_id, result.tool)}"
 
 
-def title_of(use: ToolUse) -> str:
+def title_call(use: ToolUse) -> str:
     """Return the tool of a call and its first text argument."""
     return f"{use.tool} {cut_line(subject_of(use.arguments), _MAX_SUBJECT_CHARS)}".strip()
 
 
-def _listed(parts: list[str]) -> str:
+def _join(parts: list[str]) -> str:
     more = f"; {len(parts) - _MAX_CALLS} more" if len(parts) > _MAX_CALLS else ""
     return "; ".join(parts[:_MAX_CALLS]) + more
 
@@ -137,32 +145,32 @@ class TimelineStep:
     """The session of the step: this session or an ancestor."""
 
 
-def timeline(database: Database, session_id: str) -> list[TimelineStep]:
+def list_timeline(database: Database, session_id: str) -> list[TimelineStep]:
     """Return every step of a session, its ancestors' steps first; damaged ones are marked in `text`."""
     pages = MessagePages(database)
     subjects: dict[str, str] = {}
-    return [_step(step, pages, subjects) for step in recorded_steps(database, session_id)]
+    return [_step(step, pages, subjects) for step in list_steps(database, session_id)]
 
 
 def _step(step: RecordedStep, pages: MessagePages, subjects: dict[str, str]) -> TimelineStep:
-    messages = pages.messages(step.added)
+    messages = pages.load_all(step.added)
     for message in messages:
-        subjects |= {use.call_id: title_of(use) for use in message.tool_uses} if message is not None else {}
-    found = step_text(step, messages, subjects)
+        subjects |= {use.call_id: title_call(use) for use in message.tool_uses} if message is not None else {}
+    found = describe_step(step, messages, subjects)
     return TimelineStep(step.seq, step.at, step.action, found.kind, found.text, step.session_id)
 
 
 _PAGE_SESSIONS = 200
 
 
-def said_in(database: Database, session_ids: Sequence[str]) -> Iterator[dict[str, list[str]]]:
+def list_first_lines(database: Database, session_ids: Sequence[str]) -> Iterator[dict[str, list[str]]]:
     """Yield, page by page, the first lines of early messages of people in these sessions.
 
     Long messages, and messages that cannot be parsed, are left out.
     """
     for start in range(0, len(session_ids), _PAGE_SESSIONS):
         found: dict[str, list[str]] = {}
-        for session_id, message in said_early(database, session_ids[start : start + _PAGE_SESSIONS]):
+        for session_id, message in list_early_messages(database, session_ids[start : start + _PAGE_SESSIONS]):
             words = next((block.text for block in message.blocks if isinstance(block, Text)), "")
             found.setdefault(session_id, []).append(cut_line(words.strip().partition("\n")[0]))
         yield found

@@ -19,11 +19,11 @@ from ..process.cancellation import to_the_end
 from ..process.clock import now
 from ..process.crashpoints import reach
 from .deltas import WrittenFields, decode_fields
-from .files.contents import used
-from .message_log import SessionLogs, calls_after
-from .recording import stored_state
-from .seals import AT_REST, Seal, SealedEnd, head_with_seals, mark, vouch
-from .sessions.lease import Claim, head_update, held, lease_end, went_on
+from .files.contents import insert_uses
+from .message_log import SessionLogs, list_calls_after
+from .recording import load_state
+from .seals import AT_REST, Seal, SealedEnd, load_head_with_seals, note_verified, write_marks
+from .sessions.lease import Claim, make_head_update, make_held_error, make_lease_end, make_moved_error
 
 _MIN_SNAPSHOT_GAP_BYTES = 8192
 _LONGEST_HELD_S = 1.0
@@ -70,9 +70,12 @@ class SessionWriter:
         """The epoch of this process's claim; None while it only reads."""
         self.is_whole: bool
         """True if all records up to the end of the chain are known to be intact."""
-        self.chain, seals = head_with_seals(database, session_id) or (Chain(0, first_digest(session_id)), [])
+        self.chain, seals = load_head_with_seals(database, session_id) or (
+            Chain(0, first_digest(session_id)),
+            [],
+        )
         self.is_whole = self.chain.records == 0
-        self._sealed = SealedEnd(database, session_id, self.chain, seals)
+        self._seal_end = SealedEnd(database, session_id, self.chain, seals)
         self._database = database
         self._model = model
         self._fields = WrittenFields(model, self.logs)
@@ -88,17 +91,17 @@ class SessionWriter:
         self._late: asyncio.Future[None] | None = None
         self._queue: list[Queued] = []
         self._loose: list[Statement] = []
-        self._used: set[str] = set()
+        self._queued_files: set[str] = set()
         """Digests of contents that are queued or written already."""
         self._on_commit: list[Callable[[], None]] = []
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     @property
     def is_new(self) -> bool:
         """True while the session has no step."""
         return self._fields.is_empty
 
-    def knows_as_much_as(self, earlier: SessionWriter) -> None:
+    def copy_checks(self, earlier: SessionWriter) -> None:
         """Copy what `earlier` knows about the records of this session."""
         self.is_whole = earlier.is_whole and earlier.chain == self.chain
         self.logs.is_unchecked = earlier.logs.is_unchecked
@@ -108,29 +111,29 @@ class SessionWriter:
         `is_whole` is the result."""
         self.is_whole, self._expected, self.logs.is_unchecked = is_whole, expected, bool(expected)
 
-    def compare(self, values: Mapping[str, Any]) -> None:
+    def require_expected(self, values: Mapping[str, Any]) -> None:
         """Raise `DamagedRecords` if the loaded rows do not have the expected digest."""
         expected, self._expected = self._expected, ""
-        if expected and self._loaded(values) != expected:
+        if expected and self._digest_loaded(values) != expected:
             raise damaged(self.session_id)
 
-    def _loaded(self, values: Mapping[str, Any]) -> str:
+    def _digest_loaded(self, values: Mapping[str, Any]) -> str:
         """Return a digest of the rows from which these fields are loaded."""
         state = ApplicationState.model_construct(**values)
         histories = (state.chat_history, state.active_history)
-        parts = [self._loaded_steps, *(self.logs.digest(history) for history in histories)]
+        parts = [self._loaded_steps, *(self.logs.digest_history(history) for history in histories)]
         return blake2b(b"".join(parts), digest_size=20).hexdigest()
 
     def load(self, seq: int | None = None) -> tuple[int, str, str, dict[str, Any]] | None:
         """Return (seq, position, time, fields) after step `seq` (default: the newest)."""
-        found = stored_state(self._database, self.session_id, seq)
+        found = load_state(self._database, self.session_id, seq)
         if found is None:
             return None
         values = decode_fields(self._model, found.fields, self.logs)
         last = found.rows[-1]
         self._loaded_steps = b""
         for row in found.rows:
-            self._loaded_steps = _after(self._loaded_steps, row.seq, row.action, row.delta)
+            self._loaded_steps = _extend_digest(self._loaded_steps, row.seq, row.action, row.delta)
         self.last_seq = last.seq
         self.is_foreign = found.is_foreign
         if found.is_cut or not self.logs.are_whole:
@@ -139,7 +142,7 @@ class SessionWriter:
             self.logs.require_checked()
             # Newer rows are damaged and keep their place; the next step is a snapshot after them.
             self.last_seq = self._newest_seq()
-            self.lost_calls = calls_after(self._database, found.session_id, last.seq)
+            self.lost_calls = list_calls_after(self._database, found.session_id, last.seq)
         elif found.session_id == self.session_id:
             self._fields.take(values)
             self._snapshot_bytes = len(found.rows[0].delta)
@@ -165,12 +168,12 @@ class SessionWriter:
             self._snapshot_bytes, _MIN_SNAPSHOT_GAP_BYTES
         )
         changes = self._fields.take(values)
-        body = _object(self._fields.whole() if is_snapshot else changes)
+        body = _join_fields(self._fields.whole() if is_snapshot else changes)
         step = Entry("steps", (seq, position, int(is_snapshot), now(), body))
         try:
-            async with self._turn:
-                self.use(self.logs.unsaved_files())
-                rows = [*(queued.with_step for queued in self._queue), *self.logs.unsaved(), step]
+            async with self._lock:
+                self.queue_files(self.logs.list_unsaved_files())
+                rows = [*(queued.with_step for queued in self._queue), *self.logs.list_unsaved_rows(), step]
                 if waits and self.epoch is not None:
                     self._hold(rows, seq)
                 else:
@@ -179,7 +182,9 @@ class SessionWriter:
             # A cancelled save may have landed, too.
             if self.last_seq == seq:
                 self.logs.mark_saved()
-                self._loaded_steps = _after(b"" if is_snapshot else self._loaded_steps, seq, position, body)
+                self._loaded_steps = _extend_digest(
+                    b"" if is_snapshot else self._loaded_steps, seq, position, body
+                )
                 self._delta_bytes = 0 if is_snapshot else self._delta_bytes + len(body)
                 self._snapshot_bytes = len(body) if is_snapshot else self._snapshot_bytes
             else:
@@ -203,33 +208,35 @@ class SessionWriter:
 
         self._late = asyncio.ensure_future(write())
 
-    def is_behind(self, values: Mapping[str, Any]) -> bool:
+    def has_unsaved(self, values: Mapping[str, Any]) -> bool:
         """Return whether these fields are newer than those on disk."""
         return self._fields.differ_from(values)
 
     async def commit(self, entries: Sequence[Entry] = ()) -> None:
         """Commit the queue and `entries` in one transaction."""
-        async with self._turn:
+        async with self._lock:
             await self._commit([*(queued.alone for queued in self._queue), *entries], self.last_seq)
 
     async def release(self, status: str, wake_at: str) -> None:
         """Commit the queue and end the lease in one transaction."""
-        async with self._turn:
+        async with self._lock:
             entries = [queued.alone for queued in self._queue]
             ending = {"status": status, "owner": "", "lease_until": "", "wake_at": wake_at}
             await self._commit(entries, self.last_seq, ending)
         if self.is_whole and status == AT_REST and not self._expected:
-            vouch(self._database, self.session_id, self.chain, self._loaded(self._fields.values))
+            note_verified(
+                self._database, self.session_id, self.chain, self._digest_loaded(self._fields.values)
+            )
 
     async def flush(self) -> None:
         """Commit what is held or queued, if there is anything."""
-        async with self._turn:
+        async with self._lock:
             if self._held or self._queue or self._loose:
                 await self._commit_waiting()
 
     async def flush_held(self) -> None:
         """Commit a held step, together with the queue, if there is one."""
-        async with self._turn:
+        async with self._lock:
             if self._held:
                 await self._commit_waiting()
 
@@ -244,16 +251,16 @@ class SessionWriter:
         """Queue statements that are not part of the chain for the next commit."""
         self._loose += statements
 
-    def use(self, files: Iterable[Attachment]) -> None:
+    def queue_files(self, files: Iterable[Attachment]) -> None:
         """Queue attachments of messages, and the record that they are used, for the next commit."""
-        new = {file.sha256: file for file in files if file.sha256 not in self._used}
+        new = {file.sha256: file for file in files if file.sha256 not in self._queued_files}
         if not new:
             return
 
-        self._used |= new.keys()
-        self.queue_loose(list(used(self.session_id, new.values())))
+        self._queued_files |= new.keys()
+        self.queue_loose(list(insert_uses(self.session_id, new.values())))
 
-    def once_committed(self, work: Callable[[], None]) -> None:
+    def after_commit(self, work: Callable[[], None]) -> None:
         """Call `work` after the next commit has landed."""
         self._on_commit.append(work)
 
@@ -266,41 +273,43 @@ class SessionWriter:
         """Renew the lease; raises `SessionHeld` if another process has taken it."""
         mine = {"epoch": self.epoch}
         try:
-            guard = head_update(self.session_id, mine, {"lease_until": lease_end()}, mine)
+            guard = make_head_update(self.session_id, mine, {"lease_until": make_lease_end()}, mine)
             await self._database.acommit([], guard)
         except GuardFailed:
-            raise self._lost() from None
+            raise self._make_lost_error() from None
 
     async def _commit(
         self, entries: Sequence[Entry], seq: int, head: Mapping[str, str] | None = None
     ) -> None:
         chain, statements = self.chain.link(self.session_id, [*self._held, *entries])
-        sealing, seals = self._sealed.moved(chain)
-        guard = self._guard(chain, seq, head or {"lease_until": lease_end()})
+        sealing, seals = self._seal_end.advance(chain)
+        guard = self._make_guard(chain, seq, head or {"lease_until": make_lease_end()})
         reach("store_before_commit")
         try:
-            await to_the_end(self._land(self._taken([*statements, *sealing]), guard, chain, seals, seq))
+            await to_the_end(
+                self._commit_batch(self._make_batch([*statements, *sealing]), guard, chain, seals, seq)
+            )
         except GuardFailed:
-            raise self._lost() from None
+            raise self._make_lost_error() from None
         reach("store_after_commit")
 
-    def _taken(self, statements: Sequence[Statement]) -> _Batch:
+    def _make_batch(self, statements: Sequence[Statement]) -> _Batch:
         """Return the parts of this commit; what is queued while it runs belongs to the next one."""
         claiming = self.claim.statements if self.claim is not None else []
         all_of_it = [*claiming, *self._loose, *statements]
         waiting = map(len, (self._held, self._queue, self._loose, self._on_commit))
         return _Batch(all_of_it, *waiting)
 
-    async def _land(
+    async def _commit_batch(
         self, batch: _Batch, guard: GuardedUpdate, chain: Chain, seals: list[Seal], seq: int
     ) -> None:
         """Commit and record the commit; nothing may happen between the two."""
         await self._database.acommit(batch.statements, guard)
         self.chain, self.last_seq = chain, seq
-        self._sealed.landed(chain, seals)
+        self._seal_end.confirm(chain, seals)
         if self.claim is not None:
             self.epoch, self.claim = self.claim.epoch, None
-        mark(self._database, self.session_id, chain.records)
+        write_marks(self._database, self.session_id, chain.records)
         if self._overdue is not None and batch.held:
             self._overdue.cancel()
         del self._held[: batch.held]
@@ -310,7 +319,7 @@ class SessionWriter:
             work()
         del self._on_commit[: batch.on_commit]
 
-    def _guard(self, chain: Chain, seq: int, head: Mapping[str, str]) -> GuardedUpdate:
+    def _make_guard(self, chain: Chain, seq: int, head: Mapping[str, str]) -> GuardedUpdate:
         """Return the guarded update of the session's head, with the new end of the chain and `head`."""
         columns = {
             "records": chain.records,
@@ -320,20 +329,24 @@ class SessionWriter:
             **head,
         }
         if self.claim is not None:
-            return self.claim.guard(columns, self.chain)
+            return self.claim.make_guard(columns, self.chain)
         if self.epoch is None:
             raise StoreError(f"Session {self.session_id} is not claimed, so it cannot be written.")
         old, new = (
             {"epoch": self.epoch, "records": end.records, "chain": end.digest} for end in (self.chain, chain)
         )
-        return head_update(self.session_id, old, columns, new)
+        return make_head_update(self.session_id, old, columns, new)
 
-    def _lost(self) -> StoreError:
+    def _make_lost_error(self) -> StoreError:
         """Return the error that says who took the session over, or claimed it first."""
         rows = self._database.query("SELECT owner, epoch FROM heads WHERE session_id = ?", (self.session_id,))
         if self.claim is not None:
             self.claim = None
-            return held(self.session_id, rows[0][0]) if rows and rows[0][0] else went_on(self.session_id)
+            return (
+                make_held_error(self.session_id, rows[0][0])
+                if rows and rows[0][0]
+                else make_moved_error(self.session_id)
+            )
         if not rows:
             return SessionHeld(f"Session {self.session_id} was deleted while it ran; nothing more was done.")
         if rows[0][1] == self.epoch:
@@ -341,10 +354,10 @@ class SessionWriter:
                 f"The records of session {self.session_id} were changed by something else while it ran.",
                 f"Nothing more was done. Look at it: sandbur sessions show {self.session_id}",
             )
-        return held(self.session_id, rows[0][0], was_taken=True)
+        return make_held_error(self.session_id, rows[0][0], was_taken=True)
 
 
-def _after(digest: bytes, seq: int, position: str, body: str) -> bytes:
+def _extend_digest(digest: bytes, seq: int, position: str, body: str) -> bytes:
     """Return the digest extended by one step."""
     return blake2b(
         b"%b%d %b %b" % (digest, seq, position.encode(), body.encode("utf-8", "surrogatepass")),
@@ -352,5 +365,5 @@ def _after(digest: bytes, seq: int, position: str, body: str) -> bytes:
     ).digest()
 
 
-def _object(encoded: Mapping[str, str]) -> str:
+def _join_fields(encoded: Mapping[str, str]) -> str:
     return "{" + ",".join(f'"{name}":{value}' for name, value in encoded.items()) + "}"

@@ -28,7 +28,7 @@ from sandbur.state.calls import Effect  # noqa: E402
 from sandbur.state.conversation.messages import person_said  # noqa: E402
 from sandbur.state.databases.chain import Entry  # noqa: E402
 from sandbur.state.session import SessionSettings  # noqa: E402
-from sandbur.state.store.sessions.lease import new_runner  # noqa: E402
+from sandbur.state.store.sessions.lease import make_runner_name  # noqa: E402
 from sandbur.state.store.store import Store  # noqa: E402
 
 TURNS, RESULT_BYTES, STEPS = 800, 2000, 400
@@ -152,7 +152,7 @@ async def commits(folder: Path) -> tuple[float, float]:
     store.index.create("s1", settings)
     writer = store.writer("s1")
     writer.claim = await store.index.claim(
-        "s1", new_runner(), (writer.chain.records, writer.chain.digest), settings, ""
+        "s1", make_runner_name(), (writer.chain.records, writer.chain.digest), settings, ""
     )
     bare = Bare(folder / "bare.db")
     state = ApplicationState()
@@ -188,7 +188,7 @@ async def opened(url: str, session_id: str, home: Path) -> float:
     began = time.perf_counter()
     store = Store.open(url, home=home)
     if store.index.exists(session_id):
-        store.heal(session_id)
+        store.quarantine_damage(session_id)
     await open_session(store, ScriptedModel(), Recorder(), session_id=session_id)
     took = time.perf_counter() - began
     store.close()

@@ -12,7 +12,7 @@ from support.commands.command import Command
 from support.tools.processes import parent_of, supervisors
 from support.waiting import wait_for
 
-from sandbur.state.store.sessions.lease import new_runner
+from sandbur.state.store.sessions.lease import make_runner_name
 
 WAIT_S = 120
 
@@ -44,9 +44,9 @@ def test_the_next_run_removes_half_a_content_and_not_that_of_a_living_process(co
     killed_at(command, "content_mid:1")
     contents = command.folder / "data" / "snapshots" / "contents"
     [left] = contents.glob("tmp-*")
-    living = contents / f"tmp-{new_runner()}"
+    living = contents / f"tmp-{make_runner_name()}"
     living.touch()
-    index = contents.parent / f"tmp-{new_runner().replace(str(os.getpid()), '999999999')}"
+    index = contents.parent / f"tmp-{make_runner_name().replace(str(os.getpid()), '999999999')}"
     index.touch()
     assert command.run("-p", "hello", "-m", "demo").code == 0
     assert [left.exists(), index.exists(), living.exists()] == [False, False, True]

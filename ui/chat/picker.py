@@ -15,7 +15,7 @@ from ...state.errors import StoreError, UsageError
 from ...state.session import SessionSummary
 from ...state.store.sessions.listing import FolderFilter
 from ...state.store.store import Store
-from ...state.store.timeline import said_in
+from ...state.store.timeline import list_first_lines
 from ..terminal.lines import local_time
 from ..terminal.text.sanitize import one_line, plain
 from .menu import Choice, ChoiceList, Pages, Picker
@@ -99,7 +99,7 @@ async def _words(store: Store, known: Mapping[str, SessionSummary]) -> AsyncIter
         left = list(islice((name for name in known if name not in read), _PAGE))
         read.update(left)
         found: dict[str, str] = dict.fromkeys(left, "")
-        reading = partial(list[dict[str, list[str]]], said_in(store.database, left))
+        reading = partial(list[dict[str, list[str]]], list_first_lines(store.database, left))
         with suppress(StoreError):  # the picker does without
             for page in await store.database.offload(reading):
                 found |= {name: " ".join(lines) for name, lines in page.items()}

@@ -8,7 +8,7 @@ from ...state.application import ApplicationState
 from ...state.calls import PendingCall
 from ...state.conversation.messages import Message, ToolResult
 from ...state.conversation.transcript import Transcript
-from ...state.store.recording import CallMove, call_moves, last_moves
+from ...state.store.recording import CallMove, find_last_moves, list_call_moves
 from ...state.store.store import Store
 from ..terminal.lines import Line, finish_line, local_time, plan_lines, result_lines, title
 from ..terminal.terminal import Glyphs
@@ -101,7 +101,7 @@ _MODEL_STOPS = {
 def _call_lines(store: Store, session_id: str, calls: Iterable[PendingCall]) -> Iterator[Line]:
     """Yield how far each call of the round got."""
     ids = [call.call_id for call in calls]
-    got = last_moves(store.database, session_id, ids, ("started", "finished"))
+    got = find_last_moves(store.database, session_id, ids, ("started", "finished"))
     running = [call for call in calls if got.get(call.call_id) == "started"]
     waiting = [call for call in calls if call.call_id not in got and call.decision == "approved"]
     for call in calls:
@@ -129,7 +129,7 @@ _MOST_LINES = 60
 def meanwhile_lines(store: Store, session_id: str, before: ApplicationState, glyphs: Glyphs) -> list[Line]:
     """Return what happened after the state `before`; empty if nothing did that a person would see."""
     state = store.show(session_id).state
-    lines = list(_Telling(call_moves(store.database, session_id), before, glyphs).lines(state))
+    lines = list(_Telling(list_call_moves(store.database, session_id), before, glyphs).lines(state))
     if not lines:
         return []
     hidden = len(lines) - _MOST_LINES

@@ -13,8 +13,8 @@ from ...agent.session.session import Session, whoami
 from ...state.calls import CallDecision, PendingCall
 from ...state.errors import SandburError, StoreError, UsageError
 from ...state.session import SessionSummary
-from ...state.store.recording import last_moves
-from ...state.store.sessions.inbox import with_messages
+from ...state.store.recording import find_last_moves
+from ...state.store.sessions.inbox import list_sessions_with_messages
 from ...state.store.store import Store
 from ..terminal.lines import Line, preview, title, unknown_lines
 
@@ -89,11 +89,11 @@ def overview(store: Store) -> Overview:
 
 def _left(store: Store, sessions: Sequence[SessionSummary]) -> Iterator[LeftMessages]:
     """Yield the messages that wait, of the sessions used last."""
-    named = with_messages(store.database)
+    named = list_sessions_with_messages(store.database)
     for one in [one for one in sessions if one.id in named][:MOST_SESSIONS]:
         with suppress(StoreError, ValueError):
             inbox = store.inbox(one.id)
-            if texts := tuple(message.text for message in inbox.stored(inbox.stored_taken())):
+            if texts := tuple(message.text for message in inbox.load(inbox.load_taken())):
                 yield LeftMessages(one, texts)
 
 
@@ -113,7 +113,7 @@ def _inside(store: Store, summary: SessionSummary) -> tuple[str, ...]:
     try:
         calls = store.show(summary.id).state.pending_tool_calls
         ids = [call.call_id for call in calls]
-        moves = last_moves(store.database, summary.id, ids, ("started", "decided", "finished"))
+        moves = find_last_moves(store.database, summary.id, ids, ("started", "decided", "finished"))
     except (StoreError, ValueError):
         return ()
     return tuple(

@@ -48,7 +48,7 @@ def with_unique_ids(message: Message, ports: Ports) -> Message:
     blocks = list(message.blocks)
     for number, block in enumerate(blocks):
         if isinstance(block, ToolUse):
-            free = (i for i in _candidates(block.call_id) if i not in taken and not ports.journal.has_seen(i))
+            free = (i for i in _candidates(block.call_id) if i not in taken and not ports.journal.has_call(i))
             call_id = next(free)
             taken.add(call_id)
             if call_id != block.call_id:
@@ -103,7 +103,7 @@ async def record_wishes(message: Message, pending: Sequence[PendingCall], ports:
         if call is not None and call.edited:
             # What may run is what the journal knows.
             use = use.model_copy(update={"arguments": call.arguments})
-        await ports.journal.proposed(use, call)
+        await ports.journal.record_proposal(use, call)
 
 
 def judge(
@@ -207,7 +207,7 @@ async def propose_own(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: O
     """Judge a command of the person's own, and put it into the journal with the step that takes it in."""
     call = await advised(use, ports, mode, origin)
     wish = use.model_copy(update={"arguments": call.arguments}) if call.edited else use
-    await ports.journal.proposed(wish, call)
+    await ports.journal.record_proposal(wish, call)
     return call
 
 

@@ -19,7 +19,7 @@ async def triage(state: ApplicationState, ports: Ports) -> tuple[PendingCall, ..
     A call is open if its start is on disk and its end is not. What is found out is queued in the journal.
     """
     calls = state.pending_tool_calls
-    recorded = await ports.journal.recorded(call.call_id for call in calls)
+    recorded = await ports.journal.load_calls(call.call_id for call in calls)
     return tuple([await _examined(call, recorded.get(call.call_id), ports, state) for call in calls])
 
 
@@ -55,7 +55,7 @@ async def _examined(
         return recovering(call, settled_as="rerun")
     if is_first and found.changed.changes:
         kept, _ = await drop_secret_contents(*found.changed, ports.masker)
-        await ports.journal.changed(call.call_id, found.changed.changes, kept)
+        await ports.journal.record_changes(call.call_id, found.changed.changes, kept)
     if found.outcome is not None:
         limit_bytes = most_bytes(ports.max_result_tokens, state.tokens_per_byte)
         await record_outcome(ports, call, found.outcome, "", None, flush=False, limit_bytes=limit_bytes)
@@ -72,7 +72,7 @@ async def _examined(
 
 async def _verified(call: PendingCall, ports: Ports) -> str:
     tool = ports.toolbox.get(call.tool)
-    changes = await ports.journal.changes_of(call.call_id)
+    changes = await ports.journal.load_changes(call.call_id)
     if not isinstance(tool, Verifiable) or not changes:
         return "unknown"
     found = await guarded(call, lambda: tool.verify(changes))

@@ -42,7 +42,7 @@ class Looked(NamedTuple):
 
 async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -> Looked:
     """Judge a call by what is true now; whatever ran before it may have changed that."""
-    agreed = await ports.journal.agreed(call.call_id)
+    agreed = await ports.journal.load_agreed_digest(call.call_id)
     if agreed and agreed != arguments_digest(call.arguments):
         return Looked(_refused(call, _TAMPERED))
     if problem := why_lost(call, ports):
@@ -124,7 +124,7 @@ async def _changes_before(call: PendingCall, state: ApplicationState, ports: Por
         if use.call_id == call.call_id:
             break
         if isinstance(ports.toolbox.get(use.tool), Verifiable):
-            changes += await ports.journal.changes_of(use.call_id)
+            changes += await ports.journal.load_changes(use.call_id)
     return changes
 
 
@@ -143,7 +143,7 @@ async def _repetition(
     cycle = find_cycle(now, state.active_history, polled)
     if cycle is None:
         return 0, 0
-    most = cycle.most_turns(await ports.journal.recorded(cycle.last), is_by_rule)
+    most = cycle.most_turns(await ports.journal.load_calls(cycle.last), is_by_rule)
     return (0, 0) if most is None or cycle.turns < most else (most, cycle.length)
 
 

@@ -65,7 +65,7 @@ def remove_if_empty(scratch: Path | None) -> None:
 def clear_once_committed(ports: Ports, call_id: str) -> None:
     """Let go of what a call left as soon as its result is on disk."""
     scratch = scratch_of(ports, call_id)
-    ports.journal.once_committed(lambda: clear(scratch))
+    ports.journal.after_commit(lambda: clear(scratch))
 
 
 def sweep_once_committed(ports: Ports, open_calls: Iterable[str]) -> None:
@@ -79,13 +79,13 @@ def sweep_once_committed(ports: Ports, open_calls: Iterable[str]) -> None:
                 for folder in set(ports.scratch.iterdir()) - kept:
                     clear(folder)
 
-    ports.journal.once_committed(sweep)
+    ports.journal.after_commit(sweep)
 
 
 async def sweep(state: ApplicationState, ports: Ports) -> None:
     """Let go of what killed runs left, except of calls of which nobody knows what came of them."""
     pending = [call.call_id for call in state.pending_tool_calls]
-    recorded = await ports.journal.recorded(pending)
+    recorded = await ports.journal.load_calls(pending)
     started = [call_id for call_id, call in recorded.items() if call.move == "started"]
     sweep_once_committed(ports, started)
 
@@ -202,13 +202,13 @@ def settled(call: PendingCall, recorded: JournaledCall | None) -> ToolResult | N
 async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState:
     """Give each pending call a result without running it."""
     calls = state.pending_tool_calls
-    recorded = await ports.journal.recorded(call.call_id for call in calls)
+    recorded = await ports.journal.load_calls(call.call_id for call in calls)
     results: list[ToolResult] = []
     for call in calls:
         known = recorded.get(call.call_id)
         answer = settled(call, known) or refusal(call) or result(call, "interrupted", _SUPERSEDED)
         if known is None or known.result is None:
             clear_once_committed(ports, call.call_id)
-            await ports.journal.finished(answer, flush=False)
+            await ports.journal.record_result(answer, flush=False)
         results.append(answer)
     return state.model_copy(update=with_results(state, results))

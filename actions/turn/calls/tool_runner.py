@@ -103,7 +103,7 @@ class ToolRunner:
         held = {"is_walled": looked.is_walled, "in_sandbox": looked.in_sandbox}
         context = replace(context, reach=reach_of, results=self._kept(), **held)
         if self._ports.toolbox[call.tool].traits.writes_files:
-            context = replace(context, known=await self._ports.journal.known_files())
+            context = replace(context, known=await self._ports.journal.load_known_files())
         ready = await guarded(call, lambda: self._prepared(call, arguments, context))
         if not fits_approval(looked, ready):
             self._ask(offset, asked_again(call, looked.seen, OTHER_FILE))
@@ -133,7 +133,7 @@ class ToolRunner:
         asked = asked_again(call, None, self._ports.masker.text(encodable(why)))
         tool = self._ports.toolbox[call.tool]
         binding = self._ports.witness.seen(asked, tool, arguments, self._ports.cwd)
-        recorded = await self._ports.journal.recorded([call.call_id])
+        recorded = await self._ports.journal.load_calls([call.call_id])
         starts = recorded[call.call_id].starts
         asked = asked.model_copy(update={"binding": binding, "kind": "approval"})
         return recovering(asked, starts=starts, settled_as="rerun")
@@ -159,7 +159,7 @@ class ToolRunner:
 
     def _kept(self) -> KeptResults:
         limit_bytes = most_bytes(self._ports.max_result_tokens, self._state.tokens_per_byte)
-        return KeptResults(self._ports.journal.kept_result, limit_bytes)
+        return KeptResults(self._ports.journal.load_kept_result, limit_bytes)
 
     async def _prepared(
         self, call: PendingCall, arguments: Any, context: ToolContext
@@ -175,7 +175,7 @@ class ToolRunner:
         clear(scratch_of(self._ports, call.call_id))
         known = ready if isinstance(ready, Prepared) else Prepared((), {})
         kept, note = await drop_secret_contents(known.changes, known.pre_images, self._ports.masker)
-        await self._ports.journal.started(call, known.changes, kept)
+        await self._ports.journal.record_start(call, known.changes, kept)
         return note
 
     async def _act(
@@ -239,7 +239,7 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
 async def refused(ports: Ports, answer: ToolResult, step_id: str | None) -> None:
     """Record and tell the answer to a call that did not run."""
     clear_once_committed(ports, answer.call_id)
-    await ports.journal.finished(answer, flush=False)
+    await ports.journal.record_result(answer, flush=False)
     ports.emit(ToolFinished.of(answer, step_id))
 
 
@@ -265,9 +265,9 @@ async def record_outcome(
     brought = (outcome.blocks, outcome.ends_run, outcome.equips)
     answer = result(call, outcome.outcome, content, duration_ms, *brought)
     if (whole := outcome.output_file or outcome.full_output) is not None:
-        await ports.journal.kept(call.call_id, whole)
+        await ports.journal.store_output(call.call_id, whole)
     clear_once_committed(ports, call.call_id)
-    await ports.journal.finished(answer, flush, changes, kept, seen=outcome.seen)
+    await ports.journal.record_result(answer, flush, changes, kept, seen=outcome.seen)
     return answer
 
 

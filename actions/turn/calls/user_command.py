@@ -54,4 +54,4 @@ def _arguments(tool: Tool, command: str) -> str:
 def _free_id(state: ApplicationState, ports: Ports) -> str:
     """Return an id that a replay finds again."""
     first = len(state.chat_history)
-    return next(found for n in count(first) if not ports.journal.has_seen(found := f"own-{n}"))
+    return next(found for n in count(first) if not ports.journal.has_call(found := f"own-{n}"))

@@ -288,17 +288,17 @@ class RecordedJournal:
         self._seen: set[tuple[int, str]] = set()
         """Step and call id."""
 
-    async def recorded(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]:
+    async def load_calls(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]:
         found = ((call_id, self._call(call_id)) for call_id in call_ids)
         return {call_id: call for call_id, call in found if call is not None}
 
-    def has_seen(self, call_id: str) -> bool:
+    def has_call(self, call_id: str) -> bool:
         return (self._stage.moment.seq, call_id) in self._seen or next(self._moves(call_id), None) is not None
 
-    async def proposed(self, use: ToolUse, call: PendingCall | None) -> None:
+    async def record_proposal(self, use: ToolUse, call: PendingCall | None) -> None:
         self._seen.add((self._stage.moment.seq, use.call_id))
 
-    async def started(
+    async def record_start(
         self,
         pending: PendingCall,
         changes: Sequence[FileChange] = (),
@@ -310,9 +310,9 @@ class RecordedJournal:
                 f"today's program runs the call {pending.call_id} ({pending.tool}), which did not run then",
             )
 
-    async def decided(self, call: PendingCall, by: str) -> None: ...
+    async def record_decision(self, call: PendingCall, by: str) -> None: ...
 
-    async def finished(
+    async def record_result(
         self,
         result: ToolResult,
         flush: bool,
@@ -321,26 +321,26 @@ class RecordedJournal:
         seen: Mapping[str, str] | None = None,
     ) -> None: ...
 
-    async def known_files(self) -> None:
+    async def load_known_files(self) -> None:
         """Return nothing: what had been read then is not what is on the disk of today."""
 
-    async def changed(
+    async def record_changes(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]
     ) -> None: ...
 
-    async def kept(self, call_id: str, output: object) -> None: ...
+    async def store_output(self, call_id: str, output: object) -> None: ...
 
-    async def kept_result(self, call_id: str) -> KeptResult | None:
+    async def load_kept_result(self, call_id: str) -> KeptResult | None:
         result = self._result(call_id)
         return None if result is None else KeptResult(tool=result.tool, content=result.shown)
 
-    def once_committed(self, work: Callable[[], None]) -> None:
+    def after_commit(self, work: Callable[[], None]) -> None:
         """Do nothing: what a call left behind belongs to the recorded run."""
 
-    async def agreed(self, call_id: str) -> str:
+    async def load_agreed_digest(self, call_id: str) -> str:
         return ""
 
-    async def changes_of(self, call_id: str) -> tuple[FileChange, ...]:
+    async def load_changes(self, call_id: str) -> tuple[FileChange, ...]:
         return ()
 
     def _moves(self, call_id: str) -> Iterator[tuple[CallMove, bool]]:

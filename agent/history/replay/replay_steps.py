@@ -15,18 +15,18 @@ from ....state.databases.database import Database
 from ....state.errors import StoreError
 from ....state.session import SessionSettings, WaitingMessage
 from ....state.store.deltas import decode_fields
-from ....state.store.journal import undone_calls
-from ....state.store.persister import undecided_again
+from ....state.store.journal import find_undone_calls
+from ....state.store.persister import take_back_approval
 from ....state.store.recording import (
     CallMove,
     RecordedStep,
     StepFold,
     Traced,
-    call_moves,
-    damage,
-    recorded_messages,
-    rows_between,
-    traces,
+    list_call_moves,
+    list_damage,
+    list_messages,
+    list_traces,
+    select_rows_between,
 )
 from ....state.store.store import Store
 from ....state.trace import ModelCalled, RunBegan, RunEnded
@@ -54,7 +54,7 @@ class RecordedLogs:
             log.sealed = True
         return self._logs[name]
 
-    def locate(self, span: TranscriptRange) -> tuple[str, int]:
+    def name_log(self, span: TranscriptRange) -> tuple[str, int]:
         raise LookupError("a recording is only read")
 
     def loaded(self, history: Transcript) -> Transcript:
@@ -196,14 +196,14 @@ def _owner(
     for number, step in enumerate(steps, steps[0].seq if steps else 0):
         if step.seq != number or not step.action:
             raise _damaged(session_id, f"step {number} is missing or cannot be read")
-    undone = undone_calls(store.database, session_id, tuple(one.session_id for one in ancestors))
+    undone = find_undone_calls(store.database, session_id, tuple(one.session_id for one in ancestors))
     return Owner(
         session_id=session_id,
         settings=store.index.settings(session_id),
         steps=steps,
         messages=list(_messages(store.database, session_id)),
-        moves=list(call_moves(store.database, session_id)),
-        traces=list(traces(store.database, session_id)),
+        moves=list(list_call_moves(store.database, session_id)),
+        traces=list(list_traces(store.database, session_id)),
         ancestors=ancestors,
         undone=frozenset(undone),
     )
@@ -211,7 +211,7 @@ def _owner(
 
 def _messages(database: Database, session_id: str) -> Iterator[SaidMessage]:
     ends: dict[int, int] = {}
-    for log, position, row, message in recorded_messages(database, session_id):
+    for log, position, row, message in list_messages(database, session_id):
         expected = ends.get(log, 0)
         if position != expected or message is None:
             raise _damaged(session_id, f"message {log}/{expected} is missing or cannot be read")
@@ -220,7 +220,7 @@ def _messages(database: Database, session_id: str) -> Iterator[SaidMessage]:
 
 
 def _refuse_damaged(database: Database, session_id: str) -> None:
-    for kind, place in damage(database, session_id):
+    for kind, place in list_damage(database, session_id):
         raise _damaged(session_id, f"{kind} {place} was set aside")
 
 
@@ -235,7 +235,10 @@ def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[
     parts = _Parts(owner)
     before, since, run = reader.values, 0, None
     if owner.ancestors:
-        before = {**before, "pending_tool_calls": tuple(map(undecided_again, before["pending_tool_calls"]))}
+        before = {
+            **before,
+            "pending_tool_calls": tuple(map(take_back_approval, before["pending_tool_calls"])),
+        }
     for place, step in enumerate(owner.steps):
         first = since
         began = parts.beginning(since, step.row)
@@ -304,12 +307,12 @@ class _Parts:
 
     def beginning(self, first: int, last: int) -> Traced | None:
         """Return the newest beginning of a run among the rows from `first` to before `last`."""
-        began = reversed(rows_between(self._traces, first, last))
+        began = reversed(select_rows_between(self._traces, first, last))
         return next((one for one in began if isinstance(one.record, RunBegan)), None)
 
     def next_action(self, step: RecordedStep, following: Sequence[RecordedStep]) -> str | None:
         """Return what came after a step, or what its run was about to do when it ended."""
-        for one in rows_between(self._traces, step.row, following[0].row if following else 2**62):
+        for one in select_rows_between(self._traces, step.row, following[0].row if following else 2**62):
             if one.seq != step.seq or isinstance(one.record, RunBegan):
                 # The process died in between, or what follows belongs to a past that does not count.
                 return None
@@ -323,8 +326,8 @@ class _Parts:
         Its reply may be from a run that died while hooks judged it, in a row from `earliest` on.
         """
         called = self._model_call(first, last) or self._model_call(earliest, first, is_kept=True)
-        messages = [one.message for one in rows_between(self._messages, first, last)]
-        moves = rows_between(self._moves, first, last)
+        messages = [one.message for one in select_rows_between(self._messages, first, last)]
+        moves = select_rows_between(self._moves, first, last)
         cut = tuple(messages[-2:]) if messages and messages[-1].marks_cut else ()
         return {
             # The call that was interrupted came to nothing: the step is made of what it had said.
@@ -339,13 +342,13 @@ class _Parts:
 
     def _model_call(self, first: int, last: int, is_kept: bool = False) -> ModelCalled | None:
         """Return the newest model call in these rows; one that `is_kept` has its reply with it."""
-        traces = (one.record for one in reversed(rows_between(self._traces, first, last)))
+        traces = (one.record for one in reversed(select_rows_between(self._traces, first, last)))
         called = next((one for one in traces if isinstance(one, ModelCalled)), None)
         return None if called is not None and is_kept and called.reply is None else called
 
     def heard(self, first: int, last: int, action: str, newest: int) -> list[WaitingMessage]:
         """Return what was waiting and is in the messages of these rows; `newest` is its last number."""
-        rows = rows_between(self._messages, first, last)
+        rows = select_rows_between(self._messages, first, last)
         log = next((row.log for row in reversed(rows) if _is_said(row.message)), None)
         found: list[tuple[str, str]] = []
         for row in rows:

@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 from ....actions.workspace.text import format_diff
 from ....state.application import Usage
 from ....state.session import SessionSummary
-from ....state.store.recording import Lineage, Traced, traces
+from ....state.store.recording import Lineage, Traced, list_traces
 from ....state.store.store import Store
-from ....state.store.timeline import TimelineStep, timeline
+from ....state.store.timeline import TimelineStep, list_timeline
 from ....state.trace import ModelCalled, RunEnded
 from ...session.run import answer
 from ...session.secrets import masker_for_display
@@ -132,7 +132,7 @@ def totals(
 def _traces(store: Store, session_id: str) -> Iterable[Traced]:
     """Yield the trace that led to where a session stands, its ancestors' part included."""
     for owner, last in store.index.lineage(session_id):
-        yield from (one for one in traces(store.database, owner) if last is None or one.seq < last)
+        yield from (one for one in list_traces(store.database, owner) if last is None or one.seq < last)
 
 
 class DecidedCall(NamedTuple):
@@ -215,7 +215,7 @@ def _text(run: ComparedRun) -> str:
 def _side(store: Store, session_id: str, seq: int) -> _Side:
     view = store.show(session_id)
     mask = masker_for_display(view.settings.cwd).text
-    steps = [replace(step, text=mask(step.text)) for step in timeline(store.database, session_id)]
+    steps = [replace(step, text=mask(step.text)) for step in list_timeline(store.database, session_id)]
     calls = [_shown(call, mask) for call in recorded_calls(store, session_id)]
     own = sum(step.seq > seq for step in steps)
     run = ComparedRun(

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from ....actions.turn.commands import MODES
 from ....state.application import ExecutionMode
 from ....state.session import SessionSettings
-from ....state.store.recording import CallMove, call_moves, tool_uses, traces
+from ....state.store.recording import CallMove, list_call_moves, list_tool_uses, list_traces
 from ....state.store.store import Store
 from ....state.trace import RunBegan
 
@@ -43,14 +43,14 @@ def past_calls(store: Store, since: str = "") -> Iterator[PastCall]:
 
 
 def _calls_of(store: Store, session_id: str, since: str) -> Iterator[PastCall]:
-    said = _said(call_moves(store.database, session_id), since)
+    said = _said(list_call_moves(store.database, session_id), since)
     if not said:
         return
     session = store.index.settings(session_id)
-    began = [(traced.row, traced.record) for traced in traces(store.database, session_id)]
+    began = [(traced.row, traced.record) for traced in list_traces(store.database, session_id)]
     runs = [(row, record.mode) for row, record in began if isinstance(record, RunBegan)]
     rows = [row for row, _ in runs]
-    for use in tool_uses(store.database, session_id):
+    for use in list_tool_uses(store.database, session_id):
         found = said.pop(use.call_id, None)
         if found is not None:
             run = bisect_right(rows, found.row)

@@ -24,9 +24,9 @@ from ....state.store.recording import (
     MessagePages,
     RecordedStep,
     Traced,
-    all_traces,
-    elements,
-    recorded_steps,
+    list_all_traces,
+    list_objects,
+    list_steps,
 )
 from ....state.store.store import Store
 from ....state.trace import ModelCalled, RunBegan, RunEnded
@@ -63,7 +63,7 @@ class Runs:
         self._number = 0
         self._is_open = False
         self._traces: dict[int, list[Traced]] = {}
-        for traced in all_traces(database, session_id):
+        for traced in list_all_traces(database, session_id):
             if last_seq is None or traced.seq < last_seq:
                 self._traces.setdefault(traced.seq, []).append(traced)
         self._last = max(self._traces, default=None)
@@ -157,7 +157,7 @@ class StepReader:
             plan=tuple(_plan(newest, mask).values()),
             waiting=frozenset(
                 str(call.get("call_id"))
-                for call in elements(newest, "pending_tool_calls")
+                for call in list_objects(newest, "pending_tool_calls")
                 if call.get("decision") == "undecided"
             ),
             usage=_usage(newest),
@@ -176,7 +176,7 @@ class StepReader:
         yield from (move for move in moves if not isinstance(move[1], PlanStepEnded))
         yield from ((step.after.get("active_step_id"), what) for what in self._decisions(step))
         for place, reference in enumerate(step.added, 1):
-            message = self._pages.message(reference)
+            message = self._pages.load(reference)
             is_last = place == len(step.added)
             whats = [Lost("A message is damaged.")] if message is None else self._said(message, step, is_last)
             yield from ((reference.step_id, what) for what in whats)
@@ -209,9 +209,9 @@ class StepReader:
 
     def _decisions(self, step: RecordedStep) -> Iterator[What]:
         """Yield what a person decided in this step, and note what they changed."""
-        before = {call["call_id"]: call for call in elements(step.before, "pending_tool_calls")}
+        before = {call["call_id"]: call for call in list_objects(step.before, "pending_tool_calls")}
         decided: list[Any] = []
-        for pending in elements(step.after, "pending_tool_calls"):
+        for pending in list_objects(step.after, "pending_tool_calls"):
             call_id = str(pending["call_id"])
             if pending.get("edited"):
                 self._book.edited(call_id, str(pending.get("arguments", "")))
@@ -263,7 +263,7 @@ def _plan(fields: Fields, mask: Callable[[str], str]) -> dict[str, PlanStep]:
             str(one.get("status", "pending")),
             mask(str(one.get("analysis", ""))),
         )
-        for one in elements(fields, "vibe_plan")
+        for one in list_objects(fields, "vibe_plan")
         if "step_id" in one
     }
 
@@ -302,7 +302,7 @@ class _Reading:
     def _happened(self) -> Iterator[Happened]:
         owner = self._lineage[0][0]
         yield from self._between(owner, -1, "")
-        for step in recorded_steps(self._store.database, self._id):
+        for step in list_steps(self._store.database, self._id):
             if step.session_id != owner:
                 yield Happened(step.seq, step.at, None, Forked(owner, step.session_id))
                 owner = step.session_id

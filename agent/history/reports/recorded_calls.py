@@ -12,9 +12,16 @@ from ....actions.tools.registry import traits_of
 from ....state.calls import FileChange
 from ....state.conversation.messages import ToolResult, ToolUse, json_object, subject_of
 from ....state.process.clock import milliseconds
-from ....state.store.recording import CallMove, Lineage, call_moves, output_sizes, placed_moves, tool_uses
+from ....state.store.recording import (
+    CallMove,
+    Lineage,
+    list_call_moves,
+    list_placed_moves,
+    list_tool_uses,
+    load_output_sizes,
+)
 from ....state.store.store import Store
-from ....state.store.timeline import cut_line, title_of
+from ....state.store.timeline import cut_line, title_call
 from ...session.secrets import masker_for_display
 from .run_report import CallAccount, CutText, FileDiff, Room, ShownVerdict, cut
 
@@ -105,17 +112,17 @@ class CallBook:
     def __init__(self, store: Store, lineage: Lineage) -> None:
         self._calls: dict[str, CallAccount] = {}
         self.masker = masker_for_display(store.index.settings(lineage[-1][0]).cwd)
-        self._contents = FoundContents(store.files(lineage[-1][0]).content, self.masker.text)
+        self._contents = FoundContents(store.open_files(lineage[-1][0]).read_content, self.masker.text)
         self._moves: dict[str, list[CallMove]] = {}
         self._changes: dict[str, dict[str, FileChange]] = {}
         self._sizes: dict[str, int] = {}
         for owner, limit in lineage:
-            for move in call_moves(store.database, owner):
+            for move in list_call_moves(store.database, owner):
                 self._moves.setdefault(move.call_id, []).append(move)
-            for _, call_id, change in store.files(owner).recorded(-1, limit):
+            for _, call_id, change in store.open_files(owner).list_changes(-1, limit):
                 self._changes.setdefault(call_id, {})[change.path] = change
                 self._contents.is_at(change.after, change.path)
-            self._sizes |= output_sizes(store.database, owner)
+            self._sizes |= load_output_sizes(store.database, owner)
         self.room = Room.for_calls(len(self._moves))
 
     def asked(self, use: ToolUse) -> CallAccount:
@@ -217,9 +224,11 @@ class RecordedCall:
 def recorded_calls(store: Store, session_id: str) -> list[RecordedCall]:
     """Return the calls in the order in which they were proposed, those of ancestors first."""
     lineage = store.index.lineage(session_id)
-    titles = {use.call_id: title_of(use) for owner, _ in lineage for use in tool_uses(store.database, owner)}
+    titles = {
+        use.call_id: title_call(use) for owner, _ in lineage for use in list_tool_uses(store.database, owner)
+    }
     calls: dict[str, RecordedCall] = {}
-    for step, move in placed_moves(store.database, lineage):
+    for step, move in list_placed_moves(store.database, lineage):
         known = calls.get(move.call_id)
         if known is not None:
             calls[move.call_id] = replace(_moved(known, move), last_step=step)

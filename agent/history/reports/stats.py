@@ -10,15 +10,15 @@ from ....state.application import ApplicationState, Usage
 from ....state.databases.database import Database
 from ....state.process.clock import milliseconds, text_of
 from ....state.session import SessionSummary
-from ....state.store.journal import unused_reply
+from ....state.store.journal import find_unused_reply
 from ....state.store.recording import (
     CallMove,
     Traced,
-    all_traces,
-    call_moves,
-    step_counts,
-    step_of_row,
-    stored_state,
+    count_steps,
+    find_step_after_row,
+    list_all_traces,
+    list_call_moves,
+    load_state,
 )
 from ....state.store.store import Store
 from ....state.store.writer import SessionWriter
@@ -118,7 +118,7 @@ def stats_of(store: Store, since: datetime | None = None) -> Stats:
     """Read the sessions of the store's tenant one by one; forks do not count what they were forked from."""
     after = "" if since is None else text_of(since)
     found = Stats(since=after)
-    steps = step_counts(store.database, after)
+    steps = count_steps(store.database, after)
     for summary in takewhile(lambda one: one.updated_at >= after, store.newest_sessions()):
         found.steps += steps.get(summary.id, 0)
         _Reader(store.database, summary, found).read()
@@ -140,8 +140,8 @@ class _Reader:
         found.sessions += 1
         project = found.by_project.setdefault(summary.cwd, Tally())
         project.sessions += 1
-        first = self._traces(all_traces(self._database, summary.id))
-        self._calls(call_moves(self._database, summary.id))
+        first = self._traces(list_all_traces(self._database, summary.id))
+        self._calls(list_call_moves(self._database, summary.id))
         usage = _usage_before(self._database, summary, first)
         if usage.llm_calls:
             found.untraced += 1
@@ -252,7 +252,7 @@ class _Reader:
 
 def _usage_before(database: Database, summary: SessionSummary, first: int | None) -> Usage:
     """Return what a session used of its own before its model calls were recorded one by one."""
-    step = None if first is None else step_of_row(database, summary.id, first)
+    step = None if first is None else find_step_after_row(database, summary.id, first)
     last = summary.steps - 1 if step is None else step - 1
     forked_at = -1 if summary.parent_seq is None else summary.parent_seq
     if last <= forked_at:
@@ -263,7 +263,7 @@ def _usage_before(database: Database, summary: SessionSummary, first: int | None
 
 def usage_at(database: Database, session_id: str, seq: int) -> Usage:
     """Return what a session had used at a step, together with what it was forked from."""
-    found = stored_state(database, session_id, seq)
+    found = load_state(database, session_id, seq)
     return Usage.model_validate((found.fields.get("usage") if found is not None else None) or {})
 
 
@@ -274,4 +274,4 @@ def _asks_model(database: Database, session_id: str) -> bool:
     if found is None:
         return False
     action = next_action(found[1], ApplicationState.model_construct(**found[3]))
-    return bool(traits_of(action).asks_model) and unused_reply(database, session_id, found[0]) is None
+    return bool(traits_of(action).asks_model) and find_unused_reply(database, session_id, found[0]) is None

@@ -18,7 +18,7 @@ from ....state.conversation.messages import Message, Text, encodable, json_or_te
 from ....state.conversation.transcript import Transcript
 from ....state.errors import UsageError
 from ....state.store.journal import RESTORE
-from ....state.store.sessions.lease import new_runner
+from ....state.store.sessions.lease import make_runner_name
 from ....state.store.store import Store
 from ....state.store.writer import SessionWriter
 from .restore import Restored, RestorePlan, apply, plan_restore, without_ways_out
@@ -36,7 +36,7 @@ async def branch(store: Store, session_id: str, at: int | None, changes: Mapping
 async def restore_plan(store: Store, session_id: str, seq: int, roots: Sequence[Path]) -> RestorePlan:
     """Return what `restore_files` would do; nothing happens."""
     return await store.database.offload(
-        lambda: without_ways_out(plan_restore(store.file_changes(session_id), seq, roots))
+        lambda: without_ways_out(plan_restore(store.open_file_changes(session_id), seq, roots))
     )
 
 
@@ -49,11 +49,11 @@ async def restore_files(
     """
     plan = await restore_plan(store, session_id, seq, roots)
     if plan.steps:
-        files = store.files(into)
+        files = store.open_files(into)
         kept, _ = await drop_secret_contents(plan.changes, plan.pre_images, TextMasker())
         async with _claimed(store, into) as writer:
-            writer.queue_loose(files.contents(kept))
-            await writer.commit(files.entries(f"{RESTORE}{seq}", plan.changes, writer.last_seq))
+            writer.queue_loose(files.insert_contents(kept))
+            await writer.commit(files.make_entries(f"{RESTORE}{seq}", plan.changes, writer.last_seq))
             return plan, await asyncio.to_thread(apply, plan)
     return plan, apply(plan)
 
@@ -76,7 +76,7 @@ async def _claimed(store: Store, session_id: str) -> AsyncGenerator[SessionWrite
     known = writer.chain.records, writer.chain.digest
     settings = store.index.settings(session_id)
     status = store.index.summary(session_id).status
-    writer.claim = await store.index.claim(session_id, new_runner(), known, settings, "")
+    writer.claim = await store.index.claim(session_id, make_runner_name(), known, settings, "")
     try:
         yield writer
     finally:

@@ -29,8 +29,8 @@ MAX_BYTES = 256_000_000
 class RecordedChanges(Protocol):
     """What `plan_restore` reads; `FileHistory` is one."""
 
-    def recorded(self, seq: int) -> list[RecordedChange]: ...
-    def content(self, digest: str) -> bytes | None: ...
+    def list_changes(self, seq: int) -> list[RecordedChange]: ...
+    def read_content(self, digest: str) -> bytes | None: ...
 
 
 class Skipped(NamedTuple):
@@ -83,7 +83,7 @@ class Restored:
 def plan_restore(history: RecordedChanges, seq: int, roots: Sequence[Path]) -> RestorePlan:
     """Find out what has to be done to have the run's files as they were when step `seq` was committed."""
     touched: dict[Path, list[FileChange]] = {}
-    for _, _, change in history.recorded(seq):
+    for _, _, change in history.list_changes(seq):
         touched.setdefault(Path(change.path), []).append(change)
     planner = _Planner(history, touched, tuple(Path(os.path.realpath(root)) for root in roots))
     steps: list[FileStep] = []
@@ -118,7 +118,7 @@ class _Planner:
             raise FileProblem("it is not known what was there before")
         if (now.digest, now.mode) == (first.before, first.before_mode):
             return None
-        content = None if first.before is None else self._history.content(first.before)
+        content = None if first.before is None else self._history.read_content(first.before)
         if content is None and first.before_mode is not None:
             raise FileProblem(_why_not_stored(path))
         self._take_room(len(content or b"") + len(now.content or b""))

@@ -13,7 +13,7 @@ from ....actions.workspace.text import detect_text_form, format_diff
 from ....state.calls import FileChange
 from ....state.store.files.file_history import RecordedChange
 from ....state.store.journal import RESTORE
-from ....state.store.recording import placed_moves
+from ....state.store.recording import list_placed_moves
 from ....state.store.store import Store
 from ...session.secrets import masker_for_display
 
@@ -47,10 +47,10 @@ class TouchedFiles:
     """Knows the recorded changes; contents come from the store, and from the disk where the hash fits."""
 
     def __init__(self, store: Store, session_id: str) -> None:
-        self._files = store.file_changes(session_id)
+        self._files = store.open_file_changes(session_id)
         self._masker = masker_for_display(store.index.settings(session_id).cwd)
         self._now: dict[str, FileVersion] = {}
-        found = [one for one in self._files.recorded() if not one.call_id.startswith(RESTORE)]
+        found = [one for one in self._files.list_changes() if not one.call_id.startswith(RESTORE)]
         planned = _planned(store, session_id)
         by_path: dict[str, list[RecordedChange]] = {}
         for one in _newest_plans(found, planned):
@@ -91,7 +91,7 @@ class TouchedFiles:
         """Return the content of a version; None if it is not known any more."""
         if version.digest is None:
             return None
-        stored = self._files.content(version.digest)
+        stored = self._files.read_content(version.digest)
         if stored is None and self._at(path).digest == version.digest:
             stored = read_file_state(Path(path)).content
         return stored if stored is not None and digest_of(stored) == version.digest else None
@@ -158,7 +158,7 @@ def _before(change: FileChange) -> FileVersion:
 def _planned(store: Store, session_id: str) -> dict[str, bool]:
     """Return the calls whose changes were recorded before they were made, and whether these succeeded."""
     found: dict[str, bool] = {}
-    for _, move in placed_moves(store.database, store.index.lineage(session_id)):
+    for _, move in list_placed_moves(store.database, store.index.lineage(session_id)):
         if move.move == "started" and move.text("effect") == "verifiable":
             found[move.call_id] = False
         elif move.move == "finished" and move.call_id in found:

@@ -144,14 +144,14 @@ class _Past:
         """Where the copies of the files are."""
         return [self._place(path) for path, version in self.versions.items() if version.exists]
 
-    def recorded(self, seq: int) -> list[RecordedChange]:
+    def list_changes(self, seq: int) -> list[RecordedChange]:
         return [
             RecordedChange(seq, "", self._change(path, version))
             for path, version in self.versions.items()
             if not version.problem and (version.exists or self._is_there(path))
         ]
 
-    def content(self, digest: str) -> bytes | None:
+    def read_content(self, digest: str) -> bytes | None:
         path = self._paths[digest]
         return self._touched.content(path, self.versions[path])
 

@@ -14,11 +14,11 @@ from ....state.store.recording import (
     RecordedStep,
     StepFold,
     Traced,
-    call_moves,
-    changed_paths,
-    rows_between,
-    stored_state,
-    traces,
+    list_call_moves,
+    list_changed_paths,
+    list_traces,
+    load_state,
+    select_rows_between,
 )
 from ....state.store.sessions.session_rows import Head
 from ....state.trace import ModelCalled, RunBegan, RunEnded
@@ -39,21 +39,21 @@ class LiveRecording:
         self.facts: dict[str, dict[str, Any]] = {}
         """Call id -> what was proposed and decided about it."""
         self._files_read = -1
-        self._fold = StepFold(database, None if parent is None else stored_state(database, *parent))
+        self._fold = StepFold(database, None if parent is None else load_state(database, *parent))
 
     def advance(self) -> None:
         """Read what was written since the last time."""
         database, name = self.database, self.session_id
         self.steps += self._fold.steps(name, self.steps[-1].seq if self.steps else -1)
         # After the steps: so no call of a step that is known can be missed.
-        for n, call_id, path in changed_paths(database, name, self._files_read):
+        for n, call_id, path in list_changed_paths(database, name, self._files_read):
             self.files.setdefault(call_id, []).append(path)
             self._files_read = n
-        for move in call_moves(database, name, after=self.moves[-1].n if self.moves else -1):
+        for move in list_call_moves(database, name, after=self.moves[-1].n if self.moves else -1):
             self.moves.append(move)
             if move.move in ("proposed", "decided"):
                 self.facts.setdefault(move.call_id, {}).update(move.body)
-        self.traces += traces(database, name, self.traces[-1].n if self.traces else -1)
+        self.traces += list_traces(database, name, self.traces[-1].n if self.traces else -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ def interval(recording: LiveRecording, index: int) -> Interval:
     steps = recording.steps
     first = steps[index - 1].row + 1 if index > 0 else 0
     end = steps[index].row if index < len(steps) else 2**62
-    moves = rows_between(recording.moves, first, end)
-    inside = rows_between(recording.traces, first, end)
+    moves = select_rows_between(recording.moves, first, end)
+    inside = select_rows_between(recording.traces, first, end)
     models = [traced.record for traced in inside if isinstance(traced.record, ModelCalled)]
     runs: list[list[Traced]] = [[]]
     for traced in inside:

@@ -6,8 +6,8 @@ from typing import Any
 
 from ....state.application import ApplicationState
 from ....state.conversation.messages import Message, ToolResult, json_or_text
-from ....state.store.recording import CallMove, MessagePages, RecordedStep, Reference, elements
-from ....state.store.timeline import step_text
+from ....state.store.recording import CallMove, MessagePages, RecordedStep, Reference, list_objects
+from ....state.store.timeline import describe_step
 from ....state.trace import RunEnded
 from .entries import (
     SpanDraft,
@@ -57,10 +57,10 @@ def run_inputs(step: RecordedStep, passed: Interval, texts: Texts) -> Json:
 
 def _changed(step: RecordedStep, texts: Texts) -> list[Json]:
     """Return the decisions of a session whose journal does not have them."""
-    before = {call["call_id"]: call for call in elements(step.before, "pending_tool_calls")}
+    before = {call["call_id"]: call for call in list_objects(step.before, "pending_tool_calls")}
     return [
         {name: texts.value(call[name]) for name in _KEPT if call.get(name)}
-        for call in elements(step.after, "pending_tool_calls")
+        for call in list_objects(step.after, "pending_tool_calls")
         if call != before.get(call["call_id"])
     ]
 
@@ -87,7 +87,7 @@ class SaidMessages:
 
     def __init__(self, pages: MessagePages, wanted: Sequence[Reference], texts: Texts) -> None:
         self._texts = texts
-        self._messages = {place: pages.message(place) for place in wanted}
+        self._messages = {place: pages.load(place) for place in wanted}
         found = (message for message in self._messages.values() if message is not None)
         self._asked = {use.call_id: use.arguments for message in found for use in message.tool_uses}
         self._shown: dict[str, Any] = {}
@@ -116,7 +116,7 @@ _UNCHANGED = "(at their defaults)"
 def state_view(step: RecordedStep, added: Added, arguments: Mapping[str, Any], texts: Texts) -> Json:
     """Return the state; `arguments` are those of the calls known so far."""
     fields = step.after
-    plan = elements(fields, "vibe_plan")
+    plan = list_objects(fields, "vibe_plan")
     shown: Json = {name: texts.value(fields[name]) for name in _FIRST if name in fields}
     shown["chat_history"] = _history(fields.get("chat_history"), added.get(None, ()))
     shown["vibe_plan"] = [_plan_line(one, texts) for one in plan]
@@ -124,7 +124,7 @@ def state_view(step: RecordedStep, added: Added, arguments: Mapping[str, Any], t
         if one.get("step_id") == fields.get("active_step_id"):
             shown["active_step"] = _active_step(one, added, texts)
     shown["pending_tool_calls"] = [
-        _pending(call, arguments, texts) for call in elements(fields, "pending_tool_calls")
+        _pending(call, arguments, texts) for call in list_objects(fields, "pending_tool_calls")
     ]
     shown |= {name: texts.value(value) for name, value in fields.items() if name not in shown}
     shown = _without_defaults(shown)
@@ -255,7 +255,7 @@ class StepRenderer:
         return min(steps[index - 1].at, own_end or steps[index - 1].at)
 
     def _state(self, step: RecordedStep, added: Mapping[str | None, Sequence[Json]]) -> Json:
-        calls = elements(step.after, "pending_tool_calls")
+        calls = list_objects(step.after, "pending_tool_calls")
         arguments = self._said.arguments([str(call.get("call_id")) for call in calls])
         return state_view(step, added, arguments, self._texts)
 
@@ -267,7 +267,7 @@ class StepRenderer:
 
     def _result(self, step: RecordedStep) -> Json:
         try:
-            found = step_text(step, self._said.messages(step.added), {})
+            found = describe_step(step, self._said.messages(step.added), {})
         except (KeyError, TypeError, AttributeError):
             return {"summary": "(the record of this step is damaged)"}
         result: Json = {"summary": self._texts.shown(found.text), **self._output(step)}
@@ -300,7 +300,7 @@ class StepRenderer:
     def _edited(self, index: int) -> Json:
         """Return the arguments that a person put in place of the model's."""
         steps = self._recording.steps
-        calls = elements(steps[index - 1].after, "pending_tool_calls") if index else ()
+        calls = list_objects(steps[index - 1].after, "pending_tool_calls") if index else ()
         return {
             str(call["call_id"]): arguments_view(str(call["arguments"]), self._texts)
             for call in calls

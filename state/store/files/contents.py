@@ -42,7 +42,9 @@ _INSERT = (
 )
 
 
-def stored(session_id: str, digest: str, content: bytes, is_packed: bool = False) -> Iterator[Statement]:
+def insert_content(
+    session_id: str, digest: str, content: bytes, is_packed: bool = False
+) -> Iterator[Statement]:
     """Yield statements that store a content under the session's id, so that two sessions never collide.
 
     `is_packed`: the format does not become smaller by compression.
@@ -54,26 +56,26 @@ def stored(session_id: str, digest: str, content: bytes, is_packed: bool = False
         yield _INSERT, (digest, session_id, chunk, len(content), body, digest, session_id, chunk)
 
 
-def stored_chunk(session_id: str, digest: str, chunk: int, size: int, body: bytes) -> Statement:
+def insert_chunk(session_id: str, digest: str, chunk: int, size: int, body: bytes) -> Statement:
     """Return the statement that stores a chunk exactly as another store had it."""
     key = {"digest": digest, "session_id": session_id, "chunk": chunk}
     return insert_once("blobs", {**key, "size": size, "body": body}, unless=key)
 
 
-def used(session_id: str, files: Iterable[Attachment]) -> Iterator[Statement]:
+def insert_uses(session_id: str, files: Iterable[Attachment]) -> Iterator[Statement]:
     """Yield statements that record which files a message uses, and store those that are in memory."""
     for file in files:
-        yield stored_chunk(session_id, file.sha256, _USED, file.size, b"")
+        yield insert_chunk(session_id, file.sha256, _USED, file.size, b"")
         if file.held is not None:
             is_packed = file.media_type != "text/plain"
-            yield from stored(session_id, file.sha256, file.held, is_packed)
+            yield from insert_content(session_id, file.sha256, file.held, is_packed)
 
 
-def content(database: Database, digest: str) -> bytes | None:
+def read_content(database: Database, digest: str) -> bytes | None:
     """Return a stored content of any session; None if it is missing or damaged."""
 
     def sound_copy() -> bytes | None:
-        return next((found for found in _copies(database, digest) if found is not None), None)
+        return next((found for found in _load_copies(database, digest) if found is not None), None)
 
     found = sound_copy()
     return database.read_again(sound_copy, lambda again: again is not None) if found is None else found
@@ -90,7 +92,7 @@ def count_copies(database: Database, digest: str) -> Copies:
     """Verify every stored copy of a content by its digest."""
 
     def count() -> Copies:
-        is_sound = [found is not None for found in _copies(database, digest)]
+        is_sound = [found is not None for found in _load_copies(database, digest)]
         return Copies(is_sound.count(True), is_sound.count(False))
 
     counted = count()
@@ -99,7 +101,7 @@ def count_copies(database: Database, digest: str) -> Copies:
     return database.read_again(count, lambda again: again.sound > counted.sound) or counted
 
 
-def _copies(database: Database, digest: str) -> Iterator[bytes | None]:
+def _load_copies(database: Database, digest: str) -> Iterator[bytes | None]:
     """Yield each stored copy of a content; None for a damaged copy."""
     rows = database.query(
         "SELECT session_id, size, body FROM blobs WHERE digest = ? AND chunk >= 0 ORDER BY session_id, chunk",
@@ -107,11 +109,11 @@ def _copies(database: Database, digest: str) -> Iterator[bytes | None]:
     )
     for _, chunks in groupby(rows, key=lambda row: row[0]):
         copy = list(chunks)
-        found = _unpacked(b"".join(bytes(chunk[2]) for chunk in copy), int(copy[0][1]))
+        found = _unpack(b"".join(bytes(chunk[2]) for chunk in copy), int(copy[0][1]))
         yield found if found is not None and hashlib.sha256(found).hexdigest() == digest else None
 
 
-def _unpacked(packed: bytes, size: int) -> bytes | None:
+def _unpack(packed: bytes, size: int) -> bytes | None:
     """Unpack up to `size` bytes; None if that fails."""
     try:
         return zlib.decompressobj().decompress(packed, size + 1)

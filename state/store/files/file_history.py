@@ -26,7 +26,7 @@ class FileHistory:
         self._session_id = session_id
         self._next_n: int | None = None
 
-    def entries(self, call_id: str, changes: Sequence[FileChange], seq: int) -> list[Entry]:
+    def make_entries(self, call_id: str, changes: Sequence[FileChange], seq: int) -> list[Entry]:
         """Return the rows for `changes`; `seq` is the newest committed step."""
         if self._next_n is None:
             self._next_n = next_number(self._database, "files", self._session_id)
@@ -36,31 +36,33 @@ class FileHistory:
             for n, change in enumerate(changes, first)
         ]
 
-    def contents(self, pre_images: Mapping[str, bytes]) -> list[Statement]:
+    def insert_contents(self, pre_images: Mapping[str, bytes]) -> list[Statement]:
         """Return the statements that store contents which are not stored yet."""
         return [
             statement
             for digest, content in pre_images.items()
-            for statement in contents.stored(self._session_id, digest, content)
+            for statement in contents.insert_content(self._session_id, digest, content)
         ]
 
-    def changes_of(self, call_id: str) -> list[FileChange]:
+    def load_changes(self, call_id: str) -> list[FileChange]:
         """Return the changes of a call; if it was started several times, the newest change of each path."""
         rows = self._database.query(
             "SELECT path, body FROM files WHERE session_id = ? AND call_id = ? ORDER BY n",
             (self._session_id, call_id),
         )
-        return list({path: _change(path, body) for path, body in rows}.values())
+        return list({path: _parse_change(path, body) for path, body in rows}.values())
 
-    def recorded(self, seq: int = -1, last: int | None = None) -> list[RecordedChange]:
+    def list_changes(self, seq: int = -1, last: int | None = None) -> list[RecordedChange]:
         """Return the changes that were recorded from step `seq` until step `last` was committed."""
         columns, values = ("seq", "call_id", "path", "body"), (seq, 2**62 if last is None else last)
         rows = sound_rows(self._database, "files", self._session_id, columns, "seq >= ? AND seq < ?", values)
-        return [RecordedChange(int(at), call_id, _change(path, body)) for _, at, call_id, path, body in rows]
+        return [
+            RecordedChange(int(at), call_id, _parse_change(path, body)) for _, at, call_id, path, body in rows
+        ]
 
-    def content(self, digest: str) -> bytes | None:
+    def read_content(self, digest: str) -> bytes | None:
         """Return a stored content; None if it is missing or damaged."""
-        return contents.content(self._database, digest)
+        return contents.read_content(self._database, digest)
 
 
 class LineageFiles:
@@ -70,14 +72,14 @@ class LineageFiles:
         """`lineage` is oldest first: each session with its last step that counts (None: all)."""
         self._histories = [(FileHistory(database, session_id), last) for session_id, last in lineage]
 
-    def recorded(self, seq: int = -1) -> list[RecordedChange]:
+    def list_changes(self, seq: int = -1) -> list[RecordedChange]:
         """Return the changes on the disk from step `seq` on, oldest first."""
-        recorded = (found for history, last in self._histories for found in history.recorded(seq, last))
+        recorded = (found for history, last in self._histories for found in history.list_changes(seq, last))
         return [found for found in recorded if not found.change.is_virtual]
 
-    def content(self, digest: str) -> bytes | None:
-        return self._histories[-1][0].content(digest)
+    def read_content(self, digest: str) -> bytes | None:
+        return self._histories[-1][0].read_content(digest)
 
 
-def _change(path: str, body: str) -> FileChange:
+def _parse_change(path: str, body: str) -> FileChange:
     return FileChange.model_validate_json(f'{{"path":"",{body[1:]}').model_copy(update={"path": path})

@@ -32,14 +32,14 @@ class SessionFiles:
 
     async def files(self) -> Mapping[str, int]:
         """Return the size of each file in bytes, by path."""
-        return {path: len(content) for path, content in (await self._contents()).items()}
+        return {path: len(content) for path, content in (await self._load()).items()}
 
     async def read(self, path: str) -> bytes | None:
-        return (await self._contents()).get(path)
+        return (await self._load()).get(path)
 
     async def write(self, path: str, content: bytes, expected: str | None) -> bool:
         """Replace the content with SHA-256 `expected` (None: no file); return False if it is another one."""
-        known = await self._contents()
+        known = await self._load()
         there = known.get(path)
         if (None if there is None else hashlib.sha256(there).hexdigest()) != expected:
             return False
@@ -49,12 +49,12 @@ class SessionFiles:
         known[path] = content
         return True
 
-    async def _contents(self) -> dict[str, bytes]:
+    async def _load(self) -> dict[str, bytes]:
         if self._known is None:
-            self._known = await self._database.offload(self._stored)
+            self._known = await self._database.offload(self._load_files)
         return self._known
 
-    def _stored(self) -> dict[str, bytes]:
+    def _load_files(self) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         for session_id, last in self._lineage:
             condition = f"chunk = {_CHUNK} AND SUBSTR(call_id, 1, {len(_NAME)}) = ?"

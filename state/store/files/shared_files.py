@@ -40,7 +40,7 @@ class SharedFiles:
 
     async def files(self) -> Mapping[str, int]:
         """Return the size of each file in bytes, by path."""
-        return await self._database.offload(self._listed)
+        return await self._database.offload(self._list)
 
     async def read(self, path: str) -> bytes | None:
         return await self._database.offload(lambda: self._read(path))
@@ -49,7 +49,7 @@ class SharedFiles:
         """Replace the content with SHA-256 `expected` (None: no file); return False if it is another one."""
         return await self._database.offload(lambda: self._write(path, content, expected))
 
-    def _listed(self) -> dict[str, int]:
+    def _list(self) -> dict[str, int]:
         if not self._tables.are_there():
             return {}
         rows = self._database.query("SELECT path, size FROM shared_files WHERE owner = ?", (self._owner,))
@@ -66,10 +66,10 @@ class SharedFiles:
     def _write(self, path: str, content: bytes, expected: str | None) -> bool:
         self._tables.create()
         digest = _digest(content)
-        there = self._digest_of(path)
+        there = self._load_digest(path)
         if there != expected or there == digest:
             return there == expected
-        claim = self._replacing(path, content, digest, expected)
+        claim = self._make_claim(path, content, digest, expected)
         place = {"owner": self._owner, "name": _name(path), "digest": digest}
         reach("shared_file_before_commit")
         try:
@@ -78,20 +78,20 @@ class SharedFiles:
             return False
         except StoreError:
             # Two processes wrote a new file at once; the database accepted one of them.
-            if expected is None and (found := self._digest_of(path)) is not None:
+            if expected is None and (found := self._load_digest(path)) is not None:
                 return found == digest
             raise
         reach("shared_file_after_commit")
         return True
 
-    def _replacing(self, path: str, content: bytes, digest: str, expected: str | None) -> Statement:
+    def _make_claim(self, path: str, content: bytes, digest: str, expected: str | None) -> Statement:
         new = {"digest": digest, "size": len(content), "updated_at": now(), "body": content}
         place = {"owner": self._owner, "name": _name(path)}
         if expected is not None:
             return update("shared_files", new, {**place, "digest": expected})
         return insert_once("shared_files", {**place, "path": path, **new}, unless=place)
 
-    def _digest_of(self, path: str) -> str | None:
+    def _load_digest(self, path: str) -> str | None:
         rows = self._database.query(
             "SELECT digest FROM shared_files WHERE owner = ? AND name = ?", (self._owner, _name(path))
         )

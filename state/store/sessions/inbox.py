@@ -14,8 +14,8 @@ from ...errors import GuardFailed, StoreError, UsageError
 from ...process.clock import now
 from ...process.crashpoints import reach
 from ...session import InboxKind, WaitingMessage
-from ..recording import stored_state
-from .listing import lineage_of
+from ..recording import load_state
+from .listing import load_lineage
 
 MOST_CHARS = 256 * 1024
 WITHDRAWN = "withdrawn"
@@ -43,28 +43,28 @@ class Inbox:
         }
         return tuple(self._known.values())
 
-    def stored(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
+    def load(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
         """Return the messages that were not taken, for a process that only reads."""
-        return tuple(message for _, message in self._stored(taken))
+        return tuple(message for _, message in self._load_rows(taken))
 
-    def stored_taken(self) -> InboxTaken:
+    def load_taken(self) -> InboxTaken:
         """Return what the newest step records as taken."""
-        found = stored_state(self._database, self._session_id)
+        found = load_state(self._database, self._session_id)
         return InboxTaken.model_validate((found and found.fields.get("inbox_taken")) or {})
 
-    def unreadable(self) -> Iterator[int]:
+    def list_unreadable(self) -> Iterator[int]:
         """Yield the numbers of rows that are not valid messages; they are never sent."""
         rows = self._database.query(
             "SELECT n, kind, body FROM inbox WHERE session_id = ? ORDER BY n", (self._session_id,)
         )
         for number, kind, body in rows:
-            if kind != WITHDRAWN and _read(int(number), str(kind), str(body)) is None:
+            if kind != WITHDRAWN and _parse_row(int(number), str(kind), str(body)) is None:
                 yield int(number)
 
     async def read(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
         """Return the messages that were not taken, from all processes."""
         before = set(self._known)
-        found = await self._database.offload(lambda: dict(self._stored(taken)))
+        found = await self._database.offload(lambda: dict(self._load_rows(taken)))
         # A message that was added meanwhile may be missing in the result of the query.
         self._known = found | {n: one for n, one in self._known.items() if n not in before}
         return self.waiting(taken)
@@ -80,13 +80,13 @@ class Inbox:
             raise UsageError(f"A message may have {MOST_CHARS:,} characters here; this has {len(text):,}.")
         more = {"context": context, "from_outside": is_from_outside}
         fields = {"text": text, **{name: value for name, value in more.items() if value}}
-        number = await self._written(kind, json.dumps(fields, ensure_ascii=True), above)
+        number = await self._insert(kind, json.dumps(fields, ensure_ascii=True), above)
         added = self._known[number] = WaitingMessage(number, kind, text, context, is_from_outside)
         return added
 
-    async def leave(self, kind: InboxKind, text: str) -> WaitingMessage:
+    async def add_from_outside(self, kind: InboxKind, text: str) -> WaitingMessage:
         """Write a message for a session that another process runs."""
-        above = await self._database.offload(self._newest_taken)
+        above = await self._database.offload(self._find_newest_taken)
         return await self.add(kind, text, above=above, is_from_outside=True)
 
     async def withdraw(self, number: int) -> bool:
@@ -105,7 +105,7 @@ class Inbox:
         reach("inbox_withdraw_after_commit")
         return True
 
-    async def _written(self, kind: InboxKind, body: str, above: int) -> int:
+    async def _insert(self, kind: InboxKind, body: str, above: int) -> int:
         token = secrets.token_hex(16)
         for _ in range(_MOST_TRIES):
             number = max(await self._database.offload(self._next_number), above + 1)
@@ -127,41 +127,41 @@ class Inbox:
             return number
         raise StoreError("Too many others write to this session.", "Try again.")
 
-    def _newest_taken(self) -> int:
-        taken = self.stored_taken()
+    def _find_newest_taken(self) -> int:
+        taken = self.load_taken()
         return max(taken.steer, taken.queue)
 
     def _next_number(self) -> int:
         """Return a number above all that a state can contain: a fork starts with its parent's numbers."""
-        owners = [owner for owner, _ in lineage_of(self._database, self._session_id)] or [self._session_id]
+        owners = [owner for owner, _ in load_lineage(self._database, self._session_id)] or [self._session_id]
         marks = ", ".join("?" * len(owners))
         rows = self._database.query(f"SELECT MAX(n) FROM inbox WHERE session_id IN ({marks})", owners)
         return 1 + int(rows[0][0] or 0)
 
-    def _stored(self, taken: InboxTaken) -> Iterator[tuple[int, WaitingMessage]]:
+    def _load_rows(self, taken: InboxTaken) -> Iterator[tuple[int, WaitingMessage]]:
         rows = self._database.query(
             "SELECT n, kind, body FROM inbox WHERE session_id = ? AND n > ? ORDER BY n",
             (self._session_id, min(taken.steer, taken.queue)),
         )
         for number, kind, body in rows:
-            message = _read(int(number), str(kind), str(body))
+            message = _parse_row(int(number), str(kind), str(body))
             if message is not None and message.number > getattr(taken, message.kind):
                 yield message.number, message
 
 
-def with_messages(database: Database) -> frozenset[str]:
+def list_sessions_with_messages(database: Database) -> frozenset[str]:
     """Return the sessions with at least one message that was not withdrawn."""
     rows = database.query("SELECT DISTINCT session_id FROM inbox WHERE kind <> ?", (WITHDRAWN,))
     return frozenset(str(session_id) for (session_id,) in rows)
 
 
-def brought(session_id: str, number: int, kind: InboxKind, text: str) -> Statement:
+def insert_imported(session_id: str, number: int, kind: InboxKind, text: str) -> Statement:
     """Return the statement that stores a message of an imported session."""
     body = json.dumps({"text": text, "from_outside": True}, ensure_ascii=True)
     return row_of("inbox", (session_id, number, kind, now(), secrets.token_hex(16), body))
 
 
-def _read(number: int, kind: str, body: str) -> WaitingMessage | None:
+def _parse_row(number: int, kind: str, body: str) -> WaitingMessage | None:
     """Return the message in a row; None if it was withdrawn, or is not valid."""
     fields: dict[str, Any] = json_object(body) or {}
     text, context = fields.get("text"), fields.get("context", "")

@@ -13,21 +13,21 @@ from ...databases.chain import Chain
 from ...databases.database import GuardedUpdate, Statement, exists, update
 from ...errors import SessionHeld, SessionMoved
 from ...process.clock import text_of
-from .listing import lease_s, started
+from .listing import read_lease_s, read_process_start
 
 
-def new_runner() -> str:
+def make_runner_name() -> str:
     """Return a name for a runner of a session in this process: HOST:PID:START:NONCE."""
     pid = os.getpid()
-    return f"{os.uname().nodename}:{pid}:{started(pid)}:{uuid.uuid4().hex[:8]}"
+    return f"{os.uname().nodename}:{pid}:{read_process_start(pid)}:{uuid.uuid4().hex[:8]}"
 
 
-def lease_end() -> str:
+def make_lease_end() -> str:
     """Return the end of a lease that begins now: UTC, ISO 8601."""
-    return text_of(datetime.now(UTC) + timedelta(seconds=lease_s()))
+    return text_of(datetime.now(UTC) + timedelta(seconds=read_lease_s()))
 
 
-def held(session_id: str, owner: str, was_taken: bool = False) -> SessionHeld:
+def make_held_error(session_id: str, owner: str, was_taken: bool = False) -> SessionHeld:
     """Return the error for a process that may not write, because `owner` runs the session."""
     host, pid, *_ = [*owner.split(":"), "?"]
     if was_taken:
@@ -42,7 +42,7 @@ def held(session_id: str, owner: str, was_taken: bool = False) -> SessionHeld:
     )
 
 
-def went_on(session_id: str, last_seq: int | None = None) -> SessionMoved:
+def make_moved_error(session_id: str, last_seq: int | None = None) -> SessionMoved:
     """Return the error for a process that knows an older state of the session than the store has."""
     until = "" if last_seq is None else f", up to step {last_seq}"
     return SessionMoved(
@@ -54,7 +54,7 @@ def went_on(session_id: str, last_seq: int | None = None) -> SessionMoved:
 Beat = Callable[[], Coroutine[Any, Any, None]]
 
 
-class Heart:
+class Heartbeat:
     """Runs heartbeats in one thread with its own event loop, while there are any.
 
     If the system starts no more threads, they run in the event loop of the caller.
@@ -123,7 +123,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-def head_update(
+def make_head_update(
     session_id: str, was: Mapping[str, Any], columns: Mapping[str, Any], now: Mapping[str, Any]
 ) -> GuardedUpdate:
     """Return a guarded update of a session's head: it needs the values `was`, and landed if it has `now`."""
@@ -152,7 +152,7 @@ class Claim:
         """The epoch that every later write must name."""
         return (self.was_epoch or 0) + 1
 
-    def guard(self, changed: Mapping[str, Any], end: Chain) -> GuardedUpdate:
+    def make_guard(self, changed: Mapping[str, Any], end: Chain) -> GuardedUpdate:
         """Return the guarded update that takes the claim and sets the columns `changed`.
 
         It fails if the session's chain does not end with `end` any more, or if another process claimed it.
@@ -162,7 +162,7 @@ class Claim:
         now = {name: columns[name] for name in ("epoch", "owner", "records", "chain")}
         if self.was_epoch is not None:
             was = {"epoch": self.was_epoch, "records": end.records, "chain": end.digest}
-            return head_update(self.session_id, was, columns, now)
+            return make_head_update(self.session_id, was, columns, now)
         mine = {"session_id": self.session_id}
         return GuardedUpdate(
             self._insertion({**mine, "title": self.title, **columns}), exists("heads", {**mine, **now})

@@ -49,7 +49,7 @@ class FolderFilter:
     root: str = ""
     """Also select sessions in or below this folder; empty: only those of `cwd`."""
 
-    def hold(self, cwd: str) -> bool:
+    def matches(self, cwd: str) -> bool:
         return cwd == self.cwd or (bool(self.root) and f"{cwd}/".startswith(f"{self.root}/"))
 
     @property
@@ -64,21 +64,21 @@ class FolderFilter:
         return f"({named} OR substr(folder, 1, ?) = ?)", (*keys, len(start), start)
 
 
-def newest(
+def list_newest(
     database: Database, tenant: str = "", folders: FolderFilter | None = None
 ) -> Iterator[SessionSummary]:
     """Yield the sessions of a tenant, newest first; rows are read only when they are needed."""
-    pages = (_in_order(database, tenant, folders, status) for status in (_RUNNING, _AT_REST))
+    pages = (_list_with_status(database, tenant, folders, status) for status in (_RUNNING, _AT_REST))
     for summary in heapq.merge(*pages, key=lambda summary: summary.updated_at, reverse=True):
-        if folders is None or folders.hold(summary.cwd):
+        if folders is None or folders.matches(summary.cwd):
             yield summary
 
 
-def summaries(
+def list_summaries(
     database: Database, tenant: str = "", cwd: str | None = None, most: int | None = None
 ) -> list[SessionSummary]:
     """Return the sessions of a tenant, newest first; with `cwd`, only those of that working folder."""
-    return list(islice(newest(database, tenant, None if cwd is None else FolderFilter(cwd)), most))
+    return list(islice(list_newest(database, tenant, None if cwd is None else FolderFilter(cwd)), most))
 
 
 def count_sessions(database: Database, tenant: str = "") -> int:
@@ -93,7 +93,7 @@ _RUNNING, _AT_REST = "status = 'running'", "status <> 'running'"
 _FIRST_PAGE, _NEXT_PAGES = 20, 100
 
 
-def _in_order(
+def _list_with_status(
     database: Database, tenant: str, folders: FolderFilter | None, status: str
 ) -> Iterator[SessionSummary]:
     """Yield the sessions with one of the two conditions of status, newest first, page by page."""
@@ -110,15 +110,15 @@ def _in_order(
             " AND s.tenant = ? ORDER BY h.updated_at DESC, h.session_id DESC",
             (tenant, *values, *last[:1], *last, tenant),
         )
-        yield from map(_summary, rows)
+        yield from map(_make_summary, rows)
         if len(rows) < most:
             return
         last, most = (rows[-1][5], rows[-1][0]), _NEXT_PAGES
 
 
-def summary_of(database: Database, tenant: str, session_id: str) -> SessionSummary | None:
+def load_summary(database: Database, tenant: str, session_id: str) -> SessionSummary | None:
     rows = database.query(f"{_SELECT} WHERE s.id = ? AND s.tenant = ?", (session_id, tenant))
-    return _summary(rows[0]) if rows else None
+    return _make_summary(rows[0]) if rows else None
 
 
 def is_foreign_at(imported_seq: int | None, last_seq: int) -> bool:
@@ -126,8 +126,8 @@ def is_foreign_at(imported_seq: int | None, last_seq: int) -> bool:
     return imported_seq is not None and last_seq <= imported_seq
 
 
-def _summary(row: tuple[Any, ...]) -> SessionSummary:
-    settings = _object(row[2])
+def _make_summary(row: tuple[Any, ...]) -> SessionSummary:
+    settings = _parse_settings(row[2])
     return SessionSummary(
         id=row[0],
         title=row[1],
@@ -144,7 +144,7 @@ def _summary(row: tuple[Any, ...]) -> SessionSummary:
     )
 
 
-def _object(settings: str) -> dict[str, Any]:
+def _parse_settings(settings: str) -> dict[str, Any]:
     """Return parsed settings; empty if they are damaged, so that other sessions can still be listed."""
     try:
         found: Any = json.loads(settings)
@@ -153,15 +153,15 @@ def _object(settings: str) -> dict[str, Any]:
     return cast(dict[str, Any], found) if isinstance(found, dict) else {}
 
 
-def lineage_of(database: Database, session_id: str) -> list[tuple[str, int | None]]:
+def load_lineage(database: Database, session_id: str) -> list[tuple[str, int | None]]:
     """Return the session after its ancestors, oldest first, each with its last step that counts here.
 
     None as step: all of them.
     """
-    return list(upwards(database, session_id))[::-1]
+    return list(walk_ancestors(database, session_id))[::-1]
 
 
-def upwards(database: Database, session_id: str) -> Iterator[tuple[str, int | None]]:
+def walk_ancestors(database: Database, session_id: str) -> Iterator[tuple[str, int | None]]:
     """Yield the session, its parent, and so on, each with its last step that counts here."""
     owner, last = session_id, None
     seen: set[str] = set()
@@ -176,7 +176,7 @@ def upwards(database: Database, session_id: str) -> Iterator[tuple[str, int | No
         owner, last = rows[0][0], int(rows[0][1]) if last is None else min(int(rows[0][1]), last)
 
 
-def is_gone(owner: str) -> bool:
+def is_process_gone(owner: str) -> bool:
     """Return whether a runner's process has certainly ended; of another machine this is unknown (False)."""
     parts = owner.split(":")
     if len(parts) != 4 or not parts[1].isdigit():
@@ -190,15 +190,15 @@ def is_gone(owner: str) -> bool:
         return True
     except PermissionError:
         pass
-    return started(int(pid)) != since
+    return read_process_start(int(pid)) != since
 
 
-def is_here(owner: str) -> bool:
+def is_process_here(owner: str) -> bool:
     """Return whether a runner's process is, or was, on this machine."""
     return owner.split(":")[0] == os.uname().nodename
 
 
-def started(pid: int) -> str:
+def read_process_start(pid: int) -> str:
     """Return when the process began, in clock ticks since boot; empty if the system does not say.
 
     For a zombie process this is "ended".
@@ -215,7 +215,7 @@ _DEFAULT_S, _LEAST_S, _MOST_S = 20.0, 0.5, 86_400.0
 
 
 @cache
-def lease_s() -> float:
+def read_lease_s() -> float:
     """Return after how many seconds without a heartbeat another process may take over a session.
 
     Raises `ConfigError`.
@@ -232,9 +232,9 @@ def lease_s() -> float:
     return max(seconds, _LEAST_S)
 
 
-def beat_s() -> float:
+def read_beat_s() -> float:
     """Return the seconds between two heartbeats."""
-    return lease_s() / 4
+    return read_lease_s() / 4
 
 
 def is_fresh(lease_until: str) -> bool:
@@ -244,9 +244,9 @@ def is_fresh(lease_until: str) -> bool:
         left_s = (datetime.fromisoformat(lease_until) - datetime.now(UTC)).total_seconds()
     except ValueError:
         return False
-    return 0 < left_s <= lease_s() * 1.5
+    return 0 < left_s <= read_lease_s() * 1.5
 
 
 def seems_held(owner: str, lease_until: str) -> bool:
     """Return whether a process most likely runs the session: it may be alive, and its lease is valid."""
-    return bool(owner) and not is_gone(owner) and is_fresh(lease_until)
+    return bool(owner) and not is_process_gone(owner) and is_fresh(lease_until)

@@ -18,18 +18,18 @@ from ...errors import GuardFailed, SessionNotFound, StoreError, UsageError
 from ...process.clock import now, text_of
 from ...session import SessionSettings, given_title, short_title
 from ..files.contents import UNUSED_CONTENTS
-from ..seals import mark
-from .lease import Claim, head_update, held, went_on
+from ..seals import write_marks
+from .lease import Claim, make_head_update, make_held_error, make_moved_error
 from .listing import (
     SessionSummary,
-    beat_s,
     is_foreign_at,
     is_fresh,
-    is_gone,
-    is_here,
-    lineage_of,
+    is_process_gone,
+    is_process_here,
+    load_lineage,
+    load_summary,
+    read_beat_s,
     seems_held,
-    summary_of,
 )
 
 
@@ -80,8 +80,8 @@ class SessionIndex:
             )
         end = Chain(0, first_digest(session_id))
         last_seq = -1 if parent is None else parent[1]
-        head = new_head(session_id, title, "new", last_seq, end, self._tenant, settings.cwd)
-        self._database.commit([new_session(session_id, self._tenant, settings, parent), head])
+        head = insert_head(session_id, title, "new", last_seq, end, self._tenant, settings.cwd)
+        self._database.commit([insert_session(session_id, self._tenant, settings, parent), head])
 
     def rename(self, session_id: str, title: str) -> str:
         """Change the title of a session, which may be running; return the title as it is stored."""
@@ -100,14 +100,14 @@ class SessionIndex:
 
     def lineage(self, session_id: str) -> list[tuple[str, int | None]]:
         """Return the session after its ancestors, as `load_lineage` does."""
-        return lineage_of(self._database, session_id)
+        return load_lineage(self._database, session_id)
 
     def settings(self, session_id: str) -> SessionSettings:
         rows = self._database.query(
             "SELECT settings FROM sessions WHERE id = ? AND tenant = ?", (session_id, self._tenant)
         )
         if not rows:
-            raise self._missing(session_id)
+            raise self._make_missing_error(session_id)
         try:
             return SessionSettings.model_validate_json(rows[0][0])
         except ValidationError:
@@ -127,15 +127,15 @@ class SessionIndex:
         title = title.replace("\0", "")
         place = {"tenant": self._tenant, "folder": folder_key(settings.cwd)}
         if not known[0] and not await self._database.offload(lambda: self.exists(session_id)):
-            made = [new_session(session_id, self._tenant, settings)]
+            made = [insert_session(session_id, self._tenant, settings)]
             return Claim(session_id, runner, None, made, title, place)
         head = await self._database.offload(lambda: self.head(session_id))
         if head.owner != runner and await self._is_held(session_id, head):
-            raise held(session_id, head.owner)
+            raise make_held_error(session_id, head.owner)
         if (head.records, head.chain) != known:
-            raise went_on(session_id, head.last_seq)
+            raise make_moved_error(session_id, head.last_seq)
         changes: list[Statement] = [
-            update("sessions", {"settings": _dump(settings)}, {"id": session_id}),
+            update("sessions", {"settings": _dump_settings(settings)}, {"id": session_id}),
             update("heads", {"title": title}, {"session_id": session_id, "title": ""}),
         ]
         return Claim(session_id, runner, head.epoch, changes, place=place)
@@ -144,52 +144,52 @@ class SessionIndex:
         """End the run, with its status and the time to continue by itself."""
         mine, nobody = {"epoch": epoch}, {"owner": ""}
         columns = {"status": status, "lease_until": "", "wake_at": wake_at, "updated_at": now(), **nobody}
-        await self._database.acommit([], head_update(session_id, mine, columns, {**mine, **nobody}))
+        await self._database.acommit([], make_head_update(session_id, mine, columns, {**mine, **nobody}))
 
     async def _is_held(self, session_id: str, head: Head) -> bool:
         """Return whether the owner is alive; watch it for a moment if neither clock nor system can tell."""
-        if not head.owner or is_gone(head.owner):
+        if not head.owner or is_process_gone(head.owner):
             return False
         if is_fresh(head.lease_until):
             return True
         listener(self._database.on_notice)(
             f"The process that ran session {session_id} gives no sign of life; watching it for a moment."
         )
-        latest = time.monotonic() + beat_s() * 1.5
+        latest = time.monotonic() + read_beat_s() * 1.5
         while time.monotonic() < latest:
-            await asyncio.sleep(min(0.25, beat_s() / 4))
+            await asyncio.sleep(min(0.25, read_beat_s() / 4))
             if self.head(session_id).lease_until != head.lease_until:
                 return True
-            if is_gone(head.owner):
+            if is_process_gone(head.owner):
                 return False
         return False
 
     def is_held(self, session_id: str) -> bool:
         """Return whether a process may run the session, also one that is stopped or has a wrong clock."""
         head = self.head(session_id)
-        if not head.owner or is_gone(head.owner):
+        if not head.owner or is_process_gone(head.owner):
             return False
-        return is_here(head.owner) or is_fresh(head.lease_until)
+        return is_process_here(head.owner) or is_fresh(head.lease_until)
 
     def require_free(self, session_id: str) -> None:
         """Raise `SessionHeld` while a living process runs the session."""
         head = self.head(session_id)
         if seems_held(head.owner, head.lease_until):
-            raise held(session_id, head.owner)
+            raise make_held_error(session_id, head.owner)
 
-    def elsewhere(self, session_id: str, runner: str, known: tuple[int, str]) -> StoreError | None:
+    def find_conflict(self, session_id: str, runner: str, known: tuple[int, str]) -> StoreError | None:
         """Return the error that `claim` would most likely raise now, with one short query; else None."""
         head = self.head(session_id)
         if head.owner != runner and seems_held(head.owner, head.lease_until):
-            return held(session_id, head.owner)
-        return went_on(session_id, head.last_seq) if (head.records, head.chain) != known else None
+            return make_held_error(session_id, head.owner)
+        return make_moved_error(session_id, head.last_seq) if (head.records, head.chain) != known else None
 
     def head(self, session_id: str) -> Head:
         rows = self._database.query(
             f"SELECT {', '.join(Head._fields)} FROM heads WHERE session_id = ?", (session_id,)
         )
         if not rows:
-            raise self._missing(session_id)
+            raise self._make_missing_error(session_id)
         return Head(*rows[0])
 
     def forks(self, session_id: str) -> tuple[Fork, ...]:
@@ -201,16 +201,16 @@ class SessionIndex:
         return tuple(Fork(found, int(seq)) for found, seq in rows)
 
     def summary(self, session_id: str) -> SessionSummary:
-        found = summary_of(self._database, self._tenant, session_id)
+        found = load_summary(self._database, self._tenant, session_id)
         if found is None:
-            raise self._missing(session_id)
+            raise self._make_missing_error(session_id)
         return found
 
     def find(self, text: str) -> str:
         """Return the id of the session that `text` names: by its id, a unique start of it, or its title."""
         for name, ways in ((text, ("id", "start", "title")), (short_title(text), ("title",))):
             for way in ways if name and encodable(name).replace("\0", "") == name else ():
-                matches = self._named(way, name.lower() if way == "start" else name)
+                matches = self._find_ids(way, name.lower() if way == "start" else name)
                 if len(matches) == 1:
                     return matches[0]
                 if matches:
@@ -218,9 +218,9 @@ class SessionIndex:
                     raise UsageError(
                         f"{text!r} names {len(matches)} sessions: {some}.", "Give more of the id."
                     )
-        raise self._missing(text)
+        raise self._make_missing_error(text)
 
-    def _named(self, way: str, name: str) -> list[str]:
+    def _find_ids(self, way: str, name: str) -> list[str]:
         """Return the ids of the sessions that match a name by id, start or title, newest first."""
         where, values = {
             "id": ("h.session_id = ?", (name,)),
@@ -243,7 +243,7 @@ class SessionIndex:
         # SQLite's LIKE ignores the case.
         return [row[0] for row in rows if way != "start" or row[0].startswith(name)]
 
-    def _missing(self, text: str) -> StoreError:
+    def _make_missing_error(self, text: str) -> StoreError:
         """Return the error for a session that does not exist, or is lost."""
         foreign = "SELECT 1 FROM sessions WHERE id = ? AND tenant <> ?"
         if self._database.marked(text) >= 0 and not self._database.query(foreign, (text, self._tenant)):
@@ -263,7 +263,7 @@ class SessionIndex:
     def delete(self, session_id: str) -> None:
         head = self.head(session_id)
         if seems_held(head.owner, head.lease_until):
-            raise held(session_id, head.owner)
+            raise make_held_error(session_id, head.owner)
         children = self._database.query("SELECT id FROM sessions WHERE parent_id = ?", (session_id,))
         if children:
             raise StoreError(f"Session {session_id} has the fork {children[0][0]}.", "Delete the fork first.")
@@ -271,7 +271,7 @@ class SessionIndex:
         try:
             delete_session(self._database, session_id, head.epoch, head.owner, UNUSED_CONTENTS)
         except GuardFailed:
-            raise held(session_id, self.head(session_id).owner) from None
+            raise make_held_error(session_id, self.head(session_id).owner) from None
 
 
 def delete_session(
@@ -287,26 +287,26 @@ def delete_session(
     )
     session = ("DELETE FROM sessions WHERE id = ?", (session_id,))
     guard = GuardedUpdate(claim, (landed, (session_id,)))
-    database.commit([*rows_deleted(session_id), session, *also], guard)
-    mark(database, session_id, -1)
+    database.commit([*delete_rows(session_id), session, *also], guard)
+    write_marks(database, session_id, -1)
 
 
-def rows_deleted(session_id: str) -> list[Statement]:
+def delete_rows(session_id: str) -> list[Statement]:
     return [(f"DELETE FROM {table} WHERE session_id = ?", (session_id,)) for table in SESSION_TABLES]
 
 
-def new_session(
+def insert_session(
     session_id: str,
     tenant: str,
     settings: SessionSettings,
     parent: tuple[str | None, int | None] | None = None,
     created_at: str = "",
 ) -> Statement:
-    values = (session_id, tenant, *(parent or (None, None)), created_at or now(), _dump(settings))
+    values = (session_id, tenant, *(parent or (None, None)), created_at or now(), _dump_settings(settings))
     return row_of("sessions", values)
 
 
-def new_head(
+def insert_head(
     session_id: str, title: str, status: str, last_seq: int, end: Chain, tenant: str, cwd: str
 ) -> Statement:
     """Return the statement that inserts the head of a session that nobody runs."""
@@ -314,7 +314,7 @@ def new_head(
     return row_of("heads", values)
 
 
-def _dump(settings: SessionSettings) -> str:
+def _dump_settings(settings: SessionSettings) -> str:
     return settings.model_dump_json(ensure_ascii=True)
 
 
@@ -328,7 +328,7 @@ class WaitingRun:
     """A sentence about the process that runs it already; empty if there is none."""
 
 
-def due_runs(database: Database, tenant: str, now: datetime) -> list[WaitingRun]:
+def list_due_runs(database: Database, tenant: str, now: datetime) -> list[WaitingRun]:
     """Return the runs that should continue, the longest waiting first."""
     rows = database.query(
         "SELECT s.id, h.title, h.status, h.wake_at, h.owner, h.lease_until, h.last_seq, s.settings FROM"
@@ -343,7 +343,7 @@ def due_runs(database: Database, tenant: str, now: datetime) -> list[WaitingRun]
             session_id,
             title,
             "its process died" if status == "running" else f"its time came at {wake_at}",
-            held(session_id, owner).message if seems_held(owner, lease_until) else "",
+            make_held_error(session_id, owner).message if seems_held(owner, lease_until) else "",
         )
         for session_id, title, status, wake_at, owner, lease_until, last_seq, settings in rows
         if not is_foreign_at(SessionSettings.model_validate_json(settings).imported_seq, int(last_seq))

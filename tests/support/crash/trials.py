@@ -25,7 +25,7 @@ MOST_PROCESSES = 14
 class Trial:
     scenario: str
     crashes: tuple[str, ...] = ()
-    """How each process in turn ends, as `Place.run` takes it; later ones are left alone."""
+    """How each process in turn ends, as `LinePosition.run` takes it; later ones are left alone."""
     wire: str = "chat"
     store: str = ""
     """A store's URL; empty: a SQLite file of the trial's own."""

@@ -33,9 +33,9 @@ async def test_the_old_content_of_a_secret_is_in_no_file_of_ours_and_the_model_i
     await collect(session.send("go"))
     said = "".join(one.content for message in session.state.chat_history for one in message.tool_results)
     assert "was not stored" in said
-    files = store.files(session.id)
-    changes = {one.change.path: one.change for one in files.recorded()}
-    kept = {Path(path).name: files.content(change.before or "") for path, change in changes.items()}
+    files = store.open_files(session.id)
+    changes = {one.change.path: one.change for one in files.list_changes()}
+    kept = {Path(path).name: files.read_content(change.before or "") for path, change in changes.items()}
     assert kept == {name: None, "plain.txt": b"kept\n"}
     ours = [path for path in folder.joinpath("home").rglob("*") if path.is_file()]
     assert [path for path in ours if content.split()[-1].encode() in path.read_bytes()] == []

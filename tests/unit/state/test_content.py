@@ -12,7 +12,7 @@ import sandbur
 from sandbur.state.conversation.content import MAX_TEXT_BYTES, attached, attachment, spoken_size
 from sandbur.state.conversation.messages import Document, Image, Message, ToolResult, person_said
 from sandbur.state.errors import UsageError
-from sandbur.state.store.deltas import encode_message, message_of
+from sandbur.state.store.deltas import encode_message, parse_message
 
 GIF, WEBP = b"GIF89a" + bytes(20), b"RIFF\x00\x00\x00\x00WEBPVP8 " + bytes(20)
 
@@ -97,7 +97,7 @@ def test_a_stored_message_holds_no_bytes_and_reads_them_when_they_are_wanted() -
         return png()
 
     message = person_said([Image.from_bytes(png()), "look"])
-    back = message_of(encode_message(message), stored)
+    back = parse_message(encode_message(message), stored)
     assert back is not None
     assert (back, asked) == (message, [])
     [file] = back.files
@@ -108,7 +108,7 @@ def test_a_message_of_before_with_the_bytes_in_it_still_opens() -> None:
     block = {"kind": "image", "media_type": "image/png", "data": base64.b64encode(png()).decode()}
     paper = {"kind": "document", "name": "a.pdf", "media_type": "application/pdf", "data": "JVBERi0="}
     old = json.dumps({"role": "user", "origin": "person", "blocks": [block, paper]})
-    message = message_of(old)
+    message = parse_message(old)
     assert message is not None
     assert [file.read() for file in message.files] == [png(), b"%PDF-"]
     assert message.blocks[0] == Image.from_bytes(png())

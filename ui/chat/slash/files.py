@@ -17,7 +17,7 @@ from ....agent.runtime.prompts import FILE_NAME, find_instructions
 from ....agent.session.run import answer
 from ....state.conversation.messages import runtime_said
 from ....state.errors import UsageError
-from ....state.store.timeline import TimelineStep, timeline
+from ....state.store.timeline import TimelineStep, list_timeline
 from ...commands.past.fork import restored_lines
 from ...terminal.text.diffs import Line, numbered_diff
 from ...terminal.text.sanitize import one_line, plain
@@ -113,7 +113,7 @@ async def _last_message(context: SlashContext) -> TimelineStep | None:
     store, session_id = context.runtime.store, context.session.id
     if not store.index.exists(session_id):
         return None
-    steps = await store.database.offload(lambda: timeline(store.database, session_id))
+    steps = await store.database.offload(lambda: list_timeline(store.database, session_id))
     return next((step for step in reversed(steps) if step.kind == "message"), None)
 
 

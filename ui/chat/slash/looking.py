@@ -9,7 +9,7 @@ from ....agent.config.settings import Theme
 from ....agent.version import VERSION
 from ....state.calls import Effect
 from ....state.errors import UsageError
-from ....state.store.timeline import timeline
+from ....state.store.timeline import list_timeline
 from ...commands.setup.command import DoctorCommand
 from ...terminal.lines import step_lines, usage_text
 from ...terminal.text.sanitize import one_line
@@ -76,7 +76,7 @@ async def show_steps(context: SlashContext, words: str) -> SlashResult:
     if not store.index.exists(session_id):
         tell(context, "There are no steps yet.")
         return DONE
-    steps = await store.database.offload(lambda: timeline(store.database, session_id))
+    steps = await store.database.offload(lambda: list_timeline(store.database, session_id))
     count = int(words) if words else _LAST_STEPS
     cells = context.renderer.console.width
     context.renderer.lines(("", line) for line in step_lines(steps[-count:], session_id, cells))

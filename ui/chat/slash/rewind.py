@@ -6,7 +6,7 @@ from typing import Any
 
 from ....state.application import ApplicationState
 from ....state.store.store import Store
-from ....state.store.timeline import TimelineStep, timeline
+from ....state.store.timeline import TimelineStep, list_timeline
 from ...commands.past.fork import restored_lines
 from ...terminal.lines import local_time
 from ...terminal.text.sanitize import one_line, plain
@@ -42,7 +42,7 @@ async def rewind(context: SlashContext, words: str) -> SlashResult:
 
 async def picked_step(context: SlashContext, words: Sequence[str]) -> TimelineStep | None:
     """Return the step that the command names, or that the person picks; None if there is none."""
-    steps = timeline(context.runtime.store.database, context.session.id)
+    steps = list_timeline(context.runtime.store.database, context.session.id)
     if not steps:
         context.renderer.lines([("yellow", "Nothing was said yet.")])
         return None
@@ -60,7 +60,7 @@ async def _picked(context: SlashContext, steps: Sequence[TimelineStep]) -> str:
         context.renderer.lines([("yellow", "Nothing was said yet.")])
         return ""
     store, session_id = context.runtime.store, context.session.id
-    changed = [(found.seq, found.change.path) for found in store.file_changes(session_id).recorded()]
+    changed = [(found.seq, found.change.path) for found in store.open_file_changes(session_id).list_changes()]
     since = {step.seq: _since(changed, step.seq) for step in said}
     cwd = store.index.settings(session_id).cwd
 

@@ -20,7 +20,7 @@ from ....agent.models.providers import key_names
 from ....agent.runtime.runtime import Runtime
 from ....state.errors import UsageError
 from ....state.store.store import Store
-from ....state.store.timeline import TimelineStep, timeline
+from ....state.store.timeline import TimelineStep, list_timeline
 from ...cli.open_session import opened
 from ...terminal.drive import StopSignals, exit_code
 from ...terminal.terminal import make_console, put, say
@@ -106,7 +106,7 @@ class Report:
 
 def report_of(store: Store, session_id: str, touched: TouchedFiles, root: Path, found: Bisection) -> Report:
     """Look up what the steps between good and bad did."""
-    steps = {step.seq: step for step in timeline(store.database, session_id)}
+    steps = {step.seq: step for step in list_timeline(store.database, session_id)}
     if found.good is None or found.bad is None:
         return Report(session_id, found, steps, [], [])
     changed = {one.call_id for one in touched.changes(found.good + 1, found.bad)}

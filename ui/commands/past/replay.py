@@ -27,7 +27,7 @@ from ....state.errors import OutputLost, SandburError, UsageError
 from ....state.maintenance.export import export_session
 from ....state.session import SessionSettings
 from ....state.store.store import Store
-from ....state.store.timeline import timeline
+from ....state.store.timeline import list_timeline
 from ...chat.decisions.questions import OneKey
 from ...cli.grammar import Progress
 from ...cli.open_session import opened
@@ -132,7 +132,7 @@ def _show(store: Store, replayed: Replayed) -> None:
 
 def _around(store: Store, session_id: str, seq: int) -> Iterator[str]:
     """Yield the step that differs and its neighbours, as `sandbur sessions show --steps` lists them."""
-    for step in timeline(store.database, session_id):
+    for step in list_timeline(store.database, session_id):
         if seq - 1 <= step.seq <= seq + 1:
             yield f"{'>' if step.seq == seq else ' '} {step_line(step)}"
 

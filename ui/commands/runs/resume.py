@@ -10,7 +10,7 @@ from ....actions.ports.events import Event, RunFinished
 from ....agent.runtime.runtime import Runtime
 from ....agent.session.session import Session
 from ....state.errors import SandburError, SessionHeld
-from ....state.store.sessions.session_rows import WaitingRun, due_runs
+from ....state.store.sessions.session_rows import WaitingRun, list_due_runs
 from ...cli.open_session import opened
 from ...headless.headless import StreamView, explain, resume_line, warn
 from ...headless.json_output import encoded, failed, result_object
@@ -26,7 +26,7 @@ async def resume_due(command: ResumeCommand) -> int:
     # Each run keeps its own folder, whatever -C says.
     async with opened(command.but(said={**command.said, "cwd": None})) as runtime:
         store = runtime.store
-        found = due_runs(store.database, store.tenant, datetime.now(UTC))
+        found = list_due_runs(store.database, store.tenant, datetime.now(UTC))
         report = _Report(command)
         for run in found:
             if run.held_by:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ....agent.graph import next_action
 from ....state.session import InboxKind
-from ....state.store.sessions.lease import held
+from ....state.store.sessions.lease import make_held_error
 from ....state.store.store import Store
 from ...cli.open_session import opened
 from ...headless.headless import clean, read_stdin
@@ -66,7 +66,7 @@ class _RunState(NamedTuple):
 def _run_state(store: Store, session_id: str) -> _RunState:
     head = store.index.head(session_id)
     if head.life == "running":
-        return _RunState("running", held(session_id, head.owner).message)
+        return _RunState("running", make_held_error(session_id, head.owner).message)
     view = store.show(session_id)
     following = next_action(view.position, view.state)
     if following == "human_confirm":

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ....agent.config.store_only import database_at_rest
-from ....state.store.sessions.listing import count_sessions, newest
+from ....state.store.sessions.listing import count_sessions, list_newest
 from ...cli.open_session import appear, opened, said_by, tell_notice
 from ...terminal.terminal import glyphs_for, make_console, put, say, shortened
 from ...terminal.text.sanitize import one_line
@@ -52,7 +52,7 @@ async def list_sessions(command: SessionsCommand) -> int:
 
 def _print(command: SessionsCommand, database: Database, tenant: str) -> None:
     """Print the newest sessions, and on stderr how many more there are."""
-    sessions = newest(database, tenant)
+    sessions = list_newest(database, tenant)
     listed = _Counted(sessions if command.all else islice(sessions, command.limit))
     if command.json:
         _print_json(listed)

@@ -13,7 +13,7 @@ from ....agent.runtime.cleanup import clear_scratch
 from ....agent.session.secrets import masker_for
 from ....state.conversation.messages import Block, Message
 from ....state.session import SessionView, WaitingMessage
-from ....state.store.timeline import timeline
+from ....state.store.timeline import list_timeline
 from ...cli.open_session import opened
 from ...headless.headless import clean
 from ...headless.json_output import pending_objects, plan_objects
@@ -109,7 +109,7 @@ async def show_session(command: SessionsCommand) -> int:
         return await _show_steps(command)
     async with opened(command) as runtime:
         view = runtime.store.show(runtime.store.find(command.session))
-        waiting = runtime.store.inbox(view.summary.id).stored(view.state.inbox_taken)
+        waiting = runtime.store.inbox(view.summary.id).load(view.state.inbox_taken)
     if command.json:
         put(json.dumps(view_object(view, waiting), indent=1))
     else:
@@ -120,7 +120,7 @@ async def show_session(command: SessionsCommand) -> int:
 async def _show_steps(command: SessionsCommand) -> int:
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)
-        steps = timeline(runtime.store.database, session_id)
+        steps = list_timeline(runtime.store.database, session_id)
     if command.json:
         put(json.dumps(step_objects(steps), indent=1))
     elif steps:

@@ -14,7 +14,7 @@ from typing import BinaryIO, cast
 from ....agent.session.secrets import masker_for
 from ....agent.session.session import whoami
 from ....state.errors import OutputLost, UsageError
-from ....state.maintenance.import_ import Imported, checked_import, take_in
+from ....state.maintenance.import_ import ImportResult, check_import, write_import
 from ....state.store.store import Store
 from ...chat.decisions.questions import OneKey
 from ...cli.open_session import opened
@@ -87,13 +87,13 @@ def _pieces(
 
 def _refuse_secrets(store: Store, session_id: str, watch: Callable[[int], object]) -> None:
     """Refuse to write what would be masked if it were recorded today; masking it would break its chain."""
-    from ....state.maintenance.export import export_session, recorded_texts
+    from ....state.maintenance.export import export_session, list_texts
 
     masker = masker_for(os.environ, Path(store.index.settings(session_id).cwd))
     number = 0
     for place, record in enumerate(export_session(store.database, session_id), 1):
         watch(place)
-        number += sum(masker.text(text) != text for text in recorded_texts(record))
+        number += sum(masker.text(text) != text for text in list_texts(record))
     if number:
         what = "1 record holds" if number == 1 else f"{number} records hold"
         raise UsageError(
@@ -107,21 +107,21 @@ async def import_session(command: SessionsCommand) -> int:
     with _source(command.session) as file:
         async with opened(command) as runtime:
             with exit_on_signals(), ProgressLine("Checking record") as progress:
-                checked = checked_import(runtime.store.database, file, progress.show)
-            for line in _brought(checked.imported):
+                checked = check_import(runtime.store.database, file, progress.show)
+            for line in _brought(checked.result):
                 say(line)
             if not command.yes:
                 await _confirm(command.session)
-            take_in(runtime.store.database, runtime.store.tenant, checked, whoami())
+            write_import(runtime.store.database, runtime.store.tenant, checked, whoami())
     put(checked.export.session_id)
     say(f"Imported. Go on with it: sandbur -r {checked.export.session_id}")
     return 0
 
 
-def _brought(imported: Imported) -> Iterable[str]:
+def _brought(imported: ImportResult) -> Iterable[str]:
     """Yield what the file says, whole: a rule that was cut would be a rule that nobody has seen."""
     settings = imported.settings
-    ancestors = len(imported.brought) - 1
+    ancestors = len(imported.imported_ids) - 1
     more = f" and what it was forked from ({ancestors})" if ancestors > 0 else ""
     yield f"{one_line(imported.title) or 'A session'}: {imported.records} records{more}. It brings:"
     missing = "" if Path(settings.cwd).is_dir() else " (not here: name another one with -C DIR)"

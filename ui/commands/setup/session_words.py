@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ....agent.config.paths import config_home, data_home
-from ....state.maintenance.session_names import NamedSession, session_names
+from ....state.maintenance.session_names import NamedSession, load_session_names
 from ...terminal.text.sanitize import plain
 
 _MOST = 50
@@ -21,7 +21,7 @@ _SQLITE = "sqlite:///"
 def main(shell: str, kind: str, word: str) -> None:
     """Print a line for each session: what to type, and behind a tab for zsh and fish what it is."""
     place = _store(os.environ)
-    sessions = [] if place is None else session_names(*place, only_waiting=kind == "waiting")
+    sessions = [] if place is None else load_session_names(*place, only_waiting=kind == "waiting")
     # What is printed is UTF-8, whatever the locale of the shell.
     sys.stdout.buffer.write("".join(f"{line}\n" for line in lines(shell, sessions, word)).encode())
 

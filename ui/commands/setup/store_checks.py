@@ -15,8 +15,8 @@ from ....agent.config.settings import Settings
 from ....agent.runtime.cleanup import size_of, strays
 from ....state.errors import SandburError
 from ....state.maintenance.verify import Breach, audit_all
-from ....state.store.seals import key_path, known_key, maker_of
-from ....state.store.sessions.session_rows import due_runs
+from ....state.store.seals import find_key, key_path, name_maker
+from ....state.store.sessions.session_rows import list_due_runs
 from ....state.store.store import Store
 from ...cli.open_session import tell_notice
 from ...terminal.live import ProgressLine
@@ -91,14 +91,14 @@ def _breach_findings(session_id: str, breaches: list[Breach]) -> Iterator[Findin
 def _key(settings: Settings) -> Finding:
     path = key_path(settings.home)
     try:
-        key = known_key(settings.home)
+        key = find_key(settings.home)
     except SandburError as error:
         return Finding("bad", "seal key", error.message, error.hint)
     if key is None:
         return Finding("good", "seal key", f"none yet; {path} is made with the first record")
     mode = stat.S_IMODE(path.stat().st_mode)
     fix = f"chmod 600 {shlex.quote(str(path))}" if mode & 0o077 else ""
-    return Finding("note" if fix else "good", "seal key", f"{path}, {mode:04o}, named {maker_of(key)}", fix)
+    return Finding("note" if fix else "good", "seal key", f"{path}, {mode:04o}, named {name_maker(key)}", fix)
 
 
 def _writing(store: Store, settings: Settings) -> Iterator[Finding]:
@@ -135,7 +135,7 @@ def _try_folder(folder: Path) -> None:
 
 
 def _dead_runs(store: Store) -> Iterator[Finding]:
-    due = [run for run in due_runs(store.database, store.tenant, datetime.now(UTC)) if not run.held_by]
+    due = [run for run in list_due_runs(store.database, store.tenant, datetime.now(UTC)) if not run.held_by]
     if due:
         noun = "run waits" if len(due) == 1 else "runs wait"
         yield Finding("note", "runs", f"{len(due)} {noun} to go on", "sandbur resume --due")

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from .....state.store.sessions.listing import is_gone
+from .....state.store.sessions.listing import is_process_gone
 from ....ports import Recovered, ToolOutcome
 from ....workspace.atomic_write import wait_for_lock
 from ....workspace.paths import open_descriptor
@@ -102,7 +102,7 @@ def _abandoned(started: Path) -> str:
     """Return the marker of a call that nobody watches any more; nothing for any other."""
     with suppress(OSError, ValueError), started.open("rb") as file:
         mark = call_mark(file.read().decode("ascii", "replace"))
-        if mark.boot == this_boot() and is_gone(mark.agent):
+        if mark.boot == this_boot() and is_process_gone(mark.agent):
             # Its supervisor holds the lock, and ends the command by itself.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return mark.marker

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Self, cast, get_args
 
-from .....state.store.sessions.lease import new_runner
+from .....state.store.sessions.lease import make_runner_name
 from ....workspace.paths import format_size, make_private
 from ..supervisor.claim import OUTPUT, READY
 
@@ -88,7 +88,7 @@ class Spool:
         with os.fdopen(
             os.open(self.folder / f"{READY}{self.marker}", os.O_WRONLY | _NEW_FILE, 0o600), "w"
         ) as file:
-            file.write("\n".join(CallMark(self.marker, this_boot(), new_runner())))
+            file.write("\n".join(CallMark(self.marker, this_boot(), make_runner_name())))
 
 
 Reason = Literal["", "timeout", "idle", "cancelled", "output", "flood", "signal", "agent", "input"]

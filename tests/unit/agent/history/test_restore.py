@@ -35,9 +35,9 @@ class Run:
         self._chain = Chain(0, first_digest("s1"))
 
     def record(self, changes: tuple[FileChange, ...], pre_images: dict[str, bytes]) -> None:
-        entries = self.history.entries("c1", changes, self.seq)
+        entries = self.history.make_entries("c1", changes, self.seq)
         self._chain, statements = self._chain.link("s1", entries)
-        self._database.commit([*self.history.contents(pre_images), *statements])
+        self._database.commit([*self.history.insert_contents(pre_images), *statements])
 
     async def call(self, tool: WriteFile | EditFile, **arguments: str) -> None:
         parsed = tool.parse(json.dumps(arguments))

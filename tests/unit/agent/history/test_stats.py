@@ -113,7 +113,7 @@ async def test_a_damaged_trace_is_left_out(store: Store) -> None:
     used = await ran(store, ONE, "done")
     store.database.commit([("UPDATE traces SET body = ? WHERE session_id = 's1' AND n = 1", ("{",))])
     assert stats_of(store).total.calls == used.llm_calls - 1
-    store.heal("s1")
+    store.quarantine_damage("s1")
     assert stats_of(store).total.calls == used.llm_calls - 1
 
 

@@ -10,7 +10,7 @@ from support.commands.killed import effects, killed_in_a_command
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
 from sandbur.state.store.store import Store
-from sandbur.state.store.timeline import timeline
+from sandbur.state.store.timeline import list_timeline
 
 JSON = ("--output-format", "json")
 
@@ -86,7 +86,7 @@ async def test_the_steps_of_a_long_session_are_read_in_a_moment(store: Store) ->
     )
     await collect(session.send("go"))
     began = time.process_time()
-    found = timeline(store.database, "s1")
+    found = list_timeline(store.database, "s1")
     assert len(found) == 802
     assert time.process_time() - began < 1.0
     assert all(len(step.text) < 300 for step in found)
@@ -96,8 +96,8 @@ async def test_a_damaged_step_is_named_and_the_others_are_shown(store: Store) ->
     session = await open_session(store, ScriptedModel(act("a"), "done"), Recorder())
     await collect(session.send("go"))
     store.database.commit([("UPDATE steps SET position = 'prompt' WHERE seq = 2", ())])
-    store.heal("s1")
-    texts = [step.text for step in timeline(store.database, "s1")]
+    store.quarantine_damage("s1")
+    texts = [step.text for step in list_timeline(store.database, "s1")]
     assert texts == ["go", "act a", "(the record of this step is damaged)", "done"]
 
 

@@ -80,7 +80,7 @@ async def test_a_damaged_record_of_a_change_is_gone_around(runs: DemoRuns) -> No
     session_id = await runs.work(*(f"write {word} into a.txt" for word in ("one", "two", "three")))
     store = runs.store()
     store.database.commit([("UPDATE files SET body = 'broken' WHERE n = 1", ())])
-    store.heal(session_id)
+    store.quarantine_damage(session_id)
     touched = TouchedFiles(store, session_id)
     path = str(runs.folder / "a.txt")
     contents = [touched.content(path, touched.version(path, step)) for step in (2, 9, 10)]

@@ -18,7 +18,7 @@ from sandbur.agent.config.sources import Price
 from sandbur.agent.history.reports.stats import stats_of
 from sandbur.agent.models.model import FallbackModel
 from sandbur.agent.models.prices.pricing import paid
-from sandbur.state.store.recording import traces
+from sandbur.state.store.recording import list_traces
 from sandbur.state.store.store import Store
 from sandbur.state.trace import ModelCalled
 
@@ -47,7 +47,7 @@ def asked(command: Command, server: ModelServer, wire: str, *more: str) -> Ended
 async def answered(store: Store, *models: Model) -> tuple[RunFinished, ModelCalled]:
     session = await open_session(store, models[0] if len(models) == 1 else FallbackModel(models))
     _, end = await collect(session.send("go"))
-    found = [one.record for one in traces(store.database, "s1")]
+    found = [one.record for one in list_traces(store.database, "s1")]
     return end, next(record for record in found if isinstance(record, ModelCalled))
 
 

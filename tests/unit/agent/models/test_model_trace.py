@@ -10,7 +10,7 @@ from support.models.scripted import START, Recorder, ScriptedModel, collect, fin
 from sandbur.actions.ports import ModelEvent, ModelRequest
 from sandbur.actions.ports.events import Notice, TextDelta, ThinkingDelta
 from sandbur.state.errors import ContextFull, ModelError, Overloaded
-from sandbur.state.store.recording import traces
+from sandbur.state.store.recording import list_traces
 from sandbur.state.store.store import Store
 from sandbur.state.trace import ModelCalled, RequestShape
 
@@ -32,7 +32,7 @@ class TalkingModel(ScriptedModel):
 
 
 def called(store: Store, session_id: str = "s1") -> list[ModelCalled]:
-    found = [one.record for one in traces(store.database, session_id)]
+    found = [one.record for one in list_traces(store.database, session_id)]
     return [record for record in found if isinstance(record, ModelCalled)]
 
 
@@ -86,7 +86,7 @@ async def test_the_shape_of_each_request_is_recorded(store: Store) -> None:
 async def test_a_call_belongs_to_the_step_that_comes_next(store: Store) -> None:
     session = await open_session(store, ScriptedModel(ACT, "done"), Recorder())
     await collect(session.send("go"))
-    found = [one.seq for one in traces(store.database, "s1") if isinstance(one.record, ModelCalled)]
+    found = [one.seq for one in list_traces(store.database, "s1") if isinstance(one.record, ModelCalled)]
     steps = store.database.query("SELECT seq, position FROM steps WHERE session_id = 's1' ORDER BY seq")
     assert [seq + 1 for seq in found] == [seq for seq, action in steps if action == "router"]
 

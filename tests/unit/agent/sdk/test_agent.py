@@ -15,7 +15,7 @@ from support.models.server import ModelServer, say
 import sandbur
 from sandbur import Agent, Depends, Limits, RunContext, SandburError, events, tool
 from sandbur.agent.extensions.middleware.model_router import ModelRouter, Route
-from sandbur.state.store.recording import traces
+from sandbur.state.store.recording import list_traces
 from sandbur.state.store.store import Store
 from sandbur.state.trace import RunBegan
 from sandbur.testing import ScriptedModel, ToolCall
@@ -219,9 +219,9 @@ async def test_an_agents_environment_says_who_decides_and_what_its_middleware_re
     agent = Agent(ScriptedModel(["Yes."]), middleware=[Notes()], env=own)
     assert (await agent.run("Hi", session_id="s")).output == "Yes."
     store = Store.open(f"sqlite:///{tmp_path}/data/sandbur.db")
-    assert [one.record.by for one in traces(store.database, "s") if isinstance(one.record, RunBegan)] == [
-        "the bot"
-    ]
+    assert [
+        one.record.by for one in list_traces(store.database, "s") if isinstance(one.record, RunBegan)
+    ] == ["the bot"]
     store.close()
 
 

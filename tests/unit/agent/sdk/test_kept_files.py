@@ -14,7 +14,7 @@ from sandbur.agent.policy.gate import Policy
 from sandbur.agent.policy.rules.rules import parse_rules
 from sandbur.state.application import ExecutionMode
 from sandbur.state.maintenance.export import export_session
-from sandbur.state.maintenance.import_ import checked_import, take_in
+from sandbur.state.maintenance.import_ import check_import, write_import
 from sandbur.state.store.store import Store
 from sandbur.testing import ScriptedModel, TemporaryStore, ToolCall, temporary_store
 
@@ -133,7 +133,7 @@ async def test_a_fork_has_the_memory_of_its_step(place: TemporaryStore) -> None:
     store = Store.open(place.url)
     store.fork("s1", "f1", at)
     store.fork("s1", "f2")
-    old, new = store.session_files("f1"), store.session_files("f2")
+    old, new = store.open_session_files("f1"), store.open_session_files("f2")
     assert (await old.read("/a"), await new.read("/a")) == (b"1", b"2")
     store.close()
     went_on = agent(place, [write("/notes/b", "3"), ToolCall("read_file", path="/notes/a"), "done"])
@@ -150,8 +150,8 @@ async def test_session_memory_goes_with_an_export(place: TemporaryStore) -> None
     store.close()
     other = Store.open(f"sqlite:///{place.folder}/other.db")
     exported = io.BytesIO("".join(f"{line}\n" for line in lines).encode())
-    take_in(other.database, "", checked_import(other.database, exported))
-    assert await other.session_files("s1").read("/é") == b"1\n\0"
+    write_import(other.database, "", check_import(other.database, exported))
+    assert await other.open_session_files("s1").read("/é") == b"1\n\0"
     other.close()
 
 

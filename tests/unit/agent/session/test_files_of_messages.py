@@ -23,10 +23,10 @@ from sandbur.state.application import Usage
 from sandbur.state.conversation.messages import Document, Image, Message, Text
 from sandbur.state.errors import UsageError
 from sandbur.state.maintenance.export import export_session
-from sandbur.state.maintenance.import_ import checked_import, take_in
+from sandbur.state.maintenance.import_ import check_import, write_import
 from sandbur.state.maintenance.prune import drop_unused_contents
 from sandbur.state.store.store import Store
-from sandbur.state.store.timeline import timeline
+from sandbur.state.store.timeline import list_timeline
 
 PICTURE = png(40, 40)
 LABEL = Image.from_bytes(PICTURE).label
@@ -78,7 +78,7 @@ async def test_a_message_with_a_picture_is_stored_by_digest_and_shown_as_a_line(
     assert json.loads(body)["blocks"][0]["sha256"] == image().sha256
     assert base64_of(PICTURE).decode() not in str(everything(store))
     assert store.index.summary("s1").title == "What is this?"
-    assert timeline(store.database, "s1")[0].text == f"What is this? {LABEL}"
+    assert list_timeline(store.database, "s1")[0].text == f"What is this? {LABEL}"
     assert LABEL in str([happened.what for happened in read_account(store, "s1").happened])
     assert LABEL in str(message_view(shown(store)[0], Texts(session._ports.masker)))
 
@@ -162,7 +162,7 @@ async def test_an_export_takes_pictures_along(store: Store, tmp_path: Path) -> N
     lines = "".join(json.dumps(record) + "\n" for record in export_session(store.database, "s1"))
     (tmp_path / "there").mkdir()
     there = Store.open(f"sqlite:///{tmp_path}/there/store.db")
-    take_in(there.database, "", checked_import(there.database, io.BytesIO(lines.encode())))
+    write_import(there.database, "", check_import(there.database, io.BytesIO(lines.encode())))
     model = await said(there, "and now?")
     assert files_of(model) == [PICTURE]
     drop_unused_contents(there.database)

@@ -59,7 +59,7 @@ async def test_a_result_is_read_from_the_step_that_took_it_into_the_history(stor
     first, second = await ran_twice(store)
     forge = "UPDATE messages SET body = REPLACE(body, ?, ?) WHERE body LIKE '%did a%'"
     store.database.commit([(forge, (first, second))])
-    found = (await reopened(store).journal("s1").recorded([second]))[second].result
+    found = (await reopened(store).journal("s1").load_calls([second]))[second].result
     assert found is not None
     assert found.content == "did b"
 
@@ -67,7 +67,7 @@ async def test_a_result_is_read_from_the_step_that_took_it_into_the_history(stor
 async def test_results_are_found_where_rows_were_numbered_table_by_table(store: Store) -> None:
     calls = await ran_twice(store)
     store.database.commit([("UPDATE calls SET record = record + 1000", ())])
-    found = await reopened(store).journal("s1").recorded(calls)
+    found = await reopened(store).journal("s1").load_calls(calls)
     assert [call.result and call.result.content for call in found.values()] == ["did a", "did b"]
 
 

@@ -219,7 +219,7 @@ async def test_a_fork_counts_on_from_its_parent(box: Talk) -> None:
 async def test_no_command_of_somebody_elsewhere_is_carried_out(box: Talk, kind: Any, order: str) -> None:
     await box.run("hello")
     inbox = box.store.inbox(box.session.id)
-    await inbox.leave(kind, order)
-    await inbox.leave("queue", "go on")
+    await inbox.add_from_outside(kind, order)
+    await inbox.add_from_outside("queue", "go on")
     assert await box.session.next_queued() == "go on"
     assert not (box.folder / "made").exists()

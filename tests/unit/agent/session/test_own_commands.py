@@ -22,9 +22,9 @@ from sandbur.state.application import RUN_BY_PERSON
 from sandbur.state.calls import CallDecision, PendingCall
 from sandbur.state.conversation.messages import Message
 from sandbur.state.errors import UsageError
-from sandbur.state.store.persister import undecided_again
+from sandbur.state.store.persister import take_back_approval
 from sandbur.state.store.store import Store
-from sandbur.state.store.timeline import timeline
+from sandbur.state.store.timeline import list_timeline
 
 
 def own(session: Session) -> list[Message]:
@@ -271,7 +271,7 @@ async def test_a_fork_asks_about_what_was_typed_in_the_other_session(store: Stor
         origin="person",
     )
     session = await open_real(store, ScriptedModel(), tmp_path, mode="interactive")
-    for call, asks in ((waiting, False), (undecided_again(waiting), True)):
+    for call, asks in ((waiting, False), (take_back_approval(waiting), True)):
         assert (session._judged_again(call).decision == "undecided") == asks
 
 
@@ -279,7 +279,7 @@ async def test_timeline_report_and_tracking_page_tell_of_it(store: Store, tmp_pa
     session = await open_real(store, ScriptedModel("hello"), tmp_path, mode="interactive")
     await collect(session.run_command("echo well done"))
     await collect(session.send("say hello"))
-    told = [(step.kind, step.text) for step in timeline(store.database, "s1")]
+    told = [(step.kind, step.text) for step in list_timeline(store.database, "s1")]
     assert told[0] == ("command", "!echo well done")
     assert told[1][0] == "results"
     assert "echo well done" in told[1][1]

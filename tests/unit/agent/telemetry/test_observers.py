@@ -8,7 +8,7 @@ from support.models.scripted import Recorder, ScriptedModel, act, collect, open_
 from sandbur.actions.ports.events import Event, Notice, RunFinished, ToolFinished
 from sandbur.agent.session.observers import Observer
 from sandbur.state.application import ApplicationState
-from sandbur.state.store.recording import traces
+from sandbur.state.store.recording import list_traces
 from sandbur.state.store.store import Store
 from sandbur.state.trace import RunBegan, TraceRecord
 
@@ -71,7 +71,7 @@ async def test_an_observer_sees_events_and_records_in_their_order(store: Store) 
 async def test_the_trace_id_of_an_observer_is_stored_with_the_run(store: Store) -> None:
     session = await open_session(store, ScriptedModel("done"), observers=[Diary()])
     await collect(session.send("go"))
-    records = [traced.record for traced in traces(store.database, "s1")]
+    records = [traced.record for traced in list_traces(store.database, "s1")]
     assert [record.trace_id for record in records if isinstance(record, RunBegan)] == ["0123"]
 
 

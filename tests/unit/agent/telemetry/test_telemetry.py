@@ -18,7 +18,7 @@ from support.network.otlp_receiver import OtlpReceiver, Span
 from sandbur.agent.history.telemetry import names
 from sandbur.agent.history.telemetry.telemetry import Telemetry
 from sandbur.state.calls import CallDecision
-from sandbur.state.store.recording import traces
+from sandbur.state.store.recording import list_traces
 from sandbur.state.store.store import Store
 from sandbur.state.trace import RunBegan
 
@@ -61,7 +61,7 @@ def the_run(receiver: OtlpReceiver) -> Span:
 
 def began(store_folder: Path, session_id: str) -> list[RunBegan]:
     store = Store.open(f"sqlite:///{store_folder}/sandbur.db")
-    found = [one.record for one in traces(store.database, session_id)]
+    found = [one.record for one in list_traces(store.database, session_id)]
     store.close()
     return [record for record in found if isinstance(record, RunBegan)]
 

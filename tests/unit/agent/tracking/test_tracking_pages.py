@@ -164,7 +164,7 @@ async def test_what_was_set_aside_is_not_shown(store: Store, backend: StoreBacke
     await chat(store, "s", "what was said", said="a question")
     forged = "UPDATE messages SET body = REPLACE(body, 'what was said', 'what was forged') WHERE idx = 1"
     store.database.commit([(forged, ()), ("UPDATE calls SET body = '{}'", ())])
-    assert store.heal("s")
+    assert store.quarantine_damage("s")
     text = (await answer(backend, "s")).body.decode()
     assert "a question" in text
     assert "forged" not in text

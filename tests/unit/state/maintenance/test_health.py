@@ -17,7 +17,7 @@ from sandbur.state.databases.schema import CHAINED
 from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.import_ import import_recording
 from sandbur.state.store.store import Store
-from sandbur.state.store.timeline import timeline
+from sandbur.state.store.timeline import list_timeline
 
 
 def act(*texts: str) -> list[tuple[str, dict[str, str]]]:
@@ -75,7 +75,7 @@ async def test_a_session_with_a_damaged_message_goes_on_with_a_valid_history(
     await recorded(store)
     change(store, "UPDATE messages SET body = 'x' || body WHERE idx = ?", place)
     healed = reopened(store)
-    [said] = healed.heal("s1")
+    [said] = healed.quarantine_damage("s1")
     assert f"message 0/{place}" in said
     model = ScriptedModel("three")
     session = await open_session(healed, model, Recorder())
@@ -85,7 +85,7 @@ async def test_a_session_with_a_damaged_message_goes_on_with_a_valid_history(
     assert end.result == "three"
     assert len(list(session.state.chat_history)) == 11
     for _ in range(2):
-        [said] = reopened(store).heal("s1")
+        [said] = reopened(store).quarantine_damage("s1")
         assert f"message 0/{place} is not what was written. It was set aside earlier" in said
 
 
@@ -94,7 +94,7 @@ async def test_after_a_damaged_step_the_session_goes_on_from_the_last_good_one(s
     newest = store.index.summary("s1").steps - 1
     change(store, "UPDATE steps SET fields = '{' WHERE seq = ?", newest)
     healed = reopened(store)
-    [said] = healed.heal("s1")
+    [said] = healed.quarantine_damage("s1")
     assert f"step {newest}" in said
     tool = Recorder()
     session = await open_session(healed, ScriptedModel("two again", "three"), tool)
@@ -110,7 +110,7 @@ async def test_a_damaged_step_in_front_of_finished_calls_repeats_none_of_them(st
     await recorded(store)
     change(store, "UPDATE steps SET fields = '{' WHERE seq = 2")
     healed = reopened(store)
-    healed.heal("s1")
+    healed.quarantine_damage("s1")
     tool = Recorder()
     session = await open_session(healed, ScriptedModel("so"), tool)
     _, end = await collect(session.carry_on())
@@ -124,7 +124,7 @@ async def test_the_model_is_told_what_had_been_started_after_a_damaged_step(stor
     await recorded(store)
     change(store, "UPDATE steps SET fields = '{' WHERE seq = ?", seq)
     healed = reopened(store)
-    healed.heal("s1")
+    healed.quarantine_damage("s1")
     model = ScriptedModel("so")
     session = await open_session(healed, model, Recorder())
     await collect(session.carry_on())
@@ -147,7 +147,7 @@ async def test_where_starts_may_be_lost_no_waiting_call_runs_without_a_decision(
     await collect(session.send("go"))
     change(store, "UPDATE heads SET records = records + 2")
     healed = reopened(store)
-    [said] = healed.heal("s1")
+    [said] = healed.quarantine_damage("s1")
     assert "2 records are missing" in said
     tool = Recorder()
     session = await open_session(healed, ScriptedModel("told"), tool)
@@ -162,7 +162,7 @@ async def test_a_call_whose_arguments_are_lost_does_not_run(store: Store) -> Non
     await collect(session.send("go"))
     change(store, "UPDATE messages SET body = '{' WHERE idx = 1")
     healed = reopened(store)
-    healed.heal("s1")
+    healed.quarantine_damage("s1")
     tool = Recorder()
     session = await open_session(healed, ScriptedModel("told"), tool)
     session.change_mode("yolo")
@@ -176,7 +176,7 @@ async def test_damage_in_a_parent_is_found_when_its_fork_is_opened(store: Store)
     store.fork("s1", "s2")
     change(store, "UPDATE messages SET body = '{' WHERE session_id = 's1' AND log = 0 AND idx = 0")
     healed = reopened(store)
-    assert len(healed.heal("s2")) == 1
+    assert len(healed.quarantine_damage("s2")) == 1
     fork = await open_session(healed, ScriptedModel("more"), Recorder(), session_id="s2")
     _, end = await collect(fork.send("go on"))
     assert end.result == "more"
@@ -189,7 +189,7 @@ async def test_a_record_after_the_end_is_set_aside_and_the_session_goes_on_from_
     await recorded(store)
     place = add_behind(store, table)
     healed = reopened(store)
-    [said] = healed.heal("s1")
+    [said] = healed.quarantine_damage("s1")
     assert f" {place} stands behind the end of the chain. It is set aside" in said
     tool = Recorder()
     session = await open_session(healed, ScriptedModel(act("d"), "three"), tool)
@@ -197,7 +197,7 @@ async def test_a_record_after_the_end_is_set_aside_and_the_session_goes_on_from_
     _, end = await collect(session.send("third"))
     assert (end.result, tool.done) == ("three", ["d"])
     again = reopened(store)
-    [said] = again.heal("s1")
+    [said] = again.quarantine_damage("s1")
     assert f" {place} stands behind the end of the chain. It was set aside earlier" in said
     texts = [message.text for message in again.show("s1").state.chat_history if message.text]
     assert texts == ["first", "one", "second", "two", "third", "three"]
@@ -218,12 +218,12 @@ async def test_a_step_slipped_in_after_the_end_is_not_where_the_session_stands(s
     await collect(session.send("go"))
     add_behind(store, "steps", position="human_confirm", fields='{"execution_mode":"yolo"}')
     healed = reopened(store)
-    healed.heal("s1")
+    healed.quarantine_damage("s1")
     tool = Recorder()
     session = await open_session(healed, ScriptedModel("done"), tool, mode="interactive")
     _, end = await collect(session.carry_on())
     assert (end.status, tool.done) == ("needs_approval", [])
-    assert all(step.action for step in timeline(healed.database, "s1"))
+    assert all(step.action for step in list_timeline(healed.database, "s1"))
 
 
 async def test_an_end_slipped_in_after_the_end_does_not_stand_for_a_call_that_waits(store: Store) -> None:
@@ -232,7 +232,7 @@ async def test_an_end_slipped_in_after_the_end_does_not_stand_for_a_call_that_wa
     result = ToolResult(call_id="c1_0", tool="act", outcome="ok", content="x").model_dump(mode="json")
     add_behind(store, "calls", move="finished", body=json.dumps({"outcome": "ok", "result": result}))
     healed = reopened(store)
-    healed.heal("s1")
+    healed.quarantine_damage("s1")
     tool = Recorder()
     session = await open_session(healed, ScriptedModel("done"), tool, mode="interactive")
     _, end = await collect(session.decide([CallDecision(call_id="c1_0", approved=True)]))

@@ -14,7 +14,7 @@ from support.places import FIXTURES
 
 from sandbur.actions.ports.events import RunStatus
 from sandbur.state.databases.chain import digest_of, first_digest
-from sandbur.state.maintenance.export import chained_row
+from sandbur.state.maintenance.export import parse_chained_row
 from sandbur.state.maintenance.import_ import STATUSES
 
 pytestmark = pytest.mark.slow
@@ -47,7 +47,7 @@ def forged(lines: list[Any], change: Callable[[Any], None]) -> list[Any]:
         digest = first_digest(name)
         for row in sorted(rows, key=lambda line: line["record"]):
             row["digest"] = "0"
-            table, values, _ = chained_row(1, row)
+            table, values, _ = parse_chained_row(1, row)
             row["digest"] = digest = digest_of(digest, table, values)
         head["chain"] = digest
     return lines

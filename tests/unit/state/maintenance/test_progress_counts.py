@@ -7,7 +7,7 @@ from support.stores.audits import approved, passed
 
 from sandbur.agent.history.time_travel.branches import branch
 from sandbur.state.maintenance.export import export_session
-from sandbur.state.maintenance.import_ import checked_import
+from sandbur.state.maintenance.import_ import check_import
 from sandbur.state.maintenance.prune import PruneRules, plan_prune
 from sandbur.state.maintenance.verify import audit
 from sandbur.state.store.store import Store
@@ -40,7 +40,7 @@ async def test_an_import_counts_every_record_that_it_checks(store: Store) -> Non
     store.delete(fork)
     store.delete("s1")
     seen: list[tuple[int, int]] = []
-    checked_import(store.database, file, lambda *numbers: seen.append(numbers))
+    check_import(store.database, file, lambda *numbers: seen.append(numbers))
     total = len(seen)
     assert total >= sum("record" in record for record in records)
     assert seen == [(number, total) for number in range(1, total + 1)]

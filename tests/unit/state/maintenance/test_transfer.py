@@ -15,7 +15,7 @@ from support.commands.killed import killed_in_a_command
 from support.places import FIXTURES
 from support.stores.databases import DATABASES, fresh_url
 
-from sandbur.state.maintenance.export import export_session, readable, stored_text
+from sandbur.state.maintenance.export import export_session, parse_if_reversible, to_stored_text
 from sandbur.state.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -208,7 +208,7 @@ async def test_a_session_moves_between_any_two_kinds_of_database(
     ['{"a":1}', '{"a": 1}', '{"a":1e-7}', '{"a":1,"a":2}', '"words"', "[]", "no json", '{"a":"\\u00e4"}', ""],
 )
 def test_a_stored_text_is_the_same_after_it_was_made_readable(text: str) -> None:
-    assert stored_text(json.loads(json.dumps(readable(text)))) == text
+    assert to_stored_text(json.loads(json.dumps(parse_if_reversible(text)))) == text
 
 
 def test_what_would_be_masked_today_is_exported_only_as_recorded(here: Command) -> None:

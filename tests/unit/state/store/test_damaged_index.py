@@ -88,7 +88,7 @@ async def test_no_flipped_bit_in_an_index_makes_a_record_missing(written: Path, 
             lost.append((name, offset, bit, str(error)))
             continue
         try:
-            said = store.heal("s1", trusting=False)
+            said = store.quarantine_damage("s1", trusting=False)
             history = [message.text for message in store.show("s1").state.chat_history]
             aside = store.database.query("SELECT place FROM quarantine")
             if said or aside or len(history) != 2 * TURNS + 2:
@@ -108,7 +108,7 @@ async def test_the_session_goes_on_with_a_damaged_index(written: Path, tmp_path:
     path = copied(written, tmp_path / "copy")
     change_a_key(path, "sqlite_autoindex_steps_1", "s1")
     store = Store.open(f"sqlite:///{path}")
-    assert store.heal("s1", trusting=False) == []
+    assert store.quarantine_damage("s1", trusting=False) == []
     session = await open_session(store, ScriptedModel("more"), Recorder())
     _, end = await collect(session.send("and now?"))
     assert end.result == "more"

@@ -17,8 +17,8 @@ from support.stores.reopening import reopened
 
 from sandbur.state.errors import SessionHeld, StoreError
 from sandbur.state.session import SessionSettings
-from sandbur.state.store.sessions.lease import new_runner
-from sandbur.state.store.sessions.listing import is_gone
+from sandbur.state.store.sessions.lease import make_runner_name
+from sandbur.state.store.sessions.listing import is_process_gone
 from sandbur.state.store.store import Store
 
 pytestmark = pytest.mark.slow
@@ -45,9 +45,9 @@ async def with_one_turn(store: Store) -> None:
 
 async def test_a_session_that_another_host_runs_is_refused_at_once(store: Store) -> None:
     await with_one_turn(store)
-    from sandbur.state.store.sessions.lease import lease_end
+    from sandbur.state.store.sessions.lease import make_lease_end
 
-    set_head(store, owner=ELSEWHERE, lease_until=lease_end())
+    set_head(store, owner=ELSEWHERE, lease_until=make_lease_end())
     session = await open_session(reopened(store), ScriptedModel(), Recorder())
     with pytest.raises(SessionHeld, match="process 77 on elsewhere"):
         await collect(session.send("second"))
@@ -169,7 +169,7 @@ async def test_of_many_claims_at_once_one_wins(store: Store) -> None:
     async def claim(one: Store) -> int | None:
         writer = one.writer("s1")
         known = writer.chain.records, writer.chain.digest
-        writer.claim = await one.index.claim("s1", new_runner(), known, settings, "")
+        writer.claim = await one.index.claim("s1", make_runner_name(), known, settings, "")
         await writer.commit()
         return writer.epoch
 
@@ -217,8 +217,8 @@ def test_a_stopped_process_that_comes_back_finds_its_session_taken(tmp_path: Pat
 
 
 def test_an_owner_is_gone_when_its_process_is() -> None:
-    assert not is_gone(new_runner())
+    assert not is_process_gone(make_runner_name())
     host = os.uname().nodename
-    assert is_gone(f"{host}:999999999:1:n")
-    assert is_gone(f"{host}:{os.getpid()}:1:n")
-    assert not is_gone(ELSEWHERE)
+    assert is_process_gone(f"{host}:999999999:1:n")
+    assert is_process_gone(f"{host}:{os.getpid()}:1:n")
+    assert not is_process_gone(ELSEWHERE)

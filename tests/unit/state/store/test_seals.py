@@ -18,7 +18,7 @@ from sandbur.state.databases.chain import chain_of
 from sandbur.state.errors import UsageError
 from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.import_ import import_recording
-from sandbur.state.store.seals import KeySealer, head_with_seals, key_path, mac_of, maker_of
+from sandbur.state.store.seals import KeySealer, key_path, load_head_with_seals, make_mac, name_maker
 from sandbur.state.store.store import Store
 
 CHANGED = "are not what was sealed with this machine's key"
@@ -66,9 +66,9 @@ def forge(store: Store) -> None:
 
 def seal_again(store: Store, key: bytes, maker: str) -> None:
     """Put a seal of another key over the chain as it is now."""
-    chain, seals = head_with_seals(store.database, "s1") or pytest.fail("no session")
+    chain, seals = load_head_with_seals(store.database, "s1") or pytest.fail("no session")
     seal = seals[-1]._replace(maker=maker, records=chain.records)
-    mac = mac_of(key, "s1", seal, chain.digest, seals[-2].mac if len(seals) > 1 else "")
+    mac = make_mac(key, "s1", seal, chain.digest, seals[-2].mac if len(seals) > 1 else "")
     new = ("UPDATE seals SET maker = ?, records = ?, mac = ? WHERE session_id = 's1' AND n = ?",
            (maker, chain.records, mac, seal.n))  # fmt: skip
     store.database.commit([new])
@@ -76,7 +76,7 @@ def seal_again(store: Store, key: bytes, maker: str) -> None:
 
 def maker(store: Store) -> str:
     assert store.database.sealer is not None
-    return maker_of(store.database.sealer.key())
+    return name_maker(store.database.sealer.key())
 
 
 async def test_every_record_of_a_session_is_sealed_with_this_machines_key(sealed: Store) -> None:
@@ -99,7 +99,7 @@ async def test_a_chain_that_was_sealed_anew_with_a_guessed_key_is_found(sealed: 
 
 async def test_a_chain_that_was_sealed_anew_in_the_name_of_another_machine_is_found(sealed: Store) -> None:
     forge(sealed)
-    seal_again(sealed, bytes(32), maker_of(bytes(32)))
+    seal_again(sealed, bytes(32), name_maker(bytes(32)))
     assert GONE in problems(sealed)[0]
 
 
@@ -126,10 +126,10 @@ async def test_who_goes_on_with_a_forged_session_is_told_once_and_it_stays_on_re
     sealed: Store, at: At
 ) -> None:
     forge(sealed)
-    assert "not what this machine's key has sealed" in sealed.heal("s1")[0]
+    assert "not what this machine's key has sealed" in sealed.quarantine_damage("s1")[0]
     again = at(reopened(sealed), "here")
     await went_on(again, "more")
-    assert at(reopened(again), "here").heal("s1") == []
+    assert at(reopened(again), "here").quarantine_damage("s1") == []
     assert CHANGED in problems(again)[0]
 
 
@@ -146,7 +146,7 @@ async def test_a_session_made_elsewhere_is_whole_but_of_another_author(sealed: S
     there = at(reopened(sealed), "there")
     assert problems(there) == []
     assert whose(there) == [(here, False)]
-    assert there.heal("s1") == []
+    assert there.quarantine_damage("s1") == []
     await went_on(there, "more")
     assert problems(there) == []
     assert whose(there) == [(here, False), (maker(there), True)]
@@ -224,7 +224,7 @@ async def test_an_export_with_seals_that_cannot_be_is_refused(
     lines = list(export_session(sealed.database, "s1"))
     lines[1]["seals"] = seals
     copy = at(Store.open(f"sqlite:///{tmp_path}/copy.db"), "here")
-    with pytest.raises(UsageError, match="seals that cannot be"):
+    with pytest.raises(UsageError, match="seals that are not valid"):
         import_recording(copy.database, "", exported(lines))
     copy.close()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandbur.state.errors import StoreError
-from sandbur.state.store.seals import KEY_BYTES, key_path, known_key, store_key
+from sandbur.state.store.seals import KEY_BYTES, find_key, key_path, load_or_make_key
 
 MAKE = "import sys, pathlib; from sandbur.state.store.seals import store_key;" \
     " print(store_key(pathlib.Path(sys.argv[1])).hex())"  # fmt: skip
@@ -18,17 +18,17 @@ MAKE = "import sys, pathlib; from sandbur.state.store.seals import store_key;" \
 
 def test_the_key_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
     home = tmp_path / "data"
-    assert known_key(home) is None
-    key = store_key(home)
+    assert find_key(home) is None
+    key = load_or_make_key(home)
     assert len(key) == KEY_BYTES
-    assert store_key(home) == known_key(home) == key
+    assert load_or_make_key(home) == find_key(home) == key
     assert stat.S_IMODE(key_path(home).stat().st_mode) == 0o600
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     assert [path.name for path in home.iterdir()] == [key_path(home).name]
 
 
 def test_two_data_folders_have_two_keys(tmp_path: Path) -> None:
-    assert store_key(tmp_path / "a") != store_key(tmp_path / "b")
+    assert load_or_make_key(tmp_path / "a") != load_or_make_key(tmp_path / "b")
 
 
 def test_processes_that_start_together_agree_on_one_key(tmp_path: Path) -> None:
@@ -42,14 +42,14 @@ def test_a_process_that_is_killed_while_it_makes_the_key_leaves_none(tmp_path: P
     command = [sys.executable, "-c", MAKE, str(tmp_path)]
     ended = subprocess.run(command, env=env, capture_output=True, timeout=60, check=False)
     assert ended.returncode == -signal.SIGKILL
-    assert known_key(tmp_path) is None
-    assert len(store_key(tmp_path)) == KEY_BYTES
+    assert find_key(tmp_path) is None
+    assert len(load_or_make_key(tmp_path)) == KEY_BYTES
 
 
 def test_the_rights_of_others_are_taken_from_the_key(tmp_path: Path) -> None:
-    key = store_key(tmp_path)
+    key = load_or_make_key(tmp_path)
     key_path(tmp_path).chmod(0o644)
-    assert store_key(tmp_path) == key
+    assert load_or_make_key(tmp_path) == key
     assert stat.S_IMODE(key_path(tmp_path).stat().st_mode) == 0o600
 
 
@@ -57,19 +57,19 @@ def test_the_rights_of_others_are_taken_from_the_key(tmp_path: Path) -> None:
 def test_a_file_that_holds_no_key_is_named_and_not_replaced(tmp_path: Path, content: bytes) -> None:
     key_path(tmp_path).write_bytes(content)
     with pytest.raises(StoreError, match=r"store\.key holds no key") as raised:
-        store_key(tmp_path)
+        load_or_make_key(tmp_path)
     assert "Restore it from a backup" in raised.value.hint
     assert key_path(tmp_path).read_bytes() == content
 
 
 def test_a_link_in_the_place_of_the_key_is_not_followed(tmp_path: Path) -> None:
-    store_key(tmp_path / "other")
+    load_or_make_key(tmp_path / "other")
     key_path(tmp_path).symlink_to(key_path(tmp_path / "other"))
     with pytest.raises(StoreError, match="cannot be read"):
-        store_key(tmp_path)
+        load_or_make_key(tmp_path)
 
 
 def test_a_pipe_in_the_place_of_the_key_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(key_path(tmp_path))
     with pytest.raises(StoreError, match="is no regular file"):
-        store_key(tmp_path)
+        load_or_make_key(tmp_path)

@@ -19,7 +19,7 @@ from sandbur.agent.session.session import whoami
 from sandbur.agent.version import VERSION
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import CredentialsError
-from sandbur.state.store.recording import Traced, traces
+from sandbur.state.store.recording import Traced, list_traces
 from sandbur.state.store.store import Store
 from sandbur.state.trace import ModelCalled, RunBegan, RunEnded, SessionImported, TraceRecord
 
@@ -31,7 +31,7 @@ WORK = ("-p", "write two into a.txt", "--yolo", "-m", "demo")
 
 
 def told(store: Store, session_id: str = "s1") -> list[Traced]:
-    return list(traces(store.database, session_id))
+    return list(list_traces(store.database, session_id))
 
 
 def kinds(records: list[Traced]) -> list[str]:
@@ -203,7 +203,7 @@ async def test_a_damaged_record_is_left_out_found_or_not(store: Store) -> None:
     # What cannot be read is left out; that the other one was changed is only known by looking.
     assert [one.n for one in told(store)] == [0, 2, 3]
     again = reopened(store)
-    said = again.heal("s1")
+    said = again.quarantine_damage("s1")
     assert [sentence.split(" is not")[0] for sentence in said] == ["The trace record 1", "The trace record 2"]
     assert [one.n for one in told(again)] == [0, 3]
     going_on = await open_session(again, ScriptedModel("more"), Recorder())
@@ -231,7 +231,7 @@ async def test_long_traces_are_read_in_order_and_from_a_record_on(store: Store) 
     found = told(store)
     assert [one.n for one in found] == list(range(len(found)))
     assert len(found) == 1203 + 6
-    assert list(traces(store.database, "s1", found[700].n)) == found[701:]
+    assert list(list_traces(store.database, "s1", found[700].n)) == found[701:]
 
 
 async def test_a_fork_has_the_runs_of_its_own(store: Store) -> None:

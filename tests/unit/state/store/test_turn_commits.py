@@ -16,7 +16,7 @@ from sandbur.state.calls import PendingCall
 from sandbur.state.conversation.messages import person_said
 from sandbur.state.errors import StoreError
 from sandbur.state.session import SessionSettings
-from sandbur.state.store.sessions.lease import new_runner
+from sandbur.state.store.sessions.lease import make_runner_name
 from sandbur.state.store.store import Store
 from sandbur.state.store.writer import SessionWriter
 
@@ -74,7 +74,7 @@ async def claimed(store: Store) -> SessionWriter:
     store.index.create("s1", settings)
     writer = store.writer("s1")
     known = (writer.chain.records, writer.chain.digest)
-    writer.claim = await store.index.claim("s1", new_runner(), known, settings, "")
+    writer.claim = await store.index.claim("s1", make_runner_name(), known, settings, "")
     await writer.commit()
     return writer
 
@@ -188,10 +188,10 @@ async def test_a_held_step_whose_commit_fails_goes_with_the_one_after(store: Sto
     refuse_starts(store)
     journal = store.journal("s1")
     with pytest.raises(StoreError, match="no starts today"):
-        await journal.started(call)
+        await journal.record_start(call)
     assert rows(store, "SELECT seq FROM steps") == []
     allow_starts(store)
-    await journal.started(call)
+    await journal.record_start(call)
     assert rows(store, "SELECT seq FROM steps") == [(0,)]
     assert rows(store, "SELECT n, move FROM calls") == [(0, "started")]
     assert store.verify("s1") == []

@@ -13,7 +13,7 @@ from support.models.scripted import START, Recorder, ScriptedModel, collect, fin
 from support.stores.tampering import chain_again
 
 from sandbur.state.errors import DamagedRecords
-from sandbur.state.store.seals import KeySealer, vouched
+from sandbur.state.store.seals import KeySealer, read_verified
 from sandbur.state.store.store import Store
 
 ACT: list[tuple[str, dict[str, str]]] = [("act", {"text": "a"})]
@@ -53,7 +53,7 @@ def begun(command: Command) -> str:
 
 
 def is_vouched(store: Store, session_id: str = "s1") -> bool:
-    return bool(vouched(store.database, session_id))
+    return bool(read_verified(store.database, session_id))
 
 
 def spoil(store: Store, how: str) -> None:
@@ -63,7 +63,7 @@ def spoil(store: Store, how: str) -> None:
 async def test_what_ended_in_order_is_vouched_for(used: Store, again: Store) -> None:
     assert await run(used, ACT, "one") == "done"
     assert is_vouched(again)
-    assert again.heal("s1") == []
+    assert again.quarantine_damage("s1") == []
     assert await run(again, "two") == "done"
     assert is_vouched(used)
 
@@ -77,7 +77,7 @@ async def test_a_session_that_waits_for_somebody_is_checked(used: Store, again: 
     assert await run(used, ACT, "one", mode="interactive") == "needs_approval"
     assert not is_vouched(again)
     spoil(used, "REPLACE(body, 'a', 'b')")
-    assert "message 0/1" in again.heal("s1")[0]
+    assert "message 0/1" in again.quarantine_damage("s1")[0]
 
 
 async def test_a_run_that_has_not_ended_is_checked(used: Store, again: Store) -> None:
@@ -96,7 +96,7 @@ async def test_records_that_another_machine_added_are_checked(used: Store, tmp_p
     await run(used, "one")
     elsewhere = Store.open(used.url, home=tmp_path / "elsewhere")
     assert not is_vouched(elsewhere)
-    assert elsewhere.heal("s1") == []
+    assert elsewhere.quarantine_damage("s1") == []
     await run(elsewhere, "two")
     assert (is_vouched(used), is_vouched(elsewhere)) == (False, True)
     elsewhere.close()
@@ -107,7 +107,7 @@ async def test_a_chain_that_was_computed_anew_is_checked(used: Store, again: Sto
     spoil(used, "REPLACE(body, 'one', 'two')")
     chain_again(used)
     assert not is_vouched(again)
-    assert "not what this machine's key has sealed" in again.heal("s1")[0]
+    assert "not what this machine's key has sealed" in again.quarantine_damage("s1")[0]
 
 
 async def test_a_forged_mark_counts_for_nothing(used: Store, again: Store, home: Path) -> None:
@@ -130,10 +130,10 @@ async def test_a_forged_mark_counts_for_nothing(used: Store, again: Store, home:
 async def test_what_verify_finds_is_set_aside_when_the_session_is_opened(used: Store, again: Store) -> None:
     await run(used, "one")
     spoil(used, "REPLACE(body, 'one', 'two')")
-    assert (is_vouched(again), again.heal("s1")) == (True, [])
+    assert (is_vouched(again), again.quarantine_damage("s1")) == (True, [])
     assert "message 0/1" in used.verify("s1")[0]
     assert not is_vouched(again)
-    assert "message 0/1" in again.heal("s1")[0]
+    assert "message 0/1" in again.quarantine_damage("s1")[0]
     assert await run(again, "three") == "done"
     assert not is_vouched(again)
 
@@ -151,10 +151,10 @@ async def test_damage_in_what_is_loaded_is_found_where_it_was_vouched_for(
         used.database.commit([("UPDATE steps SET fields = '{' WHERE seq = 2", ())])
     else:
         spoil(used, how)
-    assert again.heal("s1") == []
+    assert again.quarantine_damage("s1") == []
     with pytest.raises(DamagedRecords):
         await open_session(again, ScriptedModel("two"), Recorder())
-    assert again.heal("s1", trusting=False) != []
+    assert again.quarantine_damage("s1", trusting=False) != []
     assert await run(again, "two") == "done"
     assert not is_vouched(again)
 
@@ -169,7 +169,7 @@ async def test_plans_forks_and_rewound_histories_are_what_they_were_when_they_ar
     session.change_history(used.earlier_history("s1", 3))
     await collect(session.send("go"))
     for session_id in ("s1", "s2"):
-        assert (is_vouched(again, session_id), again.heal(session_id)) == (True, [])
+        assert (is_vouched(again, session_id), again.quarantine_damage(session_id)) == (True, [])
         assert await run(again, "more", session_id=session_id) == "done"
         assert is_vouched(used, session_id)
 
@@ -180,17 +180,17 @@ async def test_the_parents_of_a_fork_are_checked_once(used: Store, again: Store)
     await run(used, "two", session_id="s2")
     used.database.sealer = None
     spoil(used, "'{'")
-    assert again.heal("s2") == []
+    assert again.quarantine_damage("s2") == []
     with pytest.raises(DamagedRecords):
         await open_session(again, ScriptedModel("two"), Recorder(), session_id="s2")
-    assert "message 0/1" in again.heal("s2", trusting=False)[0]
+    assert "message 0/1" in again.quarantine_damage("s2", trusting=False)[0]
 
 
 async def test_a_session_that_is_opened_anew_while_it_is_at_hand_stays_vouched_for(
     used: Store, again: Store
 ) -> None:
     await run(used, "one")
-    with used.anew("s1"):
+    with used.reload("s1"):
         session = await open_session(used, ScriptedModel("two"), Recorder())
     await collect(session.send("go"))
     assert is_vouched(again)
@@ -213,7 +213,7 @@ async def test_a_file_that_was_put_in_place_of_the_store_is_checked(tmp_path: Pa
     (tmp_path / "copy.db").replace(path)
     store = Store.open(f"sqlite:///{path}", home=home)
     assert not is_vouched(store)
-    assert store.heal("s1") == []
+    assert store.quarantine_damage("s1") == []
     await run(store, "two")
     assert is_vouched(store)
     store.close()

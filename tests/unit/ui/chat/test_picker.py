@@ -18,7 +18,7 @@ from support.waiting import until
 
 from sandbur.state.session import SessionSettings, SessionSummary
 from sandbur.state.store.store import Store
-from sandbur.state.store.timeline import said_in
+from sandbur.state.store.timeline import list_first_lines
 from sandbur.ui.chat.input.composer import Leave
 from sandbur.ui.chat.menu import Choice, ChoiceList, Picker
 from sandbur.ui.chat.picker import choice_of, pick_session, preview_lines, state_of
@@ -146,7 +146,7 @@ async def talked(store: Store, session_id: str, *messages: str) -> None:
 async def test_a_session_is_found_by_what_was_said_in_it(store: Store, keys: PipeInput) -> None:
     await talked(store, "s1", "hello", "where is the needle?\nmore")
     await talked(store, "s2", "hello", "something else")
-    assert list(said_in(store.database, ["s1", "s2", "gone"])) == [
+    assert list(list_first_lines(store.database, ["s1", "s2", "gone"])) == [
         {"s1": ["hello", "where is the needle?"], "s2": ["hello", "something else"]}
     ]
     picking = asyncio.ensure_future(pick_session(store, Path("/")))

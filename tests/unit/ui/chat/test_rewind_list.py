@@ -14,7 +14,7 @@ from rich.console import Console
 from support.commands.command import Command
 
 from sandbur.state.store.store import Store
-from sandbur.state.store.timeline import timeline
+from sandbur.state.store.timeline import list_timeline
 from sandbur.ui.chat.slash.rewind import _choice, _message_lines, _since, picked_step
 from sandbur.ui.terminal.render import Renderer
 
@@ -39,7 +39,7 @@ def said(command: Command, *messages: str) -> tuple[Store, str]:
 def test_a_message_is_listed_without_the_text_of_its_files(command: Command) -> None:
     text = 'look at @a.txt\n\n<file path="a.txt" has="1 line">\nwords\n</file>'
     store, session_id = said(command, text)
-    [step] = [step for step in timeline(store.database, session_id) if step.kind == "message"]
+    [step] = [step for step in list_timeline(store.database, session_id) if step.kind == "message"]
     assert _choice(step, 0).line.endswith(" look at @a.txt")
     shown = _message_lines(store, session_id, step.seq, [], str(command.folder))
     assert shown[0] == "you: look at @a.txt"
@@ -48,8 +48,8 @@ def test_a_message_is_listed_without_the_text_of_its_files(command: Command) -> 
 
 async def test_messages_are_listed_and_not_the_steps(command: Command, keys: PipeInput) -> None:
     store, session_id = said(command, "create file a.txt with one", "replace one with two in a.txt", "hello")
-    steps = [step for step in timeline(store.database, session_id) if step.kind == "message"]
-    changed = [(found.seq, found.change.path) for found in store.file_changes(session_id).recorded()]
+    steps = [step for step in list_timeline(store.database, session_id) if step.kind == "message"]
+    changed = [(found.seq, found.change.path) for found in store.open_file_changes(session_id).list_changes()]
     counts = [len(_since(changed, step.seq)) for step in steps]
     assert counts == [1, 1, 0]
     lines = [_choice(step, count).line for step, count in zip(steps, counts, strict=True)]

@@ -82,5 +82,5 @@ async def test_damaged_records_are_named_and_the_rest_is_told(
     )
     text = made(store, form)
     assert "is not what was written" in text
-    store.heal("s1")
+    store.quarantine_damage("s1")
     assert "was set aside" in made(store, form)

@@ -78,7 +78,7 @@ def bound(tool: Tool, kept: KeptFiles) -> Tool:
 
 
 def made(kind: str, folder: Path, store: Store) -> Tools:
-    kept = KeptFiles(store.session_files("s1"), store.shared_files())
+    kept = KeptFiles(store.open_session_files("s1"), store.open_shared_files())
     if kind == "folder":
         return Tools(WorkspaceFolder(), folder, kept, f"{folder}")
     if kind == "composite":
@@ -178,7 +178,7 @@ def digest(content: bytes) -> str:
 
 async def test_a_shared_file_is_replaced_only_by_who_knows_it(shared_store: Store) -> None:
     store = shared_store
-    one, other = store.shared_files(), store.shared_files()
+    one, other = store.open_shared_files(), store.open_shared_files()
     assert await one.read("/a") is None
     assert await one.files() == {}
     assert await one.write("/a", b"1\0\xff", None)
@@ -194,13 +194,13 @@ async def test_a_shared_file_is_replaced_only_by_who_knows_it(shared_store: Stor
 
 async def test_another_tenant_has_other_files(shared_store: Store) -> None:
     store = shared_store
-    await store.shared_files().write("/a", b"1", None)
-    assert await Store(store.database, store.url, "other").shared_files().read("/a") is None
+    await store.open_shared_files().write("/a", b"1", None)
+    assert await Store(store.database, store.url, "other").open_shared_files().read("/a") is None
 
 
 async def test_of_many_that_write_a_new_file_at_once_one_does(shared_store: Store) -> None:
     store = shared_store
-    files = [store.shared_files() for _ in range(8)]
+    files = [store.open_shared_files() for _ in range(8)]
     done = await asyncio.gather(*(each.write("/a", b"%d" % n, None) for n, each in enumerate(files)))
     assert done.count(True) == 1
     assert await files[0].read("/a") == b"%d" % done.index(True)
@@ -269,10 +269,10 @@ async def test_what_changes_between_the_look_and_the_write_is_not_lost(place: tu
     arguments = tool.parse(json.dumps({"path": "/memories/a", "content": "mine"}))
     ready = await tool.prepare(arguments, ToolContext("c1", place[0], lambda text: None))
     assert isinstance(ready, Prepared)
-    await place[1].shared_files().write("/a", b"theirs", None)
+    await place[1].open_shared_files().write("/a", b"theirs", None)
     outcome = await tool.run(arguments, ToolContext("c1", place[0], lambda text: None, prepared=ready))
     assert "Read it again" in outcome.content
-    assert await place[1].shared_files().read("/a") == b"theirs"
+    assert await place[1].open_shared_files().read("/a") == b"theirs"
     assert await tool.verify(ready.changes) == "unknown"
 
 

@@ -17,7 +17,7 @@ from sandbur.actions.ports import ToolOutcome
 from sandbur.actions.ports.events import ToolFinished
 from sandbur.agent.extensions.middleware.middleware import Middleware, NextToolCall, ToolCallRequest
 from sandbur.state.maintenance.verify import audit
-from sandbur.state.store.journal import stored_output
+from sandbur.state.store.journal import load_output
 from sandbur.state.store.store import Store
 
 MARK = "-----"
@@ -79,7 +79,7 @@ async def recorded(store: Store, folder: Path, session: str, *layers: Middleware
     events, _ = await collect(opened.send("go"))
     (finished,) = (event for event in events if isinstance(event, ToolFinished))
     call_id = finished.call_id
-    return finished.content.replace(call_id, "ID"), stored_output(store.database, session, call_id)
+    return finished.content.replace(call_id, "ID"), load_output(store.database, session, call_id)
 
 
 @pytest.mark.parametrize("kind", OUTPUTS)

@@ -14,7 +14,7 @@ from sandbur.actions.ports.events import Event, Notice, RunFinished, ToolRequest
 from sandbur.agent.history.replay.replay import replay
 from sandbur.state.calls import CallDecision, HookSaid, PendingCall
 from sandbur.state.maintenance.verify import audit
-from sandbur.state.store.deltas import voided
+from sandbur.state.store.deltas import void_approvals
 from sandbur.state.store.store import Store
 
 WRITE = [("write_file", {"path": "a.txt", "content": "one"})]
@@ -320,7 +320,7 @@ def test_what_a_hook_allowed_elsewhere_is_not_allowed_here() -> None:
         call_id="c", tool="t", arguments="{}", decision="approved", decided_by="hook",
         hook=HookSaid(decision="allow", reason="fine there"),
     )  # fmt: skip
-    fields = voided({"pending_tool_calls": [call.model_dump(mode="json")]})
+    fields = void_approvals({"pending_tool_calls": [call.model_dump(mode="json")]})
     [taken] = [PendingCall.model_validate(one) for one in fields["pending_tool_calls"]]
     assert (taken.decision, taken.hook) == ("undecided", HookSaid(reason="fine there"))
 

@@ -73,7 +73,7 @@ async def test_the_model_gets_both_ends_and_a_handle(env: dict[str, str]) -> Non
     assert f'characters are left out; all is kept: read_result(handle="{HANDLE}", offset=' in shown.content
     assert len(shown.content) < 25_000
     store = store_of(env)
-    assert store.output("s1", HANDLE) == WHOLE.encode()
+    assert store.load_output("s1", HANDLE) == WHOLE.encode()
     store.close()
 
 
@@ -174,7 +174,7 @@ async def test_secrets_are_kept_out_of_what_is_kept(env: dict[str, str]) -> None
     model = await run(env, ToolCall("leak"), read(pattern="API_KEY"), tools=[leak])
     assert "[masked" in results(model)[1].content
     store = store_of(env)
-    assert key.encode() not in (store.output("s1", HANDLE) or b"")
+    assert key.encode() not in (store.load_output("s1", HANDLE) or b"")
     store.close()
 
 

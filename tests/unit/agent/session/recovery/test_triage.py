@@ -113,7 +113,7 @@ async def test_a_second_crash_in_a_rerun_asks_again(store: Store) -> None:
     writer.claim = await again.index.claim(
         "s1", f"{os.uname().nodename}:999999999:1:n", known, again.index.settings("s1"), ""
     )
-    await journal.started(PendingCall(call_id="c1_0", tool="act", arguments='{"text": "a"}'))
+    await journal.record_start(PendingCall(call_id="c1_0", tool="act", arguments='{"text": "a"}'))
     tool = Recorder()
     session, _ = await resumed(store, tool, mode="interactive")
     _, end = await collect(session.carry_on())
