@@ -97,7 +97,7 @@ async def test_a_fork_is_a_pointer_and_both_sides_go_on(store: Store) -> None:
     texts = {name: [message.text for message in again.show(name).state.chat_history] for name in ("s1", "s2")}
     assert texts["s1"] == ["first", "one", "second", "two", "third", "three"]
     assert texts["s2"] == ["first", "one", "instead", "other"]
-    with pytest.raises(StoreError, match="forked"):
+    with pytest.raises(StoreError, match="has the fork"):
         store.delete("s1")
     with pytest.raises(UsageError, match="no step 99"):
         store.fork("s1", "s3", at=99)

@@ -12,8 +12,8 @@ import pytest
 from sandbur.state.errors import StoreError
 from sandbur.state.store.seals import KEY_BYTES, find_key, key_path, load_or_make_key
 
-MAKE = "import sys, pathlib; from sandbur.state.store.seals import store_key;" \
-    " print(store_key(pathlib.Path(sys.argv[1])).hex())"  # fmt: skip
+MAKE = "import sys, pathlib; from sandbur.state.store.seals import load_or_make_key;" \
+    " print(load_or_make_key(pathlib.Path(sys.argv[1])).hex())"  # fmt: skip
 
 
 def test_the_key_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
