@@ -14,8 +14,9 @@ from ..databases.file_parts import FilePart, OpenFile
 from ..process.clock import now
 from ..process.crashpoints import reach
 from ..trace import ModelCalled, TraceRecord
+from .files.contents import make_content_reader
 from .files.file_history import FileHistory
-from .recording import find_result, make_content_reader
+from .recording import find_result
 from .writer import SessionWriter
 
 _DIGEST = "arguments_sha256"

@@ -21,7 +21,8 @@ from ..databases.chain import Entry, next_number, places_set_aside, rows_in_orde
 from ..databases.database import Database
 from ..errors import damaged
 from .deltas import encode_message, parse_message
-from .recording import list_message_rows, make_content_reader
+from .files.contents import make_content_reader
+from .recording import list_message_rows
 
 _TEXT = "(A record of this session was damaged on disk. The text that was here is lost.)"
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..conversation.content import Attachment, Source
+from ..conversation.content import Attachment
 from ..conversation.messages import Message, ToolResult, ToolUse, json_object
 from ..databases.chain import EVERY_ROW, places_set_aside, rows_in_order, sound_rows
 from ..databases.database import Database
 from ..session import SessionSettings
 from ..trace import TraceRecord
 from .deltas import merge, parse_message, void_approvals
-from .files.contents import read_content
+from .files.contents import make_content_reader
 from .sessions.listing import load_lineage, walk_ancestors
 
 Lineage = Sequence[tuple[str, int | None]]
@@ -400,15 +400,6 @@ def list_early_messages(database: Database, session_ids: Sequence[str]) -> Itera
     )
     messages = ((owner, parse_message(body)) for owner, body in rows)
     yield from ((owner, message) for owner, message in messages if message is not None)
-
-
-def make_content_reader(database: Database) -> Source:
-    """Return a function that reads the attachments of messages."""
-
-    def read(sha256: str) -> bytes | None:
-        return read_content(database, sha256)
-
-    return read
 
 
 def list_attachments(body: str) -> list[Attachment]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from ...conversation.content import Attachment
+from ...conversation.content import Attachment, Source
 from ...databases.database import Database, Statement, insert_once
 
 _CHUNK_BYTES = 256 * 1024
@@ -79,6 +79,15 @@ def read_content(database: Database, digest: str) -> bytes | None:
 
     found = sound_copy()
     return database.read_again(sound_copy, lambda again: again is not None) if found is None else found
+
+
+def make_content_reader(database: Database) -> Source:
+    """Return a function that reads the attachments of messages."""
+
+    def read(sha256: str) -> bytes | None:
+        return read_content(database, sha256)
+
+    return read
 
 
 class Copies(NamedTuple):
