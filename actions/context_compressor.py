@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ..state.application import ApplicationState, Usage
-from ..state.conversation.messages import Document, Image, Message, Text, ToolResult, ToolUse, runtime_said
+from ..state.conversation.messages import Document, Image, Message, Text, ToolResult, ToolUse, runtime_message
 from ..state.conversation.transcript import Transcript
 from ..state.errors import ContextFull
 from ..state.process.crashpoints import reach
@@ -78,9 +78,9 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     summary = text[:_MAX_SUMMARY_CHARS] or _rendered(older, _MAX_SUMMARY_CHARS)
     if ports.advice is not None:
         await ports.advice.after_compression(summary)
-    opening = runtime_said(f"{_pinned(state)}\n\nSummary of what came before:\n{summary}")
+    opening = runtime_message(f"{_pinned(state)}\n\nSummary of what came before:\n{summary}")
     lasting = _lasting(older, ports.toolbox, int(window_bytes * _LASTING_SHARE))
-    shorter = history.compacted(opening, keep, lasting)
+    shorter = history.compact(opening, keep, lasting)
     if is_asked:
         said = f"A summary stands for {len(older)} messages now: {found.size_bytes:,} bytes have become"
         ports.emit(Notice(f"{said} {shorter.size_bytes:,}. /uncompact brings them back.", "compression"))
@@ -96,7 +96,7 @@ async def _summarize(
     state: ApplicationState, ports: Ports, older: list[Message], max_chars: int
 ) -> Reply | None:
     """Ask the model for a summary; None if not even the question fits."""
-    asked = runtime_said(_ASK.format(older=_rendered(older, max_chars)) + _focus(state))
+    asked = runtime_message(_ASK.format(older=_rendered(older, max_chars)) + _focus(state))
     request = ModelRequest(
         ports.system, ports.offer(state.equipment).specs, (Transcript.of(asked),), purpose="summary"
     )
@@ -118,7 +118,7 @@ def _lasting(older: list[Message], toolbox: Toolbox, most_bytes: int) -> list[Me
     found: dict[str, Message] = {}
     for message in reversed(older):
         for text in _lasting_texts(message, toolbox):
-            again = runtime_said(text)
+            again = runtime_message(text)
             most_bytes -= 0 if text in found else again.size_bytes
             if most_bytes >= 0:
                 found.setdefault(text, again)
@@ -136,7 +136,7 @@ def _lasting_texts(message: Message, toolbox: Toolbox) -> Iterator[str]:
 
 
 def _replaced(state: ApplicationState, old: Transcript, new: Transcript) -> Changes:
-    return state.with_history(new) if old is state.active_history else {"chat_history": new}
+    return state.replace_history(new) if old is state.active_history else {"chat_history": new}
 
 
 def _handed_back(state: ApplicationState, compressions: int) -> Changes:
@@ -159,7 +159,7 @@ def _pinned(state: ApplicationState) -> str:
     """Repeat word for word what no summary may lose."""
     said = state.user_input
     if state.overflow_from == _ASKED_FROM:
-        said = next((one.shown for one in reversed(state.chat_history) if one.origin == "person"), "")
+        said = next((one.display_text for one in reversed(state.chat_history) if one.origin == "person"), "")
     lines = [f"The user's last message: {said}", f"Mode: {state.execution_mode}"]
     if state.current_goal:
         lines.append(f"Goal: {state.current_goal}")
@@ -188,7 +188,7 @@ def _block_text(role: str, block: object) -> str:
         case ToolUse():
             return f"call {block.tool}: {_cut(block.arguments)}"
         case ToolResult():
-            return f"result ({block.outcome}): {_cut(block.shown)}"
+            return f"result ({block.outcome}): {_cut(block.display_text)}"
         case Image() | Document():
             return f"{role}: {block.label}"
         case _:

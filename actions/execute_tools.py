@@ -49,7 +49,7 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
     with it every call after it. A call that ends the run stops it for good.
     """
     calls = state.pending_tool_calls
-    if state.undecided_calls:
+    if state.calls_to_decide:
         raise AssertionError("the graph let an undecided call through")
     results = await _known(state, ports)
     runner = ToolRunner(state, ports)

@@ -1,7 +1,7 @@
 """The safety valve: takes a person's decisions about pending calls; the graph halts before it."""
 
 from ..state.application import ApplicationState, ExecutionMode
-from ..state.calls import HOOK_DECIDES, CallDecision, PendingCall, recovering
+from ..state.calls import HOOK_DECIDES, CallDecision, PendingCall, update_recovery
 from ..state.conversation.messages import encodable
 from .masking.references import mask_call_fields
 from .ports import Ports
@@ -87,5 +87,5 @@ def _settled(
         if judged.decision in ("denied", "invalid"):
             return call, f"it cannot run again: {judged.reason}"
     result = ports.masker.text(encodable(decision.result))
-    said = recovering(call, settled_as=decision.settle, settled_result=result)
+    said = update_recovery(call, settled_as=decision.settle, settled_result=result)
     return said.model_copy(update={"decision": "approved", "decided_by": "person"}), ""

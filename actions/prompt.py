@@ -4,7 +4,7 @@ from typing import Any
 
 from ..state.application import ApplicationState, Usage, VibeStep
 from ..state.calls import Origin
-from ..state.conversation.messages import UserContent, assistant_said, person_said, runtime_said
+from ..state.conversation.messages import UserContent, assistant_message, person_message, runtime_message
 from .ports import Ports
 from .ports.events import MessageAdded, Notice
 from .turn.burr_action import Changes, graph_action
@@ -76,8 +76,8 @@ async def prompt(
     if runs is not None and isinstance(said, str):
         closed = await _close_open_turn(state, ports)
         return {**_NEW_TURN, "turn_open": False, **await taken_in(said, runs, closed, ports)}
-    message = person_said(said)
-    text = message.shown
+    message = person_message(said)
+    text = message.display_text
     if noted:
         ports.emit(Notice(noted))
         return {"user_input": text}
@@ -94,7 +94,7 @@ async def prompt(
     closed = await with_heard(await _close_open_turn(state, ports), ports)
     history = closed.chat_history.append(message)
     if advice is not None and advice.context:
-        history = history.append(runtime_said(advice.context))
+        history = history.append(runtime_message(advice.context))
     ports.emit(MessageAdded("user", text))
     if closed.equipment != state.equipment:
         tell_of_change(state.equipment, closed.equipment, ports)
@@ -118,14 +118,14 @@ async def _close_open_turn(state: ApplicationState, ports: Ports) -> Application
         stopped = step.model_copy(update={"status": "failed", "analysis": "interrupted"})
         state = state.model_copy(update={"vibe_plan": with_step(state, stopped)})
     said = () if step is None else heard_in(step)
-    history = state.chat_history.append(*said, assistant_said(note, "runtime"))
+    history = state.chat_history.append(*said, assistant_message(note, "runtime"))
     return state.model_copy(update={"chat_history": history})
 
 
 def _said_in(step: VibeStep) -> str:
     """Return what the model was saying when the step was interrupted, which nothing else would tell it."""
     history = list(step.chat_history)
-    if not history or not history[-1].marks_cut:
+    if not history or not history[-1].is_cut_mark:
         return ""
 
     said = history[-2].text

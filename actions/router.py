@@ -57,7 +57,7 @@ async def router(
     pending: tuple[PendingCall, ...] = changes.get("pending_tool_calls", ())
     await _record_wishes(message, pending, ports)
     if message.text:
-        ports.emit(MessageAdded("assistant", message.shown))
+        ports.emit(MessageAdded("assistant", message.display_text))
     if reply.finish == "length" and not message.tool_uses:
         ports.emit(Notice("The answer was cut at the model's output limit.", "truncation"))
     if reply.finish == "refusal":

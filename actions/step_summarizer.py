@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..state.application import ApplicationState, VibeStep
-from ..state.conversation.messages import assistant_said, runtime_said
+from ..state.conversation.messages import assistant_message, runtime_message
 from .ports import Ports
 from .ports.events import MessageAdded, Notice, StepChanged
 from .turn.burr_action import Changes, graph_action
@@ -27,14 +27,14 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
     step = state.active_step
     assert step is not None
     line = step_line(step)
-    closed = step.model_copy(update={"chat_history": step.chat_history.unloaded()})
+    closed = step.model_copy(update={"chat_history": step.chat_history.unload()})
     plan = with_step(state, closed)
     changes = _next_phase(state, step, plan, ports.max_replans)
     if step.status == "failed" and changes["phase"] == "answering":
         ports.emit(Notice(f"The plan was revised {state.replans} times; it is not revised again."))
     ports.emit(MessageAdded("assistant", line))
     ports.emit(StepChanged(step.step_id, step.status, step.analysis))
-    told = (*heard_in(step), assistant_said(line, "runtime"), *changes.pop("notes"))
+    told = (*heard_in(step), assistant_message(line, "runtime"), *changes.pop("notes"))
     history = state.chat_history.append(*told)
     return {"vibe_plan": plan, "active_step_id": None, "chat_history": history, **changes}
 
@@ -44,8 +44,8 @@ def _next_phase(
 ) -> dict[str, Any]:
     """Return the phase that follows, and the notes that tell the model about it."""
     if step.status == "failed" and before.replans < max_replans:
-        note = runtime_said(_REVISE.format(step_id=step.step_id))
+        note = runtime_message(_REVISE.format(step_id=step.step_id))
         return {"phase": "planning", "replans": before.replans + 1, "notes": [note]}
     if step.status == "completed" and any(other.status == "pending" for other in plan):
         return {"phase": "working", "notes": []}
-    return {"phase": "answering", "notes": [runtime_said(PLAN_FINISHED)]}
+    return {"phase": "answering", "notes": [runtime_message(PLAN_FINISHED)]}

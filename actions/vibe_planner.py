@@ -1,7 +1,7 @@
 """Turns the goal into steps, and revises the steps that have not started after one has failed."""
 
 from ..state.application import ApplicationState, VibeStep
-from ..state.conversation.messages import Message, runtime_said
+from ..state.conversation.messages import Message, runtime_message
 from ..state.conversation.transcript import Transcript
 from .ports import Ports, Reply
 from .ports.events import MessageAdded, PlanChanged
@@ -70,7 +70,7 @@ def _planned(before: ApplicationState, reply: Reply, message: Message) -> Change
     changes: Changes = {"vibe_plan": (*started, *added), "bad_rounds": 0}
     if added:
         return {**changes, "chat_history": history, "phase": "working"}
-    return {**changes, "chat_history": history.append(runtime_said(PLAN_FINISHED)), "phase": "answering"}
+    return {**changes, "chat_history": history.append(runtime_message(PLAN_FINISHED)), "phase": "answering"}
 
 
 def _read_plan(message: Message) -> tuple[list[str], dict[str, str]]:
@@ -88,4 +88,4 @@ def _ask_again(history: Transcript, message: Message) -> Transcript:
     )
     if message.tool_uses:
         return history.append(*answer_all(message, {}, problem))
-    return history.append(runtime_said(problem))
+    return history.append(runtime_message(problem))

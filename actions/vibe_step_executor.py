@@ -1,7 +1,7 @@
 """Starts the next pending step with a history of its own, and makes the step's first model call."""
 
 from ..state.application import ApplicationState, VibeStep
-from ..state.conversation.messages import Message, runtime_said
+from ..state.conversation.messages import Message, runtime_message
 from ..state.conversation.transcript import Transcript
 from .ports import Ports
 from .ports.events import StepChanged
@@ -35,7 +35,7 @@ async def vibe_step_executor(
 def _briefing(state: ApplicationState, step: VibeStep) -> Message:
     """Tell the model which step this is; goal and plan stand here too, so that no summary loses them."""
     plan = "\n".join(f"{other.step_id}. [{other.status}] {other.description}" for other in state.vibe_plan)
-    return runtime_said(
+    return runtime_message(
         f"Step {step.step_id} of {len(state.vibe_plan)}: {step.description}\n\n"
         f"Goal: {state.current_goal}\nPlan:\n{plan}\n\n"
         f"Work on this step only. When you have seen what you need, call {FINISH_STEP.name}(status, summary)."

@@ -98,7 +98,7 @@ def _back_to(action: str) -> TransitionCondition:
 TURN_OPEN = TransitionCondition("a message", lambda s: s.turn_open and not s.pending_tool_calls)
 UNANSWERED = TransitionCondition("no answer yet", lambda s: s.turn_open)
 OVERFLOW = TransitionCondition("does not fit", lambda s: s.overflow_from is not None)
-ASKING = TransitionCondition("must ask", lambda s: bool(s.undecided_calls))
+ASKING = TransitionCondition("must ask", lambda s: bool(s.calls_to_decide))
 READY = TransitionCondition("all decided", lambda s: bool(s.pending_tool_calls))
 PLANNING = TransitionCondition("planning", lambda s: s.phase == "planning")
 WORKING = TransitionCondition("steps left", lambda s: s.phase == "working")

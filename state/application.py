@@ -41,12 +41,12 @@ class Usage(Record):
     cost_usd: float | None = 0.0
 
     def __add__(self, other: Usage) -> Usage:
-        return self._with(other, add)
+        return self._combine(other, add)
 
     def __sub__(self, other: Usage) -> Usage:
-        return self._with(other, sub)
+        return self._combine(other, sub)
 
-    def _with(self, other: Usage, operation: Callable[[Any, Any], Any]) -> Usage:
+    def _combine(self, other: Usage, operation: Callable[[Any, Any], Any]) -> Usage:
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in Usage.model_fields}
         return Usage.model_validate(
             {name: None if None in pair else operation(*pair) for name, pair in pairs.items()}
@@ -131,7 +131,7 @@ class ApplicationState(Record):
         step = self.active_step
         return self.chat_history if step is None else step.chat_history
 
-    def with_history(self, history: Transcript) -> dict[str, Any]:
+    def replace_history(self, history: Transcript) -> dict[str, Any]:
         """Return the state changes that replace the active history."""
         step = self.active_step
         if step is None:
@@ -140,6 +140,6 @@ class ApplicationState(Record):
         return {"vibe_plan": tuple(changed if one is step else one for one in self.vibe_plan)}
 
     @property
-    def undecided_calls(self) -> tuple[PendingCall, ...]:
+    def calls_to_decide(self) -> tuple[PendingCall, ...]:
         """The calls that wait for a decision of a person."""
         return tuple(call for call in self.pending_tool_calls if call.decision == "undecided")

@@ -46,12 +46,12 @@ class Recovery(Record):
     """A text of the person for the model."""
 
 
-_NOT_LOST = Recovery()
-_USUAL = {"reason": "", "edited": False, "kind": "approval"}
+_NO_RECOVERY = Recovery()
+_DEFAULTS = {"reason": "", "edited": False, "kind": "approval"}
 """Values of a call that the store omits."""
 
 
-class BoundFile(Record):
+class FingerprintedFile(Record):
     """A file or folder of a call, as it was when the approval was requested."""
 
     path: str
@@ -64,7 +64,7 @@ class BoundFile(Record):
     """SHA-256 where the content matters (it is replaced or run); otherwise empty."""
 
 
-class Binding(Record):
+class ApprovalFingerprint(Record):
     """What a person's approval of a call depends on: the approval is void once any of it changes."""
 
     call: str
@@ -73,10 +73,10 @@ class Binding(Record):
     """The real path of the working folder."""
     concern: str
     """Why the gate asked for approval."""
-    files: tuple[BoundFile, ...] = ()
+    files: tuple[FingerprintedFile, ...] = ()
 
 
-class HookSaid(Record):
+class HookVerdict(Record):
     """The verdict of a configured hook on a call before it was proposed."""
 
     decision: Literal["", "allow", "ask", "deny"] = ""
@@ -102,21 +102,21 @@ class PendingCall(Record):
     edited: bool = False
     masked: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
     """True if a secret was masked, as in `ToolUse`."""
-    binding: Binding | None = Field(default=None, exclude_if=lambda binding: binding is None)
+    binding: ApprovalFingerprint | None = Field(default=None, exclude_if=lambda binding: binding is None)
     """Set for a call that needs approval; None otherwise, and in older records."""
-    hook: HookSaid | None = Field(default=None, exclude_if=lambda said: said is None)
+    hook: HookVerdict | None = Field(default=None, exclude_if=lambda said: said is None)
     """None if no hook gave a verdict."""
     origin: Origin = Field(default="model", exclude_if=lambda origin: origin == "model")
     """For a call that no model requested, there is no message with a `ToolUse`."""
 
     kind: Literal["approval", "outcome_unknown"] = "approval"
     """What the decision is about: approval to run, or the outcome after a process died."""
-    recovery: Recovery = _NOT_LOST
+    recovery: Recovery = _NO_RECOVERY
     """Empty for a call that no process died over. Stored as fields of the call itself."""
 
     @model_validator(mode="before")
     @classmethod
-    def _take_in(cls, stored: Any) -> Any:
+    def _group_recovery(cls, stored: Any) -> Any:
         if not isinstance(stored, dict) or "recovery" in stored:
             return stored  # pyright: ignore[reportUnknownVariableType]
         fields = cast(dict[str, Any], stored)
@@ -125,26 +125,28 @@ class PendingCall(Record):
         return {**wish, "recovery": found} if found else wish
 
     @model_serializer(mode="wrap")
-    def _spread(self, fields: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+    def _flatten_recovery(
+        self, fields: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
         stored = fields(self)
         recovery = stored.pop("recovery")
-        if info.context and self.recovery == _NOT_LOST:
+        if info.context and self.recovery == _NO_RECOVERY:
             # Without this, each step of a call would store the default values again.
-            return {name: value for name, value in stored.items() if _USUAL.get(name) != value}
+            return {name: value for name, value in stored.items() if _DEFAULTS.get(name) != value}
         return {**stored, **recovery}
 
     @field_serializer("arguments")
-    def _refer(self, value: str, info: SerializationInfo) -> str:
+    def _omit_known_arguments(self, value: str, info: SerializationInfo) -> str:
         """Omit arguments in the store that are in the message that requests the call."""
         return value if self.edited or self.origin != "model" or not info.context else ""
 
 
-def arguments_digest(arguments: str) -> str:
+def digest_arguments(arguments: str) -> str:
     """Return the SHA-256 by which records name the arguments of a call."""
     return hashlib.sha256(arguments.encode()).hexdigest()
 
 
-def recovering(call: PendingCall, **known: Any) -> PendingCall:
+def update_recovery(call: PendingCall, **known: Any) -> PendingCall:
     """Return the call with some fields of its recovery replaced."""
     return call.model_copy(update={"recovery": call.recovery.model_copy(update=known)})
 
@@ -236,7 +238,7 @@ class FileChange(Record):
         return self.path.startswith(VIRTUAL)
 
 
-class Changed(NamedTuple):
+class FileChanges(NamedTuple):
     """What a call changed in files; the second argument of a cancellation, if the call knows it."""
 
     changes: tuple[FileChange, ...] = ()
@@ -244,4 +246,4 @@ class Changed(NamedTuple):
     """SHA-256 -> the content that was replaced."""
 
 
-UNCHANGED = Changed()
+NO_FILE_CHANGES = FileChanges()

@@ -112,7 +112,7 @@ class DamagedRecords(StoreError):
     code = "damaged_records"
 
 
-def damaged(session_id: str) -> DamagedRecords:
+def make_damage_error(session_id: str) -> DamagedRecords:
     return DamagedRecords(
         f"Records of session {session_id} were damaged after its last run.",
         "Open it again: what is damaged is set aside then.",
@@ -202,10 +202,10 @@ class Timeout(LimitReached):
     status = "timeout"
 
 
-def exhausted(bug: BaseException) -> Exhausted | None:
+def to_exhausted(bug: BaseException) -> Exhausted | None:
     """Return an `Exhausted` if the system refused a thread or an open file; None for any other exception."""
     if isinstance(bug, BaseExceptionGroup):
-        found = [exhausted(one) for one in cast("BaseExceptionGroup[BaseException]", bug).exceptions]
+        found = [to_exhausted(one) for one in cast("BaseExceptionGroup[BaseException]", bug).exceptions]
         return found[0] if all(found) else None
     if isinstance(bug, RuntimeError) and "can't start new thread" in str(bug):
         return Exhausted("The system starts no more threads here.", "Raise the limit: ulimit -u")

@@ -135,7 +135,7 @@ _SENTENCE = re.compile(r"(?<=[.!?\u2026])[\"')\]]*\s|(?<=[\u3002\uff01\uff1f])")
 _MARKS = re.compile(r"^(?:[#>*+-]+\s+|\d+[.)]\s+)+")
 
 
-def short_title(message: str) -> str:
+def make_title(message: str) -> str:
     """Return the title of a session from its first message: the first sentence, without markdown."""
     lines = [line.strip() for line in message.replace("\0", "").splitlines()]
     sentences = [line for line in lines if any(map(str.isalnum, line)) and not line.startswith("```")]
@@ -146,7 +146,7 @@ def short_title(message: str) -> str:
     return cut_at_word(sentence or plain, MOST_TITLE_CHARS)
 
 
-def given_title(text: str) -> str:
+def clean_title(text: str) -> str:
     """Return a person's title on one line, shortened; empty if nothing is in it."""
     return cut_at_word(" ".join(text.replace("\0", "").split()), MOST_GIVEN_CHARS)
 

@@ -111,7 +111,7 @@ class ModelCalled(Record):
     error: Failure | None = None
 
     @property
-    def used(self) -> Usage:
+    def total_usage(self) -> Usage:
         return self.usage + self.discarded
 
     @property
@@ -121,7 +121,7 @@ class ModelCalled(Record):
         return sum(notice != _DISCARDED for notice in self.notices)
 
     @field_serializer("reply")
-    def _whole(self, reply: Message | None) -> dict[str, Any] | None:
+    def _dump_reply(self, reply: Message | None) -> dict[str, Any] | None:
         """Dump the reply with the tags of its blocks, which are defaults: it needs them to be parsed."""
         return None if reply is None else reply.model_dump(mode="json", exclude_none=True)
 

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from threading import Lock
 from typing import Any, Protocol, cast
 
-from ...state.conversation.messages import json_object
+from ...state.conversation.messages import parse_json_object
 from ..workspace.paths import FileProblem
 from .key_formats import LABEL as PRIVATE_KEY
 from .key_formats import extract_key_body, is_undecorated
@@ -164,7 +164,7 @@ def mask_arguments(arguments: str, masker: Resolver) -> str:
 def mask_call_fields(arguments: str, masker: Resolver) -> dict[str, Any]:
     """Return two fields of a call that a person wrote: `arguments`, masked, and whether it is `masked`."""
     masked = mask_arguments(arguments, masker)
-    return {"arguments": masked, "masked": bool(find_placeholder(json_object(masked)))}
+    return {"arguments": masked, "masked": bool(find_placeholder(parse_json_object(masked)))}
 
 
 def _mask_value(value: Any, name: str, mask: Callable[[str], str]) -> Any:

@@ -1,7 +1,7 @@
 """What the actions need from outside; implementations stand above, bound in `agent/runtime/wiring.py`."""
 
-from ...state.calls import UNCHANGED as UNCHANGED
-from ...state.calls import Changed as Changed
+from ...state.calls import NO_FILE_CHANGES as NO_FILE_CHANGES
+from ...state.calls import FileChanges as FileChanges
 from .model import Discarded as Discarded
 from .model import FinishReason as FinishReason
 from .model import Model as Model

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from ...state.calls import HookSaid, PendingCall
+from ...state.calls import HookVerdict, PendingCall
 from ...state.conversation.messages import Message, ToolUse
 from . import ToolOutcome
 
@@ -18,7 +18,7 @@ class PromptAdvice:
 
 @dataclass(frozen=True, slots=True)
 class CallAdvice:
-    said: HookSaid | None = None
+    said: HookVerdict | None = None
     arguments: str | None = None
     """The JSON text to run with in place of the model's."""
 
@@ -52,7 +52,7 @@ class Advice(Protocol):
         """The model wants a call that the gate has not judged yet."""
         ...
 
-    async def on_question(self, call: PendingCall) -> HookSaid | None:
+    async def on_question(self, call: PendingCall) -> HookVerdict | None:
         """The gate says that a person has to be asked about a call; None: so be it.
 
         Asked once more if the call asks again right before its start: then only a denial counts.

@@ -83,7 +83,7 @@ class ToolFinished:
     @classmethod
     def of(cls, result: ToolResult, step_id: str | None = None) -> ToolFinished:
         took_ms = result.duration_ms or 0
-        return cls(result.call_id, result.tool, result.outcome, result.shown, took_ms, step_id)
+        return cls(result.call_id, result.tool, result.outcome, result.display_text, took_ms, step_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class ModelRequest:
     def messages(self) -> Iterable[Message]:
         """The messages as a model is told them."""
         for history in self.histories:
-            yield from (message.told for message in history)
+            yield from (message.for_model for message in history)
 
     @property
     def size_bytes(self) -> int:

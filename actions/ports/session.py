@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ...state.application import ExecutionMode, InboxTaken
-from ...state.calls import Binding, FileChange, JournaledCall, KeptResult, PendingCall
+from ...state.calls import ApprovalFingerprint, FileChange, JournaledCall, KeptResult, PendingCall
 from ...state.conversation.messages import (
     NO_EQUIPMENT,
     Equipment,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Witness(Protocol):
     """Looks at what a person's approval of a call rests on."""
 
-    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding | None:
+    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> ApprovalFingerprint | None:
         """Return how it is now; `call.reason` is why the gate asks. None: that is not known."""
         ...
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from ...state.calls import UNCHANGED, Changed, DecidedBy, Effect, FileChange, KeptResult
+from ...state.calls import NO_FILE_CHANGES, DecidedBy, Effect, FileChange, FileChanges, KeptResult
 from ...state.conversation.messages import (
     Document,
     Equipment,
@@ -38,7 +38,7 @@ class ToolOutcome:
     """What the model reads, already capped."""
     full_output: bytes | None = None
     """The whole output where `content` is a cut of it; kept in the store."""
-    changed: Changed = UNCHANGED
+    changed: FileChanges = NO_FILE_CHANGES
     """What the call did to files, where that was not known before it started."""
     seen: Mapping[str, str] | None = field(default=None, compare=False)
     """Real path -> the version of a file that the model knows by this call, as `read_version` names it."""
@@ -77,7 +77,7 @@ class Recovered:
     """What is known about the end, in one sentence."""
     is_not_started: bool = False
     """It never began, and cannot any more: it may be run. `outcome` says so to the model."""
-    changed: Changed = UNCHANGED
+    changed: FileChanges = NO_FILE_CHANGES
     """What it did to files, where no outcome tells it."""
 
 

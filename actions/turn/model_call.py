@@ -194,7 +194,7 @@ async def ask(
     `kept`: the reply is known, from a process that died while hooks judged it.
     """
     if kept is not None:
-        ports.emit(TextDelta(kept.message.shown, state.active_step_id))
+        ports.emit(TextDelta(kept.message.display_text, state.active_step_id))
         ports.emit(UsageChanged(state.turn_usage + kept.used, kept.used))
         return kept
     if state.bad_rounds >= MAX_BAD_ROUNDS:

@@ -11,7 +11,7 @@ from ...state.calls import JournaledCall, PendingCall
 from ...state.conversation.messages import Document, Image, Message, Text, ToolResult
 from ...state.conversation.transcript import Transcript
 from ...state.errors import Repeated
-from ...state.process.clock import milliseconds
+from ...state.process.clock import count_milliseconds
 
 MOST_IN_A_ROW = 3
 """Turns of a cycle without time in between."""
@@ -88,7 +88,7 @@ class Cycle(NamedTuple):
         if newest is None or before is None:
             return 0
         took_ms = newest.result.duration_ms if newest.result is not None else None
-        return milliseconds(before.at, newest.at) - (took_ms or 0)
+        return count_milliseconds(before.at, newest.at) - (took_ms or 0)
 
 
 def find_cycle(
@@ -98,7 +98,7 @@ def find_cycle(
 
     `polled` are the tools whose calls may repeat themselves; they are no part of any cycle.
     """
-    asking = history.asking
+    asking = history.requesting_message
     rounds = list(islice(_rounds(history, asking, polled), longest))
     together = len(asking.tool_uses) if asking is not None else 1
     for length in sorted({1, together, *accumulate(map(len, rounds))}):

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping
 
 from ...state.application import ENDED_BY_TOOL, ApplicationState
-from ...state.conversation.messages import Message, ToolResult, assistant_said, runtime_said
+from ...state.conversation.messages import Message, ToolResult, assistant_message, runtime_message
 from ..ports import Ports
 from ..ports.events import MessageAdded, Notice, PlanChanged, StepChanged
 from .burr_action import Changes
@@ -30,7 +30,7 @@ async def going_on(state: ApplicationState, ports: Ports, answer: str) -> Messag
     if is_second or not reason:
         return None
     ports.emit(Notice(f"A hook lets the turn go on: {reason}"))
-    return runtime_said(f"{_GO_ON}{reason}")
+    return runtime_message(f"{_GO_ON}{reason}")
 
 
 def ending(results: Mapping[int, ToolResult]) -> ToolResult | None:
@@ -52,7 +52,7 @@ def ended(state: ApplicationState, ports: Ports, answer: str) -> Changes:
     step = state.active_step
     if step is not None:
         closed = step.model_copy(update={"status": "completed", "analysis": answer})
-        history = history.append(*heard_in(step), assistant_said(step_line(closed), "runtime"))
+        history = history.append(*heard_in(step), assistant_message(step_line(closed), "runtime"))
         # Its history stays loaded: the last results in it are not on disk yet.
         plan = tuple(one for one in with_step(state, closed) if one.status != "pending")
         changes |= {"vibe_plan": plan, "active_step_id": None}
@@ -62,4 +62,4 @@ def ended(state: ApplicationState, ports: Ports, answer: str) -> Changes:
             ports.emit(Notice("The run ends here: the steps that are left are not started."))
             ports.emit(PlanChanged(plan))
     ports.emit(MessageAdded("assistant", answer))
-    return {**changes, "chat_history": history.append(assistant_said(answer, "runtime"))}
+    return {**changes, "chat_history": history.append(assistant_message(answer, "runtime"))}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ...state.application import ApplicationState, InboxTaken, VibeStep
-from ...state.conversation.messages import Message, person_said, runtime_said
+from ...state.conversation.messages import Message, person_message, runtime_message
 from ...state.conversation.transcript import Transcript
 from ...state.process.crashpoints import reach
 from ...state.session import WaitingMessage
@@ -38,7 +38,7 @@ async def heard(
         if one.number > known:
             ports.emit(MessageAdded("user", one.text, step_id))
     taken = state.inbox_taken.model_copy(update={"steer": said[-1].number})
-    return history.continued(*_messages(said)), taken
+    return history.append_in_new_log(*_messages(said)), taken
 
 
 async def with_heard(state: ApplicationState, ports: Ports, was_cut: bool = False) -> ApplicationState:
@@ -50,8 +50,8 @@ async def with_heard(state: ApplicationState, ports: Ports, was_cut: bool = Fals
 def _messages(said: Sequence[WaitingMessage]) -> list[Message]:
     messages: list[Message] = []
     for one in said:
-        messages.append(person_said(one.text))
-        messages += [runtime_said(one.context)] if one.context else []
+        messages.append(person_message(one.text))
+        messages += [runtime_message(one.context)] if one.context else []
     return messages
 
 

@@ -41,7 +41,7 @@ async def take_turn(
     changes = await _judge(before, ports, step, reply, message)
     await record_wishes(message, changes["pending_tool_calls"], ports)
     if message.text:
-        ports.emit(MessageAdded("assistant", message.shown, step.step_id))
+        ports.emit(MessageAdded("assistant", message.display_text, step.step_id))
     for call in changes["pending_tool_calls"]:
         ports.emit(ToolRequested(call.call_id, call.tool, call.arguments, step.step_id))
     return {**replied(before, ports, histories, reply), **changes, **taken}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...state.calls import UNCHANGED, Changed, FileChange
+from ...state.calls import NO_FILE_CHANGES, FileChange, FileChanges
 from .content_cache import ContentCache, digest_of, to_recorded_mode, write_whole
 from .paths import FileProblem, FileStat, format_count, format_size, open_regular
 from .protected.secret_files import is_secret_file
@@ -210,7 +210,7 @@ class Snapshot:
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
-    def changes(self) -> Changed:
+    def changes(self) -> FileChanges:
         """Compare with the disk; return the changes, and the old contents by their digest."""
         now = self._place.walk(self._files).files
         pre_images: dict[str, bytes] = {}
@@ -225,7 +225,7 @@ class Snapshot:
             # A "new" file may have existed before, ignored by rules that are unknown now.
             doubted = {"is_restorable": False}
             changes = tuple(c.model_copy(update=doubted) if c.before_mode is None else c for c in changes)
-        return Changed(changes, pre_images)
+        return FileChanges(changes, pre_images)
 
     def _find_change(
         self, path: str, known: KnownFile, status: FileStat | None, pre_images: dict[str, bytes]
@@ -346,7 +346,7 @@ class FilesBefore:
     """What cannot be undone, as one sentence; empty if everything can."""
     snapshot: Snapshot | None = None
 
-    def compare(self) -> Changed:
+    def compare(self) -> FileChanges:
         """Return what has changed since. This takes a while."""
         return _compare(self.snapshot)
 
@@ -367,14 +367,14 @@ def _is_never_secret(content: bytes) -> bool:
     return False
 
 
-def compare_saved_snapshot(cache: Path, folder: Path) -> Changed:
+def compare_saved_snapshot(cache: Path, folder: Path) -> FileChanges:
     """Return the file changes of a command whose agent has died, from its saved snapshot. Takes a while."""
     return _compare(Snapshot.load(folder / _RECORD, cache))
 
 
-def _compare(snapshot: Snapshot | None) -> Changed:
+def _compare(snapshot: Snapshot | None) -> FileChanges:
     # The workspace may be gone, or not accessible any more.
     with suppress(OSError):
         if snapshot is not None:
             return snapshot.changes()
-    return UNCHANGED
+    return NO_FILE_CHANGES

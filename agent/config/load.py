@@ -77,10 +77,10 @@ def checked_store_url(text: str, source: str, error: type[SandburError]) -> str:
 
 
 def _checked_server_url(text: str, source: str, error: type[SandburError]) -> str:
-    from ...state.databases.url import server_url
+    from ...state.databases.url import parse_server_url
 
     try:
-        server_url(text)
+        parse_server_url(text)
     except StoreError as problem:
         raise error(f"{source}: {problem.message}", problem.hint) from None
     return text

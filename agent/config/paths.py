@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ...state.databases.sqlite import require_own
+from ...state.databases.sqlite import require_own_file
 from ...state.errors import ConfigError, UsageError
 
 CONFIG_NAME = ".sandbur/config.toml"
@@ -158,7 +158,7 @@ def make_private(home: Path) -> None:
             f"The data folder {home} is a link to what does not exist.", "Remove it or set SANDBUR_HOME."
         )
     try:
-        require_own(home)
+        require_own_file(home)
         found = home.stat()
         is_shared = bool(found.st_mode & stat.S_ISVTX) or home == Path.home()
         if found.st_uid == os.geteuid() and found.st_mode & 0o077 and not is_shared:

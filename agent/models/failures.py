@@ -19,7 +19,7 @@ from ...state.errors import (
     Overloaded,
     SandburError,
     Unreachable,
-    exhausted,
+    to_exhausted,
 )
 from .providers import Endpoint
 
@@ -266,19 +266,19 @@ def unreached(error: Exception, endpoint: Endpoint) -> Exception:
 
 
 def _ours(error: Exception) -> Exception | None:
-    found = next(filter(None, map(exhausted, _causes(error))), None)
+    found = next(filter(None, map(to_exhausted, _causes(error))), None)
     if found is None:
         # Looking a name up opens files, and where it cannot it says something else.
         try:
             os.close(os.open(os.devnull, os.O_RDONLY))
         except OSError as refused:
-            found = exhausted(refused)
+            found = to_exhausted(refused)
     return found
 
 
 def unusable_settings(error: Exception, endpoint: Endpoint) -> SandburError | None:
     """Return what made it impossible to start a client at all; None: no setting explains it."""
-    if (ours := exhausted(error)) is not None:
+    if (ours := to_exhausted(error)) is not None:
         return ours
     if isinstance(error, OSError):
         named = " and ".join(f"{name}={os.environ[name]}" for name in _said(_CERTIFICATES))

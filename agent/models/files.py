@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ...state.conversation.content import MAX_IMAGE_BYTES, spoken_size
+from ...state.conversation.content import MAX_IMAGE_BYTES, format_attachment_size
 from ...state.conversation.messages import Document, Image, Text
 from ...state.errors import UsageError
 from .providers import Endpoint, takes
@@ -66,7 +66,7 @@ class Files:
         if takes(self.endpoint, file.kind) is False:
             return f"{self.endpoint.name} takes no {_NOUNS[file.kind]}."
         if file.kind == "image" and file.size > self.max_image_bytes:
-            limit = spoken_size(self.max_image_bytes)
+            limit = format_attachment_size(self.max_image_bytes)
             return f"{self.endpoint.provider} takes no pictures of more than {limit}."
         return f"{self.endpoint.name} refused it." if file.kind in self.refused else ""
 

@@ -14,7 +14,7 @@ from ...actions.ports.events import TextDelta, ThinkingDelta
 from ...actions.turn.output.format import OutputFormat
 from ...state.application import Usage
 from ...state.conversation.content import MAX_IMAGE_BYTES
-from ...state.conversation.messages import Block, Document, Image, Message, Text, refuse_constant
+from ...state.conversation.messages import Block, Document, Image, Message, Text, refuse_json_constant
 from ...state.conversation.transcript import Transcript, TranscriptRange
 from ...state.session import Effort
 from .files import FileKind, Files, SentFile
@@ -88,7 +88,7 @@ class Dialect(ABC):
 
     @property
     def key(self) -> str:
-        """Names this dialect, and what it leaves out, in `Message.rendered`."""
+        """Names this dialect, and what it leaves out, in `Message.dialect_cache`."""
         left_out = "".join(f" without {kind}" for kind in sorted(self.files.refused))
         return f"{self._endpoint.profile.wire} {self._endpoint.name}{left_out}"
 
@@ -222,7 +222,7 @@ class RenderedHistory:
         self._spans = list(spans)
 
     def _append(self, message: Message) -> None:
-        message = message.told
+        message = message.for_model
         if message.role != "tool":
             self._follow_up()
         fragment, is_wire = self._rendered(message)
@@ -253,7 +253,7 @@ class RenderedHistory:
     def _rendered(self, message: Message) -> tuple[bytes, bool]:
         """Return the message's JSON, from its cache slot if it is there."""
         key = self._dialect.key
-        slot = message.rendered
+        slot = message.dialect_cache
         is_wire = self._dialect.can_replay(message) and f"{key} rebuilt" not in slot
         if is_wire and self._dialect.binds_prefix and self._is_moved(message):
             rebuild(self._dialect, message)
@@ -265,7 +265,7 @@ class RenderedHistory:
     def _is_moved(self, message: Message) -> bool:
         """Tell whether other messages stand before this one than when it was first sent."""
         now = str(self._digest).encode()
-        return message.rendered.setdefault(f"{self._dialect.key} prefix", now) != now
+        return message.dialect_cache.setdefault(f"{self._dialect.key} prefix", now) != now
 
     def pieces(self) -> tuple[bytes, ...]:
         return (*self._blocks, *self._fresh)
@@ -316,8 +316,8 @@ class Bodies:
 
 
 def rebuild(dialect: Dialect, message: Message) -> None:
-    message.rendered[dialect.key] = dialect.fragment(message, replay=False)
-    message.rendered[f"{dialect.key} rebuilt"] = b""
+    message.dialect_cache[dialect.key] = dialect.fragment(message, replay=False)
+    message.dialect_cache[f"{dialect.key} rebuilt"] = b""
 
 
 def _spans(histories: Sequence[Transcript]) -> list[TranscriptRange]:
@@ -363,7 +363,7 @@ def without_surrogates(text: str) -> str:
 def parse_object(arguments: str) -> dict[str, Any] | None:
     """Return the arguments if they are one JSON object that every server can read."""
     try:
-        value = json.loads(arguments, parse_constant=refuse_constant)
+        value = json.loads(arguments, parse_constant=refuse_json_constant)
     except (ValueError, RecursionError):
         return None
     return cast(dict[str, Any], value) if isinstance(value, dict) else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 from ...state.application import ApplicationState
-from ...state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, exhausted
+from ...state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, to_exhausted
 from ...state.session import InboxKind, OutputSchema, SessionSettings, WaitingMessage
 from ...state.store.store import Store
 from ..config.load import load_settings
@@ -238,7 +238,7 @@ class Runtime:
             await asyncio.to_thread(clear_up, self.settings.home)
         except RuntimeError as refused:
             # No session waits for this: where the system starts no thread, the next run does it.
-            if exhausted(refused) is None:
+            if to_exhausted(refused) is None:
                 raise
 
     async def reload(self, session: Session) -> Session:

@@ -37,7 +37,7 @@ from ...actions.turn.calls.tool_results import session_temp
 from ...actions.turn.decision_tools import DECISION_TOOLS, final_answer
 from ...actions.turn.output.format import OutputFormat, output_format
 from ...state.application import ExecutionMode, Usage
-from ...state.calls import Binding, PendingCall
+from ...state.calls import ApprovalFingerprint, PendingCall
 from ...state.conversation.messages import NO_EQUIPMENT, encodable
 from ...state.errors import UsageError
 from ...state.session import Effort, SessionSettings, ToolChoice
@@ -99,7 +99,7 @@ class SessionGate:
 class DiskWitness:
     """Looks at the disk when a call is asked about, and again when it starts."""
 
-    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding:
+    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> ApprovalFingerprint:
         return bound_now(call, tool, arguments, cwd)
 
 

@@ -23,7 +23,7 @@ from ...actions.turn.output.types import TypedOutput, output_format_of
 from ...state.application import ExecutionMode
 from ...state.conversation.messages import Message, UserContent
 from ...state.errors import ConfigError, SessionHeld, UsageError
-from ...state.process.cancellation import in_background
+from ...state.process.cancellation import run_in_background
 from ...state.session import Effort, SandboxWish
 from ..config.mcp_servers import parse_mcp_json
 from ..runtime.agent_definition import Definition, Instructions
@@ -169,7 +169,7 @@ class Agent(Generic[OutputT]):
             view = await asyncio.to_thread(store.show, session_id)
             history = tuple(view.state.chat_history)
             for file in (file for message in history for file in message.files):
-                await asyncio.to_thread(file.hold)
+                await asyncio.to_thread(file.load)
             return history
 
     async def delete(self, session_id: str) -> None:
@@ -187,7 +187,7 @@ class Agent(Generic[OutputT]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         abandoned = [run for run in self._streams if run.is_abandoned]
-        await in_background(self._exit(abandoned))
+        await run_in_background(self._exit(abandoned))
 
     async def _exit(self, abandoned: Sequence[StreamedRun]) -> None:
         try:
@@ -244,7 +244,7 @@ class Agent(Generic[OutputT]):
 
     async def _closed(self, session: Session, run: StreamedRun | None) -> None:
         ending = self._ending[session.id] = asyncio.ensure_future(self._close(session, run))
-        await in_background(ending)
+        await run_in_background(ending)
 
     async def _close(self, session: Session, run: StreamedRun | None) -> None:
         try:
@@ -269,7 +269,7 @@ class Agent(Generic[OutputT]):
         runtime = self._runtime
         if self._users == 0 and runtime is not None:
             self._runtime = None
-            await in_background(runtime.aclose())
+            await run_in_background(runtime.aclose())
 
     def _source(self) -> str:
         """Return where another process finds this agent: in the module that made it, by its name there."""

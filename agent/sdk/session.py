@@ -75,7 +75,7 @@ class AgentSession(Generic[OutputT]):
         """The calls that wait for a decision, also those that another process left."""
         return tuple(
             PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason)
-            for call in self._entered.state.undecided_calls
+            for call in self._entered.state.calls_to_decide
         )
 
     @property

@@ -10,10 +10,10 @@ from burr.core import Application
 
 from ...actions.ports.events import Notice
 from ...state.application import ApplicationState
-from ...state.databases.database import overheard
+from ...state.databases.database import route_notices
 from ...state.errors import SandburError, SessionHeld, StoreError
-from ...state.process.cancellation import to_the_end
-from ...state.session import SessionSettings, short_title
+from ...state.process.cancellation import run_to_end
+from ...state.session import SessionSettings, make_title
 from ...state.store.journal import find_unused_reply
 from ...state.store.sessions.lease import make_runner_name
 from ...state.store.sessions.listing import read_beat_s
@@ -76,7 +76,7 @@ class Position:
         """
         writer = self._writer
         known = writer.chain.records, writer.chain.digest
-        title = self.title or short_title(message)
+        title = self.title or make_title(message)
         writer.claim = await self.store.index.claim(self.session_id, self._runner, known, settings, title)
         writer.after_commit(self._start_beating)
         self.renumber()
@@ -85,7 +85,7 @@ class Position:
         """Get the right to write; yield what is to be said while that takes its time."""
         heard: asyncio.Queue[str | None] = asyncio.Queue()
         claim = partial(self.claim, settings, message)
-        task = asyncio.ensure_future(overheard(heard.put_nowait, claim))
+        task = asyncio.ensure_future(route_notices(heard.put_nowait, claim))
         task.add_done_callback(lambda _: heard.put_nowait(None))
         try:
             while (text := await heard.get()) is not None:
@@ -164,7 +164,7 @@ class Position:
         """Settle and release a run that nobody follows to its end; nothing happens after a release."""
         if self.is_held:
             # In a task of its own: who leaves may be cancelled once more meanwhile.
-            await to_the_end(self._leave())
+            await run_to_end(self._leave())
 
     async def _leave(self) -> None:
         try:

@@ -35,8 +35,8 @@ from ...actions.turn.output.format import OutputFormat
 from ...actions.turn.repetition import require_progress
 from ...state.application import ApplicationState, Usage
 from ...state.calls import CallDecision
-from ...state.conversation.messages import cut_answer
-from ...state.databases.database import overheard
+from ...state.conversation.messages import make_cut_answer
+from ...state.databases.database import route_notices
 from ...state.errors import (
     BudgetLimit,
     Overloaded,
@@ -45,9 +45,9 @@ from ...state.errors import (
     StoreError,
     Timeout,
     TurnLimit,
-    exhausted,
+    to_exhausted,
 )
-from ...state.process.clock import now, text_of
+from ...state.process.clock import format_time, now
 from ...state.trace import Failure, RunEnded
 from ..config.settings import Settings
 from ..graph import HALTS, traits_of
@@ -152,7 +152,7 @@ def finished(
         ),
         pending=tuple(
             PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason)
-            for call in state.undecided_calls
+            for call in state.calls_to_decide
         ),
         usage=state.turn_usage if usage is None else usage,
         duration_ms=duration_ms,
@@ -168,7 +168,7 @@ def _read(output: OutputFormat, said: str) -> ReadAnswer:
 def wake_time(error: Overloaded) -> str:
     """Return when a run that the provider turned away goes on by itself: UTC, ISO 8601."""
     wait_s = _WAIT_S if error.retry_after_s is None else min(error.retry_after_s, _LONGEST_WAIT_S)
-    return text_of(datetime.now(UTC) + timedelta(seconds=wait_s))
+    return format_time(datetime.now(UTC) + timedelta(seconds=wait_s))
 
 
 def answer(state: ApplicationState) -> str | None:
@@ -176,12 +176,12 @@ def answer(state: ApplicationState) -> str | None:
     last = state.chat_history.last
     if state.turn_open or last is None or last.role != "assistant":
         return None
-    return last.shown
+    return last.display_text
 
 
 def _status(state: ApplicationState, next_action: str) -> RunStatus:
     if traits_of(next_action).waits_for == "decision":
-        is_unknown = any(call.kind == "outcome_unknown" for call in state.undecided_calls)
+        is_unknown = any(call.kind == "outcome_unknown" for call in state.calls_to_decide)
         return "needs_decision" if is_unknown else "needs_approval"
     if state.last_round_denied:
         return "denied"
@@ -252,7 +252,7 @@ class Run:
         Raises `SandburError` if it never gets there, so that there is nothing to resume.
         """
         began = time.monotonic()
-        guarded = overheard(lambda text: self._events.put(Notice(text)), partial(self._guarded, started))
+        guarded = route_notices(lambda text: self._events.put(Notice(text)), partial(self._guarded, started))
         task = self._task = asyncio.ensure_future(guarded)
         task.add_done_callback(lambda _: self._events.put(None))
         self._position.on_lost = self._stop_as_lost
@@ -333,14 +333,14 @@ class Run:
     def _refused(self) -> bool:
         """Tell whether a call waits still that was to be decided."""
         decided = {decision.call_id for decision in self._inputs["decisions"]}
-        return any(call.call_id in decided for call in self._position.state.undecided_calls)
+        return any(call.call_id in decided for call in self._position.state.calls_to_decide)
 
     def _last_event(self, error: SandburError | None, is_pending: bool) -> list[Event]:
         """Return what is told before the result, if anything is."""
         if error is not None:
             return [ErrorRaised(error.code, error.message)]
         if is_pending:
-            return [ApprovalNeeded(self._position.state.undecided_calls)]
+            return [ApprovalNeeded(self._position.state.calls_to_decide)]
         return []
 
     async def _guarded(self, started: Event) -> SandburError | None:
@@ -356,7 +356,7 @@ class Run:
             if not self._was_interrupted:
                 raise
         except Exception as bug:
-            if (refused := exhausted(bug)) is not None:
+            if (refused := to_exhausted(bug)) is not None:
                 return refused
             _log.exception("unexpected error in session %s", self._position.session_id)
             return InternalError(f"Sandbur failed: {type(bug).__name__}: {bug}", "This is a bug.")
@@ -407,7 +407,7 @@ class Run:
         position, text = self._position, self._read
         if text.strip() and position.application.state is self._before:
             position.renumber()
-            cut = cut_answer(text, stopped_by)
+            cut = make_cut_answer(text, stopped_by)
             await self._steps(halt_after=[position.next_action], inputs={"cut": cut})
 
     async def _drive(self) -> None:

@@ -23,10 +23,10 @@ from ...actions.turn.model_call import refusal_of
 from ...actions.turn.output.answers import tried_again
 from ...state.application import ApplicationState, ExecutionMode, InboxTaken
 from ...state.calls import CallDecision, Origin, PendingCall
-from ...state.conversation.messages import UserContent, encodable, person_said
+from ...state.conversation.messages import UserContent, encodable, person_message
 from ...state.conversation.transcript import Transcript
 from ...state.errors import StoreError, UsageError
-from ...state.session import SessionSettings, WaitingMessage, given_title
+from ...state.session import SessionSettings, WaitingMessage, clean_title
 from ...state.store.store import Store
 from ...state.trace import RunBegan, RunEnded
 from ..runtime.wiring import conditions_of
@@ -293,7 +293,7 @@ class Session:
 
     async def rename(self, title: str) -> str:
         """Give the session another title, durably; return it as it is kept. Raises `UsageError` for none."""
-        kept = given_title(self._ports.masker.text(encodable(title)))
+        kept = clean_title(self._ports.masker.text(encodable(title)))
         if not kept:
             raise UsageError("A title needs at least one letter.", "Say how the session is to be called.")
         await self._position.rename(kept)
@@ -403,7 +403,7 @@ class Session:
             self._position, self._ports, self._limits, first, inputs, record_only, is_command, self.observers
         )
         is_message = not (is_command or inputs.get("runs"))
-        message = person_said(inputs.get("user_input", "")).shown if is_message else ""
+        message = person_message(inputs.get("user_input", "")).display_text if is_message else ""
         async for notice in self._position.claimed(self.settings, message):
             yield notice
         try:

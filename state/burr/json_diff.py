@@ -22,7 +22,7 @@ def is_same(old: Any, new: Any) -> bool:
     if kind is str:
         return type(new) is str and old == new
     if kind is dict:
-        return type(new) is dict and _are_same_objects(old, cast("dict[Any, Any]", new))
+        return type(new) is dict and _has_same_items(old, cast("dict[Any, Any]", new))
     if kind is list:
         return type(new) in _ARRAYS and len(old) == len(new) and all(map(is_same, old, new))
     if type(new) is not kind:
@@ -30,18 +30,18 @@ def is_same(old: Any, new: Any) -> bool:
     return repr(old) == repr(new) if kind is float else old == new
 
 
-def difference(old: Any, new: Any) -> _Difference | None:
+def diff(old: Any, new: Any) -> _Difference | None:
     """Return the change from `old`, which is plain JSON, to `new`; None if they are equal."""
     kind = type(old)  # pyright: ignore[reportUnknownVariableType]
-    if kind is dict and _has_names(new):
-        return _of_objects(old, new)
+    if kind is dict and _has_text_keys(new):
+        return _diff_objects(old, new)
     if kind is list and type(new) in _ARRAYS:
-        return _of_lists(old, new)
+        return _diff_lists(old, new)
     if is_same(old, new):
         return None
     plain = json.loads(json.dumps(new))
     if kind in (dict, list) and type(plain) is kind:
-        return difference(old, plain)
+        return diff(old, plain)
     if is_same(old, plain):
         return None
     if kind is str and type(plain) is str and old and plain.startswith(old):
@@ -64,7 +64,7 @@ def apply(old: Any, change: _Difference) -> Any:
             raise ValueError("no such difference")
 
 
-def _are_same_objects(old: dict[str, Any], new: dict[Any, Any]) -> bool:
+def _has_same_items(old: dict[str, Any], new: dict[Any, Any]) -> bool:
     if len(old) != len(new):
         return False
     # A plain loop, because this runs for every message of a history in every step.
@@ -74,14 +74,14 @@ def _are_same_objects(old: dict[str, Any], new: dict[Any, Any]) -> bool:
     return True
 
 
-def _has_names(value: Any) -> bool:
+def _has_text_keys(value: Any) -> bool:
     return type(value) is dict and all(type(name) is str for name in cast("dict[Any, Any]", value))
 
 
-def _of_objects(old: dict[str, Any], new: dict[str, Any]) -> _Difference | None:
+def _diff_objects(old: dict[str, Any], new: dict[str, Any]) -> _Difference | None:
     changes: dict[str, _Difference] = {}
     for name, value in new.items():
-        change = difference(old[name], value) if name in old else ["=", value]
+        change = diff(old[name], value) if name in old else ["=", value]
         if change is not None:
             changes[name] = change
     gone = [name for name in old if name not in new]
@@ -90,22 +90,22 @@ def _of_objects(old: dict[str, Any], new: dict[str, Any]) -> _Difference | None:
     return ["{", changes, gone, order] if changes or gone or order else None
 
 
-def _of_lists(old: list[Any], new: Sequence[Any]) -> _Difference | None:
+def _diff_lists(old: list[Any], new: Sequence[Any]) -> _Difference | None:
     shorter = min(len(old), len(new))
-    front = _same_in_front(old, new)
+    front = _count_common_start(old, new)
     if front == len(old) == len(new):
         return None
-    if front == 0 and (dropped := _dropped(old, new)):
+    if front == 0 and (dropped := _count_dropped(old, new)):
         kept = len(old) - dropped
         return ["[", dropped, kept, {}, new[kept:], 0]
-    tail = _same_in_front(old[front:][::-1], new[front:][::-1])
+    tail = _count_common_start(old[front:][::-1], new[front:][::-1])
     end = len(new) - tail
     spliced: _Difference = ["[", 0, front, {}, new[front:end], tail]
     middle = shorter - tail
     changes = {
         index: change
         for index in range(front, middle)
-        if (change := difference(old[index], new[index])) is not None
+        if (change := diff(old[index], new[index])) is not None
     }
     edited: _Difference = ["[", 0, middle, changes, new[middle:end], tail]
     if not changes:
@@ -113,7 +113,7 @@ def _of_lists(old: list[Any], new: Sequence[Any]) -> _Difference | None:
     return min(edited, spliced, key=lambda change: len(json.dumps(change)))
 
 
-def _same_in_front(old: Sequence[Any], new: Sequence[Any]) -> int:
+def _count_common_start(old: Sequence[Any], new: Sequence[Any]) -> int:
     count = 0
     for before, after in zip(old, new, strict=False):
         if not is_same(before, after):
@@ -122,14 +122,14 @@ def _same_in_front(old: Sequence[Any], new: Sequence[Any]) -> int:
     return count
 
 
-def _dropped(old: list[Any], new: Sequence[Any]) -> int:
+def _count_dropped(old: list[Any], new: Sequence[Any]) -> int:
     """Return how many elements were removed at the start of a list that was continued; 0 if it was not."""
     if not new:
         return 0
     for place in range(1, len(old)):
         if is_same(old[place], new[0]):
             rest = len(old) - place
-            return place if _same_in_front(old[place:], new) == rest else 0
+            return place if _count_common_start(old[place:], new) == rest else 0
     return 0
 
 

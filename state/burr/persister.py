@@ -15,7 +15,7 @@ from burr.core import State
 from burr.core.persistence import AsyncBaseStatePersister, BaseStatePersister, PersistedStateData
 
 from ..databases.database import ResultT
-from .rows import AppKey, Known
+from .rows import AppKey, LoadedState
 from .states import BurrStates, SharedStates, Step
 
 _DEFAULT_PARTITION = ""
@@ -59,7 +59,7 @@ class _Persister(BaseCopyable):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)
 
-    def _step(
+    def _make_step(
         self,
         partition_key: str | None,
         app_id: str,
@@ -69,18 +69,18 @@ class _Persister(BaseCopyable):
         status: str,
     ) -> Step:
         fields = _State.serialize(state, **self.serde_kwargs)
-        return Step(_key(partition_key, app_id), sequence_id, position, status, fields)
+        return Step(_make_key(partition_key, app_id), sequence_id, position, status, fields)
 
-    def _loaded(
+    def _load_state(
         self, states: BurrStates, partition_key: str | None, app_id: str | None, sequence_id: int | None
-    ) -> tuple[AppKey, Known] | None:
+    ) -> tuple[AppKey, LoadedState] | None:
         if app_id is None:
             return states.load_newest(partition_key or _DEFAULT_PARTITION)
-        key = _key(partition_key, app_id)
+        key = _make_key(partition_key, app_id)
         known = states.load(key, sequence_id)
         return (key, known) if known else None
 
-    def _persisted(self, found: tuple[AppKey, Known] | None) -> PersistedStateData | None:
+    def _to_persisted_data(self, found: tuple[AppKey, LoadedState] | None) -> PersistedStateData | None:
         if found is None:
             return None
         key, known = found
@@ -124,17 +124,19 @@ class SandburPersister(_Persister, BaseStatePersister):
         **kwargs: Any,
     ) -> None:
         """Save one step durably; raises `StoreError` if another step with this id exists already."""
-        self._store.get().save(self._step(partition_key, app_id, sequence_id, position, state, status))
+        self._store.get().save(self._make_step(partition_key, app_id, sequence_id, position, state, status))
 
     def load(
         self, partition_key: str | None, app_id: str | None, sequence_id: int | None = None, **kwargs: Any
     ) -> PersistedStateData | None:
         """Load the step `sequence_id`, or the newest one; without `app_id` the newest of the partition."""
-        return self._persisted(self._loaded(self._store.get(), partition_key, app_id, sequence_id))
+        return self._to_persisted_data(
+            self._load_state(self._store.get(), partition_key, app_id, sequence_id)
+        )
 
     def list_app_ids(self, partition_key: str | None = None, **kwargs: Any) -> list[str]:
         """Return the applications of a partition, the most recently saved first."""
-        return self._store.get().app_ids(partition_key or _DEFAULT_PARTITION)
+        return self._store.get().list_app_ids(partition_key or _DEFAULT_PARTITION)
 
     def cleanup(self) -> None:
         """Close the store."""
@@ -153,7 +155,7 @@ class AsyncSandburPersister(_Persister, AsyncBaseStatePersister):
         await self.cleanup()
 
     def __await__(self) -> Generator[Any, None, Self]:
-        return self._opened().__await__()
+        return self._open().__await__()
 
     async def initialize(self) -> None:
         """Create the tables if they are missing."""
@@ -173,25 +175,27 @@ class AsyncSandburPersister(_Persister, AsyncBaseStatePersister):
         **kwargs: Any,
     ) -> None:
         """Save one step durably; raises `StoreError` if another step with this id exists already."""
-        step = self._step(partition_key, app_id, sequence_id, position, state, status)
+        step = self._make_step(partition_key, app_id, sequence_id, position, state, status)
         await (await self._states()).asave(step)
 
     async def load(
         self, partition_key: str | None, app_id: str | None, sequence_id: int | None = None, **kwargs: Any
     ) -> PersistedStateData | None:
         """Load the step `sequence_id`, or the newest one; without `app_id` the newest of the partition."""
-        found = await self._offload(lambda states: self._loaded(states, partition_key, app_id, sequence_id))
-        return self._persisted(found)
+        found = await self._offload(
+            lambda states: self._load_state(states, partition_key, app_id, sequence_id)
+        )
+        return self._to_persisted_data(found)
 
     async def list_app_ids(self, partition_key: str | None = None, **kwargs: Any) -> list[str]:
         """Return the applications of a partition, the most recently saved first."""
-        return await self._offload(lambda states: states.app_ids(partition_key or _DEFAULT_PARTITION))
+        return await self._offload(lambda states: states.list_app_ids(partition_key or _DEFAULT_PARTITION))
 
     async def cleanup(self) -> None:
         """Close the store."""
         await asyncio.to_thread(self._store.close)
 
-    async def _opened(self) -> Self:
+    async def _open(self) -> Self:
         await self._states()
         return self
 
@@ -205,5 +209,5 @@ class AsyncSandburPersister(_Persister, AsyncBaseStatePersister):
         return await asyncio.to_thread(self._store.get)
 
 
-def _key(partition_key: str | None, app_id: str) -> AppKey:
+def _make_key(partition_key: str | None, app_id: str) -> AppKey:
     return AppKey(partition_key or _DEFAULT_PARTITION, app_id)

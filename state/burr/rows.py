@@ -92,7 +92,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LoadedState:
     """A state exactly as it was loaded from the rows, and the size of these rows."""
 
     last: Row
@@ -114,32 +114,32 @@ def digest_of(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def followed(known: Known | None, row: Row) -> Known:
+def apply_row(known: LoadedState | None, row: Row) -> LoadedState:
     """Return the state after `row`; the fields of `known` are changed in place."""
     content = json.loads(row.body)
     last = row._replace(body="")
     if known is None:
-        return Known(last, content, row.size_bytes)
+        return LoadedState(last, content, row.size_bytes)
     fields = apply(known.fields, content)
-    return Known(last, fields, known.snapshot_bytes, known.delta_bytes + row.size_bytes)
+    return LoadedState(last, fields, known.snapshot_bytes, known.delta_bytes + row.size_bytes)
 
 
-def state_of(rows: Sequence[Row], key: AppKey, store: str) -> Known:
+def build_state(rows: Sequence[Row], key: AppKey, store: str) -> LoadedState:
     """Return the state after the last of `rows`, which begin with its snapshot; raises `DamagedState`."""
-    known: Known | None = None
-    for row in _chain(rows, key, store):
+    known: LoadedState | None = None
+    for row in _order_chain(rows, key, store):
         digest = known.last.digest if known else ""
         try:
             if row.digest != row.digest_after(digest, key):
                 raise ValueError("not what was written")
-            known = followed(known, row)
+            known = apply_row(known, row)
         except (ValueError, TypeError, LookupError, AttributeError) as error:
-            raise _damaged(row, known.last if known else None, key, store) from error
+            raise _make_damage_error(row, known.last if known else None, key, store) from error
     assert known is not None
     return known
 
 
-def transaction(key: AppKey, row: Row) -> tuple[Sequence[Statement], GuardedUpdate]:
+def make_transaction(key: AppKey, row: Row) -> tuple[Sequence[Statement], GuardedUpdate]:
     """Return the statements that write a row once; the guard is the insert itself, as its key is unique."""
     marks = ", ".join("?" * (1 + len(row)))
     insert = f"INSERT INTO burr_states (app_hash, {COLUMNS}) VALUES ({marks})"
@@ -156,26 +156,26 @@ def transaction(key: AppKey, row: Row) -> tuple[Sequence[Statement], GuardedUpda
     return [(app, (*ids, row.created_at, row.sequence_id))], guard
 
 
-def _chain(rows: Sequence[Row], key: AppKey, store: str) -> Iterator[Row]:
+def _order_chain(rows: Sequence[Row], key: AppKey, store: str) -> Iterator[Row]:
     """Return the snapshot and the rows based on it; other rows may belong to another snapshot."""
     by_id = {row.sequence_id: row for row in rows}
     chain = [rows[-1]]
     while not (row := chain[-1]).is_snapshot:
         before = by_id.get(row.previous_id)
         if before is None or before.sequence_id >= row.sequence_id:
-            raise _damaged(row, None, key, store)
+            raise _make_damage_error(row, None, key, store)
         chain.append(before)
     return reversed(chain)
 
 
-def missing(sequence_id: int, key: AppKey, store: str) -> DamagedState:
+def make_missing_error(sequence_id: int, key: AppKey, store: str) -> DamagedState:
     return DamagedState(
         f"Step {sequence_id} of application {key.app_id!r} is missing in {store}.",
         f"Fork from an older step. {_FORK}",
     )
 
 
-def _damaged(row: Row, good: Row | None, key: AppKey, store: str) -> DamagedState:
+def _make_damage_error(row: Row, good: Row | None, key: AppKey, store: str) -> DamagedState:
     hint = f"Fork from step {good.sequence_id}, the last whole one." if good else "Fork from an older step."
     return DamagedState(
         f"Step {row.sequence_id} of application {key.app_id!r} is damaged in {store}, or rows before it are.",

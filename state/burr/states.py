@@ -11,39 +11,39 @@ from typing import Any, NamedTuple
 
 from ..databases.database import Database, GuardedUpdate, LateTables, Statement, open_database
 from ..errors import StoreError
-from .json_diff import difference
+from .json_diff import diff
 from .rows import (
     COLUMNS,
     TABLES,
     VERSION,
     AppKey,
     DamagedState,
-    Known,
+    LoadedState,
     Row,
-    followed,
-    missing,
-    state_of,
-    transaction,
+    apply_row,
+    build_state,
+    make_missing_error,
+    make_transaction,
 )
 
 _MAX_BYTES = 32 * 1024 * 1024
 
 
-class KnownStates:
+class StateCache:
     """The newest known states, up to a number of bytes; those that were used last are kept longest."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._states: OrderedDict[AppKey, Known] = OrderedDict()
+        self._states: OrderedDict[AppKey, LoadedState] = OrderedDict()
         self._bytes = 0
 
-    def take(self, key: AppKey) -> Known | None:
+    def take(self, key: AppKey) -> LoadedState | None:
         with self._lock:
             known = self._states.pop(key, None)
             self._bytes -= known.size_bytes if known else 0
             return known
 
-    def put(self, key: AppKey, known: Known) -> None:
+    def put(self, key: AppKey, known: LoadedState) -> None:
         self.take(key)
         with self._lock:
             self._states[key] = known
@@ -52,7 +52,7 @@ class KnownStates:
                 self._bytes -= self._states.popitem(last=False)[1].size_bytes
 
 
-class Clock:
+class RisingClock:
     """Returns rising times, so that the last write has the latest time even if the system clock stops."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Write(NamedTuple):
     """A step that is ready to be written."""
 
     step: Step
-    known: Known | None
+    known: LoadedState | None
     row: Row
     statements: Sequence[Statement]
     guard: GuardedUpdate
@@ -101,44 +101,44 @@ class BurrStates:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._known = KnownStates()
-        self._clock = Clock()
+        self._known = StateCache()
+        self._clock = RisingClock()
         self.tables = LateTables(database, "burr_states", VERSION, TABLES, "Burr states")
 
     def save(self, step: Step) -> None:
         """Commit one step; the same step may be saved again. Raises `StoreError` if its id is taken."""
-        write = self._write(step)
+        write = self._prepare(step)
         try:
             self.database.commit(write.statements, write.guard)
         except StoreError as error:
-            self._settle(step, error)
+            self._accept_repeat(step, error)
         else:
-            self._adopt(write)
+            self._remember(write)
 
     async def asave(self, step: Step) -> None:
         """Do the same as `save` without blocking the event loop."""
-        write = await self.database.offload(lambda: self._write(step))
+        write = await self.database.offload(lambda: self._prepare(step))
         try:
             await self.database.acommit(write.statements, write.guard)
         except StoreError as error:
             failure = error
-            await self.database.offload(lambda: self._settle(step, failure))
+            await self.database.offload(lambda: self._accept_repeat(step, failure))
         else:
-            self._adopt(write)
+            self._remember(write)
 
-    def load(self, key: AppKey, sequence_id: int | None = None) -> Known | None:
+    def load(self, key: AppKey, sequence_id: int | None = None) -> LoadedState | None:
         """Return the state after a step (default: the one with the highest id); None if there is none."""
         self._require_tables()
-        last = self._newest(key) if sequence_id is None else self._at(key, sequence_id)
+        last = self._load_newest_row(key) if sequence_id is None else self._load_row(key, sequence_id)
         if last is None:
             return None
         rows = [last]
         if not last.is_snapshot:
             since = "app_hash = ? AND sequence_id >= ? AND sequence_id < ? ORDER BY sequence_id"
             rows = [*self._rows(since, key.app_hash, last.snapshot_id, last.sequence_id), last]
-        return state_of(rows, key, self.database.name)
+        return build_state(rows, key, self.database.name)
 
-    def load_newest(self, partition: str) -> tuple[AppKey, Known] | None:
+    def load_newest(self, partition: str) -> tuple[AppKey, LoadedState] | None:
         """Return the application that was saved last in a partition, with its state; None if none was."""
         rows = self._apps(partition, "LIMIT 1")
         if not rows:
@@ -146,18 +146,18 @@ class BurrStates:
         key = AppKey(partition, rows[0][0])
         known = self.load(key, int(rows[0][1]))
         if known is None:
-            raise missing(int(rows[0][1]), key, self.database.name)
+            raise make_missing_error(int(rows[0][1]), key, self.database.name)
         return key, known
 
-    def app_ids(self, partition: str) -> list[str]:
+    def list_app_ids(self, partition: str) -> list[str]:
         """Return the applications of a partition, the most recently saved first."""
         return [row[0] for row in self._apps(partition)]
 
-    def _write(self, step: Step) -> Write:
+    def _prepare(self, step: Step) -> Write:
         """Prepare the statements that write a step."""
         self._require_tables()
         key = step.key
-        known = self._known.take(key) or self._readable(key)
+        known = self._known.take(key) or self._load_or_none(key)
         if known and (known.last.sequence_id >= step.sequence_id or known.wants_snapshot):
             known = None
         row = Row(
@@ -167,49 +167,49 @@ class BurrStates:
             position=step.position,
             status=step.status,
             created_at=self._clock.now(),
-            body=_encoded(step, known),
+            body=_encode(step, known),
         )
         row = row._replace(digest=row.digest_after(known.last.digest if known else "", key))
-        return Write(step, known, row, *transaction(key, row))
+        return Write(step, known, row, *make_transaction(key, row))
 
-    def _adopt(self, write: Write) -> None:
-        self._known.put(write.step.key, followed(write.known, write.row))
+    def _remember(self, write: Write) -> None:
+        self._known.put(write.step.key, apply_row(write.known, write.row))
 
-    def _settle(self, step: Step, error: StoreError) -> None:
+    def _accept_repeat(self, step: Step, error: StoreError) -> None:
         """Return if the same step is stored already; otherwise raise `error`, or say that another step is."""
         there = self.load(step.key, step.sequence_id)
         if there is None:
             raise error
         is_same = (there.last.position, there.last.status) == (step.position, step.status)
-        if not is_same or difference(there.fields, step.fields) is not None:
+        if not is_same or diff(there.fields, step.fields) is not None:
             raise StoreError(
                 f"Application {step.key.app_id!r} has another step {step.sequence_id} already in"
                 f" {self.database.name}; nothing was written.",
                 "Another process runs it, or it was resumed from an older step: fork it to a new app_id.",
             ) from error
 
-    def _readable(self, key: AppKey) -> Known | None:
+    def _load_or_none(self, key: AppKey) -> LoadedState | None:
         """Load the newest state; None if it is missing or damaged: the next step then becomes a snapshot."""
         try:
             return self.load(key)
         except DamagedState:
             return None
 
-    def _newest(self, key: AppKey) -> Row | None:
+    def _load_newest_row(self, key: AppKey) -> Row | None:
         # Read this first, so that a step that is saved meanwhile does not count as missing.
         promise = "SELECT sequence_id FROM burr_apps WHERE partition_hash = ? AND app_hash = ?"
         promised = self.database.query(promise, (key.partition_hash, key.app_hash))
         rows = self._rows("app_hash = ? ORDER BY sequence_id DESC LIMIT 1", key.app_hash)
         if promised and (not rows or rows[0].sequence_id < promised[0][0]):
-            raise missing(int(promised[0][0]), key, self.database.name)
+            raise make_missing_error(int(promised[0][0]), key, self.database.name)
         return rows[0] if rows else None
 
-    def _at(self, key: AppKey, sequence_id: int) -> Row | None:
+    def _load_row(self, key: AppKey, sequence_id: int) -> Row | None:
         rows = self._rows("app_hash = ? AND sequence_id = ?", key.app_hash, sequence_id)
         if not rows:
             after = "app_hash = ? AND previous_id = ? LIMIT 1"
             if self._rows(after, key.app_hash, sequence_id):
-                raise missing(sequence_id, key, self.database.name)
+                raise make_missing_error(sequence_id, key, self.database.name)
             return None
         return rows[0]
 
@@ -230,11 +230,11 @@ class BurrStates:
             )
 
 
-def _encoded(step: Step, known: Known | None) -> str:
+def _encode(step: Step, known: LoadedState | None) -> str:
     try:
         if known is None:
             return _json(step.fields)
-        change = difference(known.fields, step.fields)
+        change = diff(known.fields, step.fields)
         return _json(change) if change else _NO_DIFFERENCE
     except (TypeError, ValueError) as error:
         raise StoreError(
@@ -274,7 +274,7 @@ class SharedStates:
                 raise StoreError("The persister is closed.", "Make a new one with from_url().")
             if self._states is None or self._process != os.getpid():
                 _inherited.append(self._states)
-                self._states = self._opened()
+                self._states = self._open()
                 self._process = os.getpid()
             return self._states
 
@@ -285,7 +285,7 @@ class SharedStates:
             if states is not None and self._process == os.getpid():
                 states.database.close()
 
-    def _opened(self) -> BurrStates:
+    def _open(self) -> BurrStates:
         database = open_database(self._url)
         weakref.finalize(self, _close, database.close, os.getpid())
         return BurrStates(database)

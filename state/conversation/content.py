@@ -54,22 +54,24 @@ class Attachment(Record):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     size: int = Field(ge=0)
     """Bytes."""
-    _held: bytes | None = PrivateAttr(default=None)
+    _bytes: bytes | None = PrivateAttr(default=None)
     _source: Source | None = PrivateAttr(default=None)
 
     @model_validator(mode="wrap")
     @classmethod
-    def _take_in(cls, value: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+    def _accept_inline_data(
+        cls, value: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
+    ) -> Self:
         """Also accept `data`, base64 in the message itself, as older stores have it."""
         held: bytes | None = None
         if isinstance(value, dict) and "data" in value:
             fields = cast("dict[str, Any]", value)
-            held = _decoded(fields["data"])
+            held = _decode(fields["data"])
             named = {"sha256": hashlib.sha256(held).hexdigest(), "size": len(held)}
             value = {name: field for name, field in fields.items() if name != "data"} | named
         made = handler(value)
         if held is not None:
-            made._held = held
+            made._bytes = held
         elif made._source is None:
             made._source = cast("dict[str, Source]", info.context or {}).get("contents")
         return made
@@ -81,24 +83,24 @@ class Attachment(Record):
         return hash(self.sha256)
 
     @property
-    def held(self) -> bytes | None:
+    def bytes_in_memory(self) -> bytes | None:
         """The bytes if they are in memory; None if only the store has them."""
-        return self._held
+        return self._bytes
 
     def read(self) -> bytes | None:
         """Return the bytes; None if the store has lost them."""
-        if self._held is not None or self._source is None:
-            return self._held
+        if self._bytes is not None or self._source is None:
+            return self._bytes
         return self._source(self.sha256)
 
-    def hold(self) -> None:
+    def load(self) -> None:
         """Read the bytes now, so that nothing has to wait for the store later."""
-        self._held = self.read()
+        self._bytes = self.read()
 
     @property
     def label(self) -> str:
         """The text that represents the file, such as `[image/png, 12 kB]`."""
-        return f"[{self.media_type}, {spoken_size(self.size)}]"
+        return f"[{self.media_type}, {format_attachment_size(self.size)}]"
 
     @property
     @abstractmethod
@@ -106,10 +108,10 @@ class Attachment(Record):
         """The size of a text that costs about as many tokens."""
 
     @classmethod
-    def _made(cls, content: bytes, media_type: str, **more: str) -> Self:
+    def _create(cls, content: bytes, media_type: str, **more: str) -> Self:
         digest = hashlib.sha256(content).hexdigest()
         made = cls.model_validate({"media_type": media_type, "sha256": digest, "size": len(content), **more})
-        made._held = content
+        made._bytes = content
         return made
 
 
@@ -124,20 +126,20 @@ class Image(Attachment):
 
         Raises `UsageError` for other content, and for more than 20 MB.
         """
-        return cls._checked(content, "What was given")
+        return cls._create_checked(content, "What was given")
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str]) -> Self:
         """Read a picture; raises `UsageError` as `from_bytes` does, and if the file cannot be read."""
-        return cls._checked(_read(Path(path), MAX_IMAGE_BYTES), str(path))
+        return cls._create_checked(_read(Path(path), MAX_IMAGE_BYTES), str(path))
 
     @classmethod
-    def _checked(cls, content: bytes, name: str) -> Self:
-        media_type = media_type_of(content)
+    def _create_checked(cls, content: bytes, name: str) -> Self:
+        media_type = detect_media_type(content)
         if media_type is None or not media_type.startswith("image/"):
             raise UsageError(f"{name} is no picture that models take: those are {_PICTURES}.")
         _check_size(name, len(content), MAX_IMAGE_BYTES)
-        return cls._made(content, media_type)
+        return cls._create(content, media_type)
 
     @property
     def request_bytes(self) -> int:
@@ -158,16 +160,16 @@ class Document(Attachment):
         Raises `UsageError` for what is neither PDF nor UTF-8 text, for a PDF of more than 32 MB, and for a
         text of more than 1 MB.
         """
-        return cls._checked(content, name)
+        return cls._create_checked(content, name)
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str]) -> Self:
         """Read a document; raises `UsageError` as `from_bytes` does, and if the file cannot be read."""
-        return cls._checked(_read(Path(path), MAX_DOCUMENT_BYTES), str(path))
+        return cls._create_checked(_read(Path(path), MAX_DOCUMENT_BYTES), str(path))
 
     @classmethod
-    def _checked(cls, content: bytes, name: str) -> Self:
-        media_type = media_type_of(content)
+    def _create_checked(cls, content: bytes, name: str) -> Self:
+        media_type = detect_media_type(content)
         if media_type is None or media_type.startswith("image/"):
             raise UsageError(f"{name} is no document that models take: those are PDF and UTF-8 text.")
         limit = MAX_TEXT_BYTES if media_type == "text/plain" else MAX_DOCUMENT_BYTES
@@ -175,11 +177,11 @@ class Document(Attachment):
         printable = "".join(c if c.isprintable() else "?" for c in Path(name).name)
         # File names may be invalid text.
         printable = printable.encode("utf-8", "replace").decode() or "document"
-        return cls._made(content, media_type, name=printable)
+        return cls._create(content, media_type, name=printable)
 
     @property
     def label(self) -> str:
-        return f"[{self.name}, {self.media_type}, {spoken_size(self.size)}]"
+        return f"[{self.name}, {self.media_type}, {format_attachment_size(self.size)}]"
 
     @property
     def request_bytes(self) -> int:
@@ -188,25 +190,25 @@ class Document(Attachment):
         return _PAGE_COST * -(-self.size // _PAGE_BYTES)
 
 
-def attachment(path: str | os.PathLike[str]) -> Image | Document:
+def attachment_from_path(path: str | os.PathLike[str]) -> Image | Document:
     """Read a file as a picture or a document, depending on its bytes; raises `UsageError`."""
     content = _read(Path(path), max(MAX_IMAGE_BYTES, MAX_DOCUMENT_BYTES))
-    return attached(content, str(path))
+    return attachment_from_bytes(content, str(path))
 
 
-def attached(content: bytes, name: str) -> Image | Document:
+def attachment_from_bytes(content: bytes, name: str) -> Image | Document:
     """Return a picture or a document with these bytes; raises `UsageError`."""
-    media_type = media_type_of(content)
+    media_type = detect_media_type(content)
     if media_type is None:
         raise UsageError(f"{name} cannot be attached: models take {_PICTURES}, PDF and UTF-8 text.")
     if not content:
         raise UsageError(f"{name} is empty, so there is nothing to attach.")
     if media_type.startswith("image/"):
-        return Image._checked(content, name)  # pyright: ignore[reportPrivateUsage]
-    return Document._checked(content, name)  # pyright: ignore[reportPrivateUsage]
+        return Image._create_checked(content, name)  # pyright: ignore[reportPrivateUsage]
+    return Document._create_checked(content, name)  # pyright: ignore[reportPrivateUsage]
 
 
-def media_type_of(content: bytes) -> str | None:
+def detect_media_type(content: bytes) -> str | None:
     """Return the media type of a file by its bytes; None if no model accepts it."""
     for mark, media_type in _IMAGE_MARKS:
         if content.startswith(mark):
@@ -226,12 +228,12 @@ def _is_text(content: bytes) -> bool:
     return b"\0" not in content
 
 
-def labels(blocks: Iterable[Any]) -> list[str]:
+def list_labels(blocks: Iterable[Any]) -> list[str]:
     """Return the texts that represent the files among these blocks."""
     return [block.label for block in blocks if isinstance(block, Attachment)]
 
 
-def spoken_size(size: int) -> str:
+def format_attachment_size(size: int) -> str:
     """Return a number of bytes for people, such as `12 kB`."""
     if size < 1000:
         return f"{size} bytes" if size != 1 else "1 byte"
@@ -243,8 +245,9 @@ def _check_size(name: str, size: int, limit: int) -> None:
     if not size:
         raise UsageError(f"{name} is empty.")
     if size > limit:
+        sizes = f"{format_attachment_size(size)}, with a limit of {format_attachment_size(limit)}"
         raise UsageError(
-            f"{name} is too large to be attached: {spoken_size(size)}, with a limit of {spoken_size(limit)}.",
+            f"{name} is too large to be attached: {sizes}.",
             "Attach a smaller one, or name its path and let the agent look at it with its tools.",
         )
 
@@ -252,7 +255,7 @@ def _check_size(name: str, size: int, limit: int) -> None:
 def _read(path: Path, limit: int) -> bytes:
     """Read a regular file up to one byte over the limit; raises `UsageError`."""
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
+        with open(path, "rb", opener=_open_nonblocking) as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise UsageError(f"{path} is no file that can be attached.")
@@ -266,12 +269,12 @@ def _read(path: Path, limit: int) -> bytes:
         raise UsageError(f"{str(path)!r} is no path of a file.") from None
 
 
-def _without_waiting(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     """Open a file; opening a pipe does not wait for its other end."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _decoded(data: Any) -> bytes:
+def _decode(data: Any) -> bytes:
     try:
         return base64.b64decode(data)
     except (binascii.Error, TypeError) as error:

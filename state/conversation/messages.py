@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from .content import Document, Image, Record, labels
+from .content import Document, Image, Record, list_labels
 
 _CUT_BEGINS = "[Interrupted by "
 """Stored text: older forms of it must be recognized, too."""
@@ -54,7 +54,7 @@ class Equipment(Record):
     tools: tuple[str, ...] = Field(default=(), exclude_if=lambda tools: not tools)
     """Tools that the model found by a search, the newest last."""
 
-    def with_more(self, more: Equipment) -> Equipment:
+    def merge(self, more: Equipment) -> Equipment:
         """Return both together; a tool that is found again becomes the newest."""
         groups = dict.fromkeys((*self.groups, *more.groups))
         tools = (*(name for name in self.tools if name not in more.tools), *more.tools)
@@ -81,9 +81,13 @@ class ToolResult(Record):
     """True for the line that replaces an evicted old result."""
 
     @property
-    def shown(self) -> str:
+    def display_text(self) -> str:
         """The text, and one line for each file."""
-        return "\n".join(filter(None, (self.content, *lines(self.blocks)))) if self.blocks else self.content
+        return (
+            "\n".join(filter(None, (self.content, *list_block_lines(self.blocks))))
+            if self.blocks
+            else self.content
+        )
 
 
 Block = Annotated[Text | Image | Document | Thinking | ToolUse | ToolResult, Field(discriminator="kind")]
@@ -117,27 +121,27 @@ class Message(Record):
         return "".join(block.text for block in self.blocks if isinstance(block, Text))
 
     @property
-    def shown(self) -> str:
+    def display_text(self) -> str:
         """The text, and one line for each file."""
-        if self.is_own_command:
-            return f"!{subject_of(self.tool_uses[0].arguments)}"
-        return "\n".join(filter(None, (self.text, *labels(self.blocks))))
+        if self.is_user_command:
+            return f"!{find_subject(self.tool_uses[0].arguments)}"
+        return "\n".join(filter(None, (self.text, *list_labels(self.blocks))))
 
     @property
-    def is_own_command(self) -> bool:
+    def is_user_command(self) -> bool:
         """True for a command that the person ran: one message with the call and its result."""
         return self.role == "user" and bool(self.tool_uses)
 
     @property
-    def told(self) -> Message:
+    def for_model(self) -> Message:
         """The message as the model reads it: a call that no model requested is written as text."""
-        return self._in_words if self.is_own_command else self
+        return self._command_as_text if self.is_user_command else self
 
     @cached_property
-    def _in_words(self) -> Message:
+    def _command_as_text(self) -> Message:
         (use,), (result,) = self.tool_uses, self.tool_results
-        command = f"{_RAN}\n{_fenced(subject_of(use.arguments))}"
-        words = Text(text=f"{command}\n{_CAME_TO.format(outcome=result.outcome)}\n{_fenced(result.content)}")
+        command = f"{_RAN}\n{_fence(find_subject(use.arguments))}"
+        words = Text(text=f"{command}\n{_CAME_TO.format(outcome=result.outcome)}\n{_fence(result.content)}")
         return Message(role=self.role, origin=self.origin, blocks=(words, *result.blocks))
 
     @property
@@ -148,7 +152,7 @@ class Message(Record):
             yield from (part for part in parts if isinstance(part, Image | Document))
 
     @property
-    def said(self) -> UserContent:
+    def user_content(self) -> UserContent:
         """The content of a person's message: a text, or texts and files in order."""
         if all(isinstance(block, Text) for block in self.blocks):
             return self.text
@@ -156,7 +160,7 @@ class Message(Record):
         return tuple(block.text if isinstance(block, Text) else block for block in given)
 
     @property
-    def marks_cut(self) -> bool:
+    def is_cut_mark(self) -> bool:
         """True if the answer before this message was interrupted."""
         return self.origin == "runtime" and self.text.startswith(_CUT_BEGINS)
 
@@ -174,10 +178,10 @@ class Message(Record):
 
         Files count as the text that costs as many tokens.
         """
-        return sum(_block_size(block) for block in self.blocks) + _wire_size(self.wire)
+        return sum(_measure_block(block) for block in self.blocks) + _measure_wire(self.wire)
 
     @cached_property
-    def rendered(self) -> dict[str, bytes]:
+    def dialect_cache(self) -> dict[str, bytes]:
         """A cache: request dialect -> this message as JSON of that dialect."""
         return {}
 
@@ -187,70 +191,70 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
 
 
-def spoken(said: UserContent) -> tuple[Text | Image | Document, ...]:
+def to_blocks(said: UserContent) -> tuple[Text | Image | Document, ...]:
     """Return a person's content as blocks, without empty texts."""
     parts = (said,) if isinstance(said, str) else said
     blocks = (Text(text=encodable(part)) if isinstance(part, str) else part for part in parts)
     return tuple(block for block in blocks if not isinstance(block, Text) or block.text)
 
 
-def person_said(said: UserContent) -> Message:
-    blocks = spoken(said) or (Text(text=""),)
+def person_message(said: UserContent) -> Message:
+    blocks = to_blocks(said) or (Text(text=""),)
     return Message(role="user", origin="person", blocks=blocks)
 
 
-def person_ran(use: ToolUse, result: ToolResult) -> Message:
+def user_command_message(use: ToolUse, result: ToolResult) -> Message:
     """Return a message with a command that the person ran, and its result."""
     return Message(role="user", origin="person", blocks=(use, result))
 
 
-def _fenced(text: str) -> str:
+def _fence(text: str) -> str:
     """Quote a text in a code fence that the text cannot end."""
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(longest + 1, 3)
     return f"{fence}\n{text}\n{fence}"
 
 
-def lines(blocks: Sequence[Text | Image | Document]) -> list[str]:
+def list_block_lines(blocks: Sequence[Text | Image | Document]) -> list[str]:
     """Return blocks as lines of text."""
     return [block.text if isinstance(block, Text) else block.label for block in blocks]
 
 
-def runtime_said(text: str) -> Message:
+def runtime_message(text: str) -> Message:
     """Return a message with role `user` from the runtime to the model."""
     return Message(role="user", origin="runtime", blocks=(Text(text=text),))
 
 
-def assistant_said(text: str, origin: Literal["model", "runtime"] = "model") -> Message:
+def assistant_message(text: str, origin: Literal["model", "runtime"] = "model") -> Message:
     return Message(role="assistant", origin=origin, blocks=(Text(text=text),))
 
 
-def cut_answer(text: str, by: str) -> tuple[Message, Message]:
+def make_cut_answer(text: str, by: str) -> tuple[Message, Message]:
     """Return an interrupted answer, and the message that tells the model about the interruption."""
-    return assistant_said(encodable(text)), runtime_said(_CUT.format(by=by))
+    return assistant_message(encodable(text)), runtime_message(_CUT.format(by=by))
 
 
-def tool_answered(result: ToolResult) -> Message:
+def tool_message(result: ToolResult) -> Message:
     return Message(role="tool", origin="tool", blocks=(result,))
 
 
-def _block_size(block: Block) -> int:
+def _measure_block(block: Block) -> int:
     match block:
         case Text() | Thinking():
             return len(block.text.encode())
         case ToolUse():
             return len(block.tool) + len(block.arguments.encode())
         case ToolResult():
-            return len(block.content.encode()) + sum(map(_block_size, block.blocks))
+            return len(block.content.encode()) + sum(map(_measure_block, block.blocks))
         case Image() | Document():
             return block.request_bytes
 
 
-def _wire_size(wire: Wire | None) -> int:
+def _measure_wire(wire: Wire | None) -> int:
     return len(json.dumps(wire.body)) if wire is not None else 0
 
 
-def json_or_text(text: str) -> Any:
+def parse_json_or_text(text: str) -> Any:
     """Return the value of a JSON text; the text itself if it is not JSON."""
     try:
         return json.loads(text)
@@ -258,12 +262,12 @@ def json_or_text(text: str) -> Any:
         return text
 
 
-def refuse_constant(name: str) -> Any:
+def refuse_json_constant(name: str) -> Any:
     """Raise `ValueError` for constants that Python accepts but JSON does not have, such as `NaN`."""
     raise ValueError(f"{name} is not JSON")
 
 
-def values_in(value: Any) -> Iterator[Any]:
+def walk_values(value: Any) -> Iterator[Any]:
     """Yield a JSON value and every value inside it."""
     waiting = [value]
     while waiting:
@@ -275,13 +279,13 @@ def values_in(value: Any) -> Iterator[Any]:
             waiting.extend(cast(list[Any], one))
 
 
-def json_object(text: str) -> dict[str, Any] | None:
+def parse_json_object(text: str) -> dict[str, Any] | None:
     """Return the object in a JSON text; None if it is not JSON, or not an object."""
-    value = json_or_text(text)
+    value = parse_json_or_text(text)
     return cast(dict[str, Any], value) if isinstance(value, dict) else None
 
 
-def subject_of(arguments: str) -> str:
+def find_subject(arguments: str) -> str:
     """Return the first text argument of a call; empty if there is none."""
-    values = (json_object(arguments) or {}).values()
+    values = (parse_json_object(arguments) or {}).values()
     return next((value for value in values if isinstance(value, str)), "")

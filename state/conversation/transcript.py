@@ -75,11 +75,11 @@ class Transcript:
             log.append(message)
         return type(self)((*head, TranscriptRange(log, start, len(log.messages))))
 
-    def continued(self, *messages: Message) -> Self:
+    def append_in_new_log(self, *messages: Message) -> Self:
         """Return a longer view with the messages in a new log: nothing of it remains if it is dropped."""
         return type(self)((*self.spans, *self.of(*messages).spans)) if messages else self
 
-    def compacted(self, summary: Message, keep_last: int, lasting: Sequence[Message] = ()) -> Self:
+    def compact(self, summary: Message, keep_last: int, lasting: Sequence[Message] = ()) -> Self:
         """Return a view of `summary`, the messages in `lasting`, and the last `keep_last` messages.
 
         Nothing is deleted.
@@ -99,7 +99,7 @@ class Transcript:
             begin += stop - start
         return type(self)(spans)
 
-    def unloaded(self) -> Self:
+    def unload(self) -> Self:
         """Return a view that only refers to the store, so that the messages can be freed."""
         if any(span.log.number is None for span in self.spans):
             return self
@@ -129,7 +129,7 @@ class Transcript:
                 yield log.messages[index]
 
     @property
-    def asking(self) -> Message | None:
+    def requesting_message(self) -> Message | None:
         """The last message that is not a tool result: it requested the pending calls."""
         return next((message for message in reversed(self) if message.role != "tool"), None)
 
@@ -159,7 +159,7 @@ class Transcript:
 
 def _serialize(value: Transcript, info: SerializationInfo) -> list[Any]:
     """Return references if the context has a `log_book`, otherwise the messages themselves."""
-    book = _log_book(info.context)
+    book = _find_log_book(info.context)
     if book is None:
         return [message.model_dump(mode="json") for message in value]
     return [[*book.name_log(span), span.start, span.end] for span in value.spans]
@@ -168,7 +168,7 @@ def _serialize(value: Transcript, info: SerializationInfo) -> list[Any]:
 def _validate(value: Any, info: ValidationInfo) -> Transcript:
     if isinstance(value, Transcript):
         return value
-    book = _log_book(info.context)
+    book = _find_log_book(info.context)
     if book is None:
         return Transcript.of(*(Message.model_validate(item) for item in value))
     return Transcript(
@@ -179,5 +179,5 @@ def _validate(value: Any, info: ValidationInfo) -> Transcript:
     )
 
 
-def _log_book(context: Any) -> LogBook | None:
+def _find_log_book(context: Any) -> LogBook | None:
     return cast(dict[str, LogBook], context or {}).get("log_book")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from .database import Database, Statement, insert
-from .file_parts import with_bytes
+from .file_parts import read_file_parts
 from .schema import CHAINED, COLUMNS, KEYS
 
 _PAGE_ROWS = 200
@@ -22,7 +22,7 @@ class Entry(NamedTuple):
     """In the order of `CHAINED`."""
 
 
-def first_digest(session_id: str) -> str:
+def make_first_digest(session_id: str) -> str:
     """Return the digest that the first row of a session is chained to."""
     return digest_of("", "sessions", (session_id,))
 
@@ -33,7 +33,7 @@ def digest_of(previous: str, table: str, values: Sequence[Any]) -> str:
     Every part is hashed with its length, so that different rows never give the same bytes.
     """
     parts = [previous.encode()]
-    for value in with_bytes((table, *values)):
+    for value in read_file_parts((table, *values)):
         part = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
         parts += (b"%d:" % len(part), part)
     return hashlib.blake2b(b"".join(parts), digest_size=20).hexdigest()
@@ -51,23 +51,23 @@ class Chain(NamedTuple):
         statements: list[Statement] = []
         for table, values in entries:
             digest = digest_of(digest, table, values)
-            statements.append(row_of(table, (session_id, *values, records, digest)))
+            statements.append(insert_row(table, (session_id, *values, records, digest)))
             records += 1
         return Chain(records, digest), statements
 
 
-def row_of(table: str, values: Sequence[Any]) -> Statement:
+def insert_row(table: str, values: Sequence[Any]) -> Statement:
     """Return the statement that inserts a row, from the values of all its columns."""
     return insert(table, dict(zip(COLUMNS[table], values, strict=True)))
 
 
-def chain_of(database: Database, session_id: str) -> Chain | None:
+def load_chain(database: Database, session_id: str) -> Chain | None:
     """Return the end of a session's chain; None if there is no such session."""
     rows = database.query("SELECT records, chain FROM heads WHERE session_id = ?", (session_id,))
     return Chain(int(rows[0][0]), str(rows[0][1])) if rows else None
 
 
-def next_number(database: Database, table: str, session_id: str, column: str = "n") -> int:
+def find_next_number(database: Database, table: str, session_id: str, column: str = "n") -> int:
     """Return the first unused number of a table in the session."""
     newest = database.query(f"SELECT MAX({column}) FROM {table} WHERE session_id = ?", (session_id,))[0][0]
     return 0 if newest is None else int(newest) + 1
@@ -77,7 +77,7 @@ WHOLE_ROWS = {table: (*columns[len(KEYS[table]) :], "record", "digest") for tabl
 """Table -> the columns after its key."""
 
 
-def rows_in_order(
+def list_rows(
     database: Database,
     table: str,
     session_id: str,
@@ -109,7 +109,7 @@ def rows_in_order(
         after = rows[-1][: len(keys)]
 
 
-def set_aside(database: Database, session_id: str) -> Sequence[tuple[str, str, str]]:
+def list_quarantine(database: Database, session_id: str) -> Sequence[tuple[str, str, str]]:
     """Return table, key and reason of every quarantined row of a session."""
     return [
         (str(table), str(place), str(reason))
@@ -119,17 +119,17 @@ def set_aside(database: Database, session_id: str) -> Sequence[tuple[str, str, s
     ]
 
 
-def places_set_aside(database: Database, session_id: str, table: str) -> set[str]:
+def list_quarantined_places(database: Database, session_id: str, table: str) -> set[str]:
     """Return the keys of the quarantined rows of a table."""
-    return {place for source, place, _ in set_aside(database, session_id) if source == table}
+    return {place for source, place, _ in list_quarantine(database, session_id) if source == table}
 
 
-def place_of(table: str, row: Sequence[Any]) -> str:
+def format_row_key(table: str, row: Sequence[Any]) -> str:
     """Return the key of a row, which is its first columns, as the quarantine names it."""
     return "/".join(map(str, row[: len(KEYS[table])]))
 
 
-def sound_rows(
+def list_sound_rows(
     database: Database,
     table: str,
     session_id: str,
@@ -139,7 +139,7 @@ def sound_rows(
     after: Sequence[Any] = (),
 ) -> Iterator[tuple[Any, ...]]:
     """Yield rows as `list_rows` does, without quarantined ones."""
-    damaged = places_set_aside(database, session_id, table)
-    for row in rows_in_order(database, table, session_id, columns, condition, values, after):
-        if not damaged or place_of(table, row) not in damaged:
+    damaged = list_quarantined_places(database, session_id, table)
+    for row in list_rows(database, table, session_id, columns, condition, values, after):
+        if not damaged or format_row_key(table, row) not in damaged:
             yield row

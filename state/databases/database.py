@@ -41,14 +41,14 @@ def insert_once(table: str, values: Mapping[str, Any], unless: Mapping[str, Any]
 
 def update(table: str, values: Mapping[str, Any], where: Mapping[str, Any]) -> Statement:
     changes = ", ".join(f"{column} = ?" for column in values)
-    return f"UPDATE {table} SET {changes} WHERE {_all_of(where)}", (*values.values(), *where.values())
+    return f"UPDATE {table} SET {changes} WHERE {_match_all(where)}", (*values.values(), *where.values())
 
 
 def exists(table: str, where: Mapping[str, Any]) -> Statement:
-    return f"SELECT 1 FROM {table} WHERE {_all_of(where)}", tuple(where.values())
+    return f"SELECT 1 FROM {table} WHERE {_match_all(where)}", tuple(where.values())
 
 
-def _all_of(columns: Mapping[str, Any]) -> str:
+def _match_all(columns: Mapping[str, Any]) -> str:
     return " AND ".join(f"{column} = ?" for column in columns)
 
 
@@ -69,26 +69,28 @@ class Sealer(Protocol):
         """Return the key; create it if there is none."""
         ...
 
-    def known_key(self) -> bytes | None:
+    def find_key(self) -> bytes | None:
         """Return the key; None if there is none."""
         ...
 
-    def mark(self, session_id: str, records: int) -> None:
+    def write_mark(self, session_id: str, records: int) -> None:
         """Record outside of the database how many records are sealed; -1: the session was deleted."""
         ...
 
-    def marked(self, session_id: str) -> int:
+    def read_mark(self, session_id: str) -> int:
         """Return the last recorded number, or -1."""
         ...
 
-    def vouch(self, session_id: str, end: tuple[int, str] | None, body: str, loaded: str = "") -> None:
+    def note_verified(
+        self, session_id: str, end: tuple[int, str] | None, body: str, loaded: str = ""
+    ) -> None:
         """Record that all records up to this end of a chain are verified; None: remove that note.
 
         `body` identifies the database; `loaded` is a digest of the rows that opening the session reads.
         """
         ...
 
-    def vouches(self, session_id: str, end: tuple[int, str], body: str) -> str | None:
+    def read_verified(self, session_id: str, end: tuple[int, str], body: str) -> str | None:
         """Return the `loaded` of exactly this note; None if the last note is another one."""
         ...
 
@@ -105,7 +107,7 @@ class Database(Protocol):
     sealer: Sealer | None
     """None: records are chained, but not sealed."""
 
-    def creation(self, tables: Sequence[str]) -> list[Statement]:
+    def make_creation(self, tables: Sequence[str]) -> list[Statement]:
         """Return the statements that create missing tables, from their texts as in `schema`."""
         ...
 
@@ -125,7 +127,7 @@ class Database(Protocol):
         """Run `work`, which queries this database, without blocking the event loop for a network."""
         ...
 
-    def problems(self) -> list[str]:
+    def find_problems(self) -> list[str]:
         """Return the problems of the database itself, as sentences; empty if there are none."""
         ...
 
@@ -137,7 +139,7 @@ class Database(Protocol):
         """
         ...
 
-    def damaged_indexes(self) -> list[str]:
+    def find_damaged_indexes(self) -> list[str]:
         """Return the names of the damaged indexes, if nothing else is damaged."""
         ...
 
@@ -151,14 +153,14 @@ class Database(Protocol):
 
     def close(self) -> None: ...
 
-    def mark(self, session_id: str, records: int) -> None:
+    def write_mark(self, session_id: str, records: int) -> None:
         """Record outside of the database how many records the session has, if a tail could get lost.
 
         -1: the session was deleted; remove the number.
         """
         ...
 
-    def marked(self, session_id: str) -> int:
+    def read_mark(self, session_id: str) -> int:
         """Return the last recorded number, or -1."""
         ...
 
@@ -181,7 +183,7 @@ class LateTables:
         """Create the tables if they are missing."""
         if not self.are_there():
             mark = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
-            creation = self._database.creation(self._tables)
+            creation = self._database.make_creation(self._tables)
             self._database.commit([*creation, (mark, (self._mark, str(self._version)))])
 
     def are_there(self) -> bool:
@@ -199,24 +201,24 @@ class LateTables:
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("_listener", default=None)
 
 
-async def overheard(tell: Callable[[str], None], work: Callable[[], Awaitable[ResultT]]) -> ResultT:
+async def route_notices(tell: Callable[[str], None], work: Callable[[], Awaitable[ResultT]]) -> ResultT:
     """Run `work` and return its result; notices of a database meanwhile go to `tell`, in this event loop.
 
     Many runs share a database: each of them gets the notices about its own waiting.
     """
-    before = _listener.set(told_here(tell))
+    before = _listener.set(make_loop_listener(tell))
     try:
         return await work()
     finally:
         _listener.reset(before)
 
 
-def listener(otherwise: Callable[[str], None]) -> Callable[[str], None]:
+def find_listener(otherwise: Callable[[str], None]) -> Callable[[str], None]:
     """Return the function for notices of the present work; `otherwise` if there is none."""
     return _listener.get() or otherwise
 
 
-def unheard(notice: str) -> None:
+def ignore_notice(notice: str) -> None:
     """Ignore a notice."""
 
 
@@ -230,7 +232,7 @@ def require_readable(name: str, version: int) -> None:
         )
 
 
-def told_here(tell: Callable[[str], None]) -> Callable[[str], None]:
+def make_loop_listener(tell: Callable[[str], None]) -> Callable[[str], None]:
     """Return a function that passes a notice to the running event loop, from any thread."""
     import asyncio
 
@@ -257,7 +259,7 @@ def open_database(
         from .sqlite import SqliteDatabase
 
         return SqliteDatabase(Path(url.removeprefix(_SQLITE)), on_notice, durability)
-    from .url import SCHEMES, server_url
+    from .url import SCHEMES, parse_server_url
 
     if url.partition("://")[0].lower().partition("+")[0] not in SCHEMES:
         raise StoreError(
@@ -266,10 +268,10 @@ def open_database(
         )
     from .servers.network import NetworkDatabase
 
-    return NetworkDatabase(_server(server_url(url)), on_notice)
+    return NetworkDatabase(_make_server(parse_server_url(url)), on_notice)
 
 
-def _server(url: ServerUrl) -> Server:
+def _make_server(url: ServerUrl) -> Server:
     try:
         if url.kind == "postgresql":
             from .servers.postgres import PostgresServer
@@ -281,9 +283,9 @@ def _server(url: ServerUrl) -> Server:
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("psycopg", "pymysql"):
             raise
-        from ..process.installation import install_command
+        from ..process.installation import make_install_command
 
         extra = "postgres" if url.kind == "postgresql" else "mysql"
         raise StoreError(
-            f"The driver for {url.name} is missing.", f"Install it: {install_command(extra)}"
+            f"The driver for {url.name} is missing.", f"Install it: {make_install_command(extra)}"
         ) from error

@@ -19,7 +19,7 @@ class OpenFile:
         os.close(self._descriptor)
 
     @classmethod
-    def nameless(cls, folder: Path) -> Self:
+    def create_nameless(cls, folder: Path) -> Self:
         """Return an empty file without a name; raises `OSError`."""
         path = folder / f"masked-{os.urandom(8).hex()}"
         file = cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -61,7 +61,7 @@ class FilePart:
         return found
 
 
-def with_bytes(parameters: Sequence[Any]) -> Sequence[Any]:
+def read_file_parts(parameters: Sequence[Any]) -> Sequence[Any]:
     """Return the parameters of a statement, with the bytes of each `FilePart`."""
     if not any(isinstance(value, FilePart) for value in parameters):
         return parameters

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 
-from ..process.cancellation import settled
+from ..process.cancellation import wait_uncancelled
 from .database import GuardedUpdate, Statement
 
 _MOST_JOBS = 128
@@ -51,7 +51,7 @@ class Job:
     async def outcome(self) -> None:
         """Wait for the end. If the caller is cancelled, nothing was committed; if the job was committed all
         the same, the caller is cancelled right after this returns."""
-        await settled(self._future, self.give_up)
+        await wait_uncancelled(self._future, self.give_up)
 
 
 class GroupWriter:
@@ -103,7 +103,7 @@ class GroupWriter:
 
     def _run(self) -> None:
         while jobs := self._next():
-            error = failure_of(partial(self._write, jobs))
+            error = catch_failure(partial(self._write, jobs))
             for job in jobs:
                 if not job.is_settled:
                     job.settle(error or RuntimeError("A commit has no end."))
@@ -127,7 +127,7 @@ class GroupWriter:
                     return []
 
 
-def failure_of(work: Callable[[], None]) -> Exception | None:
+def catch_failure(work: Callable[[], None]) -> Exception | None:
     """Run `work`; return its exception, for a caller in another thread."""
     try:
         work()
@@ -141,9 +141,9 @@ def _answer(jobs: Sequence[Job]) -> None:
     for loop in {job.loop for job in jobs}:
         answers = [job.answer for job in jobs if job.loop is loop]
         with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(_each, answers)
+            loop.call_soon_threadsafe(_call_each, answers)
 
 
-def _each(answers: Sequence[Callable[[], None]]) -> None:
+def _call_each(answers: Sequence[Callable[[], None]]) -> None:
     for answer in answers:
         answer()

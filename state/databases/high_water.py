@@ -16,18 +16,18 @@ class HighWater:
     def __init__(self, store: Path) -> None:
         self.folder = store.with_name(store.name + "-marks")
 
-    def note(self, session_id: str, records: int) -> None:
+    def write_number(self, session_id: str, records: int) -> None:
         """Write a number; if the folder is not writable, only the check is lost."""
-        self.keep(session_id, b"%020d" % records if records >= 0 else None)
+        self.write(session_id, b"%020d" % records if records >= 0 else None)
 
-    def noted(self, session_id: str) -> int:
+    def read_number(self, session_id: str) -> int:
         """Return the last written number, or -1."""
         try:
-            return int(self.kept(session_id))
+            return int(self.read(session_id))
         except ValueError:
             return -1
 
-    def keep(self, name: str, content: bytes | None) -> None:
+    def write(self, name: str, content: bytes | None) -> None:
         """Write the content of a name, which always has the same length; None removes it."""
         path = self._path(name)
         with suppress(OSError):
@@ -35,24 +35,24 @@ class HighWater:
                 path.unlink(missing_ok=True)
                 return
             # Opening costs less than the write, and a thousand sessions keep no file open.
-            file = self._opened(path)
+            file = self._open(path)
             try:
                 # In place, because a truncated file would hold nothing after a crash.
                 os.pwrite(file, content, 0)
             finally:
                 os.close(file)
 
-    def kept(self, name: str) -> bytes:
+    def read(self, name: str) -> bytes:
         """Return the content that was written last; empty if there is none."""
         try:
             return self._path(name).read_bytes()
         except OSError:
             return b""
 
-    def knows_any(self) -> bool:
+    def has_any(self) -> bool:
         return self.folder.is_dir() and any(self.folder.iterdir())
 
-    def _opened(self, path: Path) -> int:
+    def _open(self, path: Path) -> int:
         """Open the file; create its folder only if it is missing, because every commit comes here."""
         how = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
         try:

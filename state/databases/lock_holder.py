@@ -50,18 +50,18 @@ class LockHolder:
         return "Try again when it has finished."
 
 
-def lock_holder(database: Path) -> LockHolder | None:
+def find_lock_holder(database: Path) -> LockHolder | None:
     """Return the process that blocks writing; None if there is none, or if it cannot be found."""
     if sys.platform != "linux":
         return None
     for suffix, start, length in _PLACES:
-        pid = _holder_of(database.with_name(database.name + suffix), start, length)
+        pid = _find_holder(database.with_name(database.name + suffix), start, length)
         if pid:
-            return LockHolder(pid, _command(pid), _state(pid))
+            return LockHolder(pid, _read_command(pid), _read_state(pid))
     return None
 
 
-def _holder_of(path: Path, start: int, length: int) -> int:
+def _find_holder(path: Path, start: int, length: int) -> int:
     """Return the process id that holds an exclusive lock on some of these bytes; 0 if there is none.
 
     This uses SQLite's own descriptor: opening and closing another one would drop the locks of this process.
@@ -78,7 +78,7 @@ def _holder_of(path: Path, start: int, length: int) -> int:
     return 0
 
 
-def _command(pid: int) -> str:
+def _read_command(pid: int) -> str:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
     except OSError:
@@ -87,7 +87,7 @@ def _command(pid: int) -> str:
     return f"{printable[:_MOST_CHARS]}..." if len(printable) > _MOST_CHARS else printable or "unknown"
 
 
-def _state(pid: int) -> str:
+def _read_state(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
     except (OSError, IndexError):
@@ -101,7 +101,7 @@ class LockWait:
         self._tell = tell
         self._began = time.monotonic()
         self._pause_s = _FIRST_PAUSE_S
-        self._has_told = False
+        self._has_notified = False
 
     def pause_after(self, error: sqlite3.OperationalError) -> float:
         """Return how many seconds to pause; raises the error if it is no lock, or the wait was too long."""
@@ -110,8 +110,8 @@ class LockWait:
             raise error
         if waited_s > _PATIENCE_S:
             raise error
-        if waited_s > _NOTICE_AFTER_S and not self._has_told:
-            self._has_told = True
+        if waited_s > _NOTICE_AFTER_S and not self._has_notified:
+            self._has_notified = True
             self._tell()
         self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
         return self._pause_s

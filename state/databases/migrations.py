@@ -3,8 +3,8 @@
 import sqlite3
 
 from ..process.crashpoints import reach
-from .chain import digest_of, first_digest
-from .schema import CHAINED, SCHEMA_VERSION, TABLES, folder_of, index_creations
+from .chain import digest_of, make_first_digest
+from .schema import CHAINED, SCHEMA_VERSION, TABLES, make_index_creations, read_folder_key
 
 
 def migrate(connection: sqlite3.Connection) -> None:
@@ -31,7 +31,7 @@ def _chain_the_rows(connection: sqlite3.Connection) -> None:
 
 def _chain_session(connection: sqlite3.Connection, session_id: str) -> None:
     """Number and chain the rows of a session, one table after the other."""
-    records, digest = 0, first_digest(session_id)
+    records, digest = 0, make_first_digest(session_id)
     for table in ("steps", "messages", "calls", "outputs"):
         columns = ", ".join(CHAINED[table])
         rows = connection.execute(
@@ -67,13 +67,13 @@ def _index_the_folders(connection: sqlite3.Connection) -> None:
     """5 to 6: columns and indexes to find sessions by tenant and folder."""
     for column in ("tenant VARCHAR(64)", "folder VARCHAR(255)"):
         connection.execute(f"ALTER TABLE heads ADD COLUMN {column} DEFAULT '' NOT NULL")
-    connection.create_function("folder_of", 1, folder_of, deterministic=True)
+    connection.create_function("folder_of", 1, read_folder_key, deterministic=True)
     connection.execute(
         "UPDATE heads SET (tenant, folder) ="
         " (SELECT tenant, folder_of(settings) FROM sessions WHERE id = heads.session_id)"
         " WHERE session_id IN (SELECT id FROM sessions)"
     )
-    for creation in index_creations("title"):
+    for creation in make_index_creations("title"):
         connection.execute(creation)
 
 

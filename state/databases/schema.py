@@ -84,17 +84,17 @@ SESSION_TABLES = (*CHAINED, "annotations", "inbox", "seals", "quarantine", "head
 """The tables with a `session_id`, in the order in which the rows of a session are deleted."""
 
 
-def _creation(table: str) -> str:
+def _make_creation(table: str) -> str:
     lines = [f"{name} {kind}" for name, kind in COLUMNS[table].items()]
     keys = _KEYS.get(table) or ("session_id", *KEYS[table])
     indexes = "{indexes}" if table == "heads" else ""
     return f"CREATE TABLE {table} (\n    {', '.join(lines)},\n    PRIMARY KEY ({', '.join(keys)}){indexes})"
 
 
-TABLES = tuple(map(_creation, COLUMNS))
+TABLES = tuple(map(_make_creation, COLUMNS))
 
 
-def if_missing(table: str) -> str:
+def create_if_missing(table: str) -> str:
     """Return the text of a table with IF NOT EXISTS."""
     return table.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1)
 
@@ -116,7 +116,7 @@ INDEXES = (
 TITLE_START_CHARS = 64
 
 
-def index_creations(title_start: str) -> list[str]:
+def make_index_creations(title_start: str) -> list[str]:
     """Return the statements that create missing indexes, for databases with partial indexes."""
     return [
         f"CREATE INDEX IF NOT EXISTS {name} ON heads ({columns.format(title_start=title_start)})"
@@ -125,7 +125,7 @@ def index_creations(title_start: str) -> list[str]:
     ]
 
 
-def index_clauses(title_start: str) -> list[str]:
+def make_index_clauses(title_start: str) -> list[str]:
     """Return the indexes as parts of CREATE TABLE, for databases without partial indexes."""
     return [f"INDEX {name} ({columns.format(title_start=title_start)})" for name, columns, _ in INDEXES]
 
@@ -133,7 +133,7 @@ def index_clauses(title_start: str) -> list[str]:
 _MOST_FOLDER_CHARS, _FOLDER_START_CHARS = 255, 190
 
 
-def folder_key(cwd: str) -> str:
+def make_folder_key(cwd: str) -> str:
     """Return the value of `folder` for a working folder: its path; the end of a long path is hashed."""
     text = cwd.encode("utf-8", "backslashreplace").decode().replace("\0", "")
     if len(text) <= _MOST_FOLDER_CHARS:
@@ -141,14 +141,14 @@ def folder_key(cwd: str) -> str:
     return f"{text[:_FOLDER_START_CHARS]}#{hashlib.sha256(text.encode()).hexdigest()[:40]}"
 
 
-def folder_start(root: str) -> str:
+def make_folder_start(root: str) -> str:
     """Return the common start of the `folder` values of all folders below `root`."""
-    return folder_key(f"{root}/")[:_FOLDER_START_CHARS]
+    return make_folder_key(f"{root}/")[:_FOLDER_START_CHARS]
 
 
-def folder_of(settings: str) -> str:
+def read_folder_key(settings: str) -> str:
     """Return the value of `folder` for stored settings; empty if they cannot be read."""
     try:
-        return folder_key(str(json.loads(settings)["cwd"]))
+        return make_folder_key(str(json.loads(settings)["cwd"]))
     except (ValueError, TypeError, KeyError, RecursionError):
         return ""

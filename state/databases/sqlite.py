@@ -23,17 +23,17 @@ from .database import (
     ResultT,
     Sealer,
     Statement,
+    find_listener,
+    ignore_notice,
     insert,
-    listener,
+    make_loop_listener,
     require_readable,
-    told_here,
-    unheard,
 )
-from .file_parts import with_bytes
+from .file_parts import read_file_parts
 from .high_water import HighWater
-from .lock_holder import LockWait, is_lock, lock_holder
+from .lock_holder import LockWait, find_lock_holder, is_lock
 from .migrations import migrate
-from .schema import SCHEMA_VERSION, TABLES, if_missing, index_creations
+from .schema import SCHEMA_VERSION, TABLES, create_if_missing, make_index_creations
 from .unindexed import (
     CANNOT_REBUILD,
     NOTICE,
@@ -72,10 +72,10 @@ class SqliteDatabase:
         self.path = path
         self._durability = durability
         self.name = str(path)
-        self.on_notice = on_notice or unheard
+        self.on_notice = on_notice or ignore_notice
         self.sealer: Sealer | None = None
         self._high_water = HighWater(path)
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         """Threads share the connection: each waits for this lock."""
         self._reader: sqlite3.Connection | None = None
         """Reads while the other connection writes; opened at the first commit from an event loop."""
@@ -85,9 +85,9 @@ class SqliteDatabase:
         self._writer: GroupWriter | None = None
         self._making_writer = threading.Lock()
         _prepare_file(path)
-        with self._translated():
-            self._connection = _connected(path)
-        self._file = _identity(path)
+        with self._translate_errors():
+            self._connection = _connect(path)
+        self._file = _read_identity(path)
         with ExitStack() as undo:
             undo.callback(self._connection.close)
             self._prepare()
@@ -95,15 +95,15 @@ class SqliteDatabase:
         self.body = "" if self._file is None else str(self._file[1])
         self._make_private()
 
-    def creation(self, tables: Sequence[str]) -> list[Statement]:
+    def make_creation(self, tables: Sequence[str]) -> list[Statement]:
         types = {"long_text": "TEXT", "blob": "BLOB", "indexes": ""}
-        return [(if_missing(table).format(**types), ()) for table in tables]
+        return [(create_if_missing(table).format(**types), ()) for table in tables]
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return self._patiently(lambda: self._query_soundly(sql, parameters))
+        return self._wait_for_lock(lambda: self._query_or_scan(sql, parameters))
 
     def commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
-        self._patiently(lambda: self._commit(statements, guard))
+        self._wait_for_lock(lambda: self._commit(statements, guard))
 
     async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
         # These imports are not needed by a process that only reads.
@@ -111,8 +111,8 @@ class SqliteDatabase:
 
         from .group_commit import Job
 
-        job = Job(statements, guard, told_here(listener(self.on_notice)))
-        with self._translated():
+        job = Job(statements, guard, make_loop_listener(find_listener(self.on_notice)))
+        with self._translate_errors():
             self._open_reader()
             if not self._group_writer().take(job):
                 await asyncio.sleep(0)
@@ -124,17 +124,17 @@ class SqliteDatabase:
         # A query of a local file takes less time than the start of a thread.
         return work()
 
-    def problems(self) -> list[str]:
-        return self._patiently(lambda: check_integrity(self._connection))
+    def find_problems(self) -> list[str]:
+        return self._wait_for_lock(lambda: check_integrity(self._connection))
 
-    def damaged_indexes(self) -> list[str]:
-        return self._patiently(lambda: name_damaged_indexes(self._connection))
+    def find_damaged_indexes(self) -> list[str]:
+        return self._wait_for_lock(lambda: name_damaged_indexes(self._connection))
 
     def reindex(self) -> None:
         try:
-            self._patiently(partial(self._run, "REINDEX"))
+            self._wait_for_lock(partial(self._run, "REINDEX"))
         except StoreError as error:
-            hint = CANNOT_REBUILD if self.damaged_indexes() else error.hint
+            hint = CANNOT_REBUILD if self.find_damaged_indexes() else error.hint
             raise StoreError(error.message, hint) from error
         with self._reading:
             if self._reader is not None:
@@ -150,7 +150,7 @@ class SqliteDatabase:
             hide_indexes(self._reader)
         with suppress(StoreError, sqlite3.Error):
             if is_better(found := work()):
-                listener(self.on_notice)(NOTICE.format(name=self.name))
+                find_listener(self.on_notice)(NOTICE.format(name=self.name))
                 return found
         with self._reading:
             use_indexes(self._reader)
@@ -159,10 +159,10 @@ class SqliteDatabase:
 
     def compact(self) -> None:
         for sql in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
-            self._patiently(partial(self._run, sql))
+            self._wait_for_lock(partial(self._run, sql))
 
     def _run(self, sql: str) -> None:
-        with self._turn:
+        with self._lock:
             self._connection.execute(sql)
 
     def _group_writer(self) -> GroupWriter:
@@ -176,18 +176,18 @@ class SqliteDatabase:
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
-        with self._translated():
+        with self._translate_errors():
             self._connection.close()
             if self._reader is not None:
                 self._reader.close()
 
-    def mark(self, session_id: str, records: int) -> None:
-        self._high_water.note(session_id, records)
+    def write_mark(self, session_id: str, records: int) -> None:
+        self._high_water.write_number(session_id, records)
 
-    def marked(self, session_id: str) -> int:
-        return self._high_water.noted(session_id)
+    def read_mark(self, session_id: str) -> int:
+        return self._high_water.read_number(session_id)
 
-    def _query_soundly(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def _query_or_scan(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Run a query; without indexes if one of them is damaged."""
         try:
             return self._query(sql, parameters)
@@ -203,7 +203,7 @@ class SqliteDatabase:
 
     def _query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         if self._reader is None:
-            with self._turn:
+            with self._lock:
                 return self._connection.execute(sql, parameters).fetchall()
         with self._reading:
             return self._reader.execute(sql, parameters).fetchall()
@@ -215,7 +215,7 @@ class SqliteDatabase:
         # If it cannot be opened, one connection does everything.
         with self._reading, suppress(sqlite3.Error):
             if self._reader is None:
-                reader = _connected(self.path)
+                reader = _connect(self.path)
                 try:
                     self._require_same_file()
                 except StoreError:
@@ -225,7 +225,7 @@ class SqliteDatabase:
 
     def _commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None) -> None:
         self._require_same_file()
-        with self._turn, self._transaction():
+        with self._lock, self._transaction():
             self._apply(statements, guard)
 
     def _apply(self, statements: Sequence[Statement], guard: GuardedUpdate | None) -> None:
@@ -233,7 +233,7 @@ class SqliteDatabase:
             self._require_indexes()
             raise GuardFailed(f"The store {self.name} was changed by another process.")
         for sql, parameters in statements:
-            self._connection.execute(sql, with_bytes(parameters))
+            self._connection.execute(sql, read_file_parts(parameters))
         reach("store_in_transaction")
 
     def _commit_all(self, jobs: Sequence[Job]) -> None:
@@ -258,9 +258,9 @@ class SqliteDatabase:
             return
         failed: dict[Job, Exception] = {}
         self._require_same_file()
-        with self._turn, self._transaction():
+        with self._lock, self._transaction():
             for job in jobs:
-                if error := self._failure_of(job):
+                if error := self._run_in_savepoint(job):
                     failed[job] = error
                 if not self._connection.in_transaction:
                     break
@@ -274,19 +274,19 @@ class SqliteDatabase:
             self._commit_alone(job)
 
     def _commit_alone(self, job: Job) -> None:
-        from .group_commit import failure_of
+        from .group_commit import catch_failure
 
-        error = failure_of(partial(self._commit, job.statements, job.guard))
+        error = catch_failure(partial(self._commit, job.statements, job.guard))
         if isinstance(error, sqlite3.OperationalError) and is_lock(error):
             raise error
         job.settle(error)
 
-    def _failure_of(self, job: Job) -> Exception | None:
+    def _run_in_savepoint(self, job: Job) -> Exception | None:
         """Run a job inside the transaction; return its error if it failed, after a rollback of the job."""
         self._connection.execute("SAVEPOINT job")
-        from .group_commit import failure_of
+        from .group_commit import catch_failure
 
-        error = failure_of(partial(self._apply, job.statements, job.guard))
+        error = catch_failure(partial(self._apply, job.statements, job.guard))
         if self._connection.in_transaction:
             if error is not None:
                 self._connection.execute("ROLLBACK TO job")
@@ -306,23 +306,23 @@ class SqliteDatabase:
             raise
 
     @contextmanager
-    def _translated(self) -> Generator[None]:
+    def _translate_errors(self) -> Generator[None]:
         try:
             yield
         except sqlite3.Error as error:
             reason = str(error)
             if "disk I/O error" in reason and self._is_disk_full():
                 reason = "database or disk is full"
-            raise StoreError(f"The store {self.name} failed: {reason}.", self._advice(reason)) from error
+            raise StoreError(f"The store {self.name} failed: {reason}.", self._advise(reason)) from error
 
     def _is_disk_full(self) -> bool:
         with suppress(OSError):
             return os.statvfs(self.path.parent).f_bavail < _FEW_BLOCKS
         return False
 
-    def _patiently(self, work: Callable[[], ResultT]) -> ResultT:
+    def _wait_for_lock(self, work: Callable[[], ResultT]) -> ResultT:
         waiting = LockWait(self._tell)
-        with self._translated():
+        with self._translate_errors():
             while True:
                 try:
                     return work()
@@ -330,7 +330,7 @@ class SqliteDatabase:
                     time.sleep(waiting.pause_after(error))
 
     def _tell(self) -> None:
-        listener(self.on_notice)(self._lock_notice())
+        find_listener(self.on_notice)(self._lock_notice())
 
     def _tell_each(self, jobs: Sequence[Job]) -> None:
         notice = self._lock_notice()
@@ -338,14 +338,14 @@ class SqliteDatabase:
             job.tell(notice)
 
     def _lock_notice(self) -> str:
-        holder = lock_holder(self.path)
+        holder = find_lock_holder(self.path)
         who = holder or "Another process"
         advice = f" {holder.advice}" if holder is not None and holder.is_stopped else ""
         return f"{who} has the store {self.name} locked; waiting for it.{advice}"
 
-    def _advice(self, reason: str) -> str:
+    def _advise(self, reason: str) -> str:
         if "locked" in reason:
-            holder = lock_holder(self.path)
+            holder = find_lock_holder(self.path)
             if holder is None:
                 return "Another process holds it; try again when it has finished."
             return f"{holder} holds it. {holder.advice}"
@@ -359,7 +359,7 @@ class SqliteDatabase:
 
     def _require_same_file(self) -> None:
         """Raise `StoreError` if the file was deleted, moved or replaced: nobody could open it again."""
-        if _identity(self.path) != self._file:
+        if _read_identity(self.path) != self._file:
             raise StoreError(
                 f"The store {self.name} was deleted, moved or replaced while Sandbur ran.",
                 "Nothing more was done. Put it back, then resume.",
@@ -376,9 +376,9 @@ class SqliteDatabase:
             f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}",
             f"PRAGMA synchronous = {self._durability}",
         ):
-            self._patiently(partial(self._connection.execute, sql))
+            self._wait_for_lock(partial(self._connection.execute, sql))
         if not is_ours:
-            self._patiently(self._create)
+            self._wait_for_lock(self._create)
         self._bring_up_to_date()
 
     def _require_new(self) -> None:
@@ -389,7 +389,7 @@ class SqliteDatabase:
             raise StoreError(
                 f"{self.name} is a database of another program.", "Name another file with --store."
             )
-        if not names and self._high_water.knows_any():
+        if not names and self._high_water.has_any():
             raise StoreError(
                 f"The store {self.name} is empty, though it held sessions: its content is lost.",
                 f"Restore it from a backup, or remove {self._high_water.folder} to start a new store.",
@@ -403,7 +403,7 @@ class SqliteDatabase:
         version = int(rows[0][0])
         require_readable(self.name, version)
         if version < SCHEMA_VERSION:
-            self._patiently(self._migrate)
+            self._wait_for_lock(self._migrate)
 
     def _migrate(self) -> None:
         with self._transaction():
@@ -426,19 +426,19 @@ class SqliteDatabase:
             # If several processes start for the first time, only one creates the tables.
             if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
                 version = insert("meta", {"name": "schema", "value": str(SCHEMA_VERSION)})
-                indexes = [(creation, ()) for creation in index_creations("title")]
-                for sql, parameters in (*self.creation(TABLES), *indexes, version):
+                indexes = [(creation, ()) for creation in make_index_creations("title")]
+                for sql, parameters in (*self.make_creation(TABLES), *indexes, version):
                     self._connection.execute(sql, parameters)
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _connect(path: Path) -> sqlite3.Connection:
     # Locks are waited for in `LockWait`, which can notify a person and need not block an event loop.
     # `mode=rw`, without the right to create: a link that appears meanwhile would create a file elsewhere.
     url = f"file:{quote(os.fsencode(path))}?mode=rw"
     return sqlite3.connect(url, timeout=0, isolation_level=None, check_same_thread=False, uri=True)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _read_identity(path: Path) -> tuple[int, int] | None:
     try:
         status = path.stat()
     except OSError:
@@ -453,7 +453,7 @@ def _prepare_file(path: Path) -> None:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        require_own(path.parent.resolve())
+        require_own_file(path.parent.resolve())
         if path.is_symlink():
             _require_followable(path)
         with suppress(FileExistsError):
@@ -463,7 +463,7 @@ def _prepare_file(path: Path) -> None:
             f"The store {path} cannot be opened: {error.strerror}.",
             "Make it writable, or name another file with --store or SANDBUR_STORE.",
         ) from error
-    require_own(path)
+    require_own_file(path)
 
 
 def _require_followable(link: Path) -> None:
@@ -472,20 +472,20 @@ def _require_followable(link: Path) -> None:
             f"The store {link} is a link to a file that does not exist: {os.readlink(link)}.",  # noqa: PTH115
             "Nothing was made there. Remove the link, or name another file with --store.",
         )
-    require_own(link.resolve().parent)
+    require_own_file(link.resolve().parent)
 
 
-def require_own(path: Path) -> None:
+def require_own_file(path: Path) -> None:
     """Raise `UntrustedFolder` unless the user or root owns the path; `OSError` if it does not exist."""
     owner = path.stat().st_uid
     if owner not in (os.geteuid(), 0):
         raise UntrustedFolder(
-            f"{path} belongs to {_owner(owner)}, who could read and change what is kept there.",
+            f"{path} belongs to {_describe_owner(owner)}, who could read and change what is kept there.",
             "Use a folder of your own: SANDBUR_HOME names the data folder, --store another store.",
         )
 
 
-def _owner(uid: int) -> str:
+def _describe_owner(uid: int) -> str:
     try:
         return f"the user {pwd.getpwuid(uid).pw_name}"
     except KeyError:

@@ -29,7 +29,7 @@ class ServerUrl:
     """For messages."""
 
 
-def server_url(text: str) -> ServerUrl:
+def parse_server_url(text: str) -> ServerUrl:
     """Parse a URL; error messages do not repeat it, because it may hold a password."""
     scheme, found, rest = text.partition("://")
     kind = SCHEMES.get(scheme.lower().partition("+")[0])
@@ -40,10 +40,10 @@ def server_url(text: str) -> ServerUrl:
             "The URL of the store holds a space, a `#` or a control character.",
             "In a user name or password write them with percent signs: `#` is %23, `@` is %40, `/` is %2F.",
         )
-    netloc, path, query = _parts(f"{kind}://{rest}")
+    netloc, path, query = _split_url(f"{kind}://{rest}")
     credentials, _, address = netloc.rpartition("@")
     user, _, password = credentials.partition(":")
-    hosts, ports = _addresses(address)
+    hosts, ports = _split_addresses(address)
     database = path.removeprefix("/")
     if "/" in database or (kind == "mysql" and not database):
         raise StoreError("The URL of the store names no database.", f"Write {_SHAPE}.")
@@ -59,32 +59,32 @@ def server_url(text: str) -> ServerUrl:
     )
 
 
-def _parts(text: str) -> tuple[str, str, str]:
+def _split_url(text: str) -> tuple[str, str, str]:
     """Return user and address, path and query; raises `StoreError` if the password is not escaped."""
     try:
         parts = urlsplit(text)
     except ValueError:
-        raise _unreadable() from None
+        raise _make_url_error() from None
     if "@" in parts.path + parts.query:
-        raise _unreadable()
+        raise _make_url_error()
     return parts.netloc, parts.path, parts.query
 
 
-def _unreadable() -> StoreError:
+def _make_url_error() -> StoreError:
     return StoreError(
         "The URL of the store has no readable host and port.",
         f"Write {_SHAPE}; in a user name or password write `@` as %40, `/` as %2F, `?` as %3F, `:` as %3A.",
     )
 
 
-def _addresses(text: str) -> tuple[str, str]:
+def _split_addresses(text: str) -> tuple[str, str]:
     """Return the hosts and the ports of `HOST:PORT,HOST:PORT`."""
     hosts: list[str] = []
     ports: list[str] = []
     for address in text.split(","):
         match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@]*)(?::(\d{0,5}))?", address)
         if match is None:
-            raise _unreadable()
+            raise _make_url_error()
         hosts.append(unquote(match[1].strip("[]")))
         ports.append(match[2] or "")
     return ",".join(hosts), ",".join(ports) if any(ports) else ""

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NamedTuple, cast, get_args
 
-from ..conversation.messages import encodable, values_in
-from ..databases.chain import WHOLE_ROWS, rows_in_order
+from ..conversation.messages import encodable, walk_values
+from ..databases.chain import WHOLE_ROWS, list_rows
 from ..databases.database import Database
 from ..databases.schema import CHAINED, INTEGERS, READABLE_EXPORTS, SCHEMA_VERSION
 from ..errors import SessionNotFound, UsageError
@@ -47,7 +47,7 @@ def export_session(database: Database, session_id: str) -> Iterator[ExportedReco
             yield {"kind": "inbox", "session_id": owner, "n": one.number, "how": one.kind, "text": one.text}
         for kind, table in TABLES.items():
             # Rows that a running session adds after its head are left out.
-            rows = rows_in_order(database, table, owner, WHOLE_ROWS[table], "record < ?", (head["records"],))
+            rows = list_rows(database, table, owner, WHOLE_ROWS[table], "record < ?", (head["records"],))
             for row in rows:
                 yield {"kind": kind, "session_id": owner, **_make_record(table, row)}
         yield from _list_quarantine(database, owner)
@@ -58,7 +58,7 @@ def export_session(database: Database, session_id: str) -> Iterator[ExportedReco
 def list_texts(record: ExportedRecord) -> Iterator[str]:
     """Yield the texts in a record of an export, without the JSON around them."""
     for name in ("title", "fields", "body", "text"):
-        if found := "\n".join(one for one in values_in(record.get(name)) if isinstance(one, str)):
+        if found := "\n".join(one for one in walk_values(record.get(name)) if isinstance(one, str)):
             yield found
 
 

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO, NamedTuple, TypeGuard, cast
 
 from pydantic import ValidationError
 
-from ..conversation.messages import json_object
-from ..databases.chain import Chain, Entry, digest_of, first_digest, place_of, row_of
+from ..conversation.messages import parse_json_object
+from ..databases.chain import Chain, Entry, digest_of, format_row_key, insert_row, make_first_digest
 from ..databases.database import Database, Statement
 from ..databases.schema import CHAINED
 from ..errors import UsageError
@@ -147,14 +147,14 @@ def _check_session(
     number, head = part.place.number, part.head
     settings = _check_head(export, name, part)
     damaged = {(record.get("source"), record.get("place")) for record in part.quarantine}
-    digest, traces, settings_sha256 = first_digest(name), 0, ""
+    digest, traces, settings_sha256 = make_first_digest(name), 0, ""
     for record in range(len(part.rows)):
         watch()
         place = part.rows[record]
         table, values, own = parse_chained_row(place.number, export.read(place))
         if digest_of(digest, table, values) == own:
             references.note(place.number, name, table, values)
-        elif (table, place_of(table, values)) not in damaged:
+        elif (table, format_row_key(table, values)) not in damaged:
             raise BadLine(place.number, "is damaged: its digest does not match")
         if any(isinstance(value, int) and not -1 <= value < _MOST for value in values):
             raise BadLine(place.number, "has a number that is not valid")
@@ -186,7 +186,7 @@ def _check_seals(database: Database, export: ExportFile, name: str, part: Sessio
 
 def _find_settings_digest(trace: str) -> str:
     """Return the settings digest in a trace record; empty if it has none."""
-    found = json_object(trace) if '"settings_sha256"' in trace else None
+    found = parse_json_object(trace) if '"settings_sha256"' in trace else None
     return str((found or {}).get("settings_sha256", ""))
 
 
@@ -266,7 +266,7 @@ class _References:
             self._messages[log] = max(self._messages.get(log, 0), values[1] + 1)
         if table != "steps":
             return
-        for inner in _walk_objects(json_object(values[-1]) or {}):
+        for inner in _walk_objects(parse_json_object(values[-1]) or {}):
             if not _is_patch(inner):
                 raise BadLine(number, "changes too many elements")
             history = inner.get("chat_history")
@@ -392,11 +392,11 @@ def _write(
 def _list_statements(export: ExportFile, name: str, part: SessionPart) -> Iterator[Statement]:
     for record, place in sorted(part.rows.items()):
         table, values, digest = parse_chained_row(place.number, export.read(place))
-        yield row_of(table, (name, *values, record, digest))
+        yield insert_row(table, (name, *values, record, digest))
         if table == "messages":
             yield from insert_uses(name, list_attachments(values[-1]))
     for found in part.quarantine:
-        yield row_of("quarantine", (name, *(found[column] for column in _QUARANTINED)))
+        yield insert_row("quarantine", (name, *(found[column] for column in _QUARANTINED)))
     for sha256, places in part.contents.items():
         for place in places:
             chunk, size, packed = parse_content_chunk(place.number, export.read(place))

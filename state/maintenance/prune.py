@@ -7,7 +7,7 @@ from typing import Literal
 
 from ..databases.database import Database
 from ..errors import GuardFailed
-from ..process.clock import text_of
+from ..process.clock import format_time
 from ..store.files.contents import UNUSED_CONTENTS
 from ..store.recording import find_last_moves, list_objects, load_state
 from ..store.sessions.listing import seems_held
@@ -67,10 +67,10 @@ def plan_prune(
 
     `watch` is called before each session is examined, with the count so far.
     """
-    sessions = _load_sessions(database, tenant, text_of(now))
+    sessions = _load_sessions(database, tenant, format_time(now))
     choice = _Choice(database, sessions, watch)
     oldest_first = sessions[rules.keep :][::-1]
-    before = text_of(now - rules.older_than)
+    before = format_time(now - rules.older_than)
     choice.take("age", (s for s in oldest_first if s.updated_at < before), lambda: True)
     if (limit := rules.max_bytes) is not None:
         choice.take("size", oldest_first, lambda: choice.size_bytes > limit)

@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..calls import arguments_digest
-from ..conversation.messages import json_object
-from ..databases.chain import Chain, sound_rows
+from ..calls import digest_arguments
+from ..conversation.messages import parse_json_object
+from ..databases.chain import Chain, list_sound_rows
 from ..databases.database import Database
 from ..session import SessionSettings
 from ..store.files.contents import Copies, count_copies
@@ -344,9 +344,9 @@ def _find_content_breaches(database: Database, session_id: str, contents: _Conte
             if problem := contents.problem(file.label, file.sha256):
                 place = f"{recorded.log}/{recorded.position}"
                 yield Breach(session_id, "messages", place, recorded.row, problem)
-    rows = sound_rows(database, "files", session_id, ("record", "call_id", "path", "body"))
+    rows = list_sound_rows(database, "files", session_id, ("record", "call_id", "path", "body"))
     for n, row, call_id, path, body in rows:
-        digest = (json_object(body) or {}).get("before")
+        digest = (parse_json_object(body) or {}).get("before")
         # The old content of a file with a secret was never stored.
         what = f"the old content of {path}"
         if isinstance(digest, str) and (problem := contents.problem(what, digest, must_be_there=False)):
@@ -374,7 +374,7 @@ def _find_rule_breaches(
 
     Rows that a running session adds after its first `records` are not checked.
     """
-    wishes = {use.call_id: arguments_digest(use.arguments) for use in list_tool_uses(database, session_id)}
+    wishes = {use.call_id: digest_arguments(use.arguments) for use in list_tool_uses(database, session_id)}
     began = [traced for traced in list_all_traces(database, session_id) if traced.event == "run_began"]
     first_traced = began[0].row if began else None
     for move in list_call_moves(database, session_id):
@@ -395,7 +395,7 @@ def _take_verdicts(began: Traced, trails: Trails) -> None:
     for call in list_objects(changes, "pending_tool_calls"):
         trail = trails.get(str(call.get("call_id")))
         if trail is not None:
-            trail.take_verdict(call, arguments_digest(str(call.get("arguments", ""))))
+            trail.take_verdict(call, digest_arguments(str(call.get("arguments", ""))))
 
 
 def _make_audited_call(trail: CallTrail, paths: Mapping[str, Paths]) -> AuditedCall:

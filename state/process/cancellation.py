@@ -10,11 +10,11 @@ from ..errors import SandburError
 ResultT = TypeVar("ResultT")
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
-async def _done(work: asyncio.Future[Any]) -> None:
+async def _wait_for(work: asyncio.Future[Any]) -> None:
     """Wait for `work` like `asyncio.wait([work])`, with less overhead."""
     waiter = asyncio.get_running_loop().create_future()
 
@@ -29,8 +29,8 @@ async def _done(work: asyncio.Future[Any]) -> None:
         work.remove_done_callback(wake)
 
 
-async def over(
-    work: asyncio.Future[Any], on_cancel: Callable[[], object] = _nothing
+async def wait_until_done(
+    work: asyncio.Future[Any], on_cancel: Callable[[], object] = _do_nothing
 ) -> asyncio.CancelledError | None:
     """Wait until `work` is done, even if the caller is cancelled; return the cancellation, to be raised.
 
@@ -39,7 +39,7 @@ async def over(
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:
-            await _done(work)
+            await _wait_for(work)
         except asyncio.CancelledError as error:
             if cancelled is None:
                 on_cancel()
@@ -49,13 +49,15 @@ async def over(
     return cancelled
 
 
-async def settled(work: asyncio.Future[ResultT], on_cancel: Callable[[], object] = _nothing) -> ResultT:
+async def wait_uncancelled(
+    work: asyncio.Future[ResultT], on_cancel: Callable[[], object] = _do_nothing
+) -> ResultT:
     """Wait for work in another thread, also if the caller is cancelled.
 
     If this raises `CancelledError`, the work was not done. If it was done, the result is returned and the
     caller is cancelled right after it.
     """
-    if await over(work, on_cancel) is None:
+    if await wait_until_done(work, on_cancel) is None:
         return work.result()
     if work.cancelled() or work.exception() is not None:
         raise asyncio.CancelledError
@@ -65,10 +67,10 @@ async def settled(work: asyncio.Future[ResultT], on_cancel: Callable[[], object]
     return work.result()
 
 
-async def to_the_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
+async def run_to_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Await `work` to its end; a cancellation is raised afterwards, unless `work` fails."""
     task = asyncio.ensure_future(work)
-    cancelled = await over(task)
+    cancelled = await wait_until_done(task)
     result = task.result()
     if cancelled is not None:
         raise cancelled
@@ -79,7 +81,7 @@ _unfinished: set[asyncio.Future[Any]] = set()
 """References to the tasks: the event loop holds only weak ones."""
 
 
-async def in_background(work: Awaitable[ResultT]) -> ResultT:
+async def run_in_background(work: Awaitable[ResultT]) -> ResultT:
     """Await `work` in a separate task, which a cancellation of the caller does not end.
 
     After the first cancellation, the caller still waits for it; after the second it does not: a scope of

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 def now() -> str:
     """Return the current time in UTC, ISO 8601 with milliseconds."""
-    return text_of(datetime.now(UTC))
+    return format_time(datetime.now(UTC))
 
 
-def milliseconds(start: str, end: str) -> int:
+def count_milliseconds(start: str, end: str) -> int:
     """Return the milliseconds between two stored times; 0 if one is unknown, or if a clock was set back."""
     try:
         taken = datetime.fromisoformat(end) - datetime.fromisoformat(start)
@@ -17,5 +17,5 @@ def milliseconds(start: str, end: str) -> int:
     return max(int(taken.total_seconds() * 1000), 0)
 
 
-def text_of(time: datetime) -> str:
+def format_time(time: datetime) -> str:
     return time.isoformat(timespec="milliseconds")

@@ -11,17 +11,17 @@ from urllib.parse import unquote, urlsplit
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-def install_command(extra: str) -> str:
+def make_install_command(extra: str) -> str:
     """Return the shell command that adds an extra to this installation."""
     python = shlex.quote(sys.executable)
     # Environments created by uv have no pip.
     installs = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
-    return f"{installs} {_source(extra)}"
+    return f"{installs} {_find_source(extra)}"
 
 
-def _source(extra: str) -> str:
+def _find_source(extra: str) -> str:
     """Return the argument for pip: the folder, file or repository that Sandbur came from, else its name."""
-    origin = _origin()
+    origin = _read_origin()
     url = str(origin.get("url", ""))
     if "vcs_info" in origin:
         vcs = origin["vcs_info"]
@@ -32,7 +32,7 @@ def _source(extra: str) -> str:
     return f"-e {path}" if origin.get("dir_info", {}).get("editable") else path
 
 
-def _origin() -> dict[str, Any]:
+def _read_origin() -> dict[str, Any]:
     """Return what pip recorded about the source of Sandbur (PEP 610); empty if it came from an index."""
     from importlib.metadata import PackageNotFoundError, distribution
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from ..databases.chain import (
     WHOLE_ROWS,
     Chain,
-    chain_of,
     digest_of,
-    first_digest,
-    place_of,
-    row_of,
-    rows_in_order,
-    set_aside,
+    format_row_key,
+    insert_row,
+    list_quarantine,
+    list_rows,
+    load_chain,
+    make_first_digest,
 )
 from ..databases.database import Database, Statement
 from ..databases.schema import CHAINED, KEYS
@@ -112,7 +112,7 @@ def examine(database: Database, session_id: str) -> Health:
 
 def _examine(database: Database, session_id: str) -> Health:
     # Read this first: rows that a running session adds meanwhile are not missing.
-    marked = database.marked(session_id)
+    marked = database.read_mark(session_id)
     found = load_head_with_seals(database, session_id)
     if found is None:
         return Health()
@@ -160,7 +160,7 @@ def _find_rows_after_end(
 ) -> dict[tuple[str, str], Damage]:
     """Return the rows after the end of the chain; `numbers` are number, table and key of all rows."""
     # Read this after the rows: rows that a running session adds meanwhile belong to the chain.
-    head = chain_of(database, session_id)
+    head = load_chain(database, session_id)
     records = head.records if head else 0
     return {
         (table, place): Damage(table, place, AFTER_THE_END)
@@ -177,7 +177,7 @@ def quarantine(session_id: str, health: Health) -> list[Statement]:
     statements: list[Statement] = []
     for damage in health.damages:
         values = (session_id, damage.table, damage.place, now(), damage.reason)
-        statements.append(row_of("quarantine", values))
+        statements.append(insert_row("quarantine", values))
         if damage.reason == AFTER_THE_END:
             condition, values = make_row_condition(damage.table, damage.place)
             update = f"UPDATE {damage.table} SET record = -2 - record WHERE session_id = ? AND {condition}"
@@ -193,16 +193,16 @@ def make_row_condition(table: str, place: str) -> tuple[str, list[str]]:
 
 
 def _load_quarantine(database: Database, session_id: str) -> dict[tuple[str, str], Damage]:
-    found = set_aside(database, session_id)
+    found = list_quarantine(database, session_id)
     return {(source, place): Damage(source, place, reason) for source, place, reason in found}
 
 
 def _find_damages(
     database: Database, session_id: str, table: str, digests: dict[int, str]
 ) -> Iterator[Damage]:
-    for row in rows_in_order(database, table, session_id, WHOLE_ROWS[table]):
+    for row in list_rows(database, table, session_id, WHOLE_ROWS[table]):
         *values, record, digest = row
-        previous = digests.get(int(record) - 1) if int(record) else first_digest(session_id)
+        previous = digests.get(int(record) - 1) if int(record) else make_first_digest(session_id)
         # A row after a missing one cannot be checked; the missing one is reported.
         if previous is not None and digest_of(previous, table, values) != digest:
-            yield Damage(table, place_of(table, row), "is not what was written")
+            yield Damage(table, format_row_key(table, row), "is not what was written")

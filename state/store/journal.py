@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
-from ..calls import Effect, FileChange, JournaledCall, KeptResult, PendingCall, arguments_digest
+from ..calls import Effect, FileChange, JournaledCall, KeptResult, PendingCall, digest_arguments
 from ..conversation.content import Attachment
-from ..conversation.messages import ToolResult, ToolUse, json_object
-from ..databases.chain import Entry, next_number, sound_rows
+from ..conversation.messages import ToolResult, ToolUse, parse_json_object
+from ..databases.chain import Entry, find_next_number, list_sound_rows
 from ..databases.database import Database
 from ..databases.file_parts import FilePart, OpenFile
 from ..process.clock import now
@@ -56,7 +56,7 @@ def _is_verifiable(database: Database, session_id: str, call_id: str) -> bool:
 
 def load_output(database: Database, session_id: str, call_id: str) -> bytes | None:
     """Return the complete output of a call whose result shows a part; None if it is not all stored."""
-    rows = list(sound_rows(database, "outputs", session_id, ("body",), "call_id = ?", (call_id,)))
+    rows = list(list_sound_rows(database, "outputs", session_id, ("body",), "call_id = ?", (call_id,)))
     is_whole = [int(number) for _, number, _ in rows] == list(range(len(rows)))
     return b"".join(body for *_, body in rows) if rows and is_whole else None
 
@@ -220,7 +220,7 @@ class CallJournal:
                 output = load_output(self._database, session_id, call_id)
                 return KeptResult(
                     tool=result.tool,
-                    content=result.shown,
+                    content=result.display_text,
                     output=output,
                     output_bytes=len(output)
                     if output is not None
@@ -234,7 +234,7 @@ class CallJournal:
             "SELECT body FROM calls WHERE session_id = ? AND call_id = ? AND move = 'finished'",
             (session_id, call_id),
         )
-        return max((int((json_object(body) or {}).get(_KEPT, 0)) for (body,) in rows), default=0)
+        return max((int((parse_json_object(body) or {}).get(_KEPT, 0)) for (body,) in rows), default=0)
 
     async def record_changes(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]
@@ -265,7 +265,7 @@ class CallJournal:
         )
         known: dict[str, str] = {}
         for (body,) in rows:
-            seen = (json_object(body) or {}).get(_SEEN)
+            seen = (parse_json_object(body) or {}).get(_SEEN)
             known |= cast(dict[str, str], seen) if isinstance(seen, dict) else {}
         return known
 
@@ -283,7 +283,7 @@ class CallJournal:
                 (session_id, call_id),
             )
             if rows:
-                return str((json_object(rows[0][0]) or {}).get(_DIGEST, ""))
+                return str((parse_json_object(rows[0][0]) or {}).get(_DIGEST, ""))
         return ""
 
     def _note_agreement(self, call_id: str, tool: str, effect: Effect, arguments: str) -> dict[str, Any]:
@@ -325,7 +325,7 @@ class CallJournal:
 
 
 def _describe_intent(tool: str, effect: Effect, arguments: str) -> dict[str, Any]:
-    return {"tool": tool, "effect": effect, _DIGEST: arguments_digest(arguments)}
+    return {"tool": tool, "effect": effect, _DIGEST: digest_arguments(arguments)}
 
 
 def _describe_verdict(call: PendingCall) -> dict[str, str]:
@@ -343,7 +343,7 @@ class TraceLog:
 
     def __init__(self, database: Database, writer: SessionWriter) -> None:
         self._writer = writer
-        self._next_n = next_number(database, "traces", writer.session_id)
+        self._next_n = find_next_number(database, "traces", writer.session_id)
 
     def add(self, record: TraceRecord) -> None:
         n, self._next_n = self._next_n, self._next_n + 1
@@ -364,8 +364,8 @@ def find_unused_reply(database: Database, session_id: str, seq: int) -> ModelCal
 
     The process died while hooks judged the reply, so that no step has it.
     """
-    first = next_number(database, "traces", session_id) - _NEWEST_TRACES
-    rows = sound_rows(database, "traces", session_id, ("seq", "event", "body"), after=(first - 1,))
+    first = find_next_number(database, "traces", session_id) - _NEWEST_TRACES
+    rows = list_sound_rows(database, "traces", session_id, ("seq", "event", "body"), after=(first - 1,))
     newest = [(int(at), body) for _, at, event, body in rows if event == "model_called"][-1:]
     for at, body in newest:
         if at == seq and '"reply":' in body:

@@ -11,15 +11,15 @@ from ..conversation.messages import (
     Message,
     ToolResult,
     ToolUse,
-    assistant_said,
-    json_object,
-    runtime_said,
-    tool_answered,
+    assistant_message,
+    parse_json_object,
+    runtime_message,
+    tool_message,
 )
 from ..conversation.transcript import Log, Transcript, TranscriptRange
-from ..databases.chain import Entry, next_number, places_set_aside, rows_in_order
+from ..databases.chain import Entry, find_next_number, list_quarantined_places, list_rows
 from ..databases.database import Database
-from ..errors import damaged
+from ..errors import make_damage_error
 from .deltas import encode_message, parse_message
 from .files.contents import make_content_reader
 from .recording import list_message_rows
@@ -71,8 +71,8 @@ def _make_stand_in(
     if orphans:
         return _make_request([(result.call_id, result.tool) for result in orphans])
     if before and before[-1].role == "user":
-        return assistant_said(_TEXT, "runtime")
-    return runtime_said(_TEXT)
+        return assistant_message(_TEXT, "runtime")
+    return runtime_message(_TEXT)
 
 
 def _find_unanswered(before: Sequence[Message]) -> list[ToolUse]:
@@ -104,7 +104,7 @@ def _make_request(calls: Sequence[tuple[str, str]]) -> Message:
 
 def _make_lost_result(use: ToolUse) -> Message:
     content = "The record of this result was damaged on disk. Verify the effect before you repeat the call."
-    return tool_answered(ToolResult(call_id=use.call_id, tool=use.tool, outcome="unknown", content=content))
+    return tool_message(ToolResult(call_id=use.call_id, tool=use.tool, outcome="unknown", content=content))
 
 
 class SessionLogs:
@@ -122,7 +122,7 @@ class SessionLogs:
         """The rows that will be written next."""
         self.is_unchecked = False
         """True if the records have not been checked since the last run ended."""
-        self._next_number = next_number(database, "messages", session_id, "log")
+        self._next_number = find_next_number(database, "messages", session_id, "log")
 
     def name_log(self, span: TranscriptRange) -> tuple[str, int]:
         """Return the log's name in the store; a new log gets a name."""
@@ -157,12 +157,12 @@ class SessionLogs:
     def require_checked(self) -> None:
         """Raise `DamagedRecords` if the records were not checked when the session was opened."""
         if self.is_unchecked:
-            raise damaged(self._session_id)
+            raise make_damage_error(self._session_id)
 
     @property
     def are_whole(self) -> bool:
         """True if no message of the session itself is quarantined."""
-        return not places_set_aside(self._database, self._session_id, "messages")
+        return not list_quarantined_places(self._database, self._session_id, "messages")
 
     def seal(self) -> None:
         """Seal every known log: the rows after its end belong to steps that do not count."""
@@ -245,10 +245,10 @@ def list_calls_after(database: Database, session_id: str, seq: int) -> tuple[str
         return ()
     after = ("record > ?", (int(rows[0][0]),))
     # Damaged rows count, too: these calls may have happened.
-    calls = rows_in_order(database, "calls", session_id, ("call_id", "move", "body"), *after)
+    calls = list_rows(database, "calls", session_id, ("call_id", "move", "body"), *after)
     started = [(call_id, body) for _, call_id, move, body in calls if move == "started"]
     arguments: dict[str, str] = {}
-    for *_, body in rows_in_order(database, "messages", session_id, ("body",), *after):
+    for *_, body in list_rows(database, "messages", session_id, ("body",), *after):
         if (message := parse_message(body)) is not None:
             arguments |= {use.call_id: use.arguments for use in message.tool_uses}
     # A call that the step waits for was proposed before the step; its own record settles it.
@@ -266,5 +266,5 @@ def make_lost_note(calls: tuple[str, ...]) -> str:
 
 
 def _describe_call(body: str, arguments: str) -> str:
-    tool = (json_object(body) or {}).get("tool", "a call")
+    tool = (parse_json_object(body) or {}).get("tool", "a call")
     return f"{tool} {arguments}"[:_MOST_CHARS]

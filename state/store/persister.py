@@ -8,7 +8,7 @@ from burr.core.persistence import AsyncBaseStatePersister, PersistedStateData
 
 from ..application import ApplicationState
 from ..calls import PendingCall, restore_arguments
-from ..conversation.messages import runtime_said
+from ..conversation.messages import runtime_message
 from ..databases.database import Database
 from .message_log import SessionLogs, is_stand_in, make_lost_note
 from .writer import SessionWriter
@@ -115,7 +115,7 @@ def _add_lost_note(values: dict[str, Any], note: str) -> None:
         values["note"] = note
         return
     state = ApplicationState.model_construct(**values)
-    values |= state.with_history(state.active_history.append(runtime_said(note)))
+    values |= state.replace_history(state.active_history.append(runtime_message(note)))
 
 
 def load_histories(logs: SessionLogs, values: dict[str, Any]) -> None:
@@ -125,7 +125,7 @@ def load_histories(logs: SessionLogs, values: dict[str, Any]) -> None:
     for history in (state.chat_history, state.active_history):
         logs.load(history, pending if history is state.active_history else ())
     if pending:
-        asked = state.active_history.asking
+        asked = state.active_history.requesting_message
         values["pending_tool_calls"] = (
             tuple(call if call.origin != "model" else _void_lost_call(call) for call in pending)
             if is_stand_in(asked)
@@ -139,7 +139,7 @@ def _load_files(values: dict[str, Any]) -> None:
     for history in {id(one): one for one in (state.chat_history, state.active_history)}.values():
         for message in history:
             for file in message.files:
-                file.hold()
+                file.load()
 
 
 def _void_lost_call(call: PendingCall) -> PendingCall:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from ..conversation.content import Attachment
-from ..conversation.messages import Message, ToolResult, ToolUse, json_object
-from ..databases.chain import EVERY_ROW, places_set_aside, rows_in_order, sound_rows
+from ..conversation.messages import Message, ToolResult, ToolUse, parse_json_object
+from ..databases.chain import EVERY_ROW, list_quarantined_places, list_rows, list_sound_rows
 from ..databases.database import Database
 from ..session import SessionSettings
 from ..trace import TraceRecord
@@ -99,7 +99,7 @@ def load_state(database: Database, session_id: str, seq: int | None = None) -> S
 
 
 def _load_own_state(database: Database, session_id: str, last: int) -> StoredState | None:
-    damaged = places_set_aside(database, session_id, "steps")
+    damaged = list_quarantined_places(database, session_id, "steps")
     snapshot = "SELECT MAX(seq) FROM steps WHERE session_id = ? AND seq <= ? AND is_snapshot = 1"
     is_cut = False
     while True:
@@ -127,7 +127,7 @@ def _step_rows(
     least: int = 0,
 ) -> Iterator[StepRow]:
     columns = ("position", "at", "record", "fields")
-    for seq, action, at, row, delta in rows_in_order(
+    for seq, action, at, row, delta in list_rows(
         database, "steps", session_id, columns, condition, values, after, least
     ):
         yield StepRow(int(seq), action, at, int(row), delta)
@@ -184,7 +184,7 @@ class StepFold:
 
     def steps(self, session_id: str, after: int = -1, last: int | None = None) -> Iterator[RecordedStep]:
         """Yield the steps of the session itself after step `after`, up to step `last`."""
-        damaged = places_set_aside(self._database, session_id, "steps")
+        damaged = list_quarantined_places(self._database, session_id, "steps")
         limit = _ALL if last is None else last
         elsewhere = find_last_foreign_step(self._database, session_id)
         for row in _step_rows(self._database, session_id, "seq <= ?", (limit,), (after,)):
@@ -267,9 +267,9 @@ class CallMove:
 def list_call_moves(database: Database, session_id: str, after: int = -1) -> Iterator[CallMove]:
     """Yield the moves that the session itself recorded after number `after`, without damaged ones."""
     columns = ("record", "call_id", "move", "at", "body")
-    rows = sound_rows(database, "calls", session_id, columns, after=(after,))
+    rows = list_sound_rows(database, "calls", session_id, columns, after=(after,))
     for n, row, call_id, move, at, body in rows:
-        yield CallMove(session_id, int(n), int(row), call_id, move, at, json_object(body) or {})
+        yield CallMove(session_id, int(n), int(row), call_id, move, at, parse_json_object(body) or {})
 
 
 def find_last_moves(
@@ -282,7 +282,7 @@ def find_last_moves(
     if not call_ids:
         return {}
     condition = f"call_id IN ({', '.join('?' * len(call_ids))})"
-    rows = rows_in_order(database, "calls", session_id, ("call_id", "move"), condition, (*call_ids,))
+    rows = list_rows(database, "calls", session_id, ("call_id", "move"), condition, (*call_ids,))
     return {call_id: move for _, call_id, move in rows if move in kinds}
 
 
@@ -290,14 +290,14 @@ def list_changed_paths(
     database: Database, session_id: str, after: int = -1
 ) -> Iterator[tuple[int, str, str]]:
     """Yield number, call and path of the file changes that the session recorded after number `after`."""
-    rows = rows_in_order(database, "files", session_id, ("call_id", "path"), after=(after,))
+    rows = list_rows(database, "files", session_id, ("call_id", "path"), after=(after,))
     return ((int(n), call_id, path) for n, call_id, path in rows)
 
 
 def list_damage(database: Database, session_id: str) -> Iterator[tuple[str, str]]:
     """Yield kind and key of each quarantined step, message, move and trace record."""
     for table in ("steps", "messages", "calls", "traces"):
-        for place in places_set_aside(database, session_id, table):
+        for place in list_quarantined_places(database, session_id, table):
             yield table.removesuffix("s"), place
 
 
@@ -310,7 +310,7 @@ class PlacedMove(NamedTuple):
 def list_placed_moves(database: Database, lineage: Lineage) -> Iterator[PlacedMove]:
     """Yield the moves that count, oldest first, each with the step that follows it."""
     for session_id, last in lineage:
-        rows = list(rows_in_order(database, "steps", session_id, ("record",)))
+        rows = list(list_rows(database, "steps", session_id, ("record",)))
         records = [int(record) for _, record in rows]
         steps = [*(int(seq) for seq, _ in rows), int(rows[-1][0]) + 1 if rows else 0]
         for move in list_call_moves(database, session_id):
@@ -347,7 +347,7 @@ def list_traces(database: Database, session_id: str, after: int = -1) -> Iterato
 def list_all_traces(database: Database, session_id: str, after: int = -1) -> Iterator[Traced]:
     """Yield the trace as `list_traces` does, with unparsable records, without quarantined ones."""
     columns = ("seq", "event", "at", "record", "body")
-    rows = sound_rows(database, "traces", session_id, columns, after=(after,))
+    rows = list_sound_rows(database, "traces", session_id, columns, after=(after,))
     for n, seq, event, at, row, body in rows:
         yield Traced(session_id, int(n), int(seq), at, int(row), event, _parse_trace(event, body))
 
@@ -370,7 +370,7 @@ class RecordedMessage(NamedTuple):
 
 def list_messages(database: Database, session_id: str) -> Iterator[RecordedMessage]:
     """Yield the messages that the session itself wrote, log by log, without damaged ones."""
-    for log, position, row, body in sound_rows(database, "messages", session_id, ("record", "body")):
+    for log, position, row, body in list_sound_rows(database, "messages", session_id, ("record", "body")):
         yield RecordedMessage(
             int(log), int(position), int(row), parse_message(body, make_content_reader(database))
         )
@@ -378,7 +378,7 @@ def list_messages(database: Database, session_id: str) -> Iterator[RecordedMessa
 
 def list_tool_uses(database: Database, session_id: str) -> Iterator[ToolUse]:
     """Yield the calls that the messages of a session request."""
-    for *_, body in sound_rows(database, "messages", session_id, ("body",)):
+    for *_, body in list_sound_rows(database, "messages", session_id, ("body",)):
         # Most messages request nothing, and need not be parsed.
         if '"tool_use"' in body and (message := parse_message(body)) is not None:
             yield from message.tool_uses
@@ -445,7 +445,9 @@ def load_messages(
 
 def list_message_rows(database: Database, session_id: str, *place: int) -> Iterator[tuple[int, str]]:
     """Yield index and text of messages; `place` is the log, the first index, and the end."""
-    rows = sound_rows(database, "messages", session_id, ("body",), "log = ? AND idx >= ? AND idx < ?", place)
+    rows = list_sound_rows(
+        database, "messages", session_id, ("body",), "log = ? AND idx >= ? AND idx < ?", place
+    )
     return ((int(position), body) for _, position, body in rows)
 
 
@@ -456,8 +458,8 @@ def find_result(database: Database, session_id: str, call_id: str) -> ToolResult
     numbered their rows table by table: there every step is searched.
     """
     where = "call_id = ? AND move = 'finished'"
-    for _, row, body in rows_in_order(database, "calls", session_id, ("record", "body"), where, (call_id,)):
-        if stored := (json_object(body) or {}).get("result"):
+    for _, row, body in list_rows(database, "calls", session_id, ("record", "body"), where, (call_id,)):
+        if stored := (parse_json_object(body) or {}).get("result"):
             return ToolResult.model_validate(stored, context={"contents": make_content_reader(database)})
         step = find_step_after_row(database, session_id, int(row))
         next_step = (

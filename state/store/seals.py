@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from ..databases.chain import Chain, first_digest, row_of
+from ..databases.chain import Chain, insert_row, make_first_digest
 from ..databases.database import Database, Sealer, Statement, update
 from ..databases.high_water import HighWater
 from ..databases.schema import SCHEMA_VERSION
@@ -74,31 +74,33 @@ class KeySealer:
             self._key = load_or_make_key(self._home)
         return self._key
 
-    def known_key(self) -> bytes | None:
+    def find_key(self) -> bytes | None:
         """Return the key; None if there is none."""
         if self._key is None:
             self._key = find_key(self._home)
         return self._key
 
-    def mark(self, session_id: str, records: int) -> None:
+    def write_mark(self, session_id: str, records: int) -> None:
         """Record how many records are sealed; -1: the session was deleted."""
-        self._marks.note(self._name(session_id), records)
+        self._marks.write_number(self._name(session_id), records)
         if records < 0:
-            self._marks.keep(self._name_verified_note(session_id), None)
+            self._marks.write(self._name_verified_note(session_id), None)
 
-    def marked(self, session_id: str) -> int:
+    def read_mark(self, session_id: str) -> int:
         """Return the last recorded number, or -1."""
-        return self._marks.noted(self._name(session_id))
+        return self._marks.read_number(self._name(session_id))
 
-    def vouch(self, session_id: str, end: tuple[int, str] | None, body: str, loaded: str = "") -> None:
+    def note_verified(
+        self, session_id: str, end: tuple[int, str] | None, body: str, loaded: str = ""
+    ) -> None:
         """Record that all records up to `end` are verified; None: remove that note."""
         loaded = loaded or _NOT_LOADED
         text = None if end is None else self._make_verified_note(self.key(), session_id, end, body, loaded)
-        self._marks.keep(self._name_verified_note(session_id), text)
+        self._marks.write(self._name_verified_note(session_id), text)
 
-    def vouches(self, session_id: str, end: tuple[int, str], body: str) -> str | None:
+    def read_verified(self, session_id: str, end: tuple[int, str], body: str) -> str | None:
         """Return the `loaded` of this note; None if there is no valid one. Writing it needs the key."""
-        kept, key = self._marks.kept(self._name_verified_note(session_id)), self.known_key()
+        kept, key = self._marks.read(self._name_verified_note(session_id)), self.find_key()
         loaded = kept[: len(_NOT_LOADED)].decode("ascii", "replace")
         if key is None or not hmac.compare_digest(
             kept, self._make_verified_note(key, session_id, end, body, loaded)
@@ -122,9 +124,9 @@ class KeySealer:
 
 def write_marks(database: Database, session_id: str, records: int) -> None:
     """Record outside of the database how many records the session has; -1: it was deleted."""
-    database.mark(session_id, records)
+    database.write_mark(session_id, records)
     if database.sealer is not None:
-        database.sealer.mark(session_id, records)
+        database.sealer.write_mark(session_id, records)
 
 
 def name_maker(key: bytes) -> str:
@@ -158,7 +160,7 @@ def note_verified(database: Database, session_id: str, end: Chain | None, loaded
     `loaded` is a digest of the rows that opening it reads; they are compared with it.
     """
     if database.sealer is not None:
-        database.sealer.vouch(session_id, end, database.body, loaded)
+        database.sealer.note_verified(session_id, end, database.body, loaded)
 
 
 def read_verified(database: Database, session_id: str) -> str | None:
@@ -169,9 +171,9 @@ def read_verified(database: Database, session_id: str) -> str | None:
     """
     end = find_end_at_rest(database, session_id)
     sealer = database.sealer
-    if end is None or sealer is None or database.marked(session_id) > end.records:
+    if end is None or sealer is None or database.read_mark(session_id) > end.records:
         return None
-    return sealer.vouches(session_id, end, database.body)
+    return sealer.read_verified(session_id, end, database.body)
 
 
 def find_end_at_rest(database: Database, session_id: str) -> Chain | None:
@@ -228,7 +230,7 @@ class SealedEnd:
         # and the number of a missing one is never used again.
         lost = _count_lost(self._sealer, key, self._session_id, seals, self._chain)
         seal = _make_seal(key, self._session_id, seals, self._chain.records, chain, int(lost > 0))
-        return [row_of("seals", (self._session_id, *seal))], [*seals, seal]
+        return [insert_row("seals", (self._session_id, *seal))], [*seals, seal]
 
     def confirm(self, chain: Chain, seals: list[Seal]) -> None:
         self._goes_on = None if seals is self._seals else True
@@ -264,11 +266,11 @@ def insert_seals(
 
     `came`: the number of imported records.
     """
-    yield from (row_of("seals", (session_id, *seal)) for seal in seals)
+    yield from (insert_row("seals", (session_id, *seal)) for seal in seals)
     if database.sealer is not None and chain.records:
         key = database.sealer.key()
         if not _holds(key, session_id, seals, chain):
-            yield row_of("seals", (session_id, *_make_seal(key, session_id, seals, came, chain)))
+            yield insert_row("seals", (session_id, *_make_seal(key, session_id, seals, came, chain)))
 
 
 def find_broken_seals(
@@ -276,7 +278,7 @@ def find_broken_seals(
 ) -> list[BrokenSeal]:
     """Compare the seals with the chain; `digests` are the digests of the records by number."""
     sealer = database.sealer
-    key = sealer.known_key() if sealer is not None else None
+    key = sealer.find_key() if sealer is not None else None
     found: list[BrokenSeal] = []
     ends = 0
     for at, seal in enumerate(seals):
@@ -287,7 +289,7 @@ def find_broken_seals(
         ends = seal.records
         if key is None or seal.maker != name_maker(key):
             continue
-        digest = digests.get(seal.records - 1) if seal.records else first_digest(session_id)
+        digest = digests.get(seal.records - 1) if seal.records else make_first_digest(session_id)
         if digest is None or not _holds(key, session_id, seals[: at + 1], Chain(seal.records, digest)):
             found.append(BrokenSeal(seal.records - 1, CHANGED, at == len(seals) - 1))
     if seals and ends < chain.records:
@@ -300,7 +302,7 @@ def find_broken_seals(
 
 def _count_lost(sealer: Sealer, key: bytes, session_id: str, seals: Sequence[Seal], chain: Chain) -> int:
     """Return how many records this machine had sealed if their seal is missing; otherwise 0."""
-    marked = min(sealer.marked(session_id), chain.records)
+    marked = min(sealer.read_mark(session_id), chain.records)
     ours = max((seal.records for seal in seals if seal.maker == name_maker(key)), default=-1)
     return max(marked, 0) if ours < marked else 0
 
@@ -311,7 +313,7 @@ _UNSEALED = "was written without a key, after records that were sealed with one"
 
 def list_sealed_parts(database: Database, chain: Chain, seals: Sequence[Seal]) -> list[SealedPart]:
     """Return which key sealed the records, from the first to the last."""
-    key = database.sealer.known_key() if database.sealer is not None else None
+    key = database.sealer.find_key() if database.sealer is not None else None
     ours = name_maker(key) if key is not None else ""
     found: list[SealedPart] = []
     at = 0

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from ..conversation.content import labels
-from ..conversation.messages import Message, Text, ToolResult, ToolUse, subject_of
+from ..conversation.content import list_labels
+from ..conversation.messages import Message, Text, ToolResult, ToolUse, find_subject
 from ..databases.database import Database
 from .recording import Fields, MessagePages, RecordedStep, list_early_messages, list_objects, list_steps
 
@@ -68,12 +68,12 @@ def cut_line(text: str, limit: int = _MAX_CHARS) -> str:
 
 def _join_words(message: Message) -> str:
     texts = (block.text for block in message.blocks if isinstance(block, Text))
-    return cut_line(" ".join((*texts, *labels(message.blocks))))
+    return cut_line(" ".join((*texts, *list_labels(message.blocks))))
 
 
 def _describe_prompt(after: Fields, messages: Sequence[Message]) -> StepText:
     for message in messages:
-        if message.origin == "person" and not message.is_own_command:
+        if message.origin == "person" and not message.is_user_command:
             return StepText("message", _join_words(message))
     return StepText("command", cut_line(after.get("user_input") or ""))
 
@@ -124,7 +124,7 @@ def _describe_result(result: ToolResult, subjects: Mapping[str, str]) -> str:
 
 def title_call(use: ToolUse) -> str:
     """Return the tool of a call and its first text argument."""
-    return f"{use.tool} {cut_line(subject_of(use.arguments), _MAX_SUBJECT_CHARS)}".strip()
+    return f"{use.tool} {cut_line(find_subject(use.arguments), _MAX_SUBJECT_CHARS)}".strip()
 
 
 def _join(parts: list[str]) -> str:

@@ -12,10 +12,10 @@ from pydantic import BaseModel
 
 from ..application import ApplicationState
 from ..conversation.content import Attachment
-from ..databases.chain import Chain, Entry, first_digest
+from ..databases.chain import Chain, Entry, make_first_digest
 from ..databases.database import Database, GuardedUpdate, Statement
-from ..errors import GuardFailed, SessionHeld, StoreError, damaged
-from ..process.cancellation import to_the_end
+from ..errors import GuardFailed, SessionHeld, StoreError, make_damage_error
+from ..process.cancellation import run_to_end
 from ..process.clock import now
 from ..process.crashpoints import reach
 from .deltas import WrittenFields, decode_fields
@@ -71,7 +71,7 @@ class SessionWriter:
         self.is_whole: bool
         """True if all records up to the end of the chain are known to be intact."""
         self.chain, seals = load_head_with_seals(database, session_id) or (
-            Chain(0, first_digest(session_id)),
+            Chain(0, make_first_digest(session_id)),
             [],
         )
         self.is_whole = self.chain.records == 0
@@ -115,7 +115,7 @@ class SessionWriter:
         """Raise `DamagedRecords` if the loaded rows do not have the expected digest."""
         expected, self._expected = self._expected, ""
         if expected and self._digest_loaded(values) != expected:
-            raise damaged(self.session_id)
+            raise make_damage_error(self.session_id)
 
     def _digest_loaded(self, values: Mapping[str, Any]) -> str:
         """Return a digest of the rows from which these fields are loaded."""
@@ -286,7 +286,7 @@ class SessionWriter:
         guard = self._make_guard(chain, seq, head or {"lease_until": make_lease_end()})
         reach("store_before_commit")
         try:
-            await to_the_end(
+            await run_to_end(
                 self._commit_batch(self._make_batch([*statements, *sealing]), guard, chain, seals, seq)
             )
         except GuardFailed:

@@ -25,7 +25,7 @@ from support.models.scripted import Recorder, ScriptedModel, collect, open_sessi
 from sandbur.actions.ports import ToolOutcome  # noqa: E402
 from sandbur.state.application import ApplicationState  # noqa: E402
 from sandbur.state.calls import Effect  # noqa: E402
-from sandbur.state.conversation.messages import person_said  # noqa: E402
+from sandbur.state.conversation.messages import person_message  # noqa: E402
 from sandbur.state.databases.chain import Entry  # noqa: E402
 from sandbur.state.session import SessionSettings  # noqa: E402
 from sandbur.state.store.sessions.lease import make_runner_name  # noqa: E402
@@ -159,7 +159,7 @@ async def commits(folder: Path) -> tuple[float, float]:
     ours: list[float] = []
     theirs: list[float] = []
     for seq in range(STEPS):
-        message = person_said("x" * RESULT_BYTES)
+        message = person_message("x" * RESULT_BYTES)
         state = state.model_copy(update={"chat_history": state.chat_history.append(message)})
         began = time.perf_counter()
         writer.queue(Entry("calls", (seq, f"c{seq}", "finished", "2026-01-01", '{"outcome":"ok"}')))

@@ -20,7 +20,7 @@ sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 from figures import tell  # noqa: E402
 
-from sandbur.state.databases.chain import row_of  # noqa: E402
+from sandbur.state.databases.chain import insert_row  # noqa: E402
 from sandbur.state.session import SessionSettings  # noqa: E402
 from sandbur.state.store.store import Store  # noqa: E402
 
@@ -62,7 +62,7 @@ class Place:
         folder = f"/srv/projects/{number % FOLDERS}"
         settings = SessionSettings(model="demo/demo", cwd=folder, system_prompt=PROMPT)
         store.index.create(session_id, settings, f"session number {number}")
-        rows = (row_of("messages", (session_id, 0, n, MESSAGE, n, "")) for n in range(MESSAGES))
+        rows = (insert_row("messages", (session_id, 0, n, MESSAGE, n, "")) for n in range(MESSAGES))
         store.database.commit(list(rows))
 
     def cost(self, *words: str) -> Cost:

@@ -164,6 +164,6 @@ def test_burr_states_live_beside_sessions_and_beside_burrs_own_table(url: str, t
             ours.save(None, "app", 0, "act", State({"n": "ours"}), "completed")
             assert burrs.load(None, "app")["state"]["n"] == "burr"  # type: ignore[index]
             opened = Store.open(url)
-            assert opened.database.problems() == []
+            assert opened.database.find_problems() == []
             opened.close()
             assert ours.load(None, "app")["state"]["n"] == "ours"  # type: ignore[index]

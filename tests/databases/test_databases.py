@@ -200,6 +200,6 @@ def test_ten_processes_make_the_tables_together(place: Place) -> None:
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(10)]
     assert [process.communicate(timeout=60)[1] for process in processes] == [""] * 10
     database = open_database(place.url)
-    assert database.problems() == []
+    assert database.find_problems() == []
     assert database.query("SELECT name, value FROM meta") == [("schema", str(SCHEMA_VERSION))]
     database.close()

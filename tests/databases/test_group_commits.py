@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbur.state.databases.database import GuardedUpdate, exists, insert, overheard, update
+from sandbur.state.databases.database import GuardedUpdate, exists, insert, route_notices, update
 from sandbur.state.databases.sqlite import SqliteDatabase
 from sandbur.state.errors import GuardFailed, StoreError
 
@@ -108,7 +108,7 @@ async def test_everybody_who_waits_for_a_lock_hears_of_it(database: SqliteDataba
     heard: dict[str, list[str]] = {"a": [], "b": []}
     with locked(database):
         jobs = [
-            asyncio.ensure_future(overheard(said.append, partial(database.acommit, row(name))))
+            asyncio.ensure_future(route_notices(said.append, partial(database.acommit, row(name))))
             for name, said in heard.items()
         ]
         await asyncio.sleep(1.6)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.commands.command import Command
 
-from sandbur.state.databases.lock_holder import lock_holder
+from sandbur.state.databases.lock_holder import find_lock_holder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who holds a lock")
 
@@ -62,25 +62,25 @@ def test_a_process_in_a_transaction_is_found_with_its_state(
 ) -> None:
     with closing(sqlite3.connect(path)) as database:
         database.execute("SELECT * FROM meta").fetchall()
-        found = lock_holder(path)
+        found = find_lock_holder(path)
         assert found is not None
         assert found.pid == holder.pid
         assert str(found).startswith(f"Process {holder.pid} ({sys.executable[:20]}")
         holder.send_signal(signal.SIGSTOP)
-        wait_for(lambda: (found := lock_holder(path)) is not None and found.is_stopped)
+        wait_for(lambda: (found := find_lock_holder(path)) is not None and found.is_stopped)
 
 
 def test_nobody_is_found_where_nobody_writes(path: Path) -> None:
     with closing(sqlite3.connect(path)) as database, closing(sqlite3.connect(path)) as other:
         database.execute("SELECT * FROM meta").fetchall()
         other.execute("BEGIN").execute("SELECT * FROM meta").fetchall()
-        assert lock_holder(path) is None
+        assert find_lock_holder(path) is None
 
 
 def test_looking_for_the_holder_drops_no_lock_of_this_process(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("BEGIN IMMEDIATE")
-        assert lock_holder(path) is None
+        assert find_lock_holder(path) is None
         script = f"import sqlite3; sqlite3.connect({str(path)!r}, timeout=0).execute('BEGIN IMMEDIATE')"
         refused = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
         assert b"locked" in refused.stderr

@@ -11,11 +11,11 @@ from support.network.proxy import Proxy
 from support.stores.databases import SERVERS, Place, fresh_place
 from support.stores.rows import head, keys, put, step
 
-from sandbur.state.databases.database import Database, open_database, overheard
+from sandbur.state.databases.database import Database, open_database, route_notices
 from sandbur.state.databases.servers.mysql import MysqlServer
 from sandbur.state.databases.servers.network import OPENING_PATIENCE_S, PATIENCE_S, NetworkDatabase
 from sandbur.state.databases.servers.postgres import PostgresServer
-from sandbur.state.databases.url import server_url
+from sandbur.state.databases.url import parse_server_url
 from sandbur.state.errors import GuardFailed, StoreError
 
 # What a client sends last of a transaction.
@@ -179,7 +179,7 @@ async def test_each_session_that_waits_hears_of_an_outage_and_of_its_end(
             if all(heard.values()):
                 proxy.listen()
 
-        await overheard(hear, lambda: database.acommit([put("", name)]))
+        await route_notices(hear, lambda: database.acommit([put("", name)]))
 
     proxy.refuse()
     await asyncio.gather(*map(wait, heard))
@@ -239,7 +239,7 @@ def test_reading_goes_on_over_a_broken_line(proxy: Proxy, database: Database, no
 
 
 def test_a_server_that_falls_silent_is_left(place: Place, proxy: Proxy) -> None:
-    server = SERVER_OF[place.kind](server_url(place.through(proxy.port)), answer_s=0.5)
+    server = SERVER_OF[place.kind](parse_server_url(place.through(proxy.port)), answer_s=0.5)
     database = NetworkDatabase(server)
     database.commit([head()])
     for number in range(3):

@@ -17,7 +17,7 @@ from support.stores.rows import head, put, step
 from sandbur.state.databases.database import open_database
 from sandbur.state.databases.schema import INDEXES, SCHEMA_VERSION
 from sandbur.state.errors import StoreError
-from sandbur.state.process.installation import install_command
+from sandbur.state.process.installation import make_install_command
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store
 
@@ -84,7 +84,7 @@ def test_a_store_of_version_5_is_brought_up_to_date(place: Place, is_begun: bool
     store = Store.open(place.url, "ada")
     assert {one.id for one in store.sessions(cwd="/srv/0")} == {"s0", "s2"}
     assert store.count_sessions() == 3
-    assert store.database.problems() == []
+    assert store.database.find_problems() == []
     assert store.database.query("SELECT value FROM meta WHERE name = 'schema'") == [(str(SCHEMA_VERSION),)]
     store.close()
 
@@ -112,14 +112,14 @@ def test_a_creation_that_was_broken_off_is_finished(place: Place) -> None:
         run(place.kind, f"DROP TABLE {place.schema}.{table}", database=place.database)
     run(place.kind, f"DELETE FROM {place.schema}.meta", "COMMIT", database=place.database)
     database = open_database(place.url)
-    assert database.problems() == []
+    assert database.find_problems() == []
     database.close()
 
 
 def test_a_missing_table_is_a_problem(place: Place) -> None:
     database = open_database(place.url)
     run(place.kind, f"DROP TABLE {place.schema}.blobs", database=place.database)
-    assert database.problems() == ["The table blobs is missing."]
+    assert database.find_problems() == ["The table blobs is missing."]
     with pytest.raises(StoreError, match="has lost a table"):
         database.query("SELECT size FROM blobs")
     database.close()
@@ -205,16 +205,16 @@ def test_a_nul_in_a_text_is_refused_with_a_sentence() -> None:
 )
 def test_what_a_server_says_to_a_connection_is_understood(message: str, expected: str) -> None:
     from sandbur.state.databases.servers.postgres import PostgresServer
-    from sandbur.state.databases.servers.server_errors import Trouble
-    from sandbur.state.databases.url import server_url
+    from sandbur.state.databases.servers.server_errors import ServerError
+    from sandbur.state.databases.url import parse_server_url
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         answering = threading.Thread(target=_refuse, args=(listener, message))
         answering.start()
-        url = server_url(
+        url = parse_server_url(
             f"postgresql://me:plain-words@127.0.0.1:{listener.getsockname()[1]}/runs?sslmode=disable"
         )
-        with pytest.raises(Trouble, match=expected) as refused:
+        with pytest.raises(ServerError, match=expected) as refused:
             PostgresServer(url).connect()
         answering.join()
     assert "plain-words" not in str(refused.value.error)
@@ -258,5 +258,5 @@ def test_a_missing_driver_is_said_with_the_command_that_installs_it() -> None:
     for scheme, extra in (("postgres", "postgres"), ("mariadb", "mysql")):
         command = [sys.executable, "-c", code, f"{scheme}://me:plain-words@h/runs"]
         told = subprocess.run(command, capture_output=True, text=True, timeout=60).stderr.splitlines()[-1]
-        assert told.endswith(f"is missing. Install it: {install_command(extra)}")
+        assert told.endswith(f"is missing. Install it: {make_install_command(extra)}")
         assert "plain-words" not in told

@@ -10,7 +10,7 @@ from support.models.server import ModelServer, say
 from support.screens.terminal_pair import Terminal as Pair
 from support.screens.tmux_window import Terminal
 
-from sandbur.state.session import short_title
+from sandbur.state.session import make_title
 
 ASKED = {"COLUMNS": "", "LINES": ""}
 """The terminal is asked how wide it is, whatever the environment of the tests says."""
@@ -56,7 +56,7 @@ def test_a_title_takes_what_is_left_and_ends_with_an_ellipsis(
 def test_a_wide_terminal_shows_everything(command: Command) -> None:
     started(command)
     _, line = listed(command, 300)
-    assert line.endswith(short_title(LONG))
+    assert line.endswith(make_title(LONG))
     assert str(command.folder) in line
     assert "demo" in line
 

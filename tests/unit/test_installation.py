@@ -22,7 +22,7 @@ def told(folder: Path, origin: object) -> str:
     (about / "METADATA").write_text("Metadata-Version: 2.4\nName: sandbur\nVersion: 9.9.9\n")
     if origin is not None:
         (about / "direct_url.json").write_text(json.dumps(origin))
-    code = "from sandbur.state.process.installation import install_command; print(install_command('ui'))"
+    code = "from sandbur.state.process.installation import make_install_command as made; print(made('ui'))"
     path = {"PYTHONPATH": f"{folder}:{ROOT}"}
     done = subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True)
     return done.stdout.strip()
@@ -49,8 +49,8 @@ def test_an_extra_is_installed_from_where_sandbur_came_from(
 def test_sources_that_are_not_installed_name_their_folder() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r});"
-        "from sandbur.state.process.installation import install_command;"
-        "print(install_command('otel'))"
+        "from sandbur.state.process.installation import make_install_command;"
+        "print(make_install_command('otel'))"
     )
     # -S: no installed package is found.
     done = subprocess.run([sys.executable, "-IS", "-c", code], capture_output=True, text=True, check=True)

@@ -336,7 +336,7 @@ class Conversation:
         return mode is not None
 
     def _waiting(self) -> tuple[PendingCall, ...]:
-        return self.session.state.undecided_calls
+        return self.session.state.calls_to_decide
 
     async def _decisions(self) -> list[CallDecision] | None:
         """Ask about what waits, what happened before what may happen; None: something is left open."""

@@ -21,7 +21,13 @@ from acp.schema import (
 )
 
 from ...agent.config.mcp_servers import SERVER_NAME
-from ...state.conversation.content import MAX_TEXT_BYTES, Document, Image, attached, spoken_size
+from ...state.conversation.content import (
+    MAX_TEXT_BYTES,
+    Document,
+    Image,
+    attachment_from_bytes,
+    format_attachment_size,
+)
 from ...state.conversation.messages import UserContent
 from ...state.errors import UsageError
 
@@ -54,7 +60,7 @@ def _part(block: PromptBlock) -> str | Image | Document:
         case TextContentBlock():
             return block.text
         case ImageContentBlock():
-            return attached(_decoded(block.data), _name(block.uri or "") or "The picture")
+            return attachment_from_bytes(_decoded(block.data), _name(block.uri or "") or "The picture")
         case ResourceContentBlock():
             return _place(block.uri)
         case EmbeddedResourceContentBlock():
@@ -66,11 +72,11 @@ def _part(block: PromptBlock) -> str | Image | Document:
 def _resource(block: EmbeddedResourceContentBlock) -> str | Image | Document:
     resource = block.resource
     if isinstance(resource, BlobResourceContents):
-        return attached(_decoded(resource.blob), _name(resource.uri) or "The file")
+        return attachment_from_bytes(_decoded(resource.blob), _name(resource.uri) or "The file")
     size = len(resource.text.encode("utf-8", "replace"))
     if size > MAX_TEXT_BYTES:
         raise UsageError(
-            f"{_place(resource.uri)} is too large to be sent whole: {spoken_size(size)}.",
+            f"{_place(resource.uri)} is too large to be sent whole: {format_attachment_size(size)}.",
             "Name its path, and the agent looks at it with its tools.",
         )
     place = _place(resource.uri).replace('"', "%22")

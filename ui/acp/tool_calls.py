@@ -27,7 +27,7 @@ from acp.schema import (
 from ...actions.ports import BadArguments, Tool
 from ...actions.ports.events import ToolFinished, ToolRequested
 from ...state.calls import PendingCall
-from ...state.conversation.messages import Outcome, json_object
+from ...state.conversation.messages import Outcome, parse_json_object
 from ..terminal.lines import preview, title, unknown_lines
 from ..terminal.text.sanitize import one_line, plain
 
@@ -94,7 +94,7 @@ class ToolCalls:
             status="pending",
             content=changes or None,
             locations=self._locations(found, arguments),
-            raw_input=json_object(arguments) or {"arguments": arguments},
+            raw_input=parse_json_object(arguments) or {"arguments": arguments},
         )
 
     def known(self, calls: Iterable[PendingCall]) -> Iterator[ToolCallStart]:
@@ -155,7 +155,7 @@ class ToolCalls:
             status="pending",
             content=[*changes, *words, *reason],
             locations=self._locations(found, call.arguments) or None,
-            raw_input=json_object(call.arguments) or {"arguments": call.arguments},
+            raw_input=parse_json_object(call.arguments) or {"arguments": call.arguments},
         )
 
     def _locations(self, tool: Tool | None, arguments: str) -> list[ToolCallLocation]:
@@ -165,7 +165,7 @@ class ToolCalls:
             paths = tool.paths(tool.parse(arguments))
         except BadArguments:
             return []
-        named = (json_object(arguments) or {}).get("offset")
+        named = (parse_json_object(arguments) or {}).get("offset")
         line = named if isinstance(named, int) and named > 0 and kind_of(tool) == "read" else None
         places = dict.fromkeys(str(self.cwd / path) for path in paths if "\0" not in path and "*" not in path)
         return [ToolCallLocation(path=place, line=line) for place in places]
@@ -174,7 +174,7 @@ class ToolCalls:
         """Return what a call would change as a difference, where that is all that it does."""
         if tool is None or not tool.traits.writes_files:
             return []
-        values = json_object(arguments) or {}
+        values = parse_json_object(arguments) or {}
         path = values.get(tool.traits.subject)
         if not isinstance(path, str) or "\0" in path:
             return []

@@ -196,6 +196,6 @@ def _block(block: object, message: Message, calls: ToolCalls) -> Iterator[Update
         case ToolUse():
             yield calls.requested(block.call_id, block.tool, block.arguments)
         case ToolResult():
-            yield calls.ended(block.call_id, block.outcome, block.shown)
+            yield calls.ended(block.call_id, block.outcome, block.display_text)
         case _:
             return

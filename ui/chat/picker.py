@@ -151,10 +151,10 @@ def _last_exchange(state: ApplicationState) -> Sequence[str]:
     """Return what the person said last, and what came of it."""
     found: list[Message] = []
     for message in list(state.chat_history)[::-1]:
-        if message.shown.strip() and message.origin == "model" and not found:
+        if message.display_text.strip() and message.origin == "model" and not found:
             found.append(message)
-        elif message.shown.strip() and message.origin == "person":
+        elif message.display_text.strip() and message.origin == "person":
             found.append(message)
             break
     signs = {"person": "you: ", "model": "agent: "}
-    return [signs[one.origin] + " ".join(plain(one.shown[:_MOST_SAID]).split()) for one in found[::-1]]
+    return [signs[one.origin] + " ".join(plain(one.display_text[:_MOST_SAID]).split()) for one in found[::-1]]

@@ -29,11 +29,11 @@ def recap_lines(name: str, state: ApplicationState, glyphs: Glyphs) -> Iterator[
 
 def spoken_lines(message: Message, glyphs: Glyphs) -> Iterator[Line]:
     """Yield what a person saw of a message; nothing of what the runtime and tools say to the model."""
-    if message.marks_cut:
+    if message.is_cut_mark:
         yield "dim", "  (interrupted)"
-    elif message.shown.strip() and message.origin in ("person", "model"):
+    elif message.display_text.strip() and message.origin in ("person", "model"):
         who = glyphs.prompt if message.role == "user" else glyphs.point
-        words = plain(message.shown).strip()
+        words = plain(message.display_text).strip()
         yield "dim", f"{who} {words if len(words) <= _MAX_CHARS else words[:_MAX_CHARS] + ' ...'}"
 
 
@@ -56,15 +56,15 @@ def _last_spoken(state: ApplicationState) -> list[Message]:
     spoken = (
         message
         for message in history[::-1]
-        if message.marks_cut or (message.shown.strip() and message.origin in ("person", "model"))
+        if message.is_cut_mark or (message.display_text.strip() and message.origin in ("person", "model"))
     )
     return list(islice(spoken, _LAST_MESSAGES))[::-1]
 
 
 def standing_lines(state: ApplicationState, next_action: str) -> Iterator[Line]:
     """Yield what the session waits for, if it stands in the middle of a turn."""
-    if next_action == "human_confirm" and state.undecided_calls:
-        for call in state.undecided_calls:
+    if next_action == "human_confirm" and state.calls_to_decide:
+        for call in state.calls_to_decide:
             what = "Waits for your decision" if call.kind == "approval" else "Nobody knows what came of"
             yield "yellow", f"{what}: {title(call.tool, call.arguments)}"
     elif next_action != "prompt":

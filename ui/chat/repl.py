@@ -142,7 +142,7 @@ class Chat:
         summary = self.runtime.store.index.summary(session.id)
         # Of a session that another process runs nothing is said here: going on is refused next.
         standing = "prompt" if summary.status == "running" else session.next_action
-        asks = bool(session.state.undecided_calls)
+        asks = bool(session.state.calls_to_decide)
         # The question about a call is a halt of its own.
         is_halted = standing not in ("prompt", "human_confirm") or (standing == "human_confirm" and not asks)
         self._waits = is_halted and not goes_on
@@ -388,7 +388,7 @@ class Chat:
 
     async def _decisions(self) -> list[CallDecision] | None:
         """Ask about the waiting calls: what happened first, what may happen then."""
-        waiting = self.session.state.undecided_calls
+        waiting = self.session.state.calls_to_decide
         unknown = [call for call in waiting if call.kind == "outcome_unknown"]
         return await (self._settling.ask(unknown) if unknown else self._approvals.ask(waiting))
 

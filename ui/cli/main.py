@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ...state.errors import SandburError, exhausted
+from ...state.errors import SandburError, to_exhausted
 from ..terminal.output import end, finish
 from ..terminal.terminal import (
     claim_standard_streams,
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         drop_stdout()
         code = 0
     except Exception as bug:
-        if (refused := exhausted(bug)) is not None:
+        if (refused := to_exhausted(bug)) is not None:
             code = _complain(refused, command)
         else:
             code = report(bug, show=_shows_tracebacks(command))

@@ -45,9 +45,9 @@ def attached(command: ChatCommand) -> tuple[Image | Document, ...]:
     """Return the files of --attach; raises `UsageError` for one that cannot be read or attached."""
     if not command.attach:
         return ()
-    from ...state.conversation.content import attachment
+    from ...state.conversation.content import attachment_from_path
 
-    return tuple(map(attachment, command.attach))
+    return tuple(map(attachment_from_path, command.attach))
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """`sandbur acp`: sessions in an editor that speaks the Agent Client Protocol."""
 
 from ...state.errors import ConfigError
-from ...state.process.installation import install_command
+from ...state.process.installation import make_install_command
 from ..cli.grammar import Command
 
 
@@ -15,6 +15,6 @@ class AcpCommand(Command):
         except ModuleNotFoundError as missing:
             raise ConfigError(
                 f"The package {missing.name} is not installed.",
-                f"Install it with: {install_command('acp')}",
+                f"Install it with: {make_install_command('acp')}",
             ) from None
         return await serve(self)

@@ -26,7 +26,7 @@ from ...actions.ports.events import (
 )
 from ...state.application import VibeStep
 from ...state.calls import PendingCall
-from ...state.conversation.messages import json_object
+from ...state.conversation.messages import parse_json_object
 from ...state.errors import SandburError
 
 Object = dict[str, Any]
@@ -39,7 +39,7 @@ def encoded(value: Object) -> str:
 
 def arguments_object(text: str) -> Any:
     """Return tool arguments as an object where the text is one, else the text itself."""
-    found = json_object(text)
+    found = parse_json_object(text)
     try:
         json.dumps(found, allow_nan=False)
     except (ValueError, RecursionError):

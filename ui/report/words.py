@@ -15,7 +15,7 @@ from ...agent.history.reports.run_report import (
     ShownVerdict,
 )
 from ...state.application import Usage
-from ...state.conversation.messages import json_object
+from ...state.conversation.messages import parse_json_object
 from ..terminal.lines import elapsed
 from ..terminal.text.sanitize import one_line
 
@@ -116,11 +116,11 @@ def model_call(used: ModelUsed) -> str:
     if call.first_ms is not None and call.first_ms != call.duration_ms:
         parts.append(f"first words after {duration(call.first_ms)}")
     if call.error is None:
-        parts.append(tokens(call.used))
-        if call.used.cache_read_tokens:
-            parts.append(f"{number(call.used.cache_read_tokens)} cached")
-        if call.used.cost_usd is None or call.used.cost_usd > 0:
-            parts.append(f"cost {cost(call.used.cost_usd)}")
+        parts.append(tokens(call.total_usage))
+        if call.total_usage.cache_read_tokens:
+            parts.append(f"{number(call.total_usage.cache_read_tokens)} cached")
+        if call.total_usage.cost_usd is None or call.total_usage.cost_usd > 0:
+            parts.append(f"cost {cost(call.total_usage.cost_usd)}")
     else:
         parts.append(f"failed ({one_line(call.error.code)}): {one_line(call.error.message)}")
     return " · ".join(parts)
@@ -194,7 +194,7 @@ def shown_arguments(call: CallAccount) -> list[tuple[str, CutText]]:
     """
     if call.arguments.left_out:
         return [("", call.arguments)]
-    fields, traits = json_object(call.arguments.text), traits_of(call.tool)
+    fields, traits = parse_json_object(call.arguments.text), traits_of(call.tool)
     if fields is None:
         return [("", call.arguments)] if call.arguments.text.strip() else []
     if call.diffs and traits.writes_files and any(diff.lines for diff in call.diffs):

@@ -30,9 +30,9 @@ _MAX_COMPARED_BYTES = 1 << 20
 
 def title(tool: str, arguments: str) -> str:
     """Return the tool and what it is about, on one line that may be cut."""
-    from ...state.conversation.messages import json_object
+    from ...state.conversation.messages import parse_json_object
 
-    values = json_object(arguments) or {}
+    values = parse_json_object(arguments) or {}
     text = _about(tool, arguments, values).strip()
     first, _, more = text.partition("\n")
     cut = " ..." if more or len(first) > _MAX_TITLE else ""
@@ -61,11 +61,11 @@ def preview(tool: str, arguments: str, cwd: str) -> list[Line]:
     """Return what an approval is about, nothing left out: a command or a difference where the tool declares
     that it is one, else its arguments.
     """
-    from ...state.conversation.messages import json_object
+    from ...state.conversation.messages import parse_json_object
 
     lines: list[Line] | None = None
     with BugsLogged(f"how a call of {tool} is shown"):
-        lines = list(_body(tool, arguments, json_object(arguments) or {}, Path(cwd)))
+        lines = list(_body(tool, arguments, parse_json_object(arguments) or {}, Path(cwd)))
     if lines is None:
         lines = list(_marked("", arguments, "plain"))
     if words := lookalikes("\n".join(text for _, text in lines)):

@@ -22,7 +22,7 @@ from ...agent.config.load import load_settings
 from ...agent.config.settings import Said
 from ...agent.history.tracking.backend import StoreBackend
 from ...state.errors import ConfigError, UsageError
-from ...state.process.installation import install_command
+from ...state.process.installation import make_install_command
 from ...state.store.store import Store
 from ..cli.open_session import said_by
 from ..commands.tracking import UiCommand
@@ -150,7 +150,7 @@ def _require_packages() -> None:
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         raise ConfigError(
             f"The tracking UI needs packages that are not installed: {', '.join(missing)}.",
-            f"Install them: {install_command('ui')}",
+            f"Install them: {make_install_command('ui')}",
         )
 
 

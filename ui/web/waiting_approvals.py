@@ -102,7 +102,7 @@ def _read(store: Store, summary: SessionSummary) -> WaitingSession | None:
         view = store.show(summary.id)
     except (StoreError, ValueError):
         return None  # gone since it was listed, or damaged: `sandbur sessions verify` says which
-    calls = tuple(shown_call(call, view.settings.cwd) for call in view.state.undecided_calls)
+    calls = tuple(shown_call(call, view.settings.cwd) for call in view.state.calls_to_decide)
     return WaitingSession(summary, view.state.execution_mode, calls)
 
 
@@ -160,7 +160,7 @@ async def record(said: Said, session_id: str, decision: CallDecision, digest: st
                 error = StoreError(failed.message)
         if error is not None:
             raise error
-        waiting = session.state.undecided_calls
+        waiting = session.state.calls_to_decide
         if any(call.call_id == decision.call_id for call in waiting):
             raise UsageError(
                 "The decision cannot be taken as it is.", f"See: sandbur sessions show {session_id}"
@@ -172,7 +172,7 @@ async def record(said: Said, session_id: str, decision: CallDecision, digest: st
 
 def _require_same(session: Session, decision: CallDecision, digest: str) -> None:
     """Refuse a decision about a call that is gone, decided, or another one than was shown."""
-    waiting = {call.call_id: call for call in session.state.undecided_calls}
+    waiting = {call.call_id: call for call in session.state.calls_to_decide}
     call = waiting.get(decision.call_id)
     if call is None or session.next_action != "human_confirm":
         raise UsageError("This call does not wait any more: it was decided, or the run went on.")

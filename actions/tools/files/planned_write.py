@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ....state.calls import FileChange
 from ....state.conversation.messages import encodable
-from ....state.process.cancellation import over
+from ....state.process.cancellation import wait_until_done
 from ...ports import Prepared, ToolOutcome, Verified
 from ...workspace.atomic_write import find_missing_folders, remove_leftovers, replace_content
 from ...workspace.content_cache import digest_of, format_large_version, read_file_state
@@ -70,7 +70,7 @@ async def write_planned(prepared: Prepared | ToolOutcome) -> ToolOutcome:
 async def done_in_thread(work: Callable[[], str]) -> ToolOutcome:
     """Return what `work` says, or its problem; a cancellation leaves only after the work has ended."""
     running = asyncio.ensure_future(asyncio.to_thread(_outcome, work))
-    if await over(running):
+    if await wait_until_done(running):
         # A thread cannot be stopped. What it did is told, not left open.
         raise asyncio.CancelledError(running.result().content)
     return running.result()

@@ -10,7 +10,13 @@ from typing import BinaryIO
 
 from pydantic import Field
 
-from ....state.conversation.content import MAX_DOCUMENT_BYTES, Document, Image, attached, media_type_of
+from ....state.conversation.content import (
+    MAX_DOCUMENT_BYTES,
+    Document,
+    Image,
+    attachment_from_bytes,
+    detect_media_type,
+)
 from ....state.conversation.messages import encodable
 from ....state.errors import UsageError
 from ...ports import ToolContext, ToolOutcome, ToolTraits
@@ -81,12 +87,12 @@ class ReadFile(BuiltinTool[ReadFileArguments]):
 def _picture(path: Path, context: ToolContext) -> Image | Document | None:
     """Return a picture or a PDF that the model can look at; None for any other file."""
     with open_regular(locate(path, context.reach, "read")) as file, translate_errors(path, "read"):
-        kind = media_type_of(file.read(_MARK_BYTES) or b"")
+        kind = detect_media_type(file.read(_MARK_BYTES) or b"")
         if kind is None or kind == "text/plain":
             return None
         file.seek(0)
         try:
-            found = attached(file.read(MAX_DOCUMENT_BYTES + 1), format_path(path))
+            found = attachment_from_bytes(file.read(MAX_DOCUMENT_BYTES + 1), format_path(path))
         except UsageError as error:
             raise FileProblem(str(error)) from None
         return found if context.shows(found) else None

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-from ....state.conversation.messages import values_in
+from ....state.conversation.messages import walk_values
 
 _MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -113,5 +113,5 @@ def _reached(name: str, definitions: Mapping[str, Schema]) -> set[str]:
 
 
 def _references(schema: Any) -> Iterator[str]:
-    objects = (cast(Mapping[str, Any], one) for one in values_in(schema) if isinstance(one, Mapping))
+    objects = (cast(Mapping[str, Any], one) for one in walk_values(schema) if isinstance(one, Mapping))
     return (name for inside in objects if (name := _name_of(inside)))

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from ....state.conversation.messages import values_in
+from ....state.conversation.messages import walk_values
 
 _FORMATS = ("path", "file-path", "directory-path")
 _DEFINED = "#/$defs/"
@@ -78,7 +78,7 @@ def _in_list(node: Mapping[str, Any], value: list[Any]) -> Iterator[tuple[Any, A
 
 
 def _says_path(schema: Any) -> bool:
-    objects = (cast(Mapping[str, Any], one) for one in values_in(schema) if isinstance(one, Mapping))
+    objects = (cast(Mapping[str, Any], one) for one in walk_values(schema) if isinstance(one, Mapping))
     return any(inside.get("format") in _FORMATS for inside in objects)
 
 

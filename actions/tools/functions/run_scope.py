@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Generator, Hashable
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any
 
-from ....state.process.cancellation import to_the_end
+from ....state.process.cancellation import run_to_end
 
 _CLOSE_S = 10.0
 """How long closing one thing may take."""
@@ -98,7 +98,7 @@ class RunScope:
         """Close everything, whoever is cancelled meanwhile; return what went wrong, a sentence each."""
         if not self._values and not self._kept:
             return []
-        return await to_the_end(self._close_all())
+        return await run_to_end(self._close_all())
 
     async def _close_all(self) -> list[str]:
         waiting = [made for made in self._values.values() if not made.done()]

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from ....state.calls import UNCHANGED, Changed, Effect
-from ....state.process.cancellation import to_the_end
+from ....state.calls import NO_FILE_CHANGES, Effect, FileChanges
+from ....state.process.cancellation import run_to_end
 from ....state.process.crashpoints import reach
 from ...ports import FilesRun, Recovered, ToolContext, ToolOutcome, ToolTraits
 from ...workspace.paths import FileProblem, format_path, make_absolute, require_folder
@@ -154,7 +154,7 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
             except OSError as error:
                 return _not_run(_start_problem(error, cwd))
             except asyncio.CancelledError:
-                changed = await to_the_end(asyncio.to_thread(before.compare))
+                changed = await run_to_end(asyncio.to_thread(before.compare))
                 raise asyncio.CancelledError(captured(spool.output, True).text, changed) from None
         if ended.is_refused:
             return _not_run("another process took the call over")
@@ -259,10 +259,10 @@ def _look(context: ToolContext, folder: Path) -> FilesBefore:
     return take_snapshot(context.cwd, context.cache, folder, context.private, is_secret)
 
 
-def _left(context: ToolContext, folder: Path) -> Changed:
+def _left(context: ToolContext, folder: Path) -> FileChanges:
     from ...workspace.snapshot import compare_saved_snapshot
 
-    return UNCHANGED if context.cache is None else compare_saved_snapshot(context.cache, folder)
+    return NO_FILE_CHANGES if context.cache is None else compare_saved_snapshot(context.cache, folder)
 
 
 def _folder_of(context: ToolContext, stack: ExitStack) -> Path:

@@ -114,9 +114,9 @@ async def _read_apart(answer: WebAnswer, kind: str) -> tuple[str, list[str]]:
         raise WebProblem(f"{answer.url} could not be turned into text: {read['problem']}.")
     if "missing" not in read:
         return read["text"], []
-    from ....state.process.installation import install_command
+    from ....state.process.installation import make_install_command
 
-    command = install_command("web")
+    command = make_install_command("web")
     if kind == "pdf":
         raise WebProblem(f"{answer.url} is a PDF, and what reads those is not installed. {command} does it.")
     return read["text"], [f"[read plainly; `{command}` tells the text of a page from its menus]"]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ....state.calls import Binding, BoundFile, FileChange, PendingCall, arguments_digest
+from ....state.calls import ApprovalFingerprint, FileChange, FingerprintedFile, PendingCall, digest_arguments
 from ....state.conversation.messages import encodable
 from ...ports import FilesRun, RunsFiles, Tool
 from ...workspace.content_cache import format_large_version, read_file_state
@@ -22,24 +22,24 @@ _MAX_DIGESTED_IN_ALL = 64_000_000
 """Of the files that a command names: what is larger, or more, is known by its size and times."""
 
 
-def bound_now(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding:
+def bound_now(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> ApprovalFingerprint:
     """Look at the disk: what a call would mean if it ran now."""
-    files: list[BoundFile] = []
+    files: list[FingerprintedFile] = []
     with BugsLogged(f"the files that a call of {call.tool} names") as looking:
         files += (_looked_at(path, cwd, tool.traits.writes_files) for path in tool.paths(arguments))
         if isinstance(tool, RunsFiles):
             files += _files_run(tool.files_run(arguments, cwd), {file.path for file in files}, cwd)
     if looking.bug:
-        files.append(BoundFile(path=_UNSEEN, real=""))
-    return Binding(
-        call=arguments_digest(f"{call.tool}\n{call.arguments}"),
+        files.append(FingerprintedFile(path=_UNSEEN, real=""))
+    return ApprovalFingerprint(
+        call=digest_arguments(f"{call.tool}\n{call.arguments}"),
         cwd=_real(cwd),
         concern=call.reason,
         files=tuple(files),
     )
 
 
-def why_incomplete(binding: Binding | None) -> str:
+def why_incomplete(binding: ApprovalFingerprint | None) -> str:
     """Say what an approval would not cover, because it is too much; empty if that is nothing."""
     files = () if binding is None else binding.files
     left_out = [file.path for file in files if file.path in (_BEYOND, _UNSEEN)]
@@ -50,7 +50,7 @@ def why_incomplete(binding: Binding | None) -> str:
     return f"it names {' and '.join(left_out)}: {others} may change before it starts"
 
 
-def _files_run(named: FilesRun, known: Container[str], cwd: Path) -> Iterator[BoundFile]:
+def _files_run(named: FilesRun, known: Container[str], cwd: Path) -> Iterator[FingerprintedFile]:
     left = _MAX_DIGESTED_IN_ALL
     for path in named.paths:
         if path in known:
@@ -60,7 +60,7 @@ def _files_run(named: FilesRun, known: Container[str], cwd: Path) -> Iterator[Bo
         left -= size if is_digested else 0
         yield _looked_at(path, cwd, is_digested, is_versioned=True)
     if not named.is_complete:
-        yield BoundFile(path=_BEYOND, real="")
+        yield FingerprintedFile(path=_BEYOND, real="")
 
 
 def _size_of(path: str) -> int:
@@ -69,7 +69,7 @@ def _size_of(path: str) -> int:
     return 0
 
 
-def _looked_at(path: str, cwd: Path, is_bytewise: bool, is_versioned: bool = False) -> BoundFile:
+def _looked_at(path: str, cwd: Path, is_bytewise: bool, is_versioned: bool = False) -> FingerprintedFile:
     """Describe what a path means now; `is_bytewise`: every byte of the content matters.
 
     `is_versioned`: where not every byte is looked at, size and times are, which nobody can set back.
@@ -87,7 +87,7 @@ def _looked_at(path: str, cwd: Path, is_bytewise: bool, is_versioned: bool = Fal
             )
         elif is_versioned and not stat.S_ISDIR(status.st_mode):
             content = f"{format_large_version(status.st_size, status.st_mtime_ns)}:{status.st_ctime_ns}"
-    return BoundFile(path=encodable(path), real=encodable(real), file=file, content=content)
+    return FingerprintedFile(path=encodable(path), real=encodable(real), file=file, content=content)
 
 
 def _real(path: Path) -> str:
@@ -99,11 +99,11 @@ class Discrepancy(NamedTuple):
 
     text: str
     """For people, within a sentence."""
-    before: BoundFile | None = None
-    after: BoundFile | None = None
+    before: FingerprintedFile | None = None
+    after: FingerprintedFile | None = None
 
 
-def discrepancies(bound: Binding, now: Binding) -> Iterator[Discrepancy]:
+def discrepancies(bound: ApprovalFingerprint, now: ApprovalFingerprint) -> Iterator[Discrepancy]:
     """Yield what keeps an approval from covering the call as it is now."""
     if bound.call != now.call:
         yield Discrepancy("it is not the call that was asked about")
@@ -122,7 +122,7 @@ def discrepancies(bound: Binding, now: Binding) -> Iterator[Discrepancy]:
         yield Discrepancy(now.concern)
 
 
-def _change(name: str, before: BoundFile, after: BoundFile) -> str:
+def _change(name: str, before: FingerprintedFile, after: FingerprintedFile) -> str:
     if before.real != after.real:
         return f"{name} now leads to {format_path(after.real)}, it led to {format_path(before.real)}"
     if before.file and not after.file:
@@ -147,7 +147,7 @@ def is_made_by(discrepancy: Discrepancy, changes: Sequence[FileChange]) -> bool:
     return is_unbroken and links[-1] == after.content
 
 
-def pre_images_fit(changes: Iterable[FileChange], now: Binding) -> bool:
+def pre_images_fit(changes: Iterable[FileChange], now: ApprovalFingerprint) -> bool:
     """Tell whether a write will replace what was looked at, and nothing else.
 
     What is none of the disk was not looked at: its back end compares as it writes.

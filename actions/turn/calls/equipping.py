@@ -13,7 +13,7 @@ def equipped(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str
     """Return the state changes of what the results bring in; none if that is nothing new."""
     found = state.equipment
     for result in results:
-        found = found if result.equips is None else found.with_more(result.equips)
+        found = found if result.equips is None else found.merge(result.equips)
     return {} if found == state.equipment else {"equipment": found}
 
 

@@ -12,7 +12,7 @@ from ....state.calls import (
     DecidedBy,
     Decision,
     Effect,
-    HookSaid,
+    HookVerdict,
     Origin,
     PendingCall,
 )
@@ -21,8 +21,8 @@ from ....state.conversation.messages import (
     ToolResult,
     ToolUse,
     encodable,
-    json_object,
-    tool_answered,
+    parse_json_object,
+    tool_message,
 )
 from ....state.process.crashpoints import reach
 from ...masking.references import explain_lost_value, explain_refusal, find_placeholder, mask_call_fields
@@ -107,21 +107,21 @@ async def record_wishes(message: Message, pending: Sequence[PendingCall], ports:
 
 
 def judge(
-    use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookSaid | None = None
+    use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookVerdict | None = None
 ) -> PendingCall:
     """Return the call with what the gate says about it; a call that cannot run is `invalid`."""
     return judged(use, ports, mode, hook)[0]
 
 
 def judged(
-    use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookSaid | None = None
+    use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookVerdict | None = None
 ) -> tuple[PendingCall, Any]:
     """Return the call with what the gate says about it, and what its tool made of the arguments."""
     return judge_fully(use, ports, mode, hook)[:2]
 
 
 def judge_fully(
-    use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookSaid | None = None
+    use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookVerdict | None = None
 ) -> tuple[PendingCall, Any, Verdict | None]:
     """Do the same, and return the verdict of the gate; None for a call that cannot run.
 
@@ -176,7 +176,7 @@ def _effect_of(tool: Tool, arguments: Any) -> Effect:
 
 
 def joined_decision(
-    verdict: Verdict, hook: HookSaid | None, origin: Origin = "model"
+    verdict: Verdict, hook: HookVerdict | None, origin: Origin = "model"
 ) -> tuple[Decision, DecidedBy, str]:
     """Join what the gate and a hook say: the stricter one counts, but for a question that may be spared.
 
@@ -231,7 +231,7 @@ async def advised(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origi
     return judge(_wish(use, origin, said), ports, mode, said)
 
 
-def _wish(use: ToolUse, origin: Origin, hook: HookSaid | None = None) -> ToolUse | PendingCall:
+def _wish(use: ToolUse, origin: Origin, hook: HookVerdict | None = None) -> ToolUse | PendingCall:
     """Return a wish as what knows whose it is."""
     if origin == "model":
         return use
@@ -263,7 +263,7 @@ def _refused_placeholder(tool: Tool, arguments: str, ports: Ports) -> str:
     """Say why the placeholder of a secret that is no reference here cannot run; empty if there is none."""
     if "[masked " not in arguments or tool.effect == "read":
         return ""
-    found = find_placeholder(json_object(arguments), tool.traits.references)
+    found = find_placeholder(parse_json_object(arguments), tool.traits.references)
     return (
         explain_refusal(found, ports.masker.describe_access(found), tool.traits.runs_commands)
         if found
@@ -279,7 +279,7 @@ def why_lost(call: PendingCall, ports: Ports) -> str:
     if references.find_original(call.arguments) is not None:
         return ""
     # What file tools write they may fill in by themselves.
-    found = find_placeholder(json_object(call.arguments), tool.traits.references)
+    found = find_placeholder(parse_json_object(call.arguments), tool.traits.references)
     return explain_lost_value(found) if found or not tool.traits.references else ""
 
 
@@ -305,7 +305,7 @@ def count_bad_rounds(before: ApplicationState, pending: Sequence[PendingCall]) -
 def answer_all(message: Message, answers: dict[str, str], otherwise: str) -> list[Message]:
     """Return a result for every call of `message`: by call id from `answers`, else the error `otherwise`."""
     return [
-        tool_answered(
+        tool_message(
             ToolResult(
                 call_id=use.call_id,
                 tool=use.tool,

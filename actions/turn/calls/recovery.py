@@ -1,7 +1,7 @@
 """Settles what was running when a process died: by what it left behind, by a check, or by a person."""
 
 from ....state.application import ApplicationState, ExecutionMode
-from ....state.calls import JournaledCall, PendingCall, recovering
+from ....state.calls import JournaledCall, PendingCall, update_recovery
 from ....state.process.crashpoints import reach
 from ...masking.kept_contents import drop_secret_contents
 from ...ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable
@@ -43,16 +43,16 @@ async def _examined(
         return call
     reach("recovery_mid")
     is_first = call.recovery.starts < recorded.starts
-    call = recovering(call, starts=recorded.starts, started_at=recorded.at, settled_as=None)
+    call = update_recovery(call, starts=recorded.starts, started_at=recorded.at, settled_as=None)
     call = call.model_copy(update={"kind": "approval"})
     if call.effect in _AGAIN_SAFE:
-        return recovering(call, settled_as="rerun")
+        return update_recovery(call, settled_as="rerun")
     verified = await _verified(call, ports)
     if verified == "not_done":
-        return recovering(call, settled_as="rerun")
+        return update_recovery(call, settled_as="rerun")
     found = Recovered(ToolOutcome("ok", _DONE)) if verified == "done" else await _recovered(call, ports)
     if found.is_not_started:
-        return recovering(call, settled_as="rerun")
+        return update_recovery(call, settled_as="rerun")
     if is_first and found.changed.changes:
         kept, _ = await drop_secret_contents(*found.changed, ports.masker)
         await ports.journal.record_changes(call.call_id, found.changed.changes, kept)
@@ -60,7 +60,7 @@ async def _examined(
         limit_bytes = most_bytes(ports.max_result_tokens, state.tokens_per_byte)
         await record_outcome(ports, call, found.outcome, "", None, flush=False, limit_bytes=limit_bytes)
         return call
-    call = recovering(call, output=ports.masker.text(found.output), note=found.note)
+    call = update_recovery(call, output=ports.masker.text(found.output), note=found.note)
     unknown = {
         "kind": "outcome_unknown",
         "reason": "it was running when the process died",

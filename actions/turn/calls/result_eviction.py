@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ....state.application import ApplicationState
-from ....state.conversation.messages import ToolResult, tool_answered
+from ....state.conversation.messages import ToolResult, tool_message
 from ....state.conversation.transcript import Transcript, TranscriptRange
 from ...ports import Ports, Toolbox
 from ...ports.events import Notice
@@ -26,7 +26,7 @@ def with_old_ones_put_away(
     if not count:
         return changes
     ports.emit(Notice(f"{count} older results were put away; the model can read them again."))
-    return {**changes, **after.with_history(shorter)}
+    return {**changes, **after.replace_history(shorter)}
 
 
 def shortened(history: Transcript, tools: Toolbox, least: int) -> tuple[Transcript, int]:
@@ -34,7 +34,7 @@ def shortened(history: Transcript, tools: Toolbox, least: int) -> tuple[Transcri
     going = list(_going(history, tools))[::-1]
     if len(going) < max(least, 1):
         return history, 0
-    lines = Transcript.of(*(tool_answered(_line(result, tools)) for _, result in going))
+    lines = Transcript.of(*(tool_message(_line(result, tools)) for _, result in going))
     spans: list[TranscriptRange] = []
     end = 0
     for number, (place, _) in enumerate(going):
@@ -61,7 +61,7 @@ def _most(tools: Toolbox, name: str) -> int:
 
 def _line(result: ToolResult, tools: Toolbox) -> ToolResult:
     how = reading(tools, result.call_id)
-    said = f"[This result was put away to save room: {len(result.shown):,} characters."
+    said = f"[This result was put away to save room: {len(result.display_text):,} characters."
     said += f" Read it: {how}]" if how else " Call the tool again if you need it.]"
     return ToolResult(
         call_id=result.call_id,

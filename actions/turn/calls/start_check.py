@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ....state.application import ASKED_ONCE_MORE, NOTICES_CYCLES, ApplicationState, ExecutionMode
-from ....state.calls import Binding, FileChange, PendingCall, arguments_digest, recovering
+from ....state.calls import ApprovalFingerprint, FileChange, PendingCall, digest_arguments, update_recovery
 from ...ports import KnowsAllowRules, Ports, Prepared, ToolOutcome, Verifiable
 from ...workspace.paths import resolve_paths
 from ..bugs_logged import BugsLogged
@@ -30,7 +30,7 @@ class Looked(NamedTuple):
 
     call: PendingCall
     arguments: Any = None
-    seen: Binding | None = None
+    seen: ApprovalFingerprint | None = None
     """What a person's approval was compared with; None: there is none, or nothing that it was bound to."""
     leads: Sequence[str] = ()
     """Where its paths really lead, as they were judged or approved: it may go nowhere else."""
@@ -43,7 +43,7 @@ class Looked(NamedTuple):
 async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -> Looked:
     """Judge a call by what is true now; whatever ran before it may have changed that."""
     agreed = await ports.journal.load_agreed_digest(call.call_id)
-    if agreed and agreed != arguments_digest(call.arguments):
+    if agreed and agreed != digest_arguments(call.arguments):
         return Looked(_refused(call, _TAMPERED))
     if problem := why_lost(call, ports):
         return Looked(_refused(call, f"It was not run: {problem}"))
@@ -104,7 +104,11 @@ def fits_approval(looked: Looked, prepared: Prepared | ToolOutcome | None) -> bo
 
 
 async def _what_changed(
-    call: PendingCall, bound: Binding, now: Binding, state: ApplicationState, ports: Ports
+    call: PendingCall,
+    bound: ApprovalFingerprint,
+    now: ApprovalFingerprint,
+    state: ApplicationState,
+    ports: Ports,
 ) -> str:
     """Say what the approval does not cover; changes that were approved together with it are no news."""
     found = list(discrepancies(bound, now))
@@ -118,7 +122,7 @@ async def _changes_before(call: PendingCall, state: ApplicationState, ports: Por
 
     What they write stands in the calls that the person saw; what a command does is not known before.
     """
-    asking = state.active_history.asking
+    asking = state.active_history.requesting_message
     changes: list[FileChange] = []
     for use in asking.tool_uses if asking is not None else ():
         if use.call_id == call.call_id:
@@ -155,11 +159,11 @@ def _is_by_rule(now: PendingCall, arguments: Any, ports: Ports) -> bool:
     return isinstance(gate, KnowsAllowRules) and gate.is_allowed_by_rule(tool, arguments)
 
 
-def asked_again(call: PendingCall, binding: Binding | None, why: str) -> PendingCall:
+def asked_again(call: PendingCall, binding: ApprovalFingerprint | None, why: str) -> PendingCall:
     """Return a call that was approved as one that waits for a new decision."""
     again = {"decision": "undecided", "decided_by": "policy", "reason": why, "binding": binding}
     asked = call.model_copy(update=again)
-    return asked if call.kind == "approval" else recovering(asked, settled_as=None, settled_result="")
+    return asked if call.kind == "approval" else update_recovery(asked, settled_as=None, settled_result="")
 
 
 def _refused(call: PendingCall, why: str) -> PendingCall:

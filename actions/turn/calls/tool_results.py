@@ -19,9 +19,9 @@ from ....state.conversation.messages import (
     ToolResult,
     ToolUse,
     encodable,
-    person_ran,
-    runtime_said,
-    tool_answered,
+    runtime_message,
+    tool_message,
+    user_command_message,
 )
 from ....state.process.crashpoints import reach
 from ...ports import Ports
@@ -118,20 +118,20 @@ def with_results(
     `more` is what the model is told after all of them.
     """
     own = {call.call_id: call for call in state.pending_tool_calls if call.origin != "model"}
-    messages = [_ran(own[one.call_id], one) if one.call_id in own else tool_answered(one) for one in results]
+    messages = [_ran(own[one.call_id], one) if one.call_id in own else tool_message(one) for one in results]
     if state.note and not left:
-        messages.append(runtime_said(state.note))
+        messages.append(runtime_message(state.note))
     if more is not None:
         messages.append(more)
     cleared: dict[str, Any] = {"pending_tool_calls": left, "note": state.note if left else ""}
     cleared |= equipped(state, results)
-    return {**state.with_history(state.active_history.append(*messages)), **cleared}
+    return {**state.replace_history(state.active_history.append(*messages)), **cleared}
 
 
 def _ran(call: PendingCall, result: ToolResult) -> Message:
     """Return what the history holds of a command of the person: no reply of a model asks for it."""
     use = ToolUse(call_id=call.call_id, tool=call.tool, arguments=call.arguments, masked=call.masked)
-    return person_ran(use, result)
+    return user_command_message(use, result)
 
 
 def result(

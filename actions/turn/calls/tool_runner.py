@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ....state.application import ApplicationState
-from ....state.calls import UNCHANGED, Changed, PendingCall, recovering
+from ....state.calls import NO_FILE_CHANGES, FileChanges, PendingCall, update_recovery
 from ....state.conversation.messages import Document, Image, Text, ToolResult, encodable
-from ....state.process.cancellation import over, task_group
+from ....state.process.cancellation import task_group, wait_until_done
 from ....state.process.crashpoints import reach
 from ...masking.kept_contents import drop_secret_contents
 from ...ports import (
@@ -59,7 +59,7 @@ class ToolRunner:
     async def run(self, batch: Sequence[ReadyCall]) -> None:
         """Run the calls at once and tell of them; nothing of them runs after this."""
         running = asyncio.ensure_future(self._run_all(batch))
-        if cancelled := await over(running, running.cancel):
+        if cancelled := await wait_until_done(running, running.cancel):
             # A result that could not be stored now is queued; the end of the run tries again and says why.
             raise cancelled
         running.result()
@@ -136,7 +136,7 @@ class ToolRunner:
         recorded = await self._ports.journal.load_calls([call.call_id])
         starts = recorded[call.call_id].starts
         asked = asked.model_copy(update={"binding": binding, "kind": "approval"})
-        return recovering(asked, starts=starts, settled_as="rerun")
+        return update_recovery(asked, starts=starts, settled_as="rerun")
 
     async def _finish(self, offset: int, call: PendingCall, outcome: ToolOutcome, began: float) -> None:
         """Record an outcome; what hooks have to add to it is recorded with the step.
@@ -310,7 +310,7 @@ async def guarded(call: PendingCall, work: Callable[[], Awaitable[ResultT]]) -> 
 
 def _interrupted(cancelled: asyncio.CancelledError, seconds: float) -> ToolOutcome:
     partial = cancelled.args[0] if cancelled.args else ""
-    known = next((said for said in cancelled.args if isinstance(said, Changed)), UNCHANGED)
+    known = next((said for said in cancelled.args if isinstance(said, FileChanges)), NO_FILE_CHANGES)
     return ToolOutcome(
         "interrupted",
         f"Interrupted after {seconds:.1f} s and stopped; a part of it may have taken effect."

@@ -5,7 +5,7 @@ from itertools import count
 
 from ....state.application import RUN_BY_PERSON, ApplicationState
 from ....state.calls import Origin
-from ....state.conversation.messages import ToolUse, json_object
+from ....state.conversation.messages import ToolUse, parse_json_object
 from ...masking.references import find_placeholder, mask_arguments
 from ...ports import Masker, Ports, Tool, Toolbox
 from ...ports.events import ToolRequested
@@ -21,7 +21,7 @@ def shell_of(toolbox: Toolbox) -> Tool | None:
 
 def without_secrets(command: str, tool: Tool, masker: Masker) -> str:
     """Return a command as it is shown and stored; what runs is kept in memory."""
-    shown = json_object(mask_arguments(_arguments(tool, command), masker)) or {}
+    shown = parse_json_object(mask_arguments(_arguments(tool, command), masker)) or {}
     return str(shown.get(tool.traits.subject, ""))
 
 
@@ -34,7 +34,7 @@ async def taken_in(said: str, origin: Origin, state: ApplicationState, ports: Po
         call_id=_free_id(state, ports),
         tool=tool.spec.name,
         arguments=arguments,
-        masked=bool(find_placeholder(json_object(arguments))),
+        masked=bool(find_placeholder(parse_json_object(arguments))),
     )
     call = await propose_own(use, ports, state.execution_mode, origin)
     ports.emit(ToolRequested(call.call_id, call.tool, call.arguments))

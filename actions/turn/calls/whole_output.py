@@ -28,7 +28,7 @@ def mask_whole_output(outcome: ToolOutcome, masker: Masker, folder: Path) -> Too
 def _masked_file(output: OpenFile, masker: Masker, folder: Path) -> OpenFile | bytes:
     """Write the masked output to a file, or where there is no room for one return it."""
     try:
-        file = OpenFile.nameless(folder)
+        file = OpenFile.create_nameless(folder)
         for piece in masker.windows(output.read, output.size):
             file.append(piece)
     except OSError:

@@ -6,7 +6,13 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from ....state.application import ENDED_BY_TOOL, ApplicationState
-from ....state.conversation.messages import Message, ToolUse, assistant_said, refuse_constant, runtime_said
+from ....state.conversation.messages import (
+    Message,
+    ToolUse,
+    assistant_message,
+    refuse_json_constant,
+    runtime_message,
+)
 from ....state.conversation.transcript import Transcript
 from ....state.errors import DoneToolNotCalled, OutputInvalid
 from ....state.process.crashpoints import reach
@@ -53,7 +59,7 @@ def read_answer(output: OutputFormat, text: str) -> ReadAnswer:
     fenced = _FENCED.fullmatch(text)
     inner = (fenced[1] if fenced else text).strip()
     try:
-        given = json.loads(inner, parse_constant=refuse_constant, parse_float=_finite)
+        given = json.loads(inner, parse_constant=refuse_json_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         said = str(error) if isinstance(error, ValueError) else "it is nested too deep"
         return ReadAnswer(text, problem=f"it is no JSON ({said}).")
@@ -64,7 +70,7 @@ def read_answer(output: OutputFormat, text: str) -> ReadAnswer:
 
 def _finite(written: str) -> float:
     number = float(written)
-    return number if isfinite(number) else refuse_constant(written)
+    return number if isfinite(number) else refuse_json_constant(written)
 
 
 def is_ended_by_tool(ports: Ports) -> bool:
@@ -122,7 +128,7 @@ def closing(before: ApplicationState, ports: Ports, reply: Reply, message: Messa
         return None
     history = before.chat_history.append(message)
     if use is None and is_ended_by_tool(ports):
-        told = runtime_said(_REMINDER.format(tool=ports.done_tool))
+        told = runtime_message(_REMINDER.format(tool=ports.done_tool))
         return Closing(_rejected(before, history.append(told)))
     if ports.output is None:
         return None
@@ -131,13 +137,13 @@ def closing(before: ApplicationState, ports: Ports, reply: Reply, message: Messa
     if problem:
         reach("repair_before_commit")
         told = REJECTED.format(problem=problem)
-        result = [runtime_said(told)] if use is None else answer_all(message, {}, told)
+        result = [runtime_message(told)] if use is None else answer_all(message, {}, told)
         notice = f"The answer is not in the form that was asked for: {problem}"
         return Closing(_rejected(before, history.append(*result)), notice)
     if use is None:
         return Closing(_closed(before, history), held=history)
     history = history.append(*answer_all(message, {use.call_id: _ACCEPTED}, ""))
-    changes = _closed(before, history.append(assistant_said(answer.text, "runtime")))
+    changes = _closed(before, history.append(assistant_message(answer.text, "runtime")))
     return Closing(changes, answer=answer.text, held=history)
 
 

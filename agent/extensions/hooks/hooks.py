@@ -10,8 +10,8 @@ from ....actions.ports import Tool, ToolOutcome
 from ....actions.ports.advice import CallAdvice, PromptAdvice
 from ....actions.ports.events import ApprovalNeeded, Event, StepChanged
 from ....state.application import ApplicationState, ExecutionMode
-from ....state.calls import HookSaid, PendingCall
-from ....state.conversation.messages import Message, ToolUse, encodable, json_object
+from ....state.calls import HookVerdict, PendingCall
+from ....state.conversation.messages import Message, ToolUse, encodable, parse_json_object
 from ...session.observers import Observer
 from .answers import HookAnswer, answer_of, joined_answer
 from .declared import HookCommand, HookEvent
@@ -111,17 +111,17 @@ class Hooks(Observer):
             self._about[use.call_id] = answer.context
         if not (answer.decision or is_edited):
             return CallAdvice()
-        said = HookSaid(decision=answer.decision, reason=reason, edited=is_edited)
+        said = HookVerdict(decision=answer.decision, reason=reason, edited=is_edited)
         return CallAdvice(said, json.dumps(answer.updated_input) if is_edited else None)
 
-    async def on_question(self, call: PendingCall) -> HookSaid | None:
+    async def on_question(self, call: PendingCall) -> HookVerdict | None:
         answer = await self._ask(
             "PermissionRequest", *self._names(call.tool), **_call(call), permission_reason=call.reason
         )
         self._stop(answer)
         if answer.decision in ("", "ask"):
             return None
-        return HookSaid(decision=answer.decision, reason=answer.reason)
+        return HookVerdict(decision=answer.decision, reason=answer.reason)
 
     async def after_call(self, call: PendingCall, outcome: ToolOutcome, duration_ms: int) -> str:
         event: HookEvent = "PostToolUse" if outcome.outcome == "ok" else "PostToolUseFailure"
@@ -225,6 +225,6 @@ class Hooks(Observer):
 def _call(call: ToolUse | PendingCall) -> dict[str, Any]:
     return {
         "tool_name": call.tool,
-        "tool_input": json_object(call.arguments) or {},
+        "tool_input": parse_json_object(call.arguments) or {},
         "tool_use_id": call.call_id,
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ....actions.ports import Tool, ToolSource
 from ....state.errors import ConfigError
-from ....state.process.installation import install_command
+from ....state.process.installation import make_install_command
 from ...config.settings import Settings
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class LazyServers:
             except ModuleNotFoundError as missing:
                 raise ConfigError(
                     f"Tool servers are configured, and the package {missing.name} is not installed.",
-                    f"Install it with: {install_command('mcp')}",
+                    f"Install it with: {make_install_command('mcp')}",
                 ) from None
             settings = self._settings
             if self._connect is not None:

@@ -12,7 +12,7 @@ from ....actions.ports import ModelRequest, Reply, Tool, ToolContext, ToolOutcom
 from ....actions.ports.events import Event, RunFinished, ToolFinished
 from ....state.application import Usage
 from ....state.calls import Effect
-from ....state.conversation.messages import Outcome, assistant_said, json_object
+from ....state.conversation.messages import Outcome, assistant_message, parse_json_object
 
 SYSTEM, FEATURE, PERSON = 0, 100, 500
 """Where the priorities of the system, of features and of a person's own middleware begin."""
@@ -40,7 +40,7 @@ class ToolCallRequest:
     @property
     def arguments(self) -> Mapping[str, Any]:
         """A copy of what was approved, without its secrets; a change of it changes nothing of the call."""
-        return MappingProxyType(json_object(self._context.written) or {})
+        return MappingProxyType(parse_json_object(self._context.written) or {})
 
     @property
     def effect(self) -> Effect:
@@ -164,7 +164,7 @@ class Middleware:
     @staticmethod
     def reply(text: str) -> Reply:
         """Make an answer in words that no model gave, and that cost nothing."""
-        return Reply(assistant_said(text), "stop", Usage(cost_usd=0.0))
+        return Reply(assistant_message(text), "stop", Usage(cost_usd=0.0))
 
     @staticmethod
     def outcome(text: str, outcome: Outcome = "ok") -> ToolOutcome:

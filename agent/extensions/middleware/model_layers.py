@@ -9,7 +9,7 @@ from ....actions.ports import Discarded, Model, ModelEvent, ModelRequest, Reply
 from ....actions.ports.events import Notice, TextDelta
 from ....actions.turn.model_call import WrappedModel
 from ....state.errors import MiddlewareError
-from ....state.process.cancellation import over
+from ....state.process.cancellation import wait_until_done
 from .layer import Layer, name_of
 from .lifecycle import Lifecycle
 from .middleware import Middleware
@@ -34,7 +34,7 @@ class LayeredModel(WrappedModel):
                 yield event
         finally:
             task.cancel()
-            await over(task)
+            await wait_until_done(task)
         if task.cancelled():
             raise MiddlewareError("A middleware cancelled the model call that it waits for.")
         failed = task.exception()

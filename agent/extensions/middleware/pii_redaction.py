@@ -113,7 +113,7 @@ class PIIRedaction(Middleware):
     def _message_without(self, message: Message) -> Message:
         if message.origin == "model":
             return message
-        told = message.told
+        told = message.for_model
         blocks = tuple(map(self._block_without, told.blocks))
         if blocks == told.blocks:
             return message

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ....actions.ports import UNCHANGED, Changed, Tool, ToolContext, ToolOutcome
+from ....actions.ports import NO_FILE_CHANGES, FileChanges, Tool, ToolContext, ToolOutcome
 from ....state.errors import MiddlewareError
 from .layer import Layer, name_of
 from .lifecycle import Lifecycle, LifecycleMoment
@@ -47,7 +47,7 @@ class _Passage:
         self._runs = 0
         self._last: ToolOutcome | None = None
         """What the tool gave back last."""
-        self._changed = UNCHANGED
+        self._changed = NO_FILE_CHANGES
         """What all its runs did to files."""
         self._repeating = ""
         """Who passed the call on a second time."""
@@ -87,7 +87,9 @@ class _Passage:
         try:
             self._last = await self._call.run()
         except asyncio.CancelledError as cancelled:
-            self._note(next((said for said in cancelled.args if isinstance(said, Changed)), UNCHANGED))
+            self._note(
+                next((said for said in cancelled.args if isinstance(said, FileChanges)), NO_FILE_CHANGES)
+            )
             raise
         self._note(self._last.changed)
         return self._last
@@ -101,10 +103,10 @@ class _Passage:
             )
         self._lifecycle.session.notify(f"The middleware {who} runs {call.name} again ({call.call_id}).")
 
-    def _note(self, changed: Changed) -> None:
-        if changed is not UNCHANGED:
+    def _note(self, changed: FileChanges) -> None:
+        if changed is not NO_FILE_CHANGES:
             images = {**changed.pre_images, **self._changed.pre_images}
-            self._changed = Changed((*self._changed.changes, *changed.changes), images)
+            self._changed = FileChanges((*self._changed.changes, *changed.changes), images)
 
     def _told(self, problem: str) -> ToolOutcome:
         """Say what went wrong; what the tool did stays said."""

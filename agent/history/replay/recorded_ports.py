@@ -23,10 +23,10 @@ from ....actions.turn.calls.tool_results import edit_note
 from ....actions.turn.output.answers import recorded_problem
 from ....state.application import InboxTaken
 from ....state.calls import (
-    Binding,
+    ApprovalFingerprint,
     Effect,
     FileChange,
-    HookSaid,
+    HookVerdict,
     JournaledCall,
     KeptResult,
     Move,
@@ -194,7 +194,7 @@ class RecordedWitness:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
-    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> Binding | None:
+    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> ApprovalFingerprint | None:
         moment = self._stage.moment
         for values in (moment.after, moment.before):
             for recorded in values["pending_tool_calls"]:
@@ -243,7 +243,7 @@ class RecordedAdvice:
             return CallAdvice()
         return CallAdvice(call.hook, call.arguments if call.hook.edited else None)
 
-    async def on_question(self, call: PendingCall) -> HookSaid | None:
+    async def on_question(self, call: PendingCall) -> HookVerdict | None:
         """Leave it: what was said then is known before."""
 
     async def after_call(self, call: PendingCall, outcome: ToolOutcome, duration_ms: int) -> str:
@@ -332,7 +332,7 @@ class RecordedJournal:
 
     async def load_kept_result(self, call_id: str) -> KeptResult | None:
         result = self._result(call_id)
-        return None if result is None else KeptResult(tool=result.tool, content=result.shown)
+        return None if result is None else KeptResult(tool=result.tool, content=result.display_text)
 
     def after_commit(self, work: Callable[[], None]) -> None:
         """Do nothing: what a call left behind belongs to the recorded run."""

@@ -89,7 +89,7 @@ class StateReader:
         decoded = decode_fields(ApplicationState, changed, self._logs)
         values = {**self.values, **{name: decoded[name] for name in changed if name in decoded}}
         if "pending_tool_calls" in changed and values["pending_tool_calls"]:
-            asked = ApplicationState.model_construct(**values).active_history.asking
+            asked = ApplicationState.model_construct(**values).active_history.requesting_message
             values["pending_tool_calls"] = restore_arguments(values["pending_tool_calls"], asked)
         self.values = values
         return values
@@ -328,7 +328,7 @@ class _Parts:
         called = self._model_call(first, last) or self._model_call(earliest, first, is_kept=True)
         messages = [one.message for one in select_rows_between(self._messages, first, last)]
         moves = select_rows_between(self._moves, first, last)
-        cut = tuple(messages[-2:]) if messages and messages[-1].marks_cut else ()
+        cut = tuple(messages[-2:]) if messages and messages[-1].is_cut_mark else ()
         return {
             # The call that was interrupted came to nothing: the step is made of what it had said.
             "called": None if cut else called,
@@ -366,7 +366,7 @@ class _Parts:
 
 def _is_said(message: Message) -> bool:
     """Tell whether a person said this, in words and not by what a command of theirs came to."""
-    return message.origin == "person" and not message.is_own_command
+    return message.origin == "person" and not message.is_user_command
 
 
 def inputs_of(moment: Moment) -> dict[str, Any]:
@@ -376,7 +376,11 @@ def inputs_of(moment: Moment) -> dict[str, Any]:
             if call.origin != "model":
                 return {"user_input": moment.after["user_input"], "runs": call.origin}
         has_files = moment.said is not None and any(moment.said.files)
-        return {"user_input": moment.said.said if moment.said and has_files else moment.after["user_input"]}
+        return {
+            "user_input": moment.said.user_content
+            if moment.said and has_files
+            else moment.after["user_input"]
+        }
     if moment.action == "human_confirm":
         return {"decisions": tuple(_decisions(moment))}
     if moment.cut:

@@ -122,7 +122,7 @@ def totals(
     ends = [one.record for one in found if isinstance(one.record, RunEnded)]
     return Totals(
         steps=steps,
-        usage=sum((model.used for model in models), Usage()) if found else None,
+        usage=sum((model.total_usage for model in models), Usage()) if found else None,
         model_s=sum(model.duration_ms for model in models) / 1000 if found else None,
         tool_s=sum(call.seconds or 0 for call in calls if call.last_step > after_seq),
         run_s=sum(end.duration_ms for end in ends) / 1000 if found else None,

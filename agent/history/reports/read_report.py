@@ -14,11 +14,11 @@ from ....state.conversation.messages import (
     Thinking,
     ToolResult,
     ToolUse,
-    json_or_text,
+    parse_json_or_text,
 )
 from ....state.databases.database import Database
 from ....state.maintenance.verify import audit
-from ....state.process.clock import milliseconds
+from ....state.process.clock import count_milliseconds
 from ....state.store.recording import (
     Fields,
     MessagePages,
@@ -114,7 +114,7 @@ class StepCosts:
 
     def add(self, step: RecordedStep, tool_ms: int) -> None:
         used = _usage(step.after) - _usage(step.before)
-        took_ms = milliseconds(self._since, step.at)
+        took_ms = count_milliseconds(self._since, step.at)
         # Reads run at the same time: together they took no longer than the step.
         tool_ms = min(tool_ms, took_ms) if self._since else tool_ms
         self.steps.append(
@@ -235,7 +235,7 @@ def _speaker(message: Message, step: RecordedStep, is_last: bool) -> Any:
     """Return whose words a message is, as `Utterance.by` has it."""
     is_end = is_last and message.role == "assistant" and not step.after.get("turn_open", True)
     if is_end and step.action in ("router", "execute_tools"):
-        is_data = isinstance(json_or_text(message.text), dict | list)
+        is_data = isinstance(parse_json_or_text(message.text), dict | list)
         if is_data or message.origin == "runtime":
             return "answer"
     return message.origin if message.origin != "tool" else "runtime"

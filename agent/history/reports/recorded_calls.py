@@ -10,8 +10,8 @@ from pathlib import Path
 from ....actions.masking.references import mask_arguments
 from ....actions.tools.registry import traits_of
 from ....state.calls import FileChange
-from ....state.conversation.messages import ToolResult, ToolUse, json_object, subject_of
-from ....state.process.clock import milliseconds
+from ....state.conversation.messages import ToolResult, ToolUse, find_subject, parse_json_object
+from ....state.process.clock import count_milliseconds
 from ....state.store.recording import (
     CallMove,
     Lineage,
@@ -133,7 +133,7 @@ class CallBook:
             call_id=use.call_id,
             tool=use.tool,
             arguments=cut(arguments, self.room.output_chars * 2),
-            subject=cut_line(subject_of(arguments), _SUBJECT_CHARS),
+            subject=cut_line(find_subject(arguments), _SUBJECT_CHARS),
             number=len(self._calls) + 1,
             verdicts=[_verdict(move) for move in moves if move.text("settled_as") or move.text("decision")],
             started=[move.at for move in moves if move.move == "started"],
@@ -151,7 +151,7 @@ class CallBook:
         if call is not None:
             arguments = mask_arguments(arguments, self.masker)
             call.arguments = cut(arguments, self.room.output_chars * 2)
-            call.subject = cut_line(subject_of(arguments), _SUBJECT_CHARS)
+            call.subject = cut_line(find_subject(arguments), _SUBJECT_CHARS)
             self._note_written(ToolUse(call_id=call_id, tool=call.tool, arguments=arguments))
 
     def answered(self, result: ToolResult) -> bool:
@@ -159,7 +159,7 @@ class CallBook:
         call = self._calls.get(result.call_id)
         if call is not None and not result.put_away:
             call.outcome = result.outcome
-            call.content = cut(self.masker.text(result.shown), self.room.output_chars)
+            call.content = cut(self.masker.text(result.display_text), self.room.output_chars)
             call.duration_ms = result.duration_ms
         return call is not None
 
@@ -179,7 +179,7 @@ class CallBook:
                     call.content = CutText("")
 
     def _note_written(self, use: ToolUse) -> None:
-        content = (json_object(use.arguments) or {}).get(traits_of(use.tool).content)
+        content = (parse_json_object(use.arguments) or {}).get(traits_of(use.tool).content)
         if isinstance(content, str):
             self._contents.wrote(content)
 
@@ -245,7 +245,7 @@ def _moved(call: RecordedCall, move: CallMove) -> RecordedCall:
         case "started":
             return replace(call, starts=call.starts + 1, started_at=move.at)
         case "finished":
-            seconds = milliseconds(call.started_at, move.at) / 1000 if call.started_at else None
+            seconds = count_milliseconds(call.started_at, move.at) / 1000 if call.started_at else None
             return replace(call, outcome=move.text("outcome"), seconds=seconds)
         case _:
             return call

@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from ....state.application import ApplicationState, Usage
 from ....state.databases.database import Database
-from ....state.process.clock import milliseconds, text_of
+from ....state.process.clock import count_milliseconds, format_time
 from ....state.session import SessionSummary
 from ....state.store.journal import find_unused_reply
 from ....state.store.recording import (
@@ -116,7 +116,7 @@ class Stats:
 
 def stats_of(store: Store, since: datetime | None = None) -> Stats:
     """Read the sessions of the store's tenant one by one; forks do not count what they were forked from."""
-    after = "" if since is None else text_of(since)
+    after = "" if since is None else format_time(since)
     found = Stats(since=after)
     steps = count_steps(store.database, after)
     for summary in takewhile(lambda one: one.updated_at >= after, store.newest_sessions()):
@@ -231,7 +231,7 @@ class _Reader:
         died = started and any(started.row < began < move.row for began in self._began)
         if started is None or died:
             return
-        took_ms = milliseconds(started.at, move.at)
+        took_ms = count_milliseconds(started.at, move.at)
         tally.duration_ms += took_ms
         for each in (self._found.total, self._found.by_project[self._summary.cwd]):
             each.tool_ms += took_ms

@@ -21,7 +21,7 @@ from ....state.conversation.messages import (
     ToolResult,
     ToolUse,
     encodable,
-    json_or_text,
+    parse_json_or_text,
 )
 from ....state.conversation.transcript import Transcript
 from ....state.trace import ModelCalled, RunBegan, RunEnded
@@ -66,7 +66,7 @@ def of_model_call(call: ModelCalled) -> Attributes:
         found[names.FIRST_CHUNK_S] = call.first_ms / 1000
     if call.finish is None:
         return found
-    return {**found, names.FINISH_REASONS: [call.finish], **of_usage(call.used)}
+    return {**found, names.FINISH_REASONS: [call.finish], **of_usage(call.total_usage)}
 
 
 def of_usage(usage: Usage) -> Attributes:
@@ -168,7 +168,7 @@ class RunSpan:
         if call.error is not None:
             self._fail(span, call.error.code, call.error.message)
         span.end(start_ns + call.duration_ms * 1_000_000)
-        self._used += call.used
+        self._used += call.total_usage
         self._outlet.meters.model_called(call)
 
     def requested(self, call_id: str) -> None:
@@ -294,10 +294,10 @@ class Content:
             case Thinking():
                 return {"type": "reasoning", "content": self.text(block.text, _MAX_PART_CHARS)}
             case ToolUse():
-                arguments = json_or_text(self.text(block.arguments, _MAX_PART_CHARS))
+                arguments = parse_json_or_text(self.text(block.arguments, _MAX_PART_CHARS))
                 return {"type": "tool_call", "id": block.call_id, "name": block.tool, "arguments": arguments}
             case ToolResult():
-                content = self.text(block.shown, _MAX_PART_CHARS)
+                content = self.text(block.display_text, _MAX_PART_CHARS)
                 return {"type": "tool_call_response", "id": block.call_id, "response": content}
             case _:
                 return {"type": block.kind, "mime_type": block.media_type}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ....actions.ports import Masker
 from ....state.errors import ConfigError
-from ....state.process.installation import install_command
+from ....state.process.installation import make_install_command
 from ...version import VERSION
 from .delivery import CLOSE_S, Channel, Complaints, Worker, end
 from .settings import SIGNALS, Signal, TelemetrySettings, telemetry_settings
@@ -44,7 +44,7 @@ class Telemetry:
         except ImportError as missing:
             raise ConfigError(
                 f"Telemetry is switched on, but {missing.name or 'OpenTelemetry'} is not installed.",
-                f"Install it with: {install_command('otel')}",
+                f"Install it with: {make_install_command('otel')}",
             ) from None
         except ValueError as invalid:
             raise ConfigError(f"OpenTelemetry does not take its settings: {invalid}") from None

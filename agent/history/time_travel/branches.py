@@ -14,7 +14,7 @@ from ....actions.masking.kept_contents import drop_secret_contents
 from ....actions.masking.masker import TextMasker
 from ....actions.turn.commands import MODES
 from ....state.application import ApplicationState, StepStatus, VibeStep
-from ....state.conversation.messages import Message, Text, encodable, json_or_text, person_said
+from ....state.conversation.messages import Message, Text, encodable, parse_json_or_text, person_message
 from ....state.conversation.transcript import Transcript
 from ....state.errors import UsageError
 from ....state.store.journal import RESTORE
@@ -132,7 +132,7 @@ def _changed(state: ApplicationState, path: str, text: str) -> dict[str, Any]:
 
 def _text(text: str) -> str:
     """Return the text of a JSON string, or the words themselves."""
-    value = json_or_text(text)
+    value = parse_json_or_text(text)
     return encodable(value) if isinstance(value, str) else text
 
 
@@ -150,7 +150,7 @@ def _with_input(state: ApplicationState, text: str) -> dict[str, Any]:
     changes: dict[str, Any] = {"user_input": text}
     if state.turn_open and last is not None and last.origin == "person":
         changes["chat_history"] = _replaced(
-            state.chat_history, len(state.chat_history) - 1, person_said(text)
+            state.chat_history, len(state.chat_history) - 1, person_message(text)
         )
     return changes
 

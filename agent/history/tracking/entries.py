@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple, cast
 
 from ....state.conversation.messages import Message, ToolResult
-from ....state.process.clock import text_of
+from ....state.process.clock import format_time
 from ....state.store.recording import CallMove
 from ....state.trace import ModelCalled
 from .texts import Json, Texts, message_view
@@ -98,7 +98,7 @@ def model_span(called: ModelCalled, new: Sequence[Message | None], texts: Texts)
     said = {
         "model": called.model,
         "finish": called.finish,
-        "usage": called.used.model_dump() if called.error is None else None,
+        "usage": called.total_usage.model_dump() if called.error is None else None,
         **_insights(called),
         "latency": {"first_ms": called.first_ms, "duration_ms": called.duration_ms, "pieces": called.pieces},
         "request": {
@@ -204,7 +204,7 @@ def failure_text(code: str, message: str, texts: Texts) -> str:
 def later(at: str, duration_ms: int) -> str:
     """Return a time that much later; the same if it cannot be read."""
     try:
-        return text_of(datetime.fromisoformat(at) + timedelta(milliseconds=duration_ms))
+        return format_time(datetime.fromisoformat(at) + timedelta(milliseconds=duration_ms))
     except (ValueError, OverflowError):
         return at
 

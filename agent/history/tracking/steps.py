@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from ....state.application import ApplicationState
-from ....state.conversation.messages import Message, ToolResult, json_or_text
+from ....state.conversation.messages import Message, ToolResult, parse_json_or_text
 from ....state.store.recording import CallMove, MessagePages, RecordedStep, Reference, list_objects
 from ....state.store.timeline import describe_step
 from ....state.trace import RunEnded
@@ -278,7 +278,7 @@ class StepRenderer:
         if step.after.get("turn_open", True) or not step.before.get("turn_open", False) or not step.added:
             return {}
         last = list(self._said.messages(step.added))[-1]
-        answer = json_or_text(last.text) if last is not None and last.role == "assistant" else ""
+        answer = parse_json_or_text(last.text) if last is not None and last.role == "assistant" else ""
         return {"output": self._texts.value(answer)} if isinstance(answer, dict | list) else {}
 
     def _spans(self, index: int, passed: Interval) -> list[SpanDraft]:

@@ -15,7 +15,7 @@ from ....state.conversation.messages import (
     Thinking,
     ToolResult,
     ToolUse,
-    json_or_text,
+    parse_json_or_text,
 )
 
 Json = dict[str, Any]
@@ -78,7 +78,7 @@ def message_view(message: Message | None, texts: Texts, limit: int = 2000) -> Js
                 view.setdefault("calls", []).append({block.tool: asked, "call_id": block.call_id})
             case ToolResult():
                 kept = {name: getattr(block, name) for name in ("tool", "outcome", "duration_ms", "call_id")}
-                view |= {**kept, "content": texts.shown(block.shown, limit)}
+                view |= {**kept, "content": texts.shown(block.display_text, limit)}
             case Image() | Document():
                 view.setdefault("attached", []).append(texts.shown(block.label, limit))
     return view
@@ -86,4 +86,4 @@ def message_view(message: Message | None, texts: Texts, limit: int = 2000) -> Js
 
 def arguments_view(arguments: str, texts: Texts, limit: int = 2000) -> Any:
     """Return a call's arguments as JSON, or as the text they are."""
-    return texts.value(json_or_text(arguments), limit)
+    return texts.value(parse_json_or_text(arguments), limit)

@@ -16,7 +16,7 @@ from ....actions.ports import ModelEvent, ModelRequest, Reply
 from ....actions.ports.events import TextDelta
 from ....actions.turn.decision_tools import FINAL_ANSWER, PLAN_FINISHED, RESERVED_NAMES, SUBMIT_PLAN
 from ....state.application import Usage
-from ....state.conversation.messages import Block, Message, Text, ToolResult, ToolUse, json_object
+from ....state.conversation.messages import Block, Message, Text, ToolResult, ToolUse, parse_json_object
 from .diagnosis import next_in_step, planned_steps, report
 from .languages import LANGUAGES, language_of, request_in, speaks_of_trouble
 from .phrases import Ability, Phrases
@@ -156,7 +156,7 @@ def _said(turn: Sequence[Message]) -> str:
 def _goal(turn: Sequence[Message]) -> str:
     """Return the newest goal that a plan was started for."""
     uses = (use for message in reversed(turn) for use in message.tool_uses if use.tool == "start_plan")
-    goals = ((json_object(use.arguments) or {}).get("goal") for use in uses)
+    goals = ((parse_json_object(use.arguments) or {}).get("goal") for use in uses)
     return str(next(goals, None) or _pinned("Goal", turn) or _said(turn))
 
 
@@ -251,7 +251,7 @@ def _describe(use: ToolUse, result: ToolResult, phrases: Phrases) -> str:
 
 def _subject(use: ToolUse) -> str:
     """Name the call by what it was about."""
-    arguments = json_object(use.arguments) or {}
+    arguments = parse_json_object(use.arguments) or {}
     about = next((arguments[key] for key in ("command", "path", "pattern") if key in arguments), "")
     shown = shorten(str(about), 80, placeholder="...")
     return shown if use.tool == "run_shell_command" else f"{use.tool} {shown}".strip()

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from ....state.errors import ConfigError, CredentialsError
-from ....state.process.installation import install_command
+from ....state.process.installation import make_install_command
 from ..failures import readable
 from ..providers import Cloud, Endpoint, Profile
 
@@ -71,7 +71,7 @@ def start_client(endpoint: Endpoint, module: ModuleType, options: dict[str, Any]
         raise ConfigError(
             f"{endpoint.provider} needs packages that are not installed"
             f" ({(error.name or str(error)).partition('.')[0]}).",
-            f"Install it with: {install_command(cloud)}",
+            f"Install it with: {make_install_command(cloud)}",
         ) from None
 
 

@@ -340,7 +340,7 @@ class AnthropicMessagesDialect(Dialect):
         }
         if result.outcome != "ok":
             # Here only words are taken.
-            return {**sent, "content": result.shown, "is_error": True}
+            return {**sent, "content": result.display_text, "is_error": True}
         if result.blocks:
             said = [Text(text=result.content)] if result.content else []
             sent["content"] = [part for one in self.given((*said, *result.blocks)) if (part := _part(one))]

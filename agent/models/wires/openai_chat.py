@@ -241,12 +241,12 @@ class OpenAIChatDialect(Dialect):
     def _assistant(self, message: Message) -> list[dict[str, Any]]:
         calls = [self._call(use) for use in message.tool_uses]
         # What an assistant says is words, so that its pictures are shown to it by the user.
-        said: dict[str, Any] = {"role": "assistant", "content": message.shown or None}
+        said: dict[str, Any] = {"role": "assistant", "content": message.display_text or None}
         if calls:
             return [{**said, "tool_calls": calls, **(self._endpoint.profile.call_message_extra or {})}]
         pictures = self.given(message.files)
         shown = [_user_said([Text(text=YOUR_PICTURES), *pictures])] if words_of(pictures) is None else []
-        return [said, *shown] if message.shown else []
+        return [said, *shown] if message.display_text else []
 
     def _call(self, use: ToolUse) -> dict[str, Any]:
         function = {"name": legal_name(use.tool), "arguments": sendable_text(use.arguments)}

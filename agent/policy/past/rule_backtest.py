@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ....actions.ports import Gate, Verdict
 from ....actions.tools.registry import builtin_tools
 from ....state.application import ExecutionMode
-from ....state.conversation.messages import subject_of
+from ....state.conversation.messages import find_subject
 from ....state.session import SessionSettings
 from ...history.reports.past_calls import PastCall, Then
 from ...runtime.wiring import policy_of
@@ -99,5 +99,5 @@ def _keep(found: Retrial, difference: ChangedVerdict) -> None:
 
 
 def _difference(call: PastCall, now: Verdict) -> ChangedVerdict:
-    subject = subject_of(call.arguments)[:_MAX_CHARS]
+    subject = find_subject(call.arguments)[:_MAX_CHARS]
     return ChangedVerdict(call.then, now.decision, call.tool, subject, now.rule, now.reason[:_MAX_CHARS])

@@ -19,12 +19,12 @@ from ..database import Statement
 from ..schema import TITLE_START_CHARS
 from ..url import ServerUrl
 from . import server_errors
-from .requirements import ANSWER_S, plain, with_percent
-from .server_errors import ReadTrouble, Trouble, trouble_of
+from .requirements import ANSWER_S, to_plain_values, use_percent_marks
+from .server_errors import Diagnosis, ServerError, make_server_error
 
-_BY_CODE: dict[ReadTrouble, tuple[int, ...]] = {
+_BY_CODE: dict[Diagnosis, tuple[int, ...]] = {
     server_errors.DUPLICATE: (1062,),
-    server_errors.CROWDED: (1020, 1213),
+    server_errors.CONFLICT: (1020, 1213),
     server_errors.LOCKED: (1205,),
     server_errors.TOO_MANY: (1040, 1203, 1226),
     server_errors.CREDENTIALS: (1045, 1130, 1251, 1698, 2059),
@@ -46,24 +46,24 @@ _READINGS = {code: reading for reading, codes in _BY_CODE.items() for code in co
 _NOT_CONNECTED = (2002, 2003, 2005)
 
 
-def sorted_error(error: Exception, name: str) -> Trouble:
-    return trouble_of(_reading(error), name)
+def classify_error(error: Exception, name: str) -> ServerError:
+    return make_server_error(_diagnose(error), name)
 
 
-def _reading(error: Exception) -> ReadTrouble:
+def _diagnose(error: Exception) -> Diagnosis:
     if isinstance(getattr(error, "original_exception", error), ssl.SSLError):
         return server_errors.NO_TLS
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     text = re.sub(r"\s+", " ", str(error.args[-1] if error.args else error)).strip().rstrip(".")
     if code in _NOT_CONNECTED:
-        return _unreachable(text)
-    return _READINGS.get(code) or server_errors.other(text)
+        return _diagnose_unreachable(text)
+    return _READINGS.get(code) or server_errors.diagnose_other(text)
 
 
-def _unreachable(text: str) -> ReadTrouble:
+def _diagnose_unreachable(text: str) -> Diagnosis:
     if re.search(r"Name or service|resolution|nodename|getaddrinfo", text):
         return server_errors.UNKNOWN_HOST
-    return server_errors.NOBODY_THERE if re.search(r"refused|No such file", text) else server_errors.NO_WAY
+    return server_errors.NO_SERVER if re.search(r"refused|No such file", text) else server_errors.UNREACHABLE
 
 
 _KNOWN = ("unix_socket", "connect_timeout", "ssl-mode", "ssl-ca", "ssl-cert", "ssl-key")
@@ -78,27 +78,27 @@ _CONTEXTS = {
 _ALIASES = {"socket": "unix_socket", "sslmode": "ssl-mode", "sslrootcert": "ssl-ca"}
 
 
-def connect_options(url: ServerUrl) -> dict[str, Any]:
+def read_connect_options(url: ServerUrl) -> dict[str, Any]:
     """Return the driver's arguments; raises `StoreError` for unknown options."""
-    given = {_name(key): value for key, value in url.options.items()}
-    options: dict[str, Any] = _tls(url, given)
+    given = {_normalize_option(key): value for key, value in url.options.items()}
+    options: dict[str, Any] = _read_tls_options(url, given)
     socket = given.get("unix_socket", url.host if url.host.startswith("/") else "")
     if socket:
         options["unix_socket"] = socket
     if timeout := given.get("connect_timeout"):
         if not timeout.isdigit() or not int(timeout):
-            raise _unfit(url, "connect_timeout is no number of seconds")
+            raise _make_url_error(url, "connect_timeout is no number of seconds")
         options["connect_timeout"] = min(int(timeout), 3600)
     if unknown := sorted(set(given) - set(_KNOWN)):
-        raise _unfit(url, f"{unknown[0]} is not known")
+        raise _make_url_error(url, f"{unknown[0]} is not known")
     return options
 
 
-def _name(key: str) -> str:
+def _normalize_option(key: str) -> str:
     return _ALIASES.get(key, key.replace("_", "-") if key.startswith("ssl") else key)
 
 
-def _tls(url: ServerUrl, given: dict[str, str]) -> dict[str, Any]:
+def _read_tls_options(url: ServerUrl, given: dict[str, str]) -> dict[str, Any]:
     """Return the arguments for `ssl-mode`; accepts MySQL's own names and those of `sslmode`."""
     default = "verify_ca" if "ssl-ca" in given else "required" if "ssl-cert" in given else "preferred"
     mode = given.get("ssl-mode", default).lower().replace("-", "_")
@@ -107,17 +107,23 @@ def _tls(url: ServerUrl, given: dict[str, str]) -> dict[str, Any]:
     if mode in ("disabled", "disable"):
         return {"ssl_disabled": True}
     if mode not in _CONTEXTS:
-        raise _unfit(url, "ssl-mode is none of DISABLED, PREFERRED, REQUIRED, VERIFY_CA and VERIFY_IDENTITY")
-    return {"ssl": _context(url, given, *_CONTEXTS[mode])}
+        raise _make_url_error(
+            url, "ssl-mode is none of DISABLED, PREFERRED, REQUIRED, VERIFY_CA and VERIFY_IDENTITY"
+        )
+    return {"ssl": _make_tls_context(url, given, *_CONTEXTS[mode])}
 
 
-def _context(url: ServerUrl, given: dict[str, str], verify: ssl.VerifyMode, names: bool) -> ssl.SSLContext:
+def _make_tls_context(
+    url: ServerUrl, given: dict[str, str], verify: ssl.VerifyMode, names: bool
+) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=given.get("ssl-ca"))
         if "ssl-cert" in given:
             context.load_cert_chain(given["ssl-cert"], given.get("ssl-key"))
     except OSError as error:
-        raise _unfit(url, f"a file of its certificates cannot be read ({error.strerror or error})") from None
+        raise _make_url_error(
+            url, f"a file of its certificates cannot be read ({error.strerror or error})"
+        ) from None
     # The certificates that MySQL creates for itself fail the strict check.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.check_hostname = names
@@ -125,7 +131,7 @@ def _context(url: ServerUrl, given: dict[str, str], verify: ssl.VerifyMode, name
     return context
 
 
-def _unfit(url: ServerUrl, what: str) -> StoreError:
+def _make_url_error(url: ServerUrl, what: str) -> StoreError:
     return StoreError(
         f"The URL of the store {url.name} does not fit: {what}.",
         f"After its `?` it may have {', '.join(_KNOWN)}.",
@@ -176,21 +182,23 @@ class MysqlServer:
             # FOUND_ROWS: an update counts the rows that it finds, even if it does not change them.
             "client_flag": CLIENT.FOUND_ROWS | CLIENT.MULTI_STATEMENTS,
             "program_name": "sandbur",
-            **connect_options(url),
+            **read_connect_options(url),
         }
 
     def connect(self) -> MysqlConnection:
         try:
             connection = pymysql.connect(**self._parameters)
         except (pymysql.Error, OSError) as error:  # OSError: a certificate that cannot be read
-            raise sorted_error(error, self.name) from error
+            raise classify_error(error, self.name) from error
         except RuntimeError as error:  # the driver raises this if `cryptography` is missing
-            raise Trouble("final", StoreError(f"The store {self.name} cannot be opened: {error}.")) from error
+            raise ServerError(
+                "final", StoreError(f"The store {self.name} cannot be opened: {error}.")
+            ) from error
         try:
             return MysqlConnection(connection, self.name)
         except pymysql.Error as error:
             connection.close()
-            raise sorted_error(error, self.name) from error
+            raise classify_error(error, self.name) from error
 
 
 class MysqlConnection:
@@ -206,17 +214,17 @@ class MysqlConnection:
         self._max_packet = int(self._rows("SELECT @@max_allowed_packet")[0][0])
 
     def query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        with self._sorted():
-            return self._rows(self._filled((sql, parameters)))
+        with self._translate_errors():
+            return self._rows(self._fill_in((sql, parameters)))
 
     def commit(self, statements: Sequence[Statement], claim: Statement | None) -> None:
         """Send claim and statements at once, and COMMIT after the claim changed one row."""
         claims = [] if claim is None else [claim]
-        first, *others = self._pieces(["BEGIN", *map(self._filled, [*claims, *statements])])
-        with self._sorted():
+        first, *others = self._join_statements(["BEGIN", *map(self._fill_in, [*claims, *statements])])
+        with self._translate_errors():
             self.is_usable = False
             if not self._begin(first, has_claim=bool(claims)):
-                raise Trouble(
+                raise ServerError(
                     "refused", StoreError(f"The store {self._name} was changed by another process.")
                 )
             for script in (*others, "COMMIT"):
@@ -231,19 +239,19 @@ class MysqlConnection:
     def abandon(self) -> None:
         """Do nothing: the driver sends nothing to the server until it is closed."""
 
-    def _filled(self, statement: Statement) -> str:
+    def _fill_in(self, statement: Statement) -> str:
         sql, parameters = statement
-        values = plain(parameters, self._name, allows_nul=True)
-        return with_percent(_in_mysql(sql)) % tuple(self._connection.escape(value) for value in values)
+        values = to_plain_values(parameters, self._name, allows_nul=True)
+        return use_percent_marks(_to_mysql(sql)) % tuple(self._connection.escape(value) for value in values)
 
-    def _pieces(self, statements: Sequence[str]) -> list[str]:
+    def _join_statements(self, statements: Sequence[str]) -> list[str]:
         """Join statements into few scripts that the server accepts; the claim is in the first."""
         pieces: list[list[str]] = [[]]
         size = 0
         for position, statement in enumerate(statements):
             length = len(statement) if statement.isascii() else len(statement.encode())
             if length + 1 > self._max_packet:
-                raise _too_large(self._name, length, self._max_packet)
+                raise _make_size_error(self._name, length, self._max_packet)
             if size + length > min(_PIECE_BYTES, self._max_packet) and position > 1:
                 pieces.append([])
                 size = 0
@@ -274,15 +282,15 @@ class MysqlConnection:
             return list(cursor.fetchall())
 
     @contextmanager
-    def _sorted(self) -> Generator[None]:
+    def _translate_errors(self) -> Generator[None]:
         try:
             yield
-        except Trouble:
+        except ServerError:
             self._roll_back()
             raise
         except (pymysql.Error, OSError) as error:
             self._roll_back()
-            raise sorted_error(error, self._name) from error
+            raise classify_error(error, self._name) from error
 
     def _roll_back(self) -> None:
         if self._connection.open and not self.is_usable:
@@ -291,13 +299,13 @@ class MysqlConnection:
                 self.is_usable = True
 
 
-def _too_large(name: str, size: int, limit: int) -> Trouble:
+def _make_size_error(name: str, size: int, limit: int) -> ServerError:
     message = f"The store {name} takes at most {limit:,} bytes at once; {size:,} were to be written."
-    return Trouble("final", StoreError(message, "Raise max_allowed_packet on the server, then resume."))
+    return ServerError("final", StoreError(message, "Raise max_allowed_packet on the server, then resume."))
 
 
 @cache
-def _in_mysql(sql: str) -> str:
+def _to_mysql(sql: str) -> str:
     """Return the statement with MySQL's syntax for an insert that may find its row."""
     sql = re.sub(
         r"ON CONFLICT \((\w+)[\w, ]*\) DO NOTHING",

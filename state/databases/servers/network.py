@@ -13,30 +13,30 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ...errors import GuardFailed, StoreError
-from ...process.cancellation import settled
+from ...process.cancellation import wait_uncancelled
 from ...process.crashpoints import reach
 from ..database import (
     GuardedUpdate,
     ResultT,
     Sealer,
     Statement,
-    listener,
+    find_listener,
+    ignore_notice,
+    make_loop_listener,
     require_readable,
-    told_here,
-    unheard,
     update,
 )
 from ..schema import (
     COLUMNS,
     SCHEMA_VERSION,
     TABLES,
-    folder_of,
-    if_missing,
-    index_clauses,
-    index_creations,
+    create_if_missing,
+    make_index_clauses,
+    make_index_creations,
+    read_folder_key,
 )
 from .requirements import Connection, Server
-from .server_errors import Trouble
+from .server_errors import ServerError
 
 PATIENCE_S = 60.0
 OPENING_PATIENCE_S = 10.0
@@ -53,13 +53,13 @@ class Outage:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._began: float | None = None
-        self._told: dict[Hashable, Callable[[str], None]] = {}
+        self._listeners: dict[Hashable, Callable[[str], None]] = {}
 
-    def goes_on(self, call: Work) -> tuple[bool, float]:
+    def note_failure(self, call: Work) -> tuple[bool, float]:
         """Record a failure; return whether this listener is new, and the seconds since the outage began."""
         with self._lock:
-            is_new = call.listener not in self._told
-            self._told.setdefault(call.listener, call.tell)
+            is_new = call.listener not in self._listeners
+            self._listeners.setdefault(call.listener, call.tell)
             if self._began is None:
                 self._began = time.monotonic()
             return is_new, time.monotonic() - self._began
@@ -67,7 +67,7 @@ class Outage:
     def end(self) -> list[Callable[[str], None]]:
         """Record an answer; return the listeners to notify that the outage is over."""
         with self._lock:
-            told, self._told, self._began = self._told, {}, None
+            told, self._listeners, self._began = self._listeners, {}, None
         return list(told.values())
 
 
@@ -101,10 +101,10 @@ class Retries:
         self._outage = outage
         self._began = time.monotonic()
         self._losses = 0
-        self._has_told = False
+        self._has_notified = False
         self._pause_s = _FIRST_PAUSE_S
 
-    def back_off(self, trouble: Trouble) -> None:
+    def back_off(self, trouble: ServerError) -> None:
         """Return when the work should be tried again; raises `StoreError` if that would not help."""
         if trouble.kind == "busy":
             self._back_off_busy(trouble)
@@ -118,21 +118,21 @@ class Retries:
         for tell in self._outage.end():
             tell(f"The store {self._name} answers again.")
 
-    def _back_off_busy(self, trouble: Trouble) -> None:
+    def _back_off_busy(self, trouble: ServerError) -> None:
         waited_s = time.monotonic() - self._began
         if waited_s > (OPENING_PATIENCE_S if self._call.is_opening else PATIENCE_S):
             raise trouble.error from trouble
-        if waited_s > _NOTICE_AFTER_S and not self._has_told:
-            self._has_told = True
+        if waited_s > _NOTICE_AFTER_S and not self._has_notified:
+            self._has_notified = True
             self._call.tell(f"{trouble.error.message.removesuffix('.')}; waiting for it.")
         # Random, so that two writers in conflict do not meet again.
         self._wait(random.uniform(0.1, 1) * self._next_pause(), trouble)
 
-    def _back_off_lost(self, trouble: Trouble) -> None:
+    def _back_off_lost(self, trouble: ServerError) -> None:
         self._losses += 1
         if self._losses == 1:
             return  # a single lost connection is no outage: a new one may work at once
-        is_new, lasted_s = self._outage.goes_on(self._call)
+        is_new, lasted_s = self._outage.note_failure(self._call)
         if is_new:
             self._call.tell(f"The store {self._name} does not answer; trying again.")
         if lasted_s > PATIENCE_S:
@@ -144,7 +144,7 @@ class Retries:
         pause_s, self._pause_s = self._pause_s, min(self._pause_s * 2, _LONGEST_PAUSE_S)
         return pause_s
 
-    def _wait(self, seconds: float, trouble: Trouble) -> None:
+    def _wait(self, seconds: float, trouble: ServerError) -> None:
         if not self._call.pause(seconds):
             raise trouble.error from trouble
 
@@ -180,7 +180,7 @@ class Pool:
             connection = self._take() or self._server.connect()
             try:
                 yield connection
-            except Trouble as trouble:
+            except ServerError as trouble:
                 if trouble.kind == "lost":
                     connection.close()
                     self._drop_idle(generation)
@@ -236,16 +236,16 @@ _UP_TO_DATE = update("meta", {"value": str(SCHEMA_VERSION)}, {"name": "schema"})
 _OTHER = "Name another database with --store, or another schema with the role's search_path."
 
 
-def prepare(server: Server, connection: Connection) -> None:
+def prepare_tables(server: Server, connection: Connection) -> None:
     """Create missing tables; refuse tables of other programs and of newer versions with `StoreError`."""
-    present = _present(server, connection)
-    version = _version(connection) if present.get("meta") == set(COLUMNS["meta"]) else None
+    present = _load_columns(server, connection)
+    version = _read_version(connection) if present.get("meta") == set(COLUMNS["meta"]) else None
     if version is None:
         _require_free(server, present)
-        connection.commit(_creation(server), None)
-        version = _version(connection)
+        connection.commit(_make_creation(server), None)
+        version = _read_version(connection)
     if version is None:
-        raise _foreign(server, ["meta"])
+        raise _make_foreign_error(server, ["meta"])
     require_readable(server.name, version)
     if version < SCHEMA_VERSION:
         _upgrade(server, connection)
@@ -253,10 +253,10 @@ def prepare(server: Server, connection: Connection) -> None:
 
 def _upgrade(server: Server, connection: Connection) -> None:
     """Migrate the tables; steps that another process has done already are skipped."""
-    connection.commit(_tables(server, TABLES), None)  # versions 3 to 5 only added tables
+    connection.commit(_make_tables(server, TABLES), None)  # versions 3 to 5 only added tables
     if server.has_partial_indexes:
         columns = (f"ALTER TABLE heads ADD COLUMN IF NOT EXISTS {column}" for column in _NEW_IN_HEADS)
-        creations = [(text, ()) for text in (*columns, *index_creations(server.title_start))]
+        creations = [(text, ()) for text in (*columns, *make_index_creations(server.title_start))]
         connection.commit([*server.creation_lock, *creations], None)
     else:
         _add_to_heads(server, connection)
@@ -270,12 +270,12 @@ _FILLED_AT_ONCE = 500
 
 def _add_to_heads(server: Server, connection: Connection) -> None:
     """Add the columns of version 6 and the indexes in one statement, so that all or nothing is added."""
-    added = ", ".join(f"ADD {part}" for part in (*_NEW_IN_HEADS, *index_clauses(server.title_start)))
+    added = ", ".join(f"ADD {part}" for part in (*_NEW_IN_HEADS, *make_index_clauses(server.title_start)))
     try:
-        if "folder" not in _present(server, connection)["heads"]:
+        if "folder" not in _load_columns(server, connection)["heads"]:
             connection.commit([(f"ALTER TABLE heads {added}", ())], None)
-    except Trouble:
-        if "folder" not in _present(server, connection)["heads"]:  # no other process did it meanwhile
+    except ServerError:
+        if "folder" not in _load_columns(server, connection)["heads"]:  # no other process did it meanwhile
             raise
 
 
@@ -287,14 +287,16 @@ def _fill_folders(connection: Connection) -> None:
         f" WHERE h.folder = '' AND h.session_id > ? ORDER BY h.session_id LIMIT {_FILLED_AT_ONCE}",
         (after,),
     ):
-        places = [({"tenant": row[1], "folder": folder_of(row[2])}, {"session_id": row[0]}) for row in rows]
+        places = [
+            ({"tenant": row[1], "folder": read_folder_key(row[2])}, {"session_id": row[0]}) for row in rows
+        ]
         connection.commit([update("heads", *place) for place in places], None)
         after = rows[-1][0]
 
 
-def table_problems(server: Server, connection: Connection) -> list[str]:
+def find_table_problems(server: Server, connection: Connection) -> list[str]:
     """Return a sentence for each table with missing columns."""
-    present = _present(server, connection)
+    present = _load_columns(server, connection)
     return [
         f"The table {table} is {'damaged' if table in present else 'missing'}."
         for table, columns in COLUMNS.items()
@@ -302,7 +304,7 @@ def table_problems(server: Server, connection: Connection) -> list[str]:
     ]
 
 
-def _present(server: Server, connection: Connection) -> dict[str, set[str]]:
+def _load_columns(server: Server, connection: Connection) -> dict[str, set[str]]:
     """Return the columns of those tables that have the name of one of ours."""
     found: dict[str, set[str]] = {}
     for table, column in connection.query(server.columns, ()):
@@ -311,7 +313,7 @@ def _present(server: Server, connection: Connection) -> dict[str, set[str]]:
     return found
 
 
-def _version(connection: Connection) -> int | None:
+def _read_version(connection: Connection) -> int | None:
     rows = connection.query("SELECT value FROM meta WHERE name = 'schema'", ())
     return int(rows[0][0]) if rows and str(rows[0][0]).isdigit() else None
 
@@ -319,30 +321,30 @@ def _version(connection: Connection) -> int | None:
 def _require_free(server: Server, present: dict[str, set[str]]) -> None:
     """Raise `StoreError` for tables of another program. Tables with our columns may be half created."""
     if others := sorted(table for table, columns in present.items() if columns != set(COLUMNS[table])):
-        raise _foreign(server, others)
+        raise _make_foreign_error(server, others)
 
 
-def _foreign(server: Server, tables: list[str]) -> StoreError:
+def _make_foreign_error(server: Server, tables: list[str]) -> StoreError:
     return StoreError(
         f"The database {server.name} has tables of another program: {', '.join(tables)}.", _OTHER
     )
 
 
-def _creation(server: Server) -> list[Statement]:
+def _make_creation(server: Server) -> list[Statement]:
     version = "INSERT INTO meta (name, value) VALUES ('schema', ?) ON CONFLICT (name) DO NOTHING"
-    indexes = index_creations(server.title_start) if server.has_partial_indexes else ()
-    created = [*_tables(server, TABLES), *((creation, ()) for creation in indexes)]
+    indexes = make_index_creations(server.title_start) if server.has_partial_indexes else ()
+    created = [*_make_tables(server, TABLES), *((creation, ()) for creation in indexes)]
     return [*created, (version, (str(SCHEMA_VERSION),))]
 
 
-def _tables(server: Server, tables: Sequence[str]) -> list[Statement]:
+def _make_tables(server: Server, tables: Sequence[str]) -> list[Statement]:
     indexes = (
         ""
         if server.has_partial_indexes
-        else "".join(f", {clause}" for clause in index_clauses(server.title_start))
+        else "".join(f", {clause}" for clause in make_index_clauses(server.title_start))
     )
     types = {"long_text": server.long_text, "blob": server.blob, "indexes": indexes}
-    texts = (f"{if_missing(table).format(**types)}{server.table_suffix}" for table in tables)
+    texts = (f"{create_if_missing(table).format(**types)}{server.table_suffix}" for table in tables)
     return [*server.creation_lock, *((text, ()) for text in texts)]
 
 
@@ -357,29 +359,29 @@ class NetworkDatabase:
     ) -> None:
         self.name = server.name
         self.body = ""
-        self.on_notice = on_notice or unheard
+        self.on_notice = on_notice or ignore_notice
         self.sealer: Sealer | None = None
         self._server = server
         self._pool = Pool(server, connections)
         self._outage = Outage()
-        self._in_thread = _InThread()
+        self._in_thread = _ThreadWork()
         self._calls: set[Work] = set()
         self._is_closed = False
         with ExitStack() as undo:
             undo.callback(self._pool.close)
             call = Work(self.on_notice, is_opening=True)
-            self._repeated(lambda connection: prepare(server, connection), call)
+            self._retry(lambda connection: prepare_tables(server, connection), call)
             undo.pop_all()
 
-    def creation(self, tables: Sequence[str]) -> list[Statement]:
-        return _tables(self._server, tables)
+    def make_creation(self, tables: Sequence[str]) -> list[Statement]:
+        return _make_tables(self._server, tables)
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return self._repeated(lambda connection: connection.query(sql, parameters))
+        return self._retry(lambda connection: connection.query(sql, parameters))
 
     def commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
         reach("store_in_transaction")
-        self._repeated(_Transaction(self.name, statements, guard).run)
+        self._retry(_Transaction(self.name, statements, guard).run)
 
     async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
         await self.offload(lambda: self.commit(statements, guard))
@@ -388,13 +390,13 @@ class NetworkDatabase:
         """Run `work` in a thread. If cancelled, it waits for the request that is on its way to the server."""
         self._require_open()
         loop = asyncio.get_running_loop()
-        heard = listener(self._tell)
-        call = Work(told_here(heard) if heard == self._tell else heard, heard)
+        heard = find_listener(self._tell)
+        call = Work(make_loop_listener(heard) if heard == self._tell else heard, heard)
         future = loop.run_in_executor(self._pool.threads, self._in_thread.run, call, self._calls, work)
-        return await settled(future, call.give_up)
+        return await wait_uncancelled(future, call.give_up)
 
-    def problems(self) -> list[str]:
-        return self._repeated(lambda connection: table_problems(self._server, connection))
+    def find_problems(self) -> list[str]:
+        return self._retry(lambda connection: find_table_problems(self._server, connection))
 
     def close(self) -> None:
         self._is_closed = True
@@ -405,7 +407,7 @@ class NetworkDatabase:
     def read_again(self, work: Callable[[], ResultT], is_better: Callable[[ResultT], bool]) -> ResultT | None:
         """Do nothing: servers verify the pages that they read."""
 
-    def damaged_indexes(self) -> list[str]:
+    def find_damaged_indexes(self) -> list[str]:
         return []
 
     def reindex(self) -> None:
@@ -414,22 +416,22 @@ class NetworkDatabase:
     def compact(self) -> None:
         """Do nothing: servers reuse space by themselves."""
 
-    def mark(self, session_id: str, records: int) -> None:
+    def write_mark(self, session_id: str, records: int) -> None:
         """Do nothing: a server does not lose a tail silently."""
 
-    def marked(self, session_id: str) -> int:
+    def read_mark(self, session_id: str) -> int:
         return -1
 
-    def _repeated(self, work: Callable[[Connection], ResultT], call: Work | None = None) -> ResultT:
+    def _retry(self, work: Callable[[Connection], ResultT], call: Work | None = None) -> ResultT:
         """Return the result of `work`, which is repeated after failures as long as that may help."""
         self._require_open()
-        call = call or self._in_thread.call or Work(heard := listener(self._tell), heard)
+        call = call or self._in_thread.call or Work(heard := find_listener(self._tell), heard)
         retries = Retries(self.name, call, self._outage)
         while True:
             try:
                 with self._pool.connection() as connection:
                     result = work(connection)
-            except Trouble as trouble:
+            except ServerError as trouble:
                 retries.back_off(trouble)
             else:
                 retries.end()
@@ -456,7 +458,7 @@ class _Transaction:
     def run(self, connection: Connection) -> None:
         try:
             connection.commit(self._statements, self._guard.claim if self._guard else None)
-        except Trouble as trouble:
+        except ServerError as trouble:
             if trouble.kind == "lost":
                 self._may_have_landed = True
             elif self._has_landed(connection, trouble):
@@ -465,7 +467,7 @@ class _Transaction:
                 raise GuardFailed(f"The store {self._name} was changed by another process.") from None
             raise
 
-    def _has_landed(self, connection: Connection, trouble: Trouble) -> bool:
+    def _has_landed(self, connection: Connection, trouble: ServerError) -> bool:
         """Return whether the transaction had landed before the repeat that failed with `trouble`."""
         if not self._may_have_landed:
             return False
@@ -474,7 +476,7 @@ class _Transaction:
         return trouble.kind == "refused" and bool(connection.query(*self._guard.landed))
 
 
-class _InThread(threading.local):
+class _ThreadWork(threading.local):
     """The piece of work of the present thread."""
 
     call: Work | None = None

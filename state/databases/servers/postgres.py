@@ -22,10 +22,10 @@ from ..database import Statement
 from ..schema import TITLE_START_CHARS
 from ..url import ServerUrl
 from . import server_errors
-from .requirements import ANSWER_S, plain, with_percent
-from .server_errors import ReadTrouble, Trouble, trouble_of
+from .requirements import ANSWER_S, to_plain_values, use_percent_marks
+from .server_errors import Diagnosis, ServerError, make_server_error
 
-_BY_STATE: dict[str, ReadTrouble] = {
+_BY_STATE: dict[str, Diagnosis] = {
     "22001": server_errors.TOO_LONG,
     "22012": server_errors.REFUSED,  # see `_fail_unless_claimed`
     "23505": server_errors.DUPLICATE,
@@ -35,8 +35,8 @@ _BY_STATE: dict[str, ReadTrouble] = {
     "28P01": server_errors.CREDENTIALS,
     "3D000": server_errors.NO_DATABASE,
     "3F000": server_errors.NO_SCHEMA,
-    "40001": server_errors.CROWDED,
-    "40P01": server_errors.CROWDED,
+    "40001": server_errors.CONFLICT,
+    "40P01": server_errors.CONFLICT,
     "42501": server_errors.NO_RIGHT,
     "42P01": server_errors.TABLE_LOST,
     "53100": server_errors.FULL,
@@ -58,27 +58,31 @@ _BY_TEXT = (
     (r"too many (clients|connections)|connection slots", server_errors.TOO_MANY),
     (r"starting up|shutting down|recovery|not (yet )?accepting", server_errors.STARTING),
     (r"translate host name|resolve host|Name or service|getaddrinfo", server_errors.UNKNOWN_HOST),
-    (r"refused|No such file or directory\W+Is the server", server_errors.NOBODY_THERE),
+    (r"refused|No such file or directory\W+Is the server", server_errors.NO_SERVER),
     (r"SSL|certificate|TLS", server_errors.NO_TLS),
-    (r"timeout|timed out|No route|unreachable", server_errors.NO_WAY),
+    (r"timeout|timed out|No route|unreachable", server_errors.UNREACHABLE),
 )
 
 
-def sorted_error(error: psycopg.Error, name: str) -> Trouble:
-    return trouble_of(_reading(error), name)
+def classify_error(error: psycopg.Error, name: str) -> ServerError:
+    return make_server_error(_diagnose(error), name)
 
 
-def _reading(error: psycopg.Error) -> ReadTrouble:
+def _diagnose(error: psycopg.Error) -> Diagnosis:
     state = error.sqlstate
     text = re.sub(r"\s+", " ", str(error)).strip().rstrip(".")
     if state is not None:
-        broke = server_errors.ENDED if state.startswith("08") else server_errors.other(text)
+        broke = server_errors.ENDED if state.startswith("08") else server_errors.diagnose_other(text)
         return _BY_STATE.get(state, broke)
     for pattern, reading in _BY_TEXT:
         if re.search(pattern, text):
             return reading
     # Without a code, an error during the work is the driver's own: the connection is lost.
-    return server_errors.ENDED if isinstance(error, psycopg.OperationalError) else server_errors.other(text)
+    return (
+        server_errors.ENDED
+        if isinstance(error, psycopg.OperationalError)
+        else server_errors.diagnose_other(text)
+    )
 
 
 _SETTINGS = (
@@ -140,24 +144,24 @@ class PostgresServer:
         silence = logging.NullHandler()
         _LOGGER.addHandler(silence)
         try:
-            return PostgresConnection(self._connected(), self.name, silence)
+            return PostgresConnection(self._connect(), self.name, silence)
         except BaseException:
             _LOGGER.removeHandler(silence)
             raise
 
-    def _connected(self) -> _Connection:
+    def _connect(self) -> _Connection:
         try:
             # Without prepared statements, because they do not work through a connection pooler.
             address = make_conninfo("", **self._parameters)
             connection = _Connection.connect(address, autocommit=True, prepare_threshold=None)
             connection.answer_s = self._answer_s
         except psycopg.Error as error:
-            raise sorted_error(error, self.name) from error
+            raise classify_error(error, self.name) from error
         try:
             connection.execute(_SETTINGS)
         except psycopg.Error as error:
             connection.close()
-            raise sorted_error(error, self.name) from error
+            raise classify_error(error, self.name) from error
         return connection
 
 
@@ -199,17 +203,17 @@ class PostgresConnection:
         return self._connection.info.transaction_status == TransactionStatus.IDLE
 
     def query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        with self._sorted():
-            return self._connection.execute(_bytes(sql), self._plain(parameters)).fetchall()
+        with self._translate_errors():
+            return self._connection.execute(_encode(sql), self._plain(parameters)).fetchall()
 
     def commit(self, statements: Sequence[Statement], claim: Statement | None) -> None:
         """Send everything as one text; a failing statement keeps the COMMIT after it from running."""
         ready = [(sql, self._plain(parameters)) for sql, parameters in statements]
         if claim is not None:
-            ready.insert(0, (_failing(claim[0]), self._plain(claim[1])))
-        with self._sorted(), psycopg.ClientCursor(self._connection) as cursor:
+            ready.insert(0, (_fail_unless_claimed(claim[0]), self._plain(claim[1])))
+        with self._translate_errors(), psycopg.ClientCursor(self._connection) as cursor:
             # One message costs a third less than a pipeline with one message per statement.
-            written = [cursor.mogrify(_bytes(sql), parameters) for sql, parameters in ready]
+            written = [cursor.mogrify(_encode(sql), parameters) for sql, parameters in ready]
             cursor.execute(";".join((_BEGIN, *written, "COMMIT")).encode())
 
     def close(self) -> None:
@@ -223,15 +227,15 @@ class PostgresConnection:
         self.close()
 
     def _plain(self, parameters: Sequence[Any]) -> tuple[Any, ...]:
-        return plain(parameters, self._name, allows_nul=False)
+        return to_plain_values(parameters, self._name, allows_nul=False)
 
     @contextmanager
-    def _sorted(self) -> Generator[None]:
+    def _translate_errors(self) -> Generator[None]:
         try:
             yield
         except psycopg.Error as error:
             self._roll_back()
-            raise sorted_error(error, self._name) from error
+            raise classify_error(error, self._name) from error
 
     def _roll_back(self) -> None:
         if not self._connection.closed and not self.is_usable:
@@ -239,12 +243,12 @@ class PostgresConnection:
                 self._connection.rollback()
 
 
-def _bytes(sql: str) -> bytes:
+def _encode(sql: str) -> bytes:
     """Return a statement as bytes: for text, the driver's types require a literal."""
-    return with_percent(sql).encode()
+    return use_percent_marks(sql).encode()
 
 
-def _failing(claim: str) -> str:
+def _fail_unless_claimed(claim: str) -> str:
     """Return a statement that runs `claim` and fails unless it changes exactly one row.
 
     The failure is a division by zero, which no other statement of the store can cause.

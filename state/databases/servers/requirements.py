@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from ...errors import StoreError
 from ..database import Statement
-from ..file_parts import with_bytes
-from .server_errors import Trouble
+from ..file_parts import read_file_parts
+from .server_errors import ServerError
 
 ANSWER_S = 40.0
 """How many seconds a server may be silent; longer than its limit for one statement."""
@@ -58,19 +58,21 @@ class Server(Protocol):
 
 
 @cache
-def with_percent(sql: str) -> str:
+def use_percent_marks(sql: str) -> str:
     """Return the statement with `%s` in place of `?`, as both drivers need it."""
     assert not any("?" in literal for literal in re.findall(r"'[^']*'", sql)), sql
     return sql.replace("%", "%%").replace("?", "%s")
 
 
-def plain(parameters: Sequence[Any], name: str, *, allows_nul: bool) -> tuple[Any, ...]:
+def to_plain_values(parameters: Sequence[Any], name: str, *, allows_nul: bool) -> tuple[Any, ...]:
     """Return the parameters for the driver; raises `ServerError` for text that the server cannot store."""
-    values = with_bytes(parameters)
+    values = read_file_parts(parameters)
     for value in values:
         if isinstance(value, str) and not _is_storable(value, allows_nul):
             reason = "a character that it cannot keep in a text (NUL, or half of a surrogate pair)"
-            raise Trouble("final", StoreError(f"The store {name} was given {reason}; nothing was written."))
+            raise ServerError(
+                "final", StoreError(f"The store {name} was given {reason}; nothing was written.")
+            )
     return tuple(int(value) if isinstance(value, bool) else value for value in values)
 
 

@@ -9,11 +9,11 @@ Kind = Literal["lost", "busy", "duplicate", "refused", "final"]
 busy: nothing happened, and the same will work soon. duplicate: a row exists already.
 refused: the guard's claim did not change one row. final: trying again would not help."""
 
-ReadTrouble = tuple[Kind, str, str]
+Diagnosis = tuple[Kind, str, str]
 """What can be done, what is wrong with the store, and a hint."""
 
 
-class Trouble(Exception):
+class ServerError(Exception):
     """A classified error of a driver; `error` is for the person if trying again does not help."""
 
     def __init__(self, kind: Kind, error: StoreError) -> None:
@@ -22,64 +22,74 @@ class Trouble(Exception):
         self.error = error
 
 
-def _final(what: str, hint: str = "") -> ReadTrouble:
+def _diagnose_final(what: str, hint: str = "") -> Diagnosis:
     return "final", what, hint
 
 
-def _busy(what: str, hint: str) -> ReadTrouble:
+def _diagnose_busy(what: str, hint: str) -> Diagnosis:
     return "busy", what, hint
 
 
-def _lost(what: str, hint: str) -> ReadTrouble:
+def _diagnose_lost(what: str, hint: str) -> Diagnosis:
     return "lost", what, hint
 
 
 _RESUME_LATER = "Check that the server runs and can be reached, then resume."
 _LOAD = "Look at the load of the server, then resume."
-DUPLICATE: ReadTrouble = ("duplicate", "holds a row already that was to be written", "")
-REFUSED: ReadTrouble = ("refused", "was changed by another process", "")
-CROWDED = _busy("is changed by other processes all the time", "Try again when they have finished.")
-LOCKED = _busy("is locked by another process", "Try again when it has finished.")
-STARTING = _busy("is starting or stopping", _RESUME_LATER)
-TOO_MANY = _busy("has too many connections", "Close other programs, or raise max_connections on the server.")
-CREDENTIALS = _final(
+DUPLICATE: Diagnosis = ("duplicate", "holds a row already that was to be written", "")
+REFUSED: Diagnosis = ("refused", "was changed by another process", "")
+CONFLICT = _diagnose_busy("is changed by other processes all the time", "Try again when they have finished.")
+LOCKED = _diagnose_busy("is locked by another process", "Try again when it has finished.")
+STARTING = _diagnose_busy("is starting or stopping", _RESUME_LATER)
+TOO_MANY = _diagnose_busy(
+    "has too many connections", "Close other programs, or raise max_connections on the server."
+)
+CREDENTIALS = _diagnose_final(
     "refuses the user name or the password",
     "Check them in the URL, in PGPASSWORD or ~/.pgpass for PostgreSQL, in MYSQL_PWD for MySQL.",
 )
-NO_DATABASE = _final("does not exist", "Create the database, or correct its name.")
-NO_RIGHT = _final(
+NO_DATABASE = _diagnose_final("does not exist", "Create the database, or correct its name.")
+NO_RIGHT = _diagnose_final(
     "does not permit this user to do that",
     "Let its administrator grant what is missing, or use a database that the user owns.",
 )
-NO_SCHEMA = _final("has no schema to create tables in", "Set the role's search_path, or create the schema.")
-READ_ONLY = _final("is read-only", "Name the primary server: this one is a replica, or was set to read-only.")
-TABLE_LOST = _final("has lost a table of Sandbur", "Restore it from a backup, or name another store.")
-FULL = _final("has no space left", "Free some space on the server, then resume.")
-NO_MEMORY = _final("has no memory left", _LOAD)
-TOO_SLOW = _final("took longer than 30 seconds for one statement", _LOAD)
-TOO_LONG = _final("has no room for a value that was to be written")
-TOO_LARGE = _final(
+NO_SCHEMA = _diagnose_final(
+    "has no schema to create tables in", "Set the role's search_path, or create the schema."
+)
+READ_ONLY = _diagnose_final(
+    "is read-only", "Name the primary server: this one is a replica, or was set to read-only."
+)
+TABLE_LOST = _diagnose_final(
+    "has lost a table of Sandbur", "Restore it from a backup, or name another store."
+)
+FULL = _diagnose_final("has no space left", "Free some space on the server, then resume.")
+NO_MEMORY = _diagnose_final("has no memory left", _LOAD)
+TOO_SLOW = _diagnose_final("took longer than 30 seconds for one statement", _LOAD)
+TOO_LONG = _diagnose_final("has no room for a value that was to be written")
+TOO_LARGE = _diagnose_final(
     "was given more than it takes at once", "Raise max_allowed_packet on the server, then resume."
 )
-BLOCKED = _final("has blocked this host after too many errors", "Let its administrator run FLUSH HOSTS.")
-NO_TLS = _final(
+BLOCKED = _diagnose_final(
+    "has blocked this host after too many errors", "Let its administrator run FLUSH HOSTS."
+)
+NO_TLS = _diagnose_final(
     "could not be reached over TLS",
     "Check its TLS options after the `?` of its URL (sslmode, sslrootcert; ssl-mode, ssl-ca).",
 )
-BAD_OPTION = _final(
+BAD_OPTION = _diagnose_final(
     "has an option that its driver does not accept", "Correct the text after the `?` of its URL."
 )
-UNKNOWN_HOST = _lost("is on an unknown host", "Correct the host in its URL, or check the network.")
-NOBODY_THERE = _lost("does not answer: no server listens at this address", _RESUME_LATER)
-NO_WAY = _lost("cannot be reached over the network", _RESUME_LATER)
-ENDED = _lost("ended the connection", _RESUME_LATER)
+UNKNOWN_HOST = _diagnose_lost("is on an unknown host", "Correct the host in its URL, or check the network.")
+NO_SERVER = _diagnose_lost("does not answer: no server listens at this address", _RESUME_LATER)
+UNREACHABLE = _diagnose_lost("cannot be reached over the network", _RESUME_LATER)
+ENDED = _diagnose_lost("ended the connection", _RESUME_LATER)
 
 
-def other(text: str) -> ReadTrouble:
+def diagnose_other(text: str) -> Diagnosis:
     """Return the diagnosis for an unknown error, with the driver's own text."""
     return "final", f"failed: {text[:300]}", "Check it with `sandbur doctor`."
 
 
-def trouble_of(reading: ReadTrouble, name: str) -> Trouble:
+def make_server_error(reading: Diagnosis, name: str) -> ServerError:
     kind, what, hint = reading
-    return Trouble(kind, StoreError(f"The store {name} {what}.", hint))
+    return ServerError(kind, StoreError(f"The store {name} {what}.", hint))

@@ -66,9 +66,9 @@ def insert_uses(session_id: str, files: Iterable[Attachment]) -> Iterator[Statem
     """Yield statements that record which files a message uses, and store those that are in memory."""
     for file in files:
         yield insert_chunk(session_id, file.sha256, _USED, file.size, b"")
-        if file.held is not None:
+        if file.bytes_in_memory is not None:
             is_packed = file.media_type != "text/plain"
-            yield from insert_content(session_id, file.sha256, file.held, is_packed)
+            yield from insert_content(session_id, file.sha256, file.bytes_in_memory, is_packed)
 
 
 def read_content(database: Database, digest: str) -> bytes | None:

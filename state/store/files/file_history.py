@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...calls import FileChange
-from ...databases.chain import Entry, next_number, sound_rows
+from ...databases.chain import Entry, find_next_number, list_sound_rows
 from ...databases.database import Database, Statement
 from . import contents
 
@@ -29,7 +29,7 @@ class FileHistory:
     def make_entries(self, call_id: str, changes: Sequence[FileChange], seq: int) -> list[Entry]:
         """Return the rows for `changes`; `seq` is the newest committed step."""
         if self._next_n is None:
-            self._next_n = next_number(self._database, "files", self._session_id)
+            self._next_n = find_next_number(self._database, "files", self._session_id)
         first, self._next_n = self._next_n, self._next_n + len(changes)
         return [
             Entry("files", (n, seq, call_id, change.path, change.model_dump_json(exclude={"path"})))
@@ -55,7 +55,9 @@ class FileHistory:
     def list_changes(self, seq: int = -1, last: int | None = None) -> list[RecordedChange]:
         """Return the changes that were recorded from step `seq` until step `last` was committed."""
         columns, values = ("seq", "call_id", "path", "body"), (seq, 2**62 if last is None else last)
-        rows = sound_rows(self._database, "files", self._session_id, columns, "seq >= ? AND seq < ?", values)
+        rows = list_sound_rows(
+            self._database, "files", self._session_id, columns, "seq >= ? AND seq < ?", values
+        )
         return [
             RecordedChange(int(at), call_id, _parse_change(path, body)) for _, at, call_id, path, body in rows
         ]

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
-from ...databases.chain import Entry, sound_rows
+from ...databases.chain import Entry, list_sound_rows
 from ...databases.database import Database
 from ..writer import SessionWriter
 
@@ -58,7 +58,7 @@ class SessionFiles:
         found: dict[str, bytes] = {}
         for session_id, last in self._lineage:
             condition = f"chunk = {_CHUNK} AND SUBSTR(call_id, 1, {len(_NAME)}) = ?"
-            rows = sound_rows(self._database, "outputs", session_id, ("body",), condition, (_NAME,))
+            rows = list_sound_rows(self._database, "outputs", session_id, ("body",), condition, (_NAME,))
             numbered = sorted((int(name.removeprefix(_NAME)), bytes(body)) for name, _, body in rows)
             for n, body in numbered:
                 head, _, content = body.partition(b"\n")

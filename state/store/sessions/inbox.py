@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, get_args
 
 from ...application import InboxTaken
-from ...conversation.messages import json_object
-from ...databases.chain import row_of
+from ...conversation.messages import parse_json_object
+from ...databases.chain import insert_row
 from ...databases.database import Database, GuardedUpdate, Statement, exists, insert_once, update
 from ...errors import GuardFailed, StoreError, UsageError
 from ...process.clock import now
@@ -158,12 +158,12 @@ def list_sessions_with_messages(database: Database) -> frozenset[str]:
 def insert_imported(session_id: str, number: int, kind: InboxKind, text: str) -> Statement:
     """Return the statement that stores a message of an imported session."""
     body = json.dumps({"text": text, "from_outside": True}, ensure_ascii=True)
-    return row_of("inbox", (session_id, number, kind, now(), secrets.token_hex(16), body))
+    return insert_row("inbox", (session_id, number, kind, now(), secrets.token_hex(16), body))
 
 
 def _parse_row(number: int, kind: str, body: str) -> WaitingMessage | None:
     """Return the message in a row; None if it was withdrawn, or is not valid."""
-    fields: dict[str, Any] = json_object(body) or {}
+    fields: dict[str, Any] = parse_json_object(body) or {}
     text, context = fields.get("text"), fields.get("context", "")
     known: dict[str, InboxKind] = {one: one for one in get_args(InboxKind)}
     if kind not in known or not isinstance(text, str) or not isinstance(context, str):

@@ -12,7 +12,7 @@ from typing import Any
 from ...databases.chain import Chain
 from ...databases.database import GuardedUpdate, Statement, exists, update
 from ...errors import SessionHeld, SessionMoved
-from ...process.clock import text_of
+from ...process.clock import format_time
 from .listing import read_lease_s, read_process_start
 
 
@@ -24,7 +24,7 @@ def make_runner_name() -> str:
 
 def make_lease_end() -> str:
     """Return the end of a lease that begins now: UTC, ISO 8601."""
-    return text_of(datetime.now(UTC) + timedelta(seconds=read_lease_s()))
+    return format_time(datetime.now(UTC) + timedelta(seconds=read_lease_s()))
 
 
 def make_held_error(session_id: str, owner: str, was_taken: bool = False) -> SessionHeld:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ...databases.database import Database, Statement
-from ...databases.schema import folder_key, folder_start
+from ...databases.schema import make_folder_key, make_folder_start
 from ...errors import ConfigError, StoreError
 
 _SELECT = (
@@ -56,11 +56,15 @@ class FolderFilter:
     def condition(self) -> Statement:
         """Return an SQL condition that selects these sessions, and a few others; see `matches`."""
         # "" is for sessions of an older version that was running when this one changed the store.
-        keys = (folder_key(self.cwd), folder_key(self.root), "") if self.root else (folder_key(self.cwd), "")
+        keys = (
+            (make_folder_key(self.cwd), make_folder_key(self.root), "")
+            if self.root
+            else (make_folder_key(self.cwd), "")
+        )
         named = f"folder IN ({', '.join('?' * len(keys))})"
         if not self.root:
             return named, keys
-        start = folder_start(self.root)
+        start = make_folder_start(self.root)
         return f"({named} OR substr(folder, 1, ?) = ?)", (*keys, len(start), start)
 
 

@@ -11,12 +11,12 @@ from typing import Literal, NamedTuple
 from pydantic import ValidationError
 
 from ...conversation.messages import encodable
-from ...databases.chain import Chain, first_digest, row_of
-from ...databases.database import Database, GuardedUpdate, Statement, listener, update
-from ...databases.schema import SESSION_TABLES, TITLE_START_CHARS, folder_key
+from ...databases.chain import Chain, insert_row, make_first_digest
+from ...databases.database import Database, GuardedUpdate, Statement, find_listener, update
+from ...databases.schema import SESSION_TABLES, TITLE_START_CHARS, make_folder_key
 from ...errors import GuardFailed, SessionNotFound, StoreError, UsageError
-from ...process.clock import now, text_of
-from ...session import SessionSettings, given_title, short_title
+from ...process.clock import format_time, now
+from ...session import SessionSettings, clean_title, make_title
 from ..files.contents import UNUSED_CONTENTS
 from ..seals import write_marks
 from .lease import Claim, make_head_update, make_held_error, make_moved_error
@@ -78,14 +78,14 @@ class SessionIndex:
             raise UsageError(
                 f"A session {session_id} exists already.", f"Go on with it: sandbur -r {session_id}"
             )
-        end = Chain(0, first_digest(session_id))
+        end = Chain(0, make_first_digest(session_id))
         last_seq = -1 if parent is None else parent[1]
         head = insert_head(session_id, title, "new", last_seq, end, self._tenant, settings.cwd)
         self._database.commit([insert_session(session_id, self._tenant, settings, parent), head])
 
     def rename(self, session_id: str, title: str) -> str:
         """Change the title of a session, which may be running; return the title as it is stored."""
-        if not (title := given_title(title)):
+        if not (title := clean_title(title)):
             raise UsageError("A title needs at least one letter.", "Say how the session is to be called.")
         self.head(session_id)
         self._database.commit([update("heads", {"title": title}, {"session_id": session_id})])
@@ -125,7 +125,7 @@ class SessionIndex:
         `SessionHeld` if another process runs the session, `SessionMoved` if another process continued it.
         """
         title = title.replace("\0", "")
-        place = {"tenant": self._tenant, "folder": folder_key(settings.cwd)}
+        place = {"tenant": self._tenant, "folder": make_folder_key(settings.cwd)}
         if not known[0] and not await self._database.offload(lambda: self.exists(session_id)):
             made = [insert_session(session_id, self._tenant, settings)]
             return Claim(session_id, runner, None, made, title, place)
@@ -152,7 +152,7 @@ class SessionIndex:
             return False
         if is_fresh(head.lease_until):
             return True
-        listener(self._database.on_notice)(
+        find_listener(self._database.on_notice)(
             f"The process that ran session {session_id} gives no sign of life; watching it for a moment."
         )
         latest = time.monotonic() + read_beat_s() * 1.5
@@ -208,7 +208,7 @@ class SessionIndex:
 
     def find(self, text: str) -> str:
         """Return the id of the session that `text` names: by its id, a unique start of it, or its title."""
-        for name, ways in ((text, ("id", "start", "title")), (short_title(text), ("title",))):
+        for name, ways in ((text, ("id", "start", "title")), (make_title(text), ("title",))):
             for way in ways if name and encodable(name).replace("\0", "") == name else ():
                 matches = self._find_ids(way, name.lower() if way == "start" else name)
                 if len(matches) == 1:
@@ -246,7 +246,7 @@ class SessionIndex:
     def _make_missing_error(self, text: str) -> StoreError:
         """Return the error for a session that does not exist, or is lost."""
         foreign = "SELECT 1 FROM sessions WHERE id = ? AND tenant <> ?"
-        if self._database.marked(text) >= 0 and not self._database.query(foreign, (text, self._tenant)):
+        if self._database.read_mark(text) >= 0 and not self._database.query(foreign, (text, self._tenant)):
             sql = "SELECT 1 FROM sessions s JOIN heads h ON h.session_id = s.id WHERE s.id = ?"
             if self._database.read_again(lambda: self._database.query(sql, (text,)), bool):
                 return StoreError(
@@ -303,15 +303,15 @@ def insert_session(
     created_at: str = "",
 ) -> Statement:
     values = (session_id, tenant, *(parent or (None, None)), created_at or now(), _dump_settings(settings))
-    return row_of("sessions", values)
+    return insert_row("sessions", values)
 
 
 def insert_head(
     session_id: str, title: str, status: str, last_seq: int, end: Chain, tenant: str, cwd: str
 ) -> Statement:
     """Return the statement that inserts the head of a session that nobody runs."""
-    values = (session_id, title, status, now(), "", last_seq, *end, "", 0, "", tenant, folder_key(cwd))
-    return row_of("heads", values)
+    values = (session_id, title, status, now(), "", last_seq, *end, "", 0, "", tenant, make_folder_key(cwd))
+    return insert_row("heads", values)
 
 
 def _dump_settings(settings: SessionSettings) -> str:
@@ -336,7 +336,7 @@ def list_due_runs(database: Database, tenant: str, now: datetime) -> list[Waitin
         # A session without steps has no message to answer.
         " JOIN heads h ON h.session_id = s.id WHERE s.tenant = ? AND h.last_seq >= 0"
         " AND (h.status = 'running' OR (h.wake_at <> '' AND h.wake_at <= ?)) ORDER BY h.updated_at, s.id",
-        (tenant, text_of(now)),
+        (tenant, format_time(now)),
     )
     return [
         WaitingRun(

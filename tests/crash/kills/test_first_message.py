@@ -13,7 +13,7 @@ import pytest
 from support.commands.command import Command, Ended
 from support.stores.databases import DATABASES, fresh_url
 
-from sandbur.state.databases.chain import first_digest
+from sandbur.state.databases.chain import make_first_digest
 
 JSON = ("--output-format", "json")
 POINTS = ("store_in_transaction:1", "store_after_commit:1", "store_in_transaction:2")
@@ -125,7 +125,7 @@ def of_an_older_version(command: Command) -> str:
             database.execute(f"DELETE FROM {table}")
         database.execute(
             "UPDATE heads SET status = 'running', title = 'hello', last_seq = -1, records = 0, chain = ?",
-            (first_digest(session_id),),
+            (make_first_digest(session_id),),
         )
     database.close()
     for mark in (command.folder / "data" / "sandbur.db-marks").iterdir():

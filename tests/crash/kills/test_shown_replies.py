@@ -76,7 +76,7 @@ def recorded(url: str, session_id: str) -> tuple[list[str], set[str]]:
     store = Store.open(url)
     try:
         shown = store.show(session_id).state.chat_history
-        said = [message.shown for message in shown if message.role == "assistant"]
+        said = [message.display_text for message in shown if message.role == "assistant"]
         rows = store.database.query("SELECT call_id FROM calls WHERE session_id = ?", (session_id,))
         return said, {call_id for (call_id,) in rows}
     finally:

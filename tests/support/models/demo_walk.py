@@ -15,10 +15,10 @@ from sandbur.state.conversation.messages import (
     Outcome,
     ToolResult,
     ToolUse,
-    assistant_said,
-    person_said,
-    runtime_said,
-    tool_answered,
+    assistant_message,
+    person_message,
+    runtime_message,
+    tool_message,
 )
 from sandbur.state.conversation.transcript import Transcript
 
@@ -67,7 +67,7 @@ def answered(message: Message, run: Runner) -> list[Message]:
     for use in message.tool_uses:
         outcome, content = run(use)
         result = ToolResult(call_id=use.call_id, tool=use.tool, outcome=outcome, content=content)
-        messages.append(tool_answered(result))
+        messages.append(tool_message(result))
     return messages
 
 
@@ -88,7 +88,7 @@ class Walk:
     answer: str = ""
 
     async def of(self, request: str) -> "Walk":
-        history = Transcript.of(person_said(request))
+        history = Transcript.of(person_message(request))
         reply = await ask(history)
         tool, arguments = call(reply)
         assert (tool, arguments) == ("start_plan", {"goal": request})
@@ -100,11 +100,11 @@ class Walk:
             title = pending.pop(0)
             status, summary = await self._step(history, number, number + len(pending), title)
             self.steps.append((status, summary))
-            history = history.append(assistant_said(f"Step {number} {status}: {summary}", "runtime"))
+            history = history.append(assistant_message(f"Step {number} {status}: {summary}", "runtime"))
             if status == "failed":
-                history = history.append(runtime_said(f"Step {number} failed. Revise the plan."))
+                history = history.append(runtime_message(f"Step {number} failed. Revise the plan."))
                 history, pending = await self._plan(history)
-        reply = await ask(history.append(runtime_said(PLAN_FINISHED)))
+        reply = await ask(history.append(runtime_message(PLAN_FINISHED)))
         assert not reply.message.tool_uses
         self.answer = reply.message.text
         return self
@@ -121,7 +121,7 @@ class Walk:
 
     async def _step(self, history: Transcript, number: int, count: int, title: str) -> tuple[str, str]:
         child = Transcript.of(
-            runtime_said(f"Step {number} of {count}: {title}\n\nGoal: x\nWork on this step only.")
+            runtime_message(f"Step {number} of {count}: {title}\n\nGoal: x\nWork on this step only.")
         )
         for _ in range(6):
             reply = await ask(history, child)

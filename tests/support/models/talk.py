@@ -11,7 +11,7 @@ from sandbur.actions.ports import Model, ModelEvent, ModelRequest, Reply, ToolSp
 from sandbur.actions.ports.events import Notice, TextDelta, ThinkingDelta
 from sandbur.agent.models.connect import connect
 from sandbur.agent.models.model import RetryPolicy, TryLimits, WireModel
-from sandbur.state.conversation.messages import Message, ToolResult, person_said, tool_answered
+from sandbur.state.conversation.messages import Message, ToolResult, person_message, tool_message
 from sandbur.state.conversation.transcript import Transcript
 
 SHELL = ToolSpec(
@@ -79,21 +79,21 @@ def asked(*messages: Message, forced: str | None = None, tools: tuple[ToolSpec, 
 
 
 async def talk(model: Model, request: ModelRequest | None = None) -> Talk:
-    return Talk([event async for event in model.stream(request or asked(person_said("hello")))])
+    return Talk([event async for event in model.stream(request or asked(person_message("hello")))])
 
 
 def results(reply: Reply, content: str = "ok") -> list[Message]:
     """Answer every call of a reply."""
     return [
-        tool_answered(ToolResult(call_id=use.call_id, tool=use.tool, outcome="ok", content=content))
+        tool_message(ToolResult(call_id=use.call_id, tool=use.tool, outcome="ok", content=content))
         for use in reply.message.tool_uses
     ]
 
 
 async def converse(model: Model, turns: int, history: Transcript | None = None) -> Transcript:
     """Have the model's calls answered and its answers followed by another question."""
-    history = history or Transcript.of(person_said("hello"))
+    history = history or Transcript.of(person_message("hello"))
     for _ in range(turns):
         reply = (await talk(model, ModelRequest(SYSTEM, TOOLS, (history,)))).reply
-        history = history.append(reply.message, *(results(reply) or [person_said("go on")]))
+        history = history.append(reply.message, *(results(reply) or [person_message("go on")]))
     return history

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from sandbur.state.databases.chain import digest_of, first_digest
+from sandbur.state.databases.chain import digest_of, make_first_digest
 from sandbur.state.databases.schema import CHAINED, KEYS
 from sandbur.state.store.store import Store
 
@@ -47,7 +47,7 @@ def chain_again(store: Store, session_id: str = "s1") -> None:
             f"SELECT record, {', '.join(columns)} FROM {table} WHERE session_id = ?", (session_id,)
         )
         rows += [(int(row[0]), table, tuple(row[1:])) for row in found]
-    digest = first_digest(session_id)
+    digest = make_first_digest(session_id)
     statements: list[tuple[str, tuple[Any, ...]]] = []
     for record, (_, table, values) in enumerate(sorted(rows, key=lambda row: row[0])):
         digest = digest_of(digest, table, values)
@@ -57,7 +57,7 @@ def chain_again(store: Store, session_id: str = "s1") -> None:
         statements.append((update, (record, digest, session_id, *keys)))
     head = "UPDATE heads SET records = ?, chain = ? WHERE session_id = ?"
     store.database.commit([*statements, (head, (len(rows), digest, session_id))])
-    store.database.mark(session_id, len(rows))
+    store.database.write_mark(session_id, len(rows))
 
 
 def add_behind(store: Store, table: str, session_id: str = "s1", **changes: Any) -> str:

@@ -40,7 +40,7 @@ async def go_on(session: Session) -> list[str]:
 
 
 def ran(session: Session) -> list[str]:
-    return [message.told.text for message in session.state.chat_history if message.is_own_command]
+    return [message.for_model.text for message in session.state.chat_history if message.is_user_command]
 
 
 async def main(url: str, place: str) -> None:
@@ -60,7 +60,7 @@ async def main(url: str, place: str) -> None:
     if not any(message.text == MESSAGE for message in session.state.chat_history):
         await collect(session.send(MESSAGE))
     effects = Path(place) / "effects"
-    told = [message.told.text for message in session.state.chat_history if message.role == "user"]
+    told = [message.for_model.text for message in session.state.chat_history if message.role == "user"]
     print(
         json.dumps(
             {

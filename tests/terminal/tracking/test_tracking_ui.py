@@ -15,7 +15,7 @@ import pytest
 from support.commands.command import ROOT, Command
 from support.screens.tracked import HOSTILE, Served, chat, served
 
-from sandbur.state.process.installation import install_command
+from sandbur.state.process.installation import make_install_command
 from sandbur.state.store.store import Store
 
 TOKEN = "a-token_that-nobody-guesses"
@@ -288,5 +288,5 @@ def test_a_missing_extra_is_named(tmp_path: Path) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=ROOT, check=False
     )
     assert ended.returncode == 52
-    assert ended.stderr.endswith(f"Install them: {install_command('ui')}\n")
+    assert ended.stderr.endswith(f"Install them: {make_install_command('ui')}\n")
     assert len(ended.stderr.splitlines()) == 1

@@ -24,7 +24,7 @@ from sandbur.agent.graph import (
 )
 from sandbur.agent.session.position import Position
 from sandbur.state.application import ApplicationState
-from sandbur.state.process.cancellation import over, to_the_end
+from sandbur.state.process.cancellation import run_to_end, wait_until_done
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store
 
@@ -196,7 +196,7 @@ async def test_a_wait_to_the_end_outlasts_every_cancellation() -> None:
         told.append("over")
         return "result"
 
-    task = asyncio.ensure_future(to_the_end(work()))
+    task = asyncio.ensure_future(run_to_end(work()))
     await began.wait()
     for _ in range(3):
         task.cancel()
@@ -211,7 +211,7 @@ async def test_a_wait_to_the_end_outlasts_every_cancellation() -> None:
 async def test_the_first_cancellation_of_a_wait_is_told_once() -> None:
     work = asyncio.ensure_future(asyncio.sleep(3600))
     calls: list[bool] = []
-    task = asyncio.ensure_future(over(work, lambda: calls.append(work.cancel())))
+    task = asyncio.ensure_future(wait_until_done(work, lambda: calls.append(work.cancel())))
     await asyncio.sleep(0)
     task.cancel()
     assert isinstance(await task, asyncio.CancelledError)

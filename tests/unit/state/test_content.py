@@ -9,8 +9,13 @@ import pytest
 from support.models.files import JPEG, PDF, png
 
 import sandbur
-from sandbur.state.conversation.content import MAX_TEXT_BYTES, attached, attachment, spoken_size
-from sandbur.state.conversation.messages import Document, Image, Message, ToolResult, person_said
+from sandbur.state.conversation.content import (
+    MAX_TEXT_BYTES,
+    attachment_from_bytes,
+    attachment_from_path,
+    format_attachment_size,
+)
+from sandbur.state.conversation.messages import Document, Image, Message, ToolResult, person_message
 from sandbur.state.errors import UsageError
 from sandbur.state.store.deltas import encode_message, parse_message
 
@@ -33,7 +38,7 @@ def test_a_file_is_what_its_bytes_say_whatever_its_name(
 ) -> None:
     path = tmp_path / "named.txt.png.pdf"
     path.write_bytes(content)
-    found = attachment(path)
+    found = attachment_from_path(path)
     assert (found.media_type, found.size, found.read()) == (media_type, len(content), content)
     assert type(found) is (Image if media_type.startswith("image/") else Document)
 
@@ -63,7 +68,7 @@ def test_the_public_names_make_them(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_cannot_be_attached_is_refused_with_a_sentence(content: bytes, problem: str) -> None:
     with pytest.raises(UsageError, match=problem.replace(".", r"\.")):
-        attached(content, "a.bin")
+        attachment_from_bytes(content, "a.bin")
 
 
 def test_a_picture_is_no_document_and_a_document_no_picture() -> None:
@@ -84,9 +89,9 @@ def test_what_is_no_readable_file_is_refused_and_never_waited_for(tmp_path: Path
         ("large", "too large"),
     ):
         with pytest.raises(UsageError, match=problem):
-            attachment(tmp_path / name)
+            attachment_from_path(tmp_path / name)
     with pytest.raises(UsageError, match="is no path"):
-        attachment("a\0b")
+        attachment_from_path("a\0b")
 
 
 def test_a_stored_message_holds_no_bytes_and_reads_them_when_they_are_wanted() -> None:
@@ -96,12 +101,12 @@ def test_a_stored_message_holds_no_bytes_and_reads_them_when_they_are_wanted() -
         asked.append(digest)
         return png()
 
-    message = person_said([Image.from_bytes(png()), "look"])
+    message = person_message([Image.from_bytes(png()), "look"])
     back = parse_message(encode_message(message), stored)
     assert back is not None
     assert (back, asked) == (message, [])
     [file] = back.files
-    assert (file.held, file.read(), asked) == (None, png(), [file.sha256])
+    assert (file.bytes_in_memory, file.read(), asked) == (None, png(), [file.sha256])
 
 
 def test_a_message_of_before_with_the_bytes_in_it_still_opens() -> None:
@@ -117,7 +122,7 @@ def test_a_message_of_before_with_the_bytes_in_it_still_opens() -> None:
 def test_a_result_without_files_is_stored_as_it_always_was() -> None:
     result = ToolResult(call_id="a", tool="t", outcome="ok", content="x", duration_ms=1)
     assert "blocks" not in result.model_dump_json()
-    assert Message(role="tool", origin="tool", blocks=(result,)).tool_results[0].shown == "x"
+    assert Message(role="tool", origin="tool", blocks=(result,)).tool_results[0].display_text == "x"
 
 
 @pytest.mark.parametrize(
@@ -126,4 +131,4 @@ def test_a_result_without_files_is_stored_as_it_always_was() -> None:
      (999_500, "1.0 MB"), (5_242_880, "5.2 MB"), (32_000_000, "32 MB")],
 )  # fmt: skip
 def test_sizes_are_said_for_people(size: int, words: str) -> None:
-    assert spoken_size(size) == words
+    assert format_attachment_size(size) == words

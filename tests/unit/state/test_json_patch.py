@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sandbur.state.burr.json_diff import apply, difference, is_same
+from sandbur.state.burr.json_diff import apply, diff, is_same
 
 
 def as_json(value: Any) -> Any:
@@ -16,7 +16,7 @@ def as_json(value: Any) -> Any:
 
 
 def size(old: Any, new: Any) -> int:
-    return len(json.dumps(difference(old, new)))
+    return len(json.dumps(diff(old, new)))
 
 
 def value(chance: random.Random, depth: int = 0) -> Any:
@@ -67,7 +67,7 @@ def test_a_difference_leads_to_exactly_the_new_value(seed: int) -> None:
     for _ in range(2000):
         old = value(chance)
         new = changed(chance, old) if chance.random() < 0.8 else value(chance)
-        change = difference(old, new)
+        change = diff(old, new)
         result = as_json(old) if change is None else apply(as_json(old), as_json(change))
         assert json.dumps(result) == json.dumps(new)
         assert (change is None) == (json.dumps(old) == json.dumps(new))
@@ -80,7 +80,7 @@ def test_a_difference_leads_to_exactly_the_new_value(seed: int) -> None:
 def test_what_json_tells_apart_is_not_the_same(others: tuple[Any, Any]) -> None:
     assert not is_same(*others)
     assert not is_same([others[0]], [others[1]])
-    assert difference({"a": others[0]}, {"a": others[1]}) is not None
+    assert diff({"a": others[0]}, {"a": others[1]}) is not None
 
 
 class Colour(IntEnum):
@@ -89,8 +89,8 @@ class Colour(IntEnum):
 
 @pytest.mark.parametrize("new", [(1, 2), {1: "a"}, Colour.RED, {"a": (1, {2: Colour.RED})}])
 def test_what_json_makes_the_same_is_no_difference(new: Any) -> None:
-    assert difference(as_json(new), new) is None
-    assert difference([as_json(new)], [new]) is None
+    assert diff(as_json(new), new) is None
+    assert diff([as_json(new)], [new]) is None
 
 
 MESSAGES = [{"role": "user", "content": f"message {n} " * 100} for n in range(50)]

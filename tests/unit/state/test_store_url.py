@@ -6,7 +6,7 @@ import pytest
 
 from sandbur.agent.config.load import checked_store_url
 from sandbur.state.databases.database import open_database
-from sandbur.state.databases.url import server_url
+from sandbur.state.databases.url import parse_server_url
 from sandbur.state.errors import StoreError, UsageError
 
 
@@ -53,16 +53,16 @@ def test_what_cannot_be_read_is_refused_without_repeating_it(url: str, said: str
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
 def test_the_name_of_a_store_has_no_user_and_no_options(kind: str) -> None:
-    url = server_url(f"{kind}://me:hun%40ter2@h:5432/runs?password=ter2&user=me")
+    url = parse_server_url(f"{kind}://me:hun%40ter2@h:5432/runs?password=ter2&user=me")
     assert (url.user, url.password, url.name) == ("me", "hun@ter2", f"{kind}://h:5432/runs")
     assert "ter2" not in repr(url).replace("'password': 'ter2'", "")
 
 
 def test_several_hosts_and_sockets_are_told_apart() -> None:
-    several = server_url("postgresql://h1:5432,h2/runs")
+    several = parse_server_url("postgresql://h1:5432,h2/runs")
     assert (several.host, several.port) == ("h1,h2", "5432,")
-    assert server_url("postgresql://[::1]:5432/runs").host == "::1"
-    assert server_url("mysql://%2Frun%2Fmy.sock/runs").host == "/run/my.sock"
+    assert parse_server_url("postgresql://[::1]:5432/runs").host == "::1"
+    assert parse_server_url("mysql://%2Frun%2Fmy.sock/runs").host == "/run/my.sock"
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ import copy
 import pytest
 
 from sandbur.state.application import ApplicationState
-from sandbur.state.conversation.messages import Message, person_said, runtime_said
+from sandbur.state.conversation.messages import Message, person_message, runtime_message
 from sandbur.state.conversation.transcript import Transcript
 
 
 def said(*texts: str) -> list[Message]:
-    return [person_said(text) for text in texts]
+    return [person_message(text) for text in texts]
 
 
 def texts(history: Transcript) -> list[str]:
@@ -47,10 +47,10 @@ def test_length_size_and_last_do_not_need_a_walk() -> None:
 
 def test_a_compacted_view_starts_with_the_summary_and_keeps_growing() -> None:
     whole = Transcript.of(*said("a", "b", "c", "d"))
-    short = whole.compacted(runtime_said("sum"), keep_last=2).append(*said("e"))
+    short = whole.compact(runtime_message("sum"), keep_last=2).append(*said("e"))
     assert texts(short) == ["sum", "c", "d", "e"]
-    assert texts(short.compacted(runtime_said("sum 2"), keep_last=2)) == ["sum 2", "d", "e"]
-    assert texts(whole.compacted(runtime_said("all"), keep_last=0)) == ["all"]
+    assert texts(short.compact(runtime_message("sum 2"), keep_last=2)) == ["sum 2", "d", "e"]
+    assert texts(whole.compact(runtime_message("all"), keep_last=0)) == ["all"]
     assert texts(whole) == ["a", "b", "c", "d"]
 
 
@@ -71,4 +71,4 @@ def test_a_view_that_is_only_in_the_store_says_so() -> None:
     log = history.spans[0].log
     log.session_id, log.number = "s", 0
     with pytest.raises(LookupError, match="store"):
-        list(history.unloaded())
+        list(history.unload())

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ....actions.tools.registry import traits_of
-from ....state.conversation.messages import json_object
+from ....state.conversation.messages import parse_json_object
 from ..input.editor import EditorFailed, chosen_editor, in_editor
 
 _HEADING = re.compile(r"(=+) (\"(?:[^\"\\]|\\.)*\"|[^\s=()\"]+)( \(JSON\))? (=+)")
@@ -33,7 +33,7 @@ class EditForm:
     """What a call is edited as: its main argument as it is, or all of them below headings."""
 
     def __init__(self, tool: str, arguments: str) -> None:
-        self._values = json_object(arguments)
+        self._values = parse_json_object(arguments)
         self._main = _main_text(traits_of(tool).subject, self._values or {})
         self._signs = "=" * _LEAST_SIGNS
         if self._main:

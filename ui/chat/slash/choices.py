@@ -206,7 +206,7 @@ async def resume(context: SlashContext, words: str) -> SlashResult:
     await _enter(context, opened)
     tell(context, *left)
     context.recall()
-    asks = bool(opened.state.undecided_calls)
+    asks = bool(opened.state.calls_to_decide)
     if asks and opened.next_action == "human_confirm" and not runtime.store.index.is_held(name):
         # A question is asked at once, as at the start of a chat; everything else waits for Enter.
         await context.follow(opened.carry_on())

@@ -63,7 +63,7 @@ async def _has_run(context: SlashContext, command: str) -> bool:
     await context.follow(context.session.run_command(command, "command"))
     session = context.session
     last = session.state.chat_history.last
-    if session.next_action != "prompt" or last is None or not last.is_own_command:
+    if session.next_action != "prompt" or last is None or not last.is_user_command:
         return False
     return last.tool_results[0].outcome != "denied"
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ....agent.config.paths import repository_root
 from ....agent.runtime.prompts import FILE_NAME, find_instructions
 from ....agent.session.run import answer
-from ....state.conversation.messages import runtime_said
+from ....state.conversation.messages import runtime_message
 from ....state.errors import UsageError
 from ....state.store.timeline import TimelineStep, list_timeline
 from ...commands.past.fork import restored_lines
@@ -104,7 +104,7 @@ async def undo(context: SlashContext, words: str) -> SlashResult:
     tell(context, *restored_lines(*done))
     if not session.state.turn_open:
         told = "The person has taken back what the last turn changed in these files: " + ", ".join(names)
-        session.change_history(session.state.chat_history.append(runtime_said(told)))
+        session.change_history(session.state.chat_history.append(runtime_message(told)))
         await context.follow(session.note("/undo", "The model is told."))
     return DONE
 

@@ -88,7 +88,7 @@ def _choice(step: TimelineStep, files: int) -> Choice:
 def _message_lines(store: Store, session_id: str, seq: int, files: Sequence[str], cwd: str) -> Sequence[str]:
     """Return the message whole, as far as there is room for it, and the files that were changed since."""
     message = store.show(session_id, seq).state.chat_history.last
-    typed = without_files(message.shown) if message is not None else ""
+    typed = without_files(message.display_text) if message is not None else ""
     words = " ".join(plain(typed[:_MOST_SHOWN]).split())
     names = [one_line(os.path.relpath(path, cwd)) for path in files[:_MOST_FILES]]
     more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""

@@ -75,7 +75,7 @@ class ServedRuns:
     async def decide(self, run: str, decision: CallDecision) -> dict[str, Any]:
         """Record a decision about a call that waits, and go on; raises `SandburError`."""
         session = await self._opened(run)
-        waiting = {call.call_id: call for call in session.state.undecided_calls}
+        waiting = {call.call_id: call for call in session.state.calls_to_decide}
         call = waiting.get(decision.call_id)
         if call is None:
             raise UsageError(f"No call {decision.call_id} of run {session.id} waits for a decision.")
@@ -169,7 +169,7 @@ class ServedRuns:
     def _stored(self, session_id: str) -> dict[str, Any]:
         """Return how a run stands that nobody here has driven."""
         view = self._runtime.store.show(session_id)
-        told = {"status": view.summary.status, "pending": pending_objects(view.state.undecided_calls)}
+        told = {"status": view.summary.status, "pending": pending_objects(view.state.calls_to_decide)}
         return {"run": session_id, "status": view.summary.status, "lines": [], "next": 0, "result": told}
 
 

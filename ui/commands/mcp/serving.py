@@ -10,7 +10,7 @@ from pydantic import Field
 from ....agent.version import VERSION
 from ....state.calls import CallDecision
 from ....state.errors import ConfigError, SandburError
-from ....state.process.installation import install_command
+from ....state.process.installation import make_install_command
 from ...cli.open_session import opened
 from .command import McpCommand
 from .served_runs import ServedRuns
@@ -35,7 +35,7 @@ async def serve(command: McpCommand) -> int:
         from mcp.server import MCPServer
     except ModuleNotFoundError as missing:
         raise ConfigError(
-            f"The package {missing.name} is not installed.", f"Install it with: {install_command('mcp')}"
+            f"The package {missing.name} is not installed.", f"Install it with: {make_install_command('mcp')}"
         ) from None
 
     server = MCPServer("sandbur", version=VERSION, instructions=_INSTRUCTIONS, log_level="CRITICAL")

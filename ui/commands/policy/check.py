@@ -16,7 +16,7 @@ from ....agent.config.settings import MODES, Settings
 from ....agent.policy.judge import Judge
 from ....agent.runtime.wiring import gates_of_run, settings_of_session
 from ....state.application import ExecutionMode
-from ....state.conversation.messages import json_object
+from ....state.conversation.messages import parse_json_object
 from ...cli.open_session import said_by
 from ...headless.json_output import encoded
 from ...terminal.terminal import put, say
@@ -89,7 +89,7 @@ def _read_lines(stream: BinaryIO) -> Iterator[bytes]:
 def _judged(line: bytes, judge: Judge, usual: ExecutionMode) -> Verdict:
     if len(line) > _MAX_LINE_BYTES:
         raise NoCall(f"it has more than {_MAX_LINE_BYTES:,} bytes.")
-    call = json_object(line.decode("utf-8", "replace"))
+    call = parse_json_object(line.decode("utf-8", "replace"))
     if call is None:
         raise NoCall('it is no JSON object such as {"tool": "...", "arguments": {...}}.')
     tool, arguments, mode = call.get("tool"), call.get("arguments"), call.get("mode")

@@ -21,7 +21,7 @@ from ....agent.policy.past.suggest import Suggestions, suggestions
 from ....agent.policy.rules.rules import parse_rules
 from ....agent.runtime.wiring import gates_of_run, settings_of_session
 from ....state.errors import ConfigError, UsageError
-from ....state.process.clock import text_of
+from ....state.process.clock import format_time
 from ...cli.open_session import opened
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line, plain
@@ -86,7 +86,7 @@ def _warn(settings: Settings) -> None:
 
 
 def _since(command: PolicyCommand) -> str:
-    return text_of(datetime.now(UTC) - command.last)
+    return format_time(datetime.now(UTC) - command.last)
 
 
 def _with_rules_of(name: str, settings: Settings) -> Settings:

@@ -22,7 +22,7 @@ async def decide(command: DecideCommand) -> int:
         session_id = runtime.store.find(command.session)
         session = await runtime.resume(session_id, needs_model=not command.record_only)
         warn(session.notices, command.progress)
-        waiting = list(session.state.undecided_calls)
+        waiting = list(session.state.calls_to_decide)
         if session.next_action != "human_confirm" or not waiting:
             raise UsageError(
                 f"No call of session {session.id} waits for a decision.",

@@ -52,7 +52,7 @@ def view_lines(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> Ite
     yield ""
     for message in state.chat_history:
         yield from _message_lines(message, glyphs)
-    for call in state.undecided_calls:
+    for call in state.calls_to_decide:
         yield from waiting_lines(call, summary.id, summary.cwd)
     if waiting:
         yield ""
@@ -70,7 +70,7 @@ def view_object(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> di
         "goal": state.current_goal,
         "next_action": next_action(view.position, state),
         "steps_planned": plan_objects(state.vibe_plan),
-        "pending": pending_objects(state.undecided_calls),
+        "pending": pending_objects(state.calls_to_decide),
         "waiting": [{"number": one.number, "kind": one.kind, "text": one.text} for one in waiting],
         "usage": state.usage.model_dump(),
         "messages": [message.model_dump(exclude={"wire"}) for message in state.chat_history],
@@ -96,7 +96,7 @@ def _block_text(block: Block) -> str:
         case "tool_use":
             return f"calls {title(block.tool, block.arguments)}"
         case "tool_result":
-            content = one_line(block.shown[:_MAX_RESULT_CHARS])
+            content = one_line(block.display_text[:_MAX_RESULT_CHARS])
             return f"{block.outcome}: {content}"
         case "image" | "document":
             return one_line(block.label)

@@ -14,7 +14,7 @@ from ....agent.config.mcp_servers import McpServer, MissingVariable, filled_in
 from ....agent.config.paths import config_home
 from ....agent.config.settings import Settings
 from ....state.errors import SandburError
-from ....state.process.installation import install_command
+from ....state.process.installation import make_install_command
 from ...cli.open_session import said_by
 from ...terminal.terminal import glyphs_for, make_console, put
 from ...terminal.text.sanitize import one_line
@@ -87,7 +87,7 @@ def _servers(settings: Settings) -> Iterator[Finding]:
     """Look whether each tool server could be started; `sandbur mcp test` does it."""
     servers = [server for server in settings.mcp_servers.values() if not server.table.disabled]
     if servers and not has_extra("mcp"):
-        yield Finding("bad", "tool servers", "the extra mcp is not installed", install_command("mcp"))
+        yield Finding("bad", "tool servers", "the extra mcp is not installed", make_install_command("mcp"))
         return
     good: list[str] = []
     for server in servers:

@@ -14,7 +14,7 @@ from ....agent.models.model import RetryPolicy, TryLimits, WireModel
 from ....agent.models.prices.pricing import price_of
 from ....agent.session.secrets import masker_for
 from ....state.application import Usage
-from ....state.conversation.messages import person_said
+from ....state.conversation.messages import person_message
 from ....state.conversation.transcript import Transcript
 from ....state.errors import SandburError
 from .installation import Finding
@@ -93,7 +93,7 @@ async def answers(settings: Settings, within_s: float) -> list[Finding]:
 
 async def _answer(settings: Settings, name: str, within_s: float) -> Finding:
     began, has_answered = time.monotonic(), False
-    request = ModelRequest("", (), (Transcript.of(person_said(_QUESTION)),))
+    request = ModelRequest("", (), (Transcript.of(person_message(_QUESTION)),))
     try:
         model = _connected(settings, name, within_s)
         try:

@@ -46,8 +46,8 @@ def store_findings(settings: Settings, reindexes: bool = False) -> Iterator[Find
 
 
 def _store_findings(store: Store, settings: Settings) -> Iterator[Finding]:
-    problems = store.database.problems()
-    if problems and (indexes := store.database.damaged_indexes()):
+    problems = store.database.find_problems()
+    if problems and (indexes := store.database.find_damaged_indexes()):
         detail = f"{', '.join(indexes)}: damaged; the records can be read without it"
         yield Finding("bad", "index", detail, "sandbur doctor --reindex")
     else:

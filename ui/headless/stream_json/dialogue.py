@@ -71,7 +71,7 @@ class Dialogue:
         self._early = signal.Signals(number)
 
     async def _hold(self) -> int:
-        if calls := self._session.state.undecided_calls:
+        if calls := self._session.state.calls_to_decide:
             self._show(ApprovalNeeded(calls))
         while (events := await self._next_turn()) is not None:
             try:
@@ -108,7 +108,7 @@ class Dialogue:
 
     def _goes_on(self) -> bool:
         return bool(self._waiting) or (
-            not self._session.state.undecided_calls and bool(self._session.waiting_messages)
+            not self._session.state.calls_to_decide and bool(self._session.waiting_messages)
         )
 
     async def _listen(self, over: asyncio.Event) -> None:
@@ -219,7 +219,7 @@ class Dialogue:
         while self._waiting and isinstance(follows := self._waiting[0], DecisionLine):
             lines.append(follows)
             self._waiting.popleft()
-        calls = {call.call_id: call for call in self._session.state.undecided_calls}
+        calls = {call.call_id: call for call in self._session.state.calls_to_decide}
         found: dict[str, CallDecision] = {}
         for line in lines:
             of_all = [one for one, call in calls.items() if call.kind == "approval"] if line.of_all else []

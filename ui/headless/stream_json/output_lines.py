@@ -13,7 +13,7 @@ from typing import Any, cast, get_args
 from ....actions.turn.commands import MODES
 from ....state.application import ExecutionMode
 from ....state.calls import CallDecision, Settlement
-from ....state.conversation.content import Document, Image, attached
+from ....state.conversation.content import Document, Image, attachment_from_bytes
 from ....state.conversation.messages import UserContent
 from ....state.errors import UsageError
 
@@ -121,7 +121,7 @@ def _block(block: dict[str, Any]) -> str | Image | Document:
         content = base64.b64decode(data, validate=True)
     except binascii.Error:
         raise UsageError("The `data` of a block is no base64.") from None
-    return attached(content, str(block.get("title") or block.get("name") or kind))
+    return attachment_from_bytes(content, str(block.get("title") or block.get("name") or kind))
 
 
 def _steer(said: dict[str, Any]) -> Line:

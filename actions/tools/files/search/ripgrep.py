@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from .....state.process.cancellation import to_the_end
+from .....state.process.cancellation import run_to_end
 from ....workspace.paths import FileProblem, open_regular
 from ....workspace.safe_open import name_open_folder, open_folder
 from ....workspace.tree import FileFilter, FileListing
@@ -68,7 +68,7 @@ async def run_piped(
     except TimeoutError:
         pass
     finally:
-        await to_the_end(_end(process))
+        await run_to_end(_end(process))
     return Ran(None if len(output) > max_bytes else status, bytes(output), bytes(errors))
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
-from .....state.process.cancellation import to_the_end
+from .....state.process.cancellation import run_to_end
 from .....state.process.crashpoints import reach
 from ..sandbox.launch import NO_SANDBOX, Launch
 from ..supervisor.order import Order
@@ -50,10 +50,10 @@ async def run_supervised(
     run = _Run(words, cwd, limits, spool, grew, withheld, launch)
     reason: Reason = "cancelled"
     try:
-        await to_the_end(run.start())
+        await run_to_end(run.start())
         reason = await run.wait()
     finally:
-        end = await to_the_end(run.end(reason))
+        end = await run_to_end(run.end(reason))
     return end
 
 
@@ -153,7 +153,7 @@ class _Run:
             return False
         self._let_go()
         self._news = self._news.successor()
-        await to_the_end(self.start(with_spares=False))
+        await run_to_end(self.start(with_spares=False))
         return True
 
     async def end(self, reason: Reason) -> Ended:

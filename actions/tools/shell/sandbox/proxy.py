@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from .....state.process.cancellation import over
+from .....state.process.cancellation import wait_until_done
 from ...web.addresses import private_range
 
 PORT = 3128
@@ -65,7 +65,7 @@ async def served(allowed: AllowedDomains) -> AsyncGenerator[int]:
         yield theirs.fileno()
     finally:
         serving.cancel()
-        cancelled = await over(serving)
+        cancelled = await wait_until_done(serving)
         theirs.close()
         ours.close()
         if cancelled is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from .....actions.ports import Model, ModelRequest, Reply
-from .....state.conversation.messages import person_said
+from .....state.conversation.messages import person_message
 from .....state.conversation.transcript import Transcript
 from .....state.errors import SandburError
 from ..text import plain
@@ -24,7 +24,7 @@ class Sampler:
         try:
             if self._model is None:
                 self._model = self._connect()
-            request = ModelRequest(system, (), (Transcript.of(person_said(text)),))
+            request = ModelRequest(system, (), (Transcript.of(person_message(text)),))
             said = ""
             async for event in self._model.stream(request):
                 if isinstance(event, Reply):

@@ -16,7 +16,7 @@ import pytest
 from support.models.demo_walk import Walk, ask, shell
 
 from sandbur.agent.models.demo.diagnosis import DISK, FOLDERS, LOAD, WEB
-from sandbur.state.conversation.messages import Outcome, ToolUse, person_said
+from sandbur.state.conversation.messages import Outcome, ToolUse, person_message
 from sandbur.state.conversation.transcript import Transcript
 
 
@@ -118,7 +118,7 @@ async def test_each_goal_has_its_measurements(request_text: str, topics: list[st
 
 
 async def test_the_same_request_gets_the_same_reply() -> None:
-    history = Transcript.of(person_said("my web site is slow"))
+    history = Transcript.of(person_message("my web site is slow"))
     assert await ask(history) == await ask(history)
 
 

@@ -14,7 +14,13 @@ from sandbur.agent.models.demo.chinese import CHINESE
 from sandbur.agent.models.demo.english import ENGLISH
 from sandbur.agent.models.demo.languages import LANGUAGES
 from sandbur.agent.models.demo.phrases import Phrases
-from sandbur.state.conversation.messages import Outcome, ToolUse, assistant_said, person_said, runtime_said
+from sandbur.state.conversation.messages import (
+    Outcome,
+    ToolUse,
+    assistant_message,
+    person_message,
+    runtime_message,
+)
 from sandbur.state.conversation.transcript import Transcript
 
 SLOW_SITE = "我的网站响应很慢，帮我看看怎么回事。"
@@ -68,14 +74,14 @@ def chinese_share(text: str) -> float:
 async def test_a_chinese_request_becomes_the_call_it_asks_for(
     text: str, tool: str, arguments: dict[str, str]
 ) -> None:
-    reply = await ask(Transcript.of(person_said(text)))
+    reply = await ask(Transcript.of(person_message(text)))
     assert call(reply) == (tool, arguments)
     assert not reply.message.text or chinese_share(reply.message.text) > 0.8
 
 
 @pytest.mark.parametrize("text", ["你好", "您好！", "你能做什么？", "帮助", "写一首诗", "谢谢"])
 async def test_chinese_talk_is_answered_in_chinese(text: str) -> None:
-    reply = await ask(Transcript.of(person_said(text)))
+    reply = await ask(Transcript.of(person_message(text)))
     assert not reply.message.tool_uses
     assert chinese_share(reply.message.text) > 0.8
     assert "不是语言模型" in reply.message.text
@@ -84,13 +90,13 @@ async def test_chinese_talk_is_answered_in_chinese(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["写一首诗", "今天天气怎么样", "请把这篇文章翻译成英文"])
 async def test_what_it_cannot_do_is_refused_politely(text: str) -> None:
-    reply = await ask(Transcript.of(person_said(text)))
+    reply = await ask(Transcript.of(person_message(text)))
     assert reply.message.text.startswith("抱歉，这件事我做不到。")
 
 
 @pytest.mark.parametrize("text", ["你好", "你能做什么？", "谢谢", "怎么用"])
 async def test_who_only_greets_or_asks_for_help_is_not_refused(text: str) -> None:
-    reply = await ask(Transcript.of(person_said(text)))
+    reply = await ask(Transcript.of(person_message(text)))
     assert "抱歉" not in reply.message.text
 
 
@@ -106,7 +112,7 @@ async def test_who_only_greets_or_asks_for_help_is_not_refused(text: str) -> Non
     ],
 )
 async def test_everything_else_is_answered_in_english(text: str) -> None:
-    reply = await ask(Transcript.of(person_said(text)))
+    reply = await ask(Transcript.of(person_message(text)))
     assert "I am the demo" in reply.message.text
     assert chinese_share(reply.message.text) == 0
 
@@ -166,54 +172,54 @@ async def test_nothing_measured_is_no_verdict_in_chinese() -> None:
 @pytest.mark.parametrize("outcome", ["ok", "error", "timeout", "denied", "unknown", "interrupted"])
 @pytest.mark.parametrize("content", ["", "file.txt"])
 async def test_every_result_is_told_in_chinese(outcome: Outcome, content: str) -> None:
-    history = Transcript.of(person_said("运行 make"))
+    history = Transcript.of(person_message("运行 make"))
     reply = await ask(history)
     reply = await ask(history.append(reply.message, *answered(reply.message, lambda use: (outcome, content))))
     assert chinese_share(reply.message.text.replace("file.txt", "")) > 0.9
 
 
 async def test_a_command_without_words_is_answered_in_the_language_of_the_conversation() -> None:
-    history = Transcript.of(person_said("你好"))
-    history = history.append((await ask(history)).message, person_said("!true"))
+    history = Transcript.of(person_message("你好"))
+    history = history.append((await ask(history)).message, person_message("!true"))
     reply = await ask(history)
     reply = await ask(history.append(reply.message, *answered(reply.message, lambda use: ("ok", ""))))
     assert reply.message.text == "`true` 已完成，没有输出。"
 
 
 async def test_the_newest_language_counts() -> None:
-    history = Transcript.of(person_said("你好"))
-    history = history.append((await ask(history)).message, person_said("hello"))
+    history = Transcript.of(person_message("你好"))
+    history = history.append((await ask(history)).message, person_message("hello"))
     reply = await ask(history)
     assert reply.message.text.startswith("Hello! ")
-    history = history.append(reply.message, person_said("谢谢"))
+    history = history.append(reply.message, person_message("谢谢"))
     assert (await ask(history)).message.text.startswith("你好！")
 
 
 async def test_an_attached_file_does_not_choose_the_language() -> None:
     text = "写一首诗 @a.py\n\n" + '<file path="a.py">\n' + "import this\n" * 50 + "</file>"
-    assert chinese_share((await ask(Transcript.of(person_said(text)))).message.text) > 0.8
+    assert chinese_share((await ask(Transcript.of(person_message(text)))).message.text) > 0.8
 
 
 async def test_a_missing_tool_is_told_in_chinese() -> None:
-    history = Transcript.of(person_said("运行 ls"))
+    history = Transcript.of(person_message("运行 ls"))
     reply = await ask(history, specs=DECISION_TOOLS)
     assert reply.message.text.startswith("这需要工具 run_shell_command")
 
 
 async def test_a_step_of_another_model_is_refused_in_chinese() -> None:
-    child = Transcript.of(runtime_said("Step 1 of 1: 粉刷房子\n\nGoal: x"))
-    _, arguments = call(await ask(Transcript.of(person_said("网站很慢")), child))
+    child = Transcript.of(runtime_message("Step 1 of 1: 粉刷房子\n\nGoal: x"))
+    _, arguments = call(await ask(Transcript.of(person_message("网站很慢")), child))
     assert arguments == {"status": "failed", "summary": "演示程序不会做这一步：粉刷房子"}
 
 
 async def test_the_language_survives_a_compression() -> None:
     pinned = "The user's last message: 磁盘满了\nMode: yolo\nGoal: 磁盘满了"
     summary = f"{pinned}\n\nSummary of what came before:\nassistant: Step 1 completed: 磁盘：用得最满的是 /。"
-    history = Transcript.of(runtime_said(summary))
+    history = Transcript.of(runtime_message(summary))
     _, arguments = call(await ask(history, forced="submit_plan"))
     assert arguments == {"steps": [{"description": CHINESE.titles["folders"]}]}
-    ended = assistant_said("Step 1 completed: 文件夹：当前文件夹共 1 MB。", "runtime")
-    report = await ask(history.append(ended, runtime_said(PLAN_FINISHED)))
+    ended = assistant_message("Step 1 completed: 文件夹：当前文件夹共 1 MB。", "runtime")
+    report = await ask(history.append(ended, runtime_message(PLAN_FINISHED)))
     assert "文件夹：当前文件夹共 1 MB。" in report.message.text
     assert chinese_share(report.message.text) > 0.8
 
@@ -257,4 +263,4 @@ def test_no_step_is_called_as_one_of_another_kind_or_language() -> None:
 )  # fmt: skip
 async def test_a_long_text_is_understood_in_a_time_that_grows_with_its_length(text: str) -> None:
     # With its square, the limit would be passed several times over.
-    assert (await ask(Transcript.of(person_said(text)))).message.blocks
+    assert (await ask(Transcript.of(person_message(text)))).message.blocks

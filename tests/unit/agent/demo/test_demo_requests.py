@@ -6,7 +6,7 @@ from support.models.demo_walk import answered, ask, call, shell
 from sandbur.actions.ports import Reply
 from sandbur.actions.turn.decision_tools import DECISION_TOOLS, PLAN_FINISHED
 from sandbur.agent.models.demo.diagnosis import FOLDERS, LOAD
-from sandbur.state.conversation.messages import Outcome, person_said, runtime_said
+from sandbur.state.conversation.messages import Outcome, person_message, runtime_message
 from sandbur.state.conversation.transcript import Transcript
 
 
@@ -34,21 +34,21 @@ from sandbur.state.conversation.transcript import Transcript
 async def test_a_request_becomes_the_call_it_asks_for(
     text: str, tool: str, arguments: dict[str, str]
 ) -> None:
-    assert call(await ask(Transcript.of(person_said(text)))) == (tool, arguments)
+    assert call(await ask(Transcript.of(person_message(text)))) == (tool, arguments)
 
 
 @pytest.mark.parametrize(
     "text", ["hello", "help", "what can you do?", "", "write me a poem", "?", "x" * 5000]
 )
 async def test_anything_else_gets_told_what_the_demo_can_do(text: str) -> None:
-    reply = await ask(Transcript.of(person_said(text)))
+    reply = await ask(Transcript.of(person_message(text)))
     assert not reply.message.tool_uses
     assert "no language model" in reply.message.text
     assert "my web site is slow" in reply.message.text
 
 
 async def after(text: str, outcome: Outcome, content: str) -> Reply:
-    history = Transcript.of(person_said(text))
+    history = Transcript.of(person_message(text))
     reply = await ask(history)
     return await ask(history.append(reply.message, *answered(reply.message, lambda use: (outcome, content))))
 
@@ -71,7 +71,7 @@ async def test_a_denied_or_unknown_result_is_told_as_such() -> None:
 
 
 async def test_a_listing_with_a_readme_leads_to_reading_it() -> None:
-    history = Transcript.of(person_said("what is in this project?"))
+    history = Transcript.of(person_message("what is in this project?"))
     listing = await ask(history)
     history = history.append(
         listing.message, *answered(listing.message, lambda use: ("ok", "README.md\nsrc/"))
@@ -85,26 +85,26 @@ async def test_a_listing_with_a_readme_leads_to_reading_it() -> None:
 
 
 async def test_only_the_newest_request_counts() -> None:
-    history = Transcript.of(person_said("run echo a"))
+    history = Transcript.of(person_message("run echo a"))
     first = await ask(history)
     history = history.append(first.message, *answered(first.message, shell))
-    history = history.append((await ask(history)).message, person_said("read b.txt"))
+    history = history.append((await ask(history)).message, person_message("read b.txt"))
     assert call(await ask(history)) == ("read_file", {"path": "b.txt"})
 
 
 async def test_a_tool_that_is_not_offered_is_not_called() -> None:
-    history = Transcript.of(person_said("run ls"))
+    history = Transcript.of(person_message("run ls"))
     reply = await ask(history, specs=DECISION_TOOLS)
     assert not reply.message.tool_uses
     assert "run_shell_command" in reply.message.text
-    child = Transcript.of(runtime_said(f"Step 1 of 2: {LOAD.title}"))
+    child = Transcript.of(runtime_message(f"Step 1 of 2: {LOAD.title}"))
     tool, arguments = call(await ask(history, child, specs=DECISION_TOOLS))
     assert (tool, arguments["status"]) == ("finish_step", "failed")
 
 
 async def test_a_step_it_does_not_know_is_refused_plainly() -> None:
-    child = Transcript.of(runtime_said("Step 1 of 1: Paint the house\n\nGoal: x"))
-    tool, arguments = call(await ask(Transcript.of(person_said("x")), child))
+    child = Transcript.of(runtime_message("Step 1 of 1: Paint the house\n\nGoal: x"))
+    tool, arguments = call(await ask(Transcript.of(person_message("x")), child))
     assert tool == "finish_step"
     assert arguments == {"status": "failed", "summary": "The demo has no program for: Paint the house"}
 
@@ -113,15 +113,15 @@ async def test_a_summary_keeps_what_was_said_and_how_steps_ended() -> None:
     kept = "user: my site is slow\nassistant: Step 1 completed: Load: fine."
     older = f"{kept}\nresult (ok): noise\nassistant: noise"
     asked = f"Below is the older part of this session. Summarize it.\n\n{older}"
-    reply = await ask(Transcript.of(runtime_said(asked)))
+    reply = await ask(Transcript.of(runtime_message(asked)))
     assert reply.message.text == kept
 
 
 async def test_it_goes_on_after_a_compression() -> None:
     pinned = "The user's last message: the disk is full\nMode: yolo\nGoal: the disk is full"
     summary = f"{pinned}\n\nSummary of what came before:\nassistant: Step 1 completed: Disk: fullest at 12 %."
-    history = Transcript.of(runtime_said(summary))
+    history = Transcript.of(runtime_message(summary))
     tool, arguments = call(await ask(history, forced="submit_plan"))
     assert (tool, arguments) == ("submit_plan", {"steps": [{"description": FOLDERS.title}]})
-    report = await ask(history.append(runtime_said(PLAN_FINISHED)))
+    report = await ask(history.append(runtime_message(PLAN_FINISHED)))
     assert "Disk: fullest at 12 %." in report.message.text

@@ -17,7 +17,7 @@ from sandbur.actions.tools.files.write_file import WriteFile
 from sandbur.actions.workspace.snapshot import Snapshot
 from sandbur.agent.history.time_travel.restore import Restored, RestorePlan, apply, plan_restore
 from sandbur.state.calls import FileChange
-from sandbur.state.databases.chain import Chain, first_digest
+from sandbur.state.databases.chain import Chain, make_first_digest
 from sandbur.state.databases.database import Database, open_database
 from sandbur.state.store.files.file_history import FileHistory
 
@@ -32,7 +32,7 @@ class Run:
         self.folder = folder
         self.history = FileHistory(database, "s1")
         self._database = database
-        self._chain = Chain(0, first_digest("s1"))
+        self._chain = Chain(0, make_first_digest("s1"))
 
     def record(self, changes: tuple[FileChange, ...], pre_images: dict[str, bytes]) -> None:
         entries = self.history.make_entries("c1", changes, self.seq)

@@ -20,7 +20,7 @@ from support.models.turns import Raw, ToolCall, Turn, cut, say
 from sandbur.agent.models.connect import connect
 from sandbur.agent.models.model import WireModel
 from sandbur.agent.models.transport.aws_events import AwsEventParser
-from sandbur.state.conversation.messages import person_said
+from sandbur.state.conversation.messages import person_message
 from sandbur.state.errors import ConfigError, ContextFull, CredentialsError, Overloaded
 
 AWS = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "eu-west-1"}
@@ -85,7 +85,7 @@ async def test_a_turn_with_a_tool_goes_through_every_cloud(kind: str, tmp_path: 
     with CloudServer(script) as server:
         async with cloud(NAMES[kind], environment(kind.partition("-")[0], server.url, tmp_path)) as model:
             first = await talk(model)
-            said = person_said("hello"), first.reply.message, *results(first.reply)
+            said = person_message("hello"), first.reply.message, *results(first.reply)
             last = await talk(model, asked(*said))
     assert first.shown == "I look."
     assert json.loads(first.reply.message.tool_uses[0].arguments) == {"command": "ls"}

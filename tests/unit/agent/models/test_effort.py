@@ -8,7 +8,7 @@ from support.commands.command import Command
 from support.models.server import Answer, ModelServer, Request, fail, say
 from support.models.talk import WIRES, asked, connected, talk
 
-from sandbur.state.conversation.messages import person_said
+from sandbur.state.conversation.messages import person_message
 from sandbur.state.session import SessionSettings
 
 
@@ -86,7 +86,7 @@ async def test_a_claude_that_does_not_think_can_be_forced_to_a_tool() -> None:
         ModelServer([say("done"), say("done")]) as server,
         connected(server, "anthropic/claude-opus-5", effort="none") as model,
     ):
-        await talk(model, asked(person_said("go"), forced="run_shell_command"))
+        await talk(model, asked(person_message("go"), forced="run_shell_command"))
         assert server.requests[0].body["tool_choice"]["name"] == "run_shell_command"
 
 

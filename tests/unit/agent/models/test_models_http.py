@@ -22,7 +22,7 @@ from sandbur.agent.models.connect import connect
 from sandbur.agent.models.model import RetryPolicy
 from sandbur.agent.models.providers import ProviderOverride
 from sandbur.agent.version import VERSION
-from sandbur.state.conversation.messages import person_said
+from sandbur.state.conversation.messages import person_message
 from sandbur.state.errors import ModelError, Overloaded, Unreachable
 
 pytestmark = pytest.mark.slow
@@ -243,7 +243,7 @@ async def test_who_is_cancelled_closes_the_connection(road: str, answers: bytes)
         name, _, transport = road.partition(" ")
         env = at(url)
         model = connect(NAMES[name], env=env, transport="sdk" if transport else "http")
-        task = asyncio.create_task(talk(model, asked(person_said("hello"))))
+        task = asyncio.create_task(talk(model, asked(person_message("hello"))))
         await asyncio.wait_for(asked_for.wait(), 60)
         await asyncio.sleep(0.05)
         task.cancel()

@@ -14,7 +14,7 @@ from support.models.talk import QUICK, ROADS, asked, connected, converse, talk
 from sandbur.actions.ports.events import Notice
 from sandbur.agent.models.failures import Transient
 from sandbur.agent.models.model import RetryPolicy, Tries, TryLimits
-from sandbur.state.conversation.messages import person_said
+from sandbur.state.conversation.messages import person_message
 from sandbur.state.errors import Overloaded
 
 pytestmark = pytest.mark.slow
@@ -170,7 +170,7 @@ async def test_cancelling_a_wait_leaves_at_once():
         announced = asyncio.Event()
 
         async def listen() -> None:
-            async for event in model.stream(asked(person_said("hello"))):
+            async for event in model.stream(asked(person_message("hello"))):
                 if isinstance(event, Notice):
                     announced.set()
 
@@ -188,7 +188,7 @@ async def test_leaving_a_stream_early_does_not_spoil_the_next_one():
         ModelServer([Turn("slow", delay_s=0.05), say("fine")]) as server,
         connected(server, "chat") as model,
     ):
-        stream = model.stream(asked(person_said("hello")))
+        stream = model.stream(asked(person_message("hello")))
         await anext(stream)
         await stream.aclose()
         assert (await talk(model)).reply.message.text == "fine"

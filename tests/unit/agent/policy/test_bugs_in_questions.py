@@ -55,7 +55,7 @@ async def test_a_tool_that_cannot_be_looked_at_is_asked_about_and_the_run_goes_o
     needs_verdict = tool.name in ("NoPaths", "NoSubject")
     if mode != "yolo" or needs_verdict:
         assert finished.status == "needs_approval", finished
-        (call,) = session.state.undecided_calls
+        (call,) = session.state.calls_to_decide
         assert call.effect == "effect"
         assert ("could not be judged" in call.reason) == needs_verdict
         around = session.circumstances(call)

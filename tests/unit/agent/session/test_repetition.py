@@ -15,7 +15,7 @@ from sandbur.actions.turn.repetition import MOST_BY_RULE, MOST_REFUSED_ROUNDS, C
 from sandbur.state.calls import CallDecision, JournaledCall
 from sandbur.state.conversation.messages import ToolResult
 from sandbur.state.errors import ModelError
-from sandbur.state.process.clock import text_of
+from sandbur.state.process.clock import format_time
 from sandbur.state.store.store import Store
 
 STUCK = stuck(3, 1)
@@ -189,7 +189,7 @@ def test_how_many_turns_a_cycle_may_have_depends_on_the_time_between(
     result = ToolResult(call_id="b", tool="act", outcome="ok", content="", duration_ms=took_ms)
     ends = {"a": begin, "b": begin + timedelta(seconds=pause_s, milliseconds=took_ms)}
     recorded = {
-        call_id: JournaledCall(call_id=call_id, move="finished", at=text_of(at), result=result)
+        call_id: JournaledCall(call_id=call_id, move="finished", at=format_time(at), result=result)
         for call_id, at in ends.items()
     }
     assert Cycle(1, 3, ("b", "a")).most_turns(recorded, by_rule) == most

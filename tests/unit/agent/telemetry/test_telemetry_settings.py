@@ -10,7 +10,7 @@ from support.commands.command import ROOT, Command
 from sandbur.agent.history.telemetry.settings import telemetry_settings
 from sandbur.agent.history.telemetry.telemetry import Telemetry
 from sandbur.state.errors import ConfigError
-from sandbur.state.process.installation import install_command
+from sandbur.state.process.installation import make_install_command
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ def test_a_missing_extra_is_named_with_what_to_type(tmp_path: Path) -> None:
     assert ended.code == 52
     assert ended.err.strip() == (
         "sandbur: Telemetry is switched on, but opentelemetry is not installed."
-        f" Install it with: {install_command('otel')}"
+        f" Install it with: {make_install_command('otel')}"
     )
 
 

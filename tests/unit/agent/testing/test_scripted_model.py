@@ -10,7 +10,7 @@ from support.models.scripted import Recorder, collect, open_session
 from sandbur.actions.ports import ModelRequest, Reply
 from sandbur.actions.ports.events import TextDelta, ThinkingDelta
 from sandbur.state.application import Usage
-from sandbur.state.conversation.messages import assistant_said, person_said
+from sandbur.state.conversation.messages import assistant_message, person_message
 from sandbur.state.conversation.transcript import Transcript
 from sandbur.state.errors import Overloaded
 from sandbur.state.store.store import Store
@@ -18,7 +18,7 @@ from sandbur.testing import Say, ScriptedModel, ScriptEnded, ToolCall
 
 
 def asks(text: str = "hello") -> ModelRequest:
-    return ModelRequest("You are a test.", (), (Transcript.of(person_said(text)),))
+    return ModelRequest("You are a test.", (), (Transcript.of(person_message(text)),))
 
 
 async def events(model: ScriptedModel, request: ModelRequest | None = None) -> list[Any]:
@@ -84,7 +84,9 @@ async def test_a_call_has_its_arguments_as_json_and_an_id_of_its_place() -> None
     assert [use.tool for use in first] == ["a", "b"]
     assert json.loads(first[0].arguments) == {"x": 1, "name": "n"}
     assert first[1].arguments == "{broken"
-    longer = ModelRequest("", (), (Transcript.of(person_said("a"), assistant_said("b"), person_said("c")),))
+    longer = ModelRequest(
+        "", (), (Transcript.of(person_message("a"), assistant_message("b"), person_message("c")),)
+    )
     after = (await replied(model, longer)).message.tool_uses
     assert len({use.call_id for use in (*first, *after)}) == 4
     assert (await replied(model)).message.tool_uses == first
@@ -137,7 +139,7 @@ async def test_usage_and_finish_are_as_the_script_says() -> None:
 
 
 async def test_a_whole_reply_is_given_as_it_is() -> None:
-    reply = Reply(assistant_said("mine"), "refusal", Usage(llm_calls=1))
+    reply = Reply(assistant_message("mine"), "refusal", Usage(llm_calls=1))
     assert await replied(ScriptedModel([reply])) is reply
     assert (await replied(ScriptedModel([reply.message]))).message is reply.message
 

@@ -136,7 +136,7 @@ async def test_the_model_is_told_what_had_been_started_after_a_damaged_step(stor
 async def test_a_tail_that_the_database_dropped_is_missed(tmp_path: Path) -> None:
     store = Store.open(f"sqlite:///{tmp_path}/sandbur.db")
     await recorded(store)
-    store.database.mark("s1", store.writer("s1").chain.records + 3)
+    store.database.write_mark("s1", store.writer("s1").chain.records + 3)
     [said] = store.verify("s1")
     assert "3 records are missing" in said
     store.close()

@@ -13,7 +13,7 @@ from support.commands.command import Command, Ended
 from support.places import FIXTURES
 
 from sandbur.actions.ports.events import RunStatus
-from sandbur.state.databases.chain import digest_of, first_digest
+from sandbur.state.databases.chain import digest_of, make_first_digest
 from sandbur.state.maintenance.export import parse_chained_row
 from sandbur.state.maintenance.import_ import STATUSES
 
@@ -44,7 +44,7 @@ def forged(lines: list[Any], change: Callable[[Any], None]) -> list[Any]:
     heads = {line["id"]: line for line in lines if line["kind"] == "session"}
     for name, head in heads.items():
         rows = [line for line in lines if line.get("session_id") == name and "record" in line]
-        digest = first_digest(name)
+        digest = make_first_digest(name)
         for row in sorted(rows, key=lambda line: line["record"]):
             row["digest"] = "0"
             table, values, _ = parse_chained_row(1, row)

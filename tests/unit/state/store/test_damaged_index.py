@@ -114,9 +114,9 @@ async def test_the_session_goes_on_with_a_damaged_index(written: Path, tmp_path:
     assert end.result == "more"
     store.close()
     store = Store.open(f"sqlite:///{path}")
-    assert store.database.damaged_indexes() == ["sqlite_autoindex_steps_1"]
+    assert store.database.find_damaged_indexes() == ["sqlite_autoindex_steps_1"]
     store.database.reindex()
-    assert store.database.problems() == []
+    assert store.database.find_problems() == []
     assert store.verify("s1") == []
     assert len(store.show("s1").state.chat_history) == 2 * TURNS + 4
     store.close()

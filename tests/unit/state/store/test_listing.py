@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
 
-from sandbur.state.databases.schema import folder_key
+from sandbur.state.databases.schema import make_folder_key
 from sandbur.state.errors import SessionNotFound, StoreError
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.sessions.listing import FolderFilter
@@ -120,5 +120,5 @@ def test_the_indexes_answer_without_the_rows(large: Store) -> None:
     """What decides which rows are read is in an index, whole: it is not looked up row by row."""
     sql = "SELECT session_id FROM heads WHERE tenant = ? AND status <> 'running' AND folder IN (?, '')"
     order = " ORDER BY updated_at DESC, session_id DESC LIMIT 20"
-    plan = large.database.query(f"EXPLAIN QUERY PLAN {sql}{order}", ("", folder_key("/srv")))
+    plan = large.database.query(f"EXPLAIN QUERY PLAN {sql}{order}", ("", make_folder_key("/srv")))
     assert [row[3] for row in plan] == ["SEARCH heads USING COVERING INDEX heads_at_rest (tenant=?)"]

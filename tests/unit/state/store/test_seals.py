@@ -14,7 +14,7 @@ from support.stores.old_stores import DONE
 from support.stores.reopening import reopened
 from support.stores.tampering import chain_again, rewrite
 
-from sandbur.state.databases.chain import chain_of
+from sandbur.state.databases.chain import load_chain
 from sandbur.state.errors import UsageError
 from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.import_ import import_recording
@@ -110,7 +110,7 @@ async def test_a_chain_whose_seals_were_taken_away_is_found(sealed: Store) -> No
 
 
 async def test_a_tail_that_was_cut_off_the_chain_is_found(sealed: Store) -> None:
-    last = (chain_of(sealed.database, "s1") or pytest.fail("no session")).records - 1
+    last = (load_chain(sealed.database, "s1") or pytest.fail("no session")).records - 1
     for table in ("steps", "messages", "calls", "traces"):
         sealed.database.commit([(f"DELETE FROM {table} WHERE session_id = 's1' AND record = ?", (last,))])
     chain_again(sealed)

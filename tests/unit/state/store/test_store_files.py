@@ -10,7 +10,7 @@ import pytest
 from support.stores.databases import DATABASES, fresh_url
 
 from sandbur.state.calls import FileChange
-from sandbur.state.databases.chain import Chain, Entry, first_digest
+from sandbur.state.databases.chain import Chain, Entry, make_first_digest
 from sandbur.state.databases.database import Database, open_database
 from sandbur.state.store.files.contents import UNUSED_CONTENTS
 from sandbur.state.store.files.file_history import FileHistory
@@ -44,7 +44,7 @@ def change(path: str, before: bytes | None, after: bytes | None) -> FileChange:
 
 def record(database: Database, session: str, entries: list[Entry], at: int = 0) -> None:
     """Write rows as a session's writer does, `at` being the number of the first."""
-    _, statements = Chain(at, first_digest(session)).link(session, entries)
+    _, statements = Chain(at, make_first_digest(session)).link(session, entries)
     database.commit(statements)
 
 
@@ -98,7 +98,7 @@ async def test_sessions_that_store_the_same_content_at_once_do_not_collide(url: 
     async def store(number: int, database: Database) -> None:
         history = FileHistory(database, f"s{number}")
         entries = history.make_entries("c1", [change("/w/a", content, b"")], 0)
-        _, statements = Chain(0, first_digest(f"s{number}")).link(f"s{number}", entries)
+        _, statements = Chain(0, make_first_digest(f"s{number}")).link(f"s{number}", entries)
         await database.acommit([*history.insert_contents({digest(content): content}), *statements])
 
     try:

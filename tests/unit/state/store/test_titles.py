@@ -8,7 +8,7 @@ from support.commands.command import Command
 from support.models.scripted import ScriptedModel, collect, open_session
 
 from sandbur.state.errors import UsageError
-from sandbur.state.session import MOST_GIVEN_CHARS, MOST_TITLE_CHARS, given_title, short_title
+from sandbur.state.session import MOST_GIVEN_CHARS, MOST_TITLE_CHARS, clean_title, make_title
 from sandbur.state.store.store import Store
 
 LONG = "please look at every module of this project and tell me which of them nobody imports"
@@ -33,13 +33,13 @@ LONG = "please look at every module of this project and tell me which of them no
     ],
 )
 def test_a_title_is_the_first_sentence_of_the_first_message(message: str, title: str) -> None:
-    assert short_title(message) == title
+    assert make_title(message) == title
     assert len(title) <= MOST_TITLE_CHARS
 
 
 def test_a_given_title_is_one_line_that_ends() -> None:
-    assert given_title("  my\n\ttitle\0 ") == "my title"
-    assert len(given_title("word " * 100)) <= MOST_GIVEN_CHARS
+    assert clean_title("  my\n\ttitle\0 ") == "my title"
+    assert len(clean_title("word " * 100)) <= MOST_GIVEN_CHARS
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from support.waiting import until
 from sandbur.actions.ports import Verdict
 from sandbur.state.application import ApplicationState
 from sandbur.state.calls import PendingCall
-from sandbur.state.conversation.messages import person_said
+from sandbur.state.conversation.messages import person_message
 from sandbur.state.errors import StoreError
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.sessions.lease import make_runner_name
@@ -81,7 +81,7 @@ async def claimed(store: Store) -> SessionWriter:
 
 def said(text: str) -> dict[str, Any]:
     state = ApplicationState()
-    return dict(state.model_copy(update={"chat_history": state.chat_history.append(person_said(text))}))
+    return dict(state.model_copy(update={"chat_history": state.chat_history.append(person_message(text))}))
 
 
 @pytest.mark.parametrize("effect", ["effect", "idempotent", "read"])

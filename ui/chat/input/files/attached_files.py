@@ -18,7 +18,7 @@ from .....actions.workspace.paths import (
 from .....actions.workspace.protected.secret_files import is_secret_file
 from .....actions.workspace.safe_open import resolve_real_path
 from .....actions.workspace.text import SAMPLE_BYTES, TextForm, detect_sample_form, name_binary_kind
-from .....state.conversation.content import Document, Image, attachment, spoken_size
+from .....state.conversation.content import Document, Image, attachment_from_path, format_attachment_size
 from .....state.conversation.messages import UserContent
 from .....state.errors import UsageError
 from .mentions import MENTION, SHOWN_FILES
@@ -114,7 +114,7 @@ def _found(name: str, cwd: Path, judge: _Judge, refusal: _Refusal, room: int) ->
         raise FileProblem(f"{name} would make the message too long.")
     if not shows:
         return _file_block(real, format_path_from(path, cwd), min(room, _HEAD_BYTES + _TAIL_BYTES))
-    file = attachment(real)
+    file = attachment_from_path(real)
     if why := refusal(file):
         raise FileProblem(f"{name}: {why}")
     return file
@@ -142,8 +142,8 @@ def _file_block(file: Path, name: str, limit: int) -> _Block:
         head = _text(source.read(limit * 4 // 5), form).rpartition("\n")[0]
         source.seek(-(limit // 5) & ~3, os.SEEK_END)
         tail = _text(source.read(limit), form).partition("\n")[2]
-    gap = f"\n[... {spoken_size(size - len(head.encode()) - len(tail.encode()))} left out ...]\n"
-    return _block("file", name, f"both ends of {spoken_size(size)}", f"{head}{gap}{tail}")
+    gap = f"\n[... {format_attachment_size(size - len(head.encode()) - len(tail.encode()))} left out ...]\n"
+    return _block("file", name, f"both ends of {format_attachment_size(size)}", f"{head}{gap}{tail}")
 
 
 def _text(content: bytes, form: TextForm) -> str:

@@ -11,7 +11,7 @@ from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.tool import RunShellCommand
 from sandbur.actions.turn.calls.whole_output import mask_whole_output
 from sandbur.agent.session.secrets import masker_for
-from sandbur.state.databases.file_parts import FilePart, OpenFile, with_bytes
+from sandbur.state.databases.file_parts import FilePart, OpenFile, read_file_parts
 from sandbur.state.errors import StoreError
 
 SECRET = drawn(24)
@@ -20,7 +20,7 @@ MASKED = OUTPUT.replace(SECRET.encode(), b"[masked value of A_TOKEN]")
 
 
 def outcome_of(folder: Path) -> ToolOutcome:
-    file = OpenFile.nameless(folder)
+    file = OpenFile.create_nameless(folder)
     file.append(OUTPUT)
     return ToolOutcome("ok", "both ends", output_file=file)
 
@@ -64,11 +64,11 @@ def test_an_output_in_memory_stays_there(tmp_path: Path) -> None:
 
 def test_a_file_is_closed_when_nothing_refers_to_it(tmp_path: Path) -> None:
     before = set(Path("/proc/self/fd").iterdir())
-    file = OpenFile.nameless(tmp_path)
+    file = OpenFile.create_nameless(tmp_path)
     file.append(b"some words")
     part = FilePart(file, 5, 5)
     del file
-    assert with_bytes(("call", 0, part)) == ("call", 0, b"words")
+    assert read_file_parts(("call", 0, part)) == ("call", 0, b"words")
     del part
     assert set(Path("/proc/self/fd").iterdir()) == before
 

@@ -12,7 +12,7 @@ from support.stores.reopening import reopened
 
 from sandbur.actions.ports.events import Event, Notice, RunFinished, ToolRequested
 from sandbur.agent.history.replay.replay import replay
-from sandbur.state.calls import CallDecision, HookSaid, PendingCall
+from sandbur.state.calls import CallDecision, HookVerdict, PendingCall
 from sandbur.state.maintenance.verify import audit
 from sandbur.state.store.deltas import void_approvals
 from sandbur.state.store.store import Store
@@ -318,11 +318,11 @@ async def test_the_question_about_a_changed_call_survives_its_process(store: Sto
 def test_what_a_hook_allowed_elsewhere_is_not_allowed_here() -> None:
     call = PendingCall(
         call_id="c", tool="t", arguments="{}", decision="approved", decided_by="hook",
-        hook=HookSaid(decision="allow", reason="fine there"),
+        hook=HookVerdict(decision="allow", reason="fine there"),
     )  # fmt: skip
     fields = void_approvals({"pending_tool_calls": [call.model_dump(mode="json")]})
     [taken] = [PendingCall.model_validate(one) for one in fields["pending_tool_calls"]]
-    assert (taken.decision, taken.hook) == ("undecided", HookSaid(reason="fine there"))
+    assert (taken.decision, taken.hook) == ("undecided", HookVerdict(reason="fine there"))
 
 
 async def test_a_replay_runs_no_hook_and_comes_out_the_same(store: Store, folder: Path) -> None:

@@ -14,7 +14,7 @@ from sandbur.agent.extensions.middleware.middleware import Middleware
 from sandbur.agent.history.replay.replay import Replayed, replay
 from sandbur.agent.history.replay.walk import Today
 from sandbur.state.application import Usage
-from sandbur.state.conversation.messages import runtime_said
+from sandbur.state.conversation.messages import runtime_message
 from sandbur.state.errors import Overloaded
 from sandbur.state.store.store import Store
 
@@ -183,7 +183,7 @@ class ReturnsNothing(Middleware):
 
 class SpeaksAsRuntime(Middleware):
     async def wrap_model_call(self, request: ModelRequest, next: Any) -> Reply:
-        return Reply(runtime_said("x"), "stop", Usage())
+        return Reply(runtime_message("x"), "stop", Usage())
 
 
 class AsksAtOnce(Middleware):

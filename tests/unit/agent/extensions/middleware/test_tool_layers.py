@@ -10,7 +10,7 @@ from support.models.real_ports import open_real
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 from support.stores.histories import results
 
-from sandbur.actions.ports import UNCHANGED, Changed, ToolContext, ToolOutcome
+from sandbur.actions.ports import NO_FILE_CHANGES, FileChanges, ToolContext, ToolOutcome
 from sandbur.actions.ports.events import Notice
 from sandbur.agent.extensions.middleware.middleware import Middleware, ToolCallRequest
 from sandbur.state.calls import FileChange
@@ -154,7 +154,7 @@ class Changing(Recorder):
         self._wait_s = wait_s
 
     async def run(self, arguments: str, context: ToolContext) -> ToolOutcome:
-        changed = Changed((CHANGE,), {})
+        changed = FileChanges((CHANGE,), {})
         try:
             await asyncio.sleep(self._wait_s)
         except asyncio.CancelledError:
@@ -165,7 +165,7 @@ class Changing(Recorder):
 async def test_what_a_call_did_to_files_is_recorded_whatever_is_returned(store: Store) -> None:
     async def another(call: ToolCallRequest, next: Any) -> ToolOutcome:
         outcome = await next(call)
-        assert outcome.changed is not UNCHANGED
+        assert outcome.changed is not NO_FILE_CHANGES
         return Middleware.outcome("nothing to see")
 
     found, _ = await run(store, Changing(), another)

@@ -12,7 +12,7 @@ from sandbur.agent.models.requests import Bodies
 from sandbur.agent.models.wires.anthropic_messages import AnthropicMessagesDialect
 from sandbur.agent.models.wires.openai_chat import OpenAIChatDialect
 from sandbur.agent.models.wires.openai_responses import OpenAIResponsesDialect
-from sandbur.state.conversation.messages import Message, ToolResult, ToolUse, person_said, tool_answered
+from sandbur.state.conversation.messages import Message, ToolResult, ToolUse, person_message, tool_message
 from sandbur.state.conversation.transcript import Transcript
 
 WITH_ALL: frozenset[str] = frozenset()
@@ -29,12 +29,12 @@ def dialects() -> list[OpenAIChatDialect | OpenAIResponsesDialect | AnthropicMes
 def round_of(number: int) -> tuple[Message, Message]:
     use = ToolUse(call_id=f"call_{number}", tool="t", arguments='{"n": 1}')
     result = ToolResult(call_id=use.call_id, tool="t", outcome="ok", content=f"{number} " + "x" * 2000)
-    return Message(role="assistant", origin="model", blocks=(use,)), tool_answered(result)
+    return Message(role="assistant", origin="model", blocks=(use,)), tool_message(result)
 
 
 def test_a_body_built_step_by_step_equals_one_built_at_once():
     for dialect, fresh in zip(dialects(), dialects(), strict=True):
-        bodies, history = Bodies(dialect), Transcript.of(person_said("go"))
+        bodies, history = Bodies(dialect), Transcript.of(person_message("go"))
         for number in range(300):
             history = history.append(*round_of(number))
             stepwise = bodies.build(ModelRequest(SYSTEM, TOOLS, (history,)), WITH_ALL)
@@ -47,7 +47,7 @@ def test_a_body_built_step_by_step_equals_one_built_at_once():
 
 def test_a_late_turn_costs_little_more_than_an_early_one():
     for dialect in dialects():
-        bodies, history, times = Bodies(dialect), Transcript.of(person_said("go")), []
+        bodies, history, times = Bodies(dialect), Transcript.of(person_message("go")), []
         for number in range(800):
             history = history.append(*round_of(number))
             request = ModelRequest(SYSTEM, TOOLS, (history,))
@@ -61,9 +61,9 @@ def test_a_late_turn_costs_little_more_than_an_early_one():
 def test_two_histories_that_share_their_beginning_do_not_mix():
     (dialect, *_) = dialects()
     bodies = Bodies(dialect)
-    shared = Transcript.of(person_said("start"))
-    left = shared.append(person_said("left"))
-    right = shared.append(person_said("right"))
+    shared = Transcript.of(person_message("start"))
+    left = shared.append(person_message("left"))
+    right = shared.append(person_message("right"))
     for history, last in (
         (left, "left"),
         (right, "right"),
@@ -79,7 +79,7 @@ def test_two_histories_that_share_their_beginning_do_not_mix():
 def test_many_sessions_can_share_one_model():
     (dialect, *_) = dialects()
     bodies = Bodies(dialect)
-    histories = [Transcript.of(person_said(f"session {n}")) for n in range(20)]
+    histories = [Transcript.of(person_message(f"session {n}")) for n in range(20)]
     for turn in range(3):
         for number, history in enumerate(histories):
             body = json.loads(bodies.build(ModelRequest(SYSTEM, TOOLS, (history,)), WITH_ALL).content)
@@ -91,7 +91,7 @@ def test_many_sessions_can_share_one_model():
 def test_each_session_keeps_its_own_system_prompt_and_tools():
     (dialect, *_) = dialects()
     bodies = Bodies(dialect)
-    history = Transcript.of(person_said("hi"))
+    history = Transcript.of(person_message("hi"))
     for system in ("one", "two", "one"):
         body = json.loads(bodies.build(ModelRequest(system, TOOLS, (history,)), WITH_ALL).content)
         assert body["messages"][0]["content"] == system

@@ -8,7 +8,7 @@ from support.models.server import ModelServer, ToolCall, Turn, call, calls, fail
 from support.models.talk import SYSTEM, TOOLS, asked, connected, converse, results, talk
 
 from sandbur.actions.ports import ModelRequest
-from sandbur.state.conversation.messages import Message, person_said
+from sandbur.state.conversation.messages import Message, person_message
 from sandbur.state.conversation.transcript import Transcript
 from sandbur.state.errors import ModelError
 
@@ -194,7 +194,7 @@ async def test_gemini_gets_the_documented_sign_for_calls_of_other_models():
         async with connected(server, "chat") as other:
             reply = (await talk(other)).reply
         async with connected(server, "gemini/gemini-x") as model:
-            await talk(model, asked(person_said("hi"), reply.message, *results(reply)))
+            await talk(model, asked(person_message("hi"), reply.message, *results(reply)))
         (sent,) = server.requests[1].body["messages"][2]["tool_calls"]
     assert "skip" in sent["extra_content"]["google"]["thought_signature"]
 
@@ -221,7 +221,7 @@ async def test_reasoning_details_are_joined_and_sent_back_with_unknown_extras():
     async with ModelServer([streamed(*chunks), say("x")]) as server:
         async with connected(server, "openrouter/vendor/model") as model:
             heard = await talk(model)
-            await talk(model, asked(person_said("hello"), heard.reply.message, person_said("more")))
+            await talk(model, asked(person_message("hello"), heard.reply.message, person_message("more")))
         assert server.requests[0].body["model"] == "vendor/model"
         sent = server.requests[1].body["messages"][2]
     assert heard.thought == "Let me"
@@ -277,15 +277,15 @@ async def test_an_empty_reply_is_asked_for_once_more_and_then_an_error():
 
 
 async def test_the_history_may_grow_in_the_middle_between_two_steps():
-    chat_history = Transcript.of(person_said("goal"))
+    chat_history = Transcript.of(person_message("goal"))
     script = [call("run_shell_command", command="ls"), say("step one done"), say("step two done")]
     async with ModelServer(script) as server, connected(server, "chat") as model:
-        step = Transcript.of(person_said("step one"))
+        step = Transcript.of(person_message("step one"))
         reply = (await talk(model, ModelRequest(SYSTEM, TOOLS, (chat_history, step)))).reply
         step = step.append(reply.message, *results(reply))
         await talk(model, ModelRequest(SYSTEM, TOOLS, (chat_history, step)))
-        chat_history = chat_history.append(person_said("Step 1 completed"))
-        step = Transcript.of(person_said("step two"))
+        chat_history = chat_history.append(person_message("Step 1 completed"))
+        step = Transcript.of(person_message("step two"))
         await talk(model, ModelRequest(SYSTEM, TOOLS, (chat_history, step)))
         texts = [message["content"] for message in server.requests[2].body["messages"]]
     assert texts == [SYSTEM, "goal", "Step 1 completed", "step two"]

@@ -23,9 +23,9 @@ from sandbur.state.conversation.messages import (
     Text,
     ToolResult,
     ToolUse,
-    assistant_said,
-    person_said,
-    tool_answered,
+    assistant_message,
+    person_message,
+    tool_message,
 )
 from sandbur.state.conversation.transcript import Transcript
 from sandbur.state.errors import ModelError
@@ -34,11 +34,11 @@ every_wire = pytest.mark.parametrize("wire", WIRES)
 PICTURE, OTHER = Image.from_bytes(png()), Image.from_bytes(png(seed=7))
 PAPER = Document.from_bytes(PDF, "/home/me/paper.pdf")
 NOTES = Document.from_bytes("Grüße".encode(), "notes.txt")
-LOOK = person_said([PICTURE, "What is this?"])
+LOOK = person_message([PICTURE, "What is this?"])
 
 
 def gave(call_id: str, *blocks: Text | Image | Document, outcome: Any = "ok") -> Message:
-    return tool_answered(
+    return tool_message(
         ToolResult(call_id=call_id, tool="shoot", outcome=outcome, content="done", blocks=blocks)
     )
 
@@ -48,7 +48,7 @@ def round_of(*results: Message) -> Transcript:
         ToolUse(call_id=one.call_id, tool=one.tool, arguments="{}") for m in results for one in m.tool_results
     )
     asking = Message(role="assistant", origin="model", blocks=tuple(uses))
-    return Transcript.of(person_said("shoot"), asking, *results)
+    return Transcript.of(person_message("shoot"), asking, *results)
 
 
 async def sent(model: Model, server: ModelServer, *histories: Transcript) -> list[bytes]:
@@ -61,14 +61,14 @@ async def sent(model: Model, server: ModelServer, *histories: Transcript) -> lis
 @every_wire
 async def test_a_message_may_be_a_picture_alone(wire: str):
     async with ModelServer([say("a dot")]) as server, connected(server, wire) as model:
-        (raw,) = await sent(model, server, Transcript.of(person_said([PICTURE])))
+        (raw,) = await sent(model, server, Transcript.of(person_message([PICTURE])))
     assert base64_of(png()) in raw
 
 
 @every_wire
 async def test_a_text_as_a_document_is_sent_as_words(wire: str):
     async with ModelServer([say("read")]) as server, connected(server, wire) as model:
-        (raw,) = await sent(model, server, Transcript.of(person_said([NOTES, "Read this."])))
+        (raw,) = await sent(model, server, Transcript.of(person_message([NOTES, "Read this."])))
     assert "Grüße".encode() in raw
     assert b"notes.txt" in raw
     assert b"/home/me" not in raw
@@ -77,7 +77,7 @@ async def test_a_text_as_a_document_is_sent_as_words(wire: str):
 @every_wire
 async def test_tools_give_pictures_back_and_each_request_extends_the_one_before(wire: str):
     history = round_of(gave("c1", Text(text="a caption"), PICTURE), gave("c2"), gave("c3", OTHER, PAPER))
-    longer = history.append(assistant_said("I see.", "model"), person_said("And now?"))
+    longer = history.append(assistant_message("I see.", "model"), person_message("And now?"))
     async with ModelServer([say("one"), say("two")]) as server, connected(server, wire) as model:
         first, second = await sent(model, server, history, longer)
     for content in (png(), png(seed=7), PDF):
@@ -125,7 +125,7 @@ async def test_a_model_that_turns_pictures_down_is_told_of_them_and_the_session_
 
     async with ModelServer(answer) as server, connected(server, wire) as model:
         first = await talk(model, asked(LOOK))
-        again = await talk(model, asked(LOOK, first.reply.message, person_said("Still there?")))
+        again = await talk(model, asked(LOOK, first.reply.message, person_message("Still there?")))
         assert server.rejections == []
         assert [base64_of(png()) in request.raw for request in server.requests] == [True, False, False]
     assert first.reply.message.text == "I cannot see it."
@@ -133,7 +133,7 @@ async def test_a_model_that_turns_pictures_down_is_told_of_them_and_the_session_
     assert again.notices == []
     said = f"[image/png, {len(png())} bytes: not sent. {model.name} refused it.]"
     assert said in json.dumps(server.requests[1].body)
-    assert PICTURE.label in LOOK.shown
+    assert PICTURE.label in LOOK.display_text
 
 
 @every_wire
@@ -150,7 +150,7 @@ async def test_documents_that_are_turned_down_leave_pictures_where_they_are(wire
         return fail(400, "file parts are unknown here") if base64_of(PDF) in request.raw else say("fine")
 
     async with ModelServer(answer) as server, connected(server, wire) as model:
-        told = await talk(model, asked(person_said([PICTURE, PAPER, "Compare."])))
+        told = await talk(model, asked(person_message([PICTURE, PAPER, "Compare."])))
         assert base64_of(png()) in server.requests[-1].raw
     assert "did not take the documents" in told.notices[0]
 
@@ -194,7 +194,7 @@ async def test_a_picture_that_one_provider_finds_too_large_is_not_sent_there():
     async with ModelServer([say("ok"), say("ok")]) as server:
         async with connected(server, "messages") as model:
             assert refusal_of(model, large) == "anthropic takes no pictures of more than 3.9 MB."
-            await sent(model, server, Transcript.of(person_said([large, "?"])))
+            await sent(model, server, Transcript.of(person_message([large, "?"])))
         async with connected(server, "chat") as model:
             assert refusal_of(model, large) == ""
 
@@ -202,7 +202,7 @@ async def test_a_picture_that_one_provider_finds_too_large_is_not_sent_there():
 async def test_a_picture_that_the_store_has_lost_leaves_a_line():
     lost = Image.model_validate({"media_type": "image/png", "sha256": "0" * 64, "size": 12_000})
     async with ModelServer([say("ok")]) as server, connected(server, "chat") as model:
-        (raw,) = await sent(model, server, Transcript.of(person_said([lost, "?"])))
+        (raw,) = await sent(model, server, Transcript.of(person_message([lost, "?"])))
     assert b"[image/png, 12 kB: not sent. Its bytes are lost.]" in raw
 
 
@@ -217,12 +217,12 @@ def drawn(wire: str) -> Turn:
 async def test_a_picture_that_a_model_makes_is_part_of_its_reply_and_shown_to_it_again(wire: str):
     async with ModelServer([drawn(wire), say("bluer")]) as server, connected(server, wire) as model:
         reply = (await talk(model)).reply
-        await talk(model, asked(person_said("draw"), reply.message, person_said("make it bluer")))
+        await talk(model, asked(person_message("draw"), reply.message, person_message("make it bluer")))
         assert server.rejections == []
         assert base64_of(png()) in server.requests[1].raw
     assert reply.message.blocks == (Text(text="Here."), PICTURE)
     assert reply.message.wire is None
-    assert reply.message.shown == f"Here.\n{PICTURE.label}"
+    assert reply.message.display_text == f"Here.\n{PICTURE.label}"
 
 
 async def test_what_a_server_calls_a_picture_and_is_none_is_left_out():

@@ -18,11 +18,11 @@ from sandbur.state.conversation.messages import (
     ToolResult,
     ToolUse,
     Wire,
-    assistant_said,
-    person_ran,
-    person_said,
-    runtime_said,
-    tool_answered,
+    assistant_message,
+    person_message,
+    runtime_message,
+    tool_message,
+    user_command_message,
 )
 from sandbur.state.conversation.transcript import Transcript
 
@@ -70,8 +70,8 @@ async def test_a_history_of_another_provider_is_rebuilt_in_legal_form(wire: str)
         ),
         wire=Wire(provider="elsewhere", model="m", body={"secret": "thought"}),
     )
-    answers = [tool_answered(ToolResult(call_id=i, tool="t", outcome="error", content="")) for i in ids]
-    history = [person_said("hello"), foreign, *answers, runtime_said("note"), person_said("more")]
+    answers = [tool_message(ToolResult(call_id=i, tool="t", outcome="error", content="")) for i in ids]
+    history = [person_message("hello"), foreign, *answers, runtime_message("note"), person_message("more")]
     async with ModelServer([say("fine")]) as server, connected(server, wire) as model:
         await talk(model, asked(*history))
         assert server.rejections == []
@@ -85,15 +85,15 @@ async def test_a_command_of_the_person_is_told_in_words_that_every_provider_take
         answer = ToolResult(
             call_id=use.call_id, tool=use.tool, outcome=outcome, content="a.txt\nexit code: 0"
         )
-        return person_ran(use, answer)
+        return user_command_message(use, answer)
 
     history = [
         ran(0),
-        person_said("hello"),
-        assistant_said("hi"),
+        person_message("hello"),
+        assistant_message("hi"),
         ran(1),
         ran(2, "denied"),
-        person_said("so?"),
+        person_message("so?"),
     ]
     async with ModelServer([say("fine")]) as server, connected(server, wire) as model:
         await talk(model, asked(*history))
@@ -122,7 +122,7 @@ async def test_images_and_documents_are_sent(wire: str):
 
 @every_wire
 async def test_lone_surrogates_and_nul_still_make_valid_json(wire: str):
-    request = ModelRequest("a\ud800b", TOOLS, (Transcript.of(person_said("c\x00d")),))
+    request = ModelRequest("a\ud800b", TOOLS, (Transcript.of(person_message("c\x00d")),))
     async with ModelServer([say("ok")]) as server, connected(server, wire) as model:
         await talk(model, request)
         sent = json.dumps(server.requests[0].body)
@@ -153,7 +153,7 @@ async def test_reasoning_of_another_model_is_not_replayed(wire: str):
             reply = (await talk(model)).reply
         name = {"chat": "openai-chat", "responses": "openai-responses", "messages": "anthropic"}[wire]
         async with connected(server, f"{name}/another") as other:
-            await talk(other, asked(person_said("hello"), reply.message, person_said("more")))
+            await talk(other, asked(person_message("hello"), reply.message, person_message("more")))
         assert b"private" not in server.requests[1].raw
         assert b"one" in server.requests[1].raw
         assert server.rejections == []
@@ -164,21 +164,21 @@ async def test_step_summaries_and_notes_make_a_history_that_providers_accept(wir
     def answered(use: ToolUse) -> list[Message]:
         said = Message(role="assistant", origin="model", blocks=(use,))
         result = ToolResult(call_id=use.call_id, tool=use.tool, outcome="denied", content="no")
-        return [said, tool_answered(result)]
+        return [said, tool_message(result)]
 
     chat_history = Transcript.of(
-        person_said("goal"),
+        person_message("goal"),
         *answered(ToolUse(call_id="p1", tool="start_plan", arguments='{"goal": "x"}')),
         *answered(ToolUse(call_id="p2", tool="submit_plan", arguments='{"steps": []}')),
-        assistant_said("Step 1 completed: fine", "runtime"),
-        assistant_said("Step 2 failed: bad", "runtime"),
+        assistant_message("Step 1 completed: fine", "runtime"),
+        assistant_message("Step 2 failed: bad", "runtime"),
     )
     step = Transcript.of(
-        runtime_said("Work on step 3."),
-        person_said("and hurry"),
+        runtime_message("Work on step 3."),
+        person_message("and hurry"),
         *answered(ToolUse(call_id="p3", tool="run_shell_command", arguments="{}")),
-        runtime_said("  "),
-        person_said("now"),
+        runtime_message("  "),
+        person_message("now"),
     )
     async with ModelServer([say("ok")]) as server, connected(server, wire) as model:
         reply = (await talk(model, ModelRequest(SYSTEM, TOOLS, (chat_history, step)))).reply

@@ -13,9 +13,9 @@ from sandbur.state.conversation.messages import (
     Text,
     ToolResult,
     ToolUse,
-    person_said,
-    runtime_said,
-    tool_answered,
+    person_message,
+    runtime_message,
+    tool_message,
 )
 from sandbur.state.conversation.transcript import Transcript
 from sandbur.state.errors import ContextFull, Overloaded
@@ -35,14 +35,14 @@ async def test_results_come_first_and_roles_alternate():
     uses = tuple(ToolUse(call_id=f"c{n}", tool="t", arguments="{}") for n in range(2))
     outcomes = ("ok", "timeout")
     history = [
-        person_said("one"),
-        runtime_said("two"),
+        person_message("one"),
+        runtime_message("two"),
         Message(role="assistant", origin="model", blocks=(Text(text=" "), *uses)),
         *(
-            tool_answered(ToolResult(call_id=use.call_id, tool="t", outcome=outcome, content=outcome))
+            tool_message(ToolResult(call_id=use.call_id, tool="t", outcome=outcome, content=outcome))
             for use, outcome in zip(uses, outcomes, strict=True)
         ),
-        runtime_said("three"),
+        runtime_message("three"),
     ]
     async with ModelServer([say("ok")]) as server, connected(server, "messages") as model:
         await talk(model, asked(*history))
@@ -94,7 +94,7 @@ async def test_output_limit_and_thinking_fit_the_model(name: str, max_tokens: in
 
 async def test_a_model_that_thinks_is_not_forced():
     async with ModelServer([say("a")]) as server, connected(server, THINKER) as model:
-        await talk(model, asked(person_said("plan"), forced="submit_plan"))
+        await talk(model, asked(person_message("plan"), forced="submit_plan"))
         assert "tool_choice" not in server.requests[0].body
         assert server.rejections == []
 
@@ -102,7 +102,7 @@ async def test_a_model_that_thinks_is_not_forced():
 async def test_a_model_that_cannot_think_after_all_is_forced_again():
     refusal = fail(400, "thinking.type: adaptive is not supported on this model")
     async with ModelServer([refusal, say("a")]) as server, connected(server, THINKER) as model:
-        await talk(model, asked(person_said("plan"), forced="submit_plan"))
+        await talk(model, asked(person_message("plan"), forced="submit_plan"))
         last = server.requests[1].body
     assert "thinking" not in last
     assert last["tool_choice"] == {"type": "tool", "name": "submit_plan"}
@@ -169,7 +169,7 @@ async def test_thinking_is_not_replayed_once_other_messages_stand_before_it():
     async with ModelServer(script) as server, connected(server, "messages") as model:
         history = await converse(model, 2)
         await talk(model, ModelRequest(SYSTEM, TOOLS, (history,)))
-        compacted = history.compacted(runtime_said("Summary"), keep_last=2)
+        compacted = history.compact(runtime_message("Summary"), keep_last=2)
         await talk(model, ModelRequest(SYSTEM, TOOLS, (compacted,)))
         assert server.rejections == []
         sent = [json.dumps(request.body["messages"]).count("signature") for request in server.requests]
@@ -179,7 +179,7 @@ async def test_thinking_is_not_replayed_once_other_messages_stand_before_it():
 async def test_thinking_made_after_a_compression_is_replayed():
     script = [say("one", reasoning="a"), say("two", reasoning="b"), say("three")]
     async with ModelServer(script) as server, connected(server, "messages") as model:
-        history = (await converse(model, 1)).compacted(runtime_said("Summary"), keep_last=2)
+        history = (await converse(model, 1)).compact(runtime_message("Summary"), keep_last=2)
         await converse(model, 2, history)
         sent = [json.dumps(request.body["messages"]).count("signature") for request in server.requests]
     assert sent == [0, 1, 2]
@@ -205,7 +205,7 @@ async def test_a_foreign_server_gets_the_key_in_both_headers():
 
 
 async def test_history_of_text_alone_merges_the_same_roles():
-    history = Transcript.of(person_said("a"), runtime_said("b"), person_said("c"))
+    history = Transcript.of(person_message("a"), runtime_message("b"), person_message("c"))
     async with ModelServer([Turn("ok")]) as server, connected(server, "messages") as model:
         await talk(model, ModelRequest(SYSTEM, TOOLS, (history,)))
         (only,) = server.requests[0].body["messages"]

@@ -27,7 +27,7 @@ from sandbur.agent.models.transport.sdk import SdkTransport
 from sandbur.agent.models.wires.anthropic_messages import AnthropicMessagesDialect
 from sandbur.agent.models.wires.openai_chat import OpenAIChatDialect
 from sandbur.agent.models.wires.openai_responses import OpenAIResponsesDialect
-from sandbur.state.conversation.messages import Text, Thinking, person_said
+from sandbur.state.conversation.messages import Text, Thinking, person_message
 from sandbur.state.errors import SandburError
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
@@ -87,7 +87,7 @@ async def ours(wire: str, pieces: Sequence[bytes]) -> Read:
     model = WireModel(
         endpoint, dialect, Canned(pieces), context_window=9999, limits=TryLimits(60), retry=retry, price=None
     )
-    events = [event async for event in model.stream(asked(person_said("hello")))]
+    events = [event async for event in model.stream(asked(person_message("hello")))]
     reply = events[-1]
     assert isinstance(reply, Reply)
     return Read(

@@ -11,7 +11,7 @@ from sandbur.actions.ports import ModelRequest
 from sandbur.actions.turn.decision_tools import FINAL_ANSWER, final_answer
 from sandbur.actions.turn.output.format import OutputFormat, output_format, output_schema
 from sandbur.agent.models.connect import connect
-from sandbur.state.conversation.messages import person_said
+from sandbur.state.conversation.messages import person_message
 from sandbur.state.conversation.transcript import Transcript
 
 SCHEMA = {
@@ -38,7 +38,7 @@ def form(schema: Any = SCHEMA) -> OutputFormat:
 
 def asking(output: OutputFormat, forced: str | None = None) -> ModelRequest:
     tools = (SHELL, final_answer(output.sent))
-    return ModelRequest("You are a test.", tools, (Transcript.of(person_said("hello")),), forced, output)
+    return ModelRequest("You are a test.", tools, (Transcript.of(person_message("hello")),), forced, output)
 
 
 def native(request: Request) -> dict[str, Any] | None:

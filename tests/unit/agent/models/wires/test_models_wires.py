@@ -9,7 +9,7 @@ from support.models.talk import SYSTEM, TOOLS, WIRES, asked, connected, converse
 
 from sandbur.actions.ports import ModelRequest
 from sandbur.state.application import Usage
-from sandbur.state.conversation.messages import person_said
+from sandbur.state.conversation.messages import person_message
 from sandbur.state.errors import ModelError
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
@@ -144,7 +144,7 @@ async def test_a_forced_tool_only_changes_what_comes_behind_the_messages(wire: s
     script = [say("free"), call("submit_plan", steps=[])]
     async with ModelServer(script) as server, connected(server, wire) as model:
         await talk(model)
-        await talk(model, asked(person_said("hello"), forced="submit_plan"))
+        await talk(model, asked(person_message("hello"), forced="submit_plan"))
         free, forced = server.requests
     assert forced.raw.startswith(free.raw.rstrip(b"}"))
     assert "submit_plan" in json.dumps(forced.body["tool_choice"])
@@ -156,8 +156,8 @@ async def test_a_server_that_refuses_a_forced_choice_gets_it_offered_from_then_o
     refusal = fail(400, "Invalid tool_choice: this model does not support it", type="invalid_request_error")
     script = [refusal, say("a plan"), say("another")]
     async with ModelServer(script) as server, connected(server, wire) as model:
-        heard = await talk(model, asked(person_said("hello"), forced="submit_plan"))
-        again = await talk(model, asked(person_said("hello"), forced="submit_plan"))
+        heard = await talk(model, asked(person_message("hello"), forced="submit_plan"))
+        again = await talk(model, asked(person_message("hello"), forced="submit_plan"))
         assert ["tool_choice" in request.body for request in server.requests] == [True, False, False]
     assert (heard.reply.message.text, again.reply.message.text) == ("a plan", "another")
 

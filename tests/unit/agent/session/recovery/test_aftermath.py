@@ -13,7 +13,7 @@ from support.models.scripted import ScriptedModel
 from sandbur.actions.tools.shell.execution.process_marker import marked_processes
 from sandbur.actions.tools.shell.supervisor.order import MARK
 from sandbur.agent.session.unknown_outcome import aftermath
-from sandbur.state.calls import PendingCall, recovering
+from sandbur.state.calls import PendingCall, update_recovery
 from sandbur.state.store.store import Store
 
 
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 def unknown(minutes: float, tool: str = "run_shell_command") -> PendingCall:
     started = (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat()
     call = PendingCall(call_id="c1", tool=tool, arguments='{"command": "x"}', kind="outcome_unknown")
-    return recovering(call, started_at=started)
+    return update_recovery(call, started_at=started)
 
 
 def old(file: Path, text: str = "x") -> Path:

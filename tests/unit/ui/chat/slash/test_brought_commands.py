@@ -27,7 +27,7 @@ def results(request: ModelRequest) -> list[str]:
 
 
 def texts(messages: list[Message]) -> str:
-    return "\n".join(one.shown for one in messages)
+    return "\n".join(one.display_text for one in messages)
 
 
 async def test_a_skill_is_told_read_and_outlasts_compressions(tmp_path: Path) -> None:
