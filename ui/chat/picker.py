@@ -9,13 +9,13 @@ from pathlib import Path
 
 from ...agent.config.paths import repository_root
 from ...agent.graph import next_action
+from ...agent.history.timeline import list_first_lines
 from ...state.application import ApplicationState
 from ...state.conversation.messages import Message
 from ...state.errors import StoreError, UsageError
 from ...state.session import SessionSummary
 from ...state.store.sessions.listing import FolderFilter
 from ...state.store.store import Store
-from ...state.store.timeline import list_first_lines
 from ..terminal.lines import local_time
 from ..terminal.text.sanitize import one_line, plain
 from .menu import Choice, ChoiceList, Pages, Picker

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from ...actions.ports.events import ToolFinished
+from ...agent.graph import traits_of
 from ...state.application import ApplicationState
 from ...state.calls import PendingCall
 from ...state.conversation.messages import Message, ToolResult
@@ -63,11 +64,11 @@ def _last_spoken(state: ApplicationState) -> list[Message]:
 
 def standing_lines(state: ApplicationState, next_action: str) -> Iterator[Line]:
     """Yield what the session waits for, if it stands in the middle of a turn."""
-    if next_action == "human_confirm" and state.calls_to_decide:
+    if traits_of(next_action).waits_for == "decision" and state.calls_to_decide:
         for call in state.calls_to_decide:
             what = "Waits for your decision" if call.kind == "approval" else "Nobody knows what came of"
             yield "yellow", f"{what}: {title(call.tool, call.arguments)}"
-    elif next_action != "prompt":
+    elif traits_of(next_action).waits_for != "message":
         yield "yellow", "It stopped in the middle of a turn and goes on from there."
 
 
@@ -75,8 +76,9 @@ def stopped_lines(
     store: Store, session_id: str, state: ApplicationState, next_action: str, wake_at: str = ""
 ) -> Iterator[Line]:
     """Yield where an interrupted run stopped, and what Enter will do."""
-    if next_action != "execute_tools":
-        yield "yellow", _MODEL_STOPS.get(next_action, "It stopped between two steps.")
+    traits = traits_of(next_action)
+    if not traits.runs_calls:
+        yield "yellow", traits.stop_note or "It stopped between two steps."
         yield (
             "yellow",
             "Enter goes on from there: the model is asked again, nothing that is done is repeated.",
@@ -86,16 +88,6 @@ def stopped_lines(
     if wake_at:
         yield "yellow", f"It was to go on by itself at {local_time(wake_at)}; Enter does not wait for that."
     yield "yellow", "A message starts something else; /rewind goes back further."
-
-
-_MODEL_STOPS = {
-    "router": "It stopped while the model was answering.",
-    "vibe_planner": "It stopped while the model was planning.",
-    "vibe_step_executor": "It stopped before the next step of the plan.",
-    "vibe_result_analyzer": "It stopped while the model was looking at results.",
-    "human_confirm": "It stopped at calls that were to be decided about.",
-    "context_compressor": "It stopped before older messages were to be summarised.",
-}
 
 
 def _call_lines(store: Store, session_id: str, calls: Iterable[PendingCall]) -> Iterator[Line]:

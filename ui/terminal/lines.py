@@ -19,9 +19,9 @@ from .text.wrap import hanging, wrap
 
 if TYPE_CHECKING:
     from ...actions.ports.events import PendingDecision, RunFinished, ToolFinished, ToolsChanged
+    from ...agent.history.timeline import TimelineStep
     from ...state.application import StepStatus, Usage, VibeStep
     from ...state.calls import PendingCall
-    from ...state.store.timeline import TimelineStep
 
 _SUBJECTS = ("command", "path", "pattern", "url", "query", "goal", "status")
 _MAX_TITLE = 120

@@ -30,6 +30,7 @@ from ....state.store.recording import (
 )
 from ....state.store.store import Store
 from ....state.trace import ModelCalled, RunBegan, RunEnded
+from ...graph import traits_of
 from .recorded_calls import CallBook
 from .run_report import (
     MESSAGE_CHARS,
@@ -180,14 +181,14 @@ class StepReader:
             is_last = place == len(step.added)
             whats = [Lost("A message is damaged.")] if message is None else self._said(message, step, is_last)
             yield from ((reference.step_id, what) for what in whats)
-        if step.action == "prompt" and not step.added:
+        if traits_of(step.action).step_kind == "message" and not step.added:
             yield None, Utterance("command", cut(str(step.after.get("user_input") or ""), MESSAGE_CHARS))
         yield from (move for move in moves if isinstance(move[1], PlanStepEnded))
 
     def _said(self, message: Message, step: RecordedStep, is_last: bool) -> Iterator[What]:
         if any(result.put_away for result in message.tool_results):
             return
-        if step.action == "context_compressor":
+        if traits_of(step.action).step_kind == "compression":
             yield Compressed(cut(self._book.masker.text(message.text), MESSAGE_CHARS))
             return
         if message.origin == "runtime" and _is_step_line(message, step, is_last):
@@ -211,6 +212,7 @@ class StepReader:
         """Yield what a person decided in this step, and note what they changed."""
         before = {call["call_id"]: call for call in list_objects(step.before, "pending_tool_calls")}
         decided: list[Any] = []
+        is_decision = traits_of(step.action).waits_for == "decision"
         for pending in list_objects(step.after, "pending_tool_calls"):
             call_id = str(pending["call_id"])
             if pending.get("edited"):
@@ -218,7 +220,7 @@ class StepReader:
             was = before.get(call_id, {})
             is_new = any(was.get(name) != pending.get(name) for name in ("decision", "settled_as"))
             call = self._book.find(call_id)
-            if step.action == "human_confirm" and is_new and call is not None:
+            if is_decision and is_new and call is not None:
                 signed = [verdict for verdict in call.verdicts if verdict.who and verdict.at <= step.at]
                 decided += [(call, signed[-1])] if signed else []
         if decided:
@@ -227,14 +229,16 @@ class StepReader:
 
 def _is_step_line(message: Message, step: RecordedStep, is_last: bool) -> bool:
     """Tell whether a message says how a plan step ended, which is told in another way."""
-    is_ended_by_tool = step.action == "execute_tools" and message.role == "assistant" and not is_last
-    return step.action == "step_summarizer" or is_ended_by_tool
+    traits = traits_of(step.action)
+    is_ended_by_tool = traits.runs_calls and message.role == "assistant" and not is_last
+    return traits.step_kind == "summary" or is_ended_by_tool
 
 
 def _speaker(message: Message, step: RecordedStep, is_last: bool) -> Any:
     """Return whose words a message is, as `Utterance.by` has it."""
+    traits = traits_of(step.action)
     is_end = is_last and message.role == "assistant" and not step.after.get("turn_open", True)
-    if is_end and step.action in ("router", "execute_tools"):
+    if is_end and (traits.asks_model or traits.runs_calls):
         is_data = isinstance(parse_json_or_text(message.text), dict | list)
         if is_data or message.origin == "runtime":
             return "answer"
@@ -244,7 +248,7 @@ def _speaker(message: Message, step: RecordedStep, is_last: bool) -> Any:
 def _plan_moves(step: RecordedStep, mask: Callable[[str], str]) -> Iterator[tuple[str | None, What]]:
     """Yield what a step did to the plan; one that ends with its first answer also began then."""
     before, after = _plan(step.before, mask), _plan(step.after, mask)
-    if step.action == "vibe_planner" and list(before) != list(after):
+    if traits_of(step.action).step_kind == "plan" and list(before) != list(after):
         steps = tuple((step_id, one.description) for step_id, one in after.items())
         yield None, PlanMade(steps, is_revision=any(step_id in after for step_id in before))
     for step_id, one in after.items():

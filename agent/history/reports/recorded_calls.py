@@ -21,8 +21,8 @@ from ....state.store.recording import (
     load_output_sizes,
 )
 from ....state.store.store import Store
-from ....state.store.timeline import cut_line, title_call
 from ...session.secrets import masker_for_display
+from ..timeline import cut_line, title_call
 from .run_report import CallAccount, CutText, FileDiff, Room, ShownVerdict, cut
 
 _MAX_BYTES = 400_000

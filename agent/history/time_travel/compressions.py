@@ -2,15 +2,15 @@
 
 from ....state.conversation.transcript import Transcript
 from ....state.store.store import Store
-from ....state.store.timeline import list_timeline
 from ...session.session import Session
+from ..timeline import list_timeline
 
 
 def uncompressed(store: Store, session: Session) -> Transcript | None:
     """Return the history as if the newest compression in it had not been; None if there is none."""
     now = session.state.chat_history
     for step in reversed(list_timeline(store.database, session.id)):
-        if step.action != "context_compressor" or step.seq < 1:
+        if step.kind != "compression" or step.seq < 1:
             continue
         after = store.show(session.id, step.seq).state.chat_history
         before = store.show(session.id, step.seq - 1).state.chat_history

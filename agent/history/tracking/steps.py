@@ -7,8 +7,9 @@ from typing import Any
 from ....state.application import ApplicationState
 from ....state.conversation.messages import Message, ToolResult, parse_json_or_text
 from ....state.store.recording import CallMove, MessagePages, RecordedStep, Reference, list_objects
-from ....state.store.timeline import describe_step
 from ....state.trace import RunEnded
+from ...graph import HALTS, traits_of
+from ..timeline import describe_step
 from .entries import (
     SpanDraft,
     attributes,
@@ -48,9 +49,9 @@ def left(after: Interval, texts: Texts) -> Json:
 
 def run_inputs(step: RecordedStep, passed: Interval, texts: Texts) -> Json:
     """Return what came from outside: a message, or decisions."""
-    if step.action == "prompt":
+    if traits_of(step.action).waits_for == "message":
         return {"user_input": texts.shown(str(step.after.get("user_input") or ""))}
-    if step.action == "human_confirm":
+    if traits_of(step.action).waits_for == "decision":
         return {"decisions": _moves(passed.moves, "decided", texts) or _changed(step, texts)}
     return {}
 
@@ -176,8 +177,6 @@ _LOOK_BACK = 20
 """Steps in front of one that may say what its calls are and what its request adds."""
 _DAMAGED = "(damaged record)"
 _NO_END = "unknown: no end is recorded"
-_PEOPLE = ("prompt", "human_confirm")
-"""Actions in front of which a session waits."""
 
 
 class StepRenderer:
@@ -249,7 +248,7 @@ class StepRenderer:
             return passed.attempts[-1].began.at
         if index == 0:
             return own_end
-        if own_end and not self._recording.traces and steps[index].action in _PEOPLE:
+        if own_end and not self._recording.traces and steps[index].action in HALTS:
             return own_end
         # Clocks may be set back.
         return min(steps[index - 1].at, own_end or steps[index - 1].at)

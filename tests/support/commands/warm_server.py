@@ -62,7 +62,7 @@ MODULES = (
     "sandbur.actions.tools.shell.tool",
     "sandbur.actions.tools.files.planned_write",
     "sandbur.actions.workspace.snapshot",
-    "sandbur.state.store.timeline",
+    "sandbur.agent.history.timeline",
     "rich.markdown",
     "rich.table",
     "httpx2",

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....agent.config.paths import repository_root
+from ....agent.history.timeline import TimelineStep, list_timeline
 from ....agent.runtime.prompts import FILE_NAME, find_instructions
 from ....agent.session.run import answer
 from ....state.conversation.messages import runtime_message
 from ....state.errors import UsageError
-from ....state.store.timeline import TimelineStep, list_timeline
 from ...commands.past.fork import restored_lines
 from ...terminal.text.diffs import Line, numbered_diff
 from ...terminal.text.sanitize import one_line, plain

@@ -6,10 +6,10 @@ from typing import get_args
 
 from ....actions.ports import Tool
 from ....agent.config.settings import Theme
+from ....agent.history.timeline import list_timeline
 from ....agent.version import VERSION
 from ....state.calls import Effect
 from ....state.errors import UsageError
-from ....state.store.timeline import list_timeline
 from ...commands.setup.command import DoctorCommand
 from ...terminal.lines import step_lines, usage_text
 from ...terminal.text.sanitize import one_line

@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from ....agent.history.timeline import TimelineStep, list_timeline
 from ....state.application import ApplicationState
 from ....state.store.store import Store
-from ....state.store.timeline import TimelineStep, list_timeline
 from ...commands.past.fork import restored_lines
 from ...terminal.lines import local_time
 from ...terminal.text.sanitize import one_line, plain

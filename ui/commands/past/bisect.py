@@ -16,11 +16,11 @@ from rich.text import Text
 from ....agent.history.reports.recorded_calls import RecordedCall, recorded_calls
 from ....agent.history.time_travel.bisect import Bisection, Bisector, Trial
 from ....agent.history.time_travel.touched_files import FileDifference, TouchedFiles, differences_of_steps
+from ....agent.history.timeline import TimelineStep, list_timeline
 from ....agent.models.providers import key_names
 from ....agent.runtime.runtime import Runtime
 from ....state.errors import UsageError
 from ....state.store.store import Store
-from ....state.store.timeline import TimelineStep, list_timeline
 from ...cli.open_session import opened
 from ...terminal.drive import StopSignals, exit_code
 from ...terminal.terminal import make_console, put, say

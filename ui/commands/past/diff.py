@@ -14,8 +14,8 @@ from rich.text import Text
 
 from ....agent.history.reports.diff import ComparedRun, Comparison, Pair, RunFile, Totals, compare
 from ....agent.history.reports.recorded_calls import RecordedCall
+from ....agent.history.timeline import TimelineStep
 from ....state.errors import UsageError
-from ....state.store.timeline import TimelineStep
 from ...cli.open_session import opened
 from ...terminal.lines import SIGNS, elapsed
 from ...terminal.terminal import make_console, put

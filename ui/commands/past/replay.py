@@ -19,6 +19,7 @@ from ....actions.workspace.paths import FileProblem
 from ....actions.workspace.safe_open import resolve_real_path
 from ....agent.history.replay.replay import Replayed, recording_store, replay
 from ....agent.history.replay.walk import Today, live_parts, next_message, started_calls
+from ....agent.history.timeline import list_timeline
 from ....agent.runtime.runtime import Runtime
 from ....agent.sdk.loading import known_agent
 from ....agent.sdk.testing.recorded_runs import told
@@ -27,7 +28,6 @@ from ....state.errors import OutputLost, SandburError, UsageError
 from ....state.maintenance.export import export_session
 from ....state.session import SessionSettings
 from ....state.store.store import Store
-from ....state.store.timeline import list_timeline
 from ...chat.decisions.questions import OneKey
 from ...cli.grammar import Progress
 from ...cli.open_session import opened

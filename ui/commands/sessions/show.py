@@ -9,11 +9,11 @@ from dataclasses import asdict
 from typing import Any
 
 from ....agent.graph import next_action
+from ....agent.history.timeline import list_timeline
 from ....agent.runtime.cleanup import clear_scratch
 from ....agent.session.secrets import masker_for
 from ....state.conversation.messages import Block, Message
 from ....state.session import SessionView, WaitingMessage
-from ....state.store.timeline import list_timeline
 from ...cli.open_session import opened
 from ...headless.headless import clean
 from ...headless.json_output import pending_objects, plan_objects

@@ -13,9 +13,9 @@ from support.models.scripted import Recorder, ScriptedModel, act, collect, open_
 from support.screens.terminal_pair import Terminal
 
 from sandbur.agent.history.reports.diff import Comparison, Parting, aligned, compare, parting
+from sandbur.agent.history.timeline import TimelineStep
 from sandbur.agent.session.session import Session
 from sandbur.state.store.store import Store
-from sandbur.state.store.timeline import TimelineStep
 
 
 @pytest.fixture

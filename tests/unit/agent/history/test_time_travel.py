@@ -9,8 +9,8 @@ from support.commands.command import Command
 from support.commands.killed import effects, killed_in_a_command
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
+from sandbur.agent.history.timeline import list_timeline
 from sandbur.state.store.store import Store
-from sandbur.state.store.timeline import list_timeline
 
 JSON = ("--output-format", "json")
 

@@ -180,7 +180,7 @@ print(json.dumps([row[0] for row in found]))
     assert (grown / "ran.txt").read_text() == "a\nb\n"
     timeline = """
 from sandbur.state.store.store import Store
-from sandbur.state.store.timeline import timeline
+from sandbur.agent.history.timeline import timeline
 store = Store.open("sqlite:///runs.db")
 print(json.dumps([(step.action, step.kind) for step in timeline(store.database, "s1")]))
 """

@@ -18,6 +18,7 @@ from sandbur.actions.ports import ModelEvent, ModelRequest, Reply, ToolContext, 
 from sandbur.actions.ports.events import MessageAdded, ToolFinished
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.reports.read_report import read_account
+from sandbur.agent.history.timeline import list_timeline
 from sandbur.agent.history.tracking.texts import Texts, message_view
 from sandbur.state.application import Usage
 from sandbur.state.conversation.messages import Document, Image, Message, Text
@@ -26,7 +27,6 @@ from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.import_ import check_import, write_import
 from sandbur.state.maintenance.prune import drop_unused_contents
 from sandbur.state.store.store import Store
-from sandbur.state.store.timeline import list_timeline
 
 PICTURE = png(40, 40)
 LABEL = Image.from_bytes(PICTURE).label

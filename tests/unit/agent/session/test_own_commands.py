@@ -16,6 +16,7 @@ from support.stores.reopening import reopened
 from sandbur.actions.ports.events import ToolFinished, ToolOutput, ToolRequested, ToolStarted
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.reports.past_calls import past_calls
+from sandbur.agent.history.timeline import list_timeline
 from sandbur.agent.history.tracking.backend import StoreBackend
 from sandbur.agent.session.session import Session
 from sandbur.state.application import RUN_BY_PERSON
@@ -24,7 +25,6 @@ from sandbur.state.conversation.messages import Message
 from sandbur.state.errors import UsageError
 from sandbur.state.store.persister import take_back_approval
 from sandbur.state.store.store import Store
-from sandbur.state.store.timeline import list_timeline
 
 
 def own(session: Session) -> list[Message]:

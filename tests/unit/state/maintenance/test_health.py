@@ -11,13 +11,13 @@ from support.models.scripted import START, Recorder, ScriptedModel, collect, fin
 from support.stores.reopening import reopened
 from support.stores.tampering import add_behind
 
+from sandbur.agent.history.timeline import list_timeline
 from sandbur.state.calls import CallDecision
 from sandbur.state.conversation.messages import ToolResult, ToolUse
 from sandbur.state.databases.schema import CHAINED
 from sandbur.state.maintenance.export import export_session
 from sandbur.state.maintenance.import_ import import_recording
 from sandbur.state.store.store import Store
-from sandbur.state.store.timeline import list_timeline
 
 
 def act(*texts: str) -> list[tuple[str, dict[str, str]]]:

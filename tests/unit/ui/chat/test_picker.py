@@ -16,9 +16,9 @@ from rich.cells import cell_len
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 from support.waiting import until
 
+from sandbur.agent.history.timeline import list_first_lines
 from sandbur.state.session import SessionSettings, SessionSummary
 from sandbur.state.store.store import Store
-from sandbur.state.store.timeline import list_first_lines
 from sandbur.ui.chat.input.composer import Leave
 from sandbur.ui.chat.menu import Choice, ChoiceList, Picker
 from sandbur.ui.chat.picker import choice_of, pick_session, preview_lines, state_of

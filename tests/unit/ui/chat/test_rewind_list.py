@@ -13,8 +13,8 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 from support.commands.command import Command
 
+from sandbur.agent.history.timeline import list_timeline
 from sandbur.state.store.store import Store
-from sandbur.state.store.timeline import list_timeline
 from sandbur.ui.chat.slash.rewind import _choice, _message_lines, _since, picked_step
 from sandbur.ui.terminal.render import Renderer
 

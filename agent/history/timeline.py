@@ -2,16 +2,21 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from ..conversation.content import list_labels
-from ..conversation.messages import Message, Text, ToolResult, ToolUse, find_subject
-from ..databases.database import Database
-from .recording import Fields, MessagePages, RecordedStep, list_early_messages, list_objects, list_steps
-
-StepKind = Literal[
-    "message", "command", "reply", "calls", "results", "decision", "plan", "summary", "compression", "other"
-]
+from ...actions.turn.burr_action import StepKind
+from ...state.conversation.content import list_labels
+from ...state.conversation.messages import Message, Text, ToolResult, ToolUse, find_subject
+from ...state.databases.database import Database
+from ...state.store.recording import (
+    Fields,
+    MessagePages,
+    RecordedStep,
+    list_early_messages,
+    list_objects,
+    list_steps,
+)
+from ..graph import traits_of
 
 _MAX_CHARS = 200
 _MAX_SUBJECT_CHARS = 60
@@ -28,14 +33,14 @@ def describe_step(
 ) -> StepText:
     """Describe a step and the messages that it added; `subjects` are the titles of the calls so far."""
     after, known = step.after, [message for message in messages if message is not None]
-    match step.action:
-        case "":
-            return StepText("other", "(the record of this step is damaged)")
-        case "prompt":
+    if not step.action:
+        return StepText("other", "(the record of this step is damaged)")
+    match traits_of(step.action).step_kind:
+        case "message":
             return _describe_prompt(after, known)
-        case "human_confirm":
+        case "decision":
             return StepText("decision", _join(list(_list_decisions(step, subjects))) or "decided nothing")
-        case "execute_tools":
+        case "results":
             return StepText(
                 "results",
                 _join(
@@ -46,13 +51,13 @@ def describe_step(
                     ]
                 ),
             )
-        case "vibe_planner" if step.before.get("vibe_plan") != after.get("vibe_plan"):
+        case "plan" if step.before.get("vibe_plan") != after.get("vibe_plan"):
             return StepText("plan", _describe_plan(after))
-        case "step_summarizer":
+        case "summary":
             return StepText(
                 "summary", next((line for line in map(_join_words, known) if line), "a step ended")
             )
-        case "context_compressor":
+        case "compression":
             return StepText("compression", "older messages were replaced by a summary")
         case _ if words := _describe_reply(after, known):
             return words
