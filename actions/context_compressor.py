@@ -65,8 +65,8 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
         if is_asked:
             ports.emit(Notice("Nothing is old enough to be summarized."))
         return _handed_back(state, MAX_COMPRESSIONS)
-    if ports.advice is not None:
-        await ports.advice.before_compression()
+    if ports.hooks is not None:
+        await ports.hooks.before_compression()
     if not is_asked:
         said = "The conversation gets too long for the model: compressing the older part."
         ports.emit(Notice(said, "compression"))
@@ -76,8 +76,8 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
         ports.emit(UsageChanged(state.turn_usage + used, reply.usage))
     reach("compaction_mid")
     summary = text[:_MAX_SUMMARY_CHARS] or _rendered(older, _MAX_SUMMARY_CHARS)
-    if ports.advice is not None:
-        await ports.advice.after_compression(summary)
+    if ports.hooks is not None:
+        await ports.hooks.after_compression(summary)
     opening = runtime_message(f"{_pinned(state)}\n\nSummary of what came before:\n{summary}")
     lasting = _lasting(older, ports.toolbox, int(window_bytes * _LASTING_SHARE))
     shorter = history.compact(opening, keep, lasting)
@@ -98,7 +98,10 @@ async def _summarize(
     """Ask the model for a summary; None if not even the question fits."""
     asked = runtime_message(_ASK.format(older=_rendered(older, max_chars)) + _focus(state))
     request = ModelRequest(
-        ports.system, ports.offer(state.equipment).specs, (Transcript.of(asked),), purpose="summary"
+        ports.requests.system,
+        ports.requests.offer(state.equipment).specs,
+        (Transcript.of(asked),),
+        purpose="summary",
     )
     try:
         return await called(state, ports, request, is_aside=True)

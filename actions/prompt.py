@@ -86,7 +86,7 @@ async def prompt(
         if answer is not None:
             ports.emit(Notice(answer.notice))
             return {"user_input": text, **answer.changes}
-    advice = None if ports.advice is None else await ports.advice.on_prompt(text)
+    advice = None if ports.hooks is None else await ports.hooks.on_prompt(text)
     if advice is not None and advice.refusal:
         ports.emit(Notice(f"A hook refused the message: {advice.refusal}"))
         return {"user_input": ""}

@@ -85,7 +85,7 @@ async def _record_wishes(message: Message, pending: Sequence[PendingCall], ports
 
 def _is_free(ports: Ports) -> bool:
     """Tell whether every answer in words ends the turn."""
-    return ports.output is None and not ports.done_tool
+    return ports.turn.output is None and not ports.turn.done_tool
 
 
 def _wanted(state: ApplicationState, ports: Ports) -> tuple[str | None, OutputFormat | None]:
@@ -110,7 +110,7 @@ async def _closed(before: ApplicationState, ports: Ports, reply: Reply, message:
 
 async def _going_on(state: ApplicationState, ports: Ports, answer: str) -> Message | None:
     """Return what the model is told where a hook wants the turn to go on."""
-    if ports.advice is None:
+    if ports.hooks is None:
         return None
 
     return await going_on(state, ports, answer)
@@ -124,7 +124,7 @@ async def _route(before: ApplicationState, ports: Ports, reply: Reply, message: 
             return {"chat_history": history.append(more), "bad_rounds": 0}
         return {"chat_history": history, "turn_open": False, "phase": "idle", "bad_rounds": 0}
 
-    may_plan = ports.has_planning and before.phase == "idle" and reply.finish != "length"
+    may_plan = ports.turn.has_planning and before.phase == "idle" and reply.finish != "length"
     found = find_decision(message, START_PLAN, StartPlan) if may_plan else None
     if found is not None:
         use, start = found

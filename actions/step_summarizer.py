@@ -29,7 +29,7 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
     line = step_line(step)
     closed = step.model_copy(update={"chat_history": step.chat_history.unload()})
     plan = with_step(state, closed)
-    changes = _next_phase(state, step, plan, ports.max_replans)
+    changes = _next_phase(state, step, plan, ports.turn.max_replans)
     if step.status == "failed" and changes["phase"] == "answering":
         ports.emit(Notice(f"The plan was revised {state.replans} times; it is not revised again."))
     ports.emit(MessageAdded("assistant", line))

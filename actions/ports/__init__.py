@@ -12,6 +12,8 @@ from .model import TokenCounter as TokenCounter
 from .model import ToolSpec as ToolSpec
 from .model import closed_object as closed_object
 from .session import PORTS as PORTS
+from .session import CallPlaces as CallPlaces
+from .session import CallSettings as CallSettings
 from .session import EventPort as EventPort
 from .session import Gate as Gate
 from .session import Journal as Journal
@@ -19,10 +21,12 @@ from .session import KnowsAllowRules as KnowsAllowRules
 from .session import MaskedStream as MaskedStream
 from .session import Masker as Masker
 from .session import Ports as Ports
+from .session import RequestSettings as RequestSettings
 from .session import SteeringInbox as SteeringInbox
 from .session import ToolOffer as ToolOffer
 from .session import ToolOffers as ToolOffers
 from .session import Trace as Trace
+from .session import TurnRules as TurnRules
 from .session import Witness as Witness
 from .tool import BadArguments as BadArguments
 from .tool import FilesRun as FilesRun

@@ -253,62 +253,20 @@ PORTS = "ports"
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
-    """Everything the actions of one session work with."""
+class RequestSettings:
+    """What every request to the model of a session says, and when one is too large."""
 
-    model: Model
     system: str
-    toolbox: Toolbox
     first_offer: ToolOffer
     """What is offered before the model has brought anything in."""
-    gate: Gate
-    witness: Witness
-    journal: Journal
-    trace: Trace
-    masker: Masker
-    cwd: Path
-    scratch: Path | None
-    """Where the folders of single calls are made; None where calls leave nothing behind."""
-    cache: Path | None
-    """See `ToolContext.cache`."""
-    private: tuple[Path, ...]
-    """See `ToolContext.private`."""
     compress_at: float
     """Share of the model's window that a request may fill."""
     offers: ToolOffers | None = None
     """What is offered where the model has brought something in; None: always the same."""
-    roots: tuple[Path, ...] = ()
-    """The folders of the session: `cwd`, and those that were added. Without them tools may go anywhere."""
-    sandbox: str = "off"
-    """Kind and network of what commands run in."""
-    max_result_tokens: int = 0
-    """A result beyond this many tokens is kept in the store and shown in part; 0: all are shown whole."""
-    max_replans: int = 3
-    max_concurrent_reads: int = 8
-    withheld: frozenset[str] = frozenset()
-    """See `ToolContext.withheld`."""
-    masks_replies: bool = True
-    """False where a model's replies are recorded ones, which stay what they were."""
-    events: EventPort = field(default_factory=EventPort)
-    shared: SharedByCalls = field(default_factory=SharedByCalls)
-    """Whoever drives the run closes it at its end."""
-    session_id: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    """See `ToolContext.variables`."""
     token_counter: TokenCounter | None = None
     """Without one, requests are estimated by their bytes."""
-    output: OutputFormat | None = None
-    """The form of every answer; None: text."""
-    has_planning: bool = True
-    """Whether the model may make plans."""
-    done_tool: str = ""
-    """The tool by which a run has to end; empty: an answer in words ends it."""
-    advice: Advice | None = None
-    """Hooks; None: there are none."""
-    inbox: SteeringInbox | None = None
-    """None: nothing is said while it works."""
-    wrap_tool_call: WrapToolCall | None = None
-    """What goes around every call of a tool; None: nothing does."""
+    masks_replies: bool = True
+    """False where a model's replies are recorded ones, which stay what they were."""
 
     def offer(self, equipment: Equipment) -> ToolOffer:
         """Return what requests say with this equipment: always the very same objects."""
@@ -318,6 +276,76 @@ class Ports:
 
     def why_inactive(self, tool: str, equipment: Equipment) -> str:
         return "" if self.offers is None else self.offers.why_inactive(tool, equipment)
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlaces:
+    """The folders of a session's calls."""
+
+    cwd: Path
+    roots: tuple[Path, ...] = ()
+    """The folders of the session: `cwd`, and those that were added. Without them tools may go anywhere."""
+    scratch: Path | None = None
+    """Where the folders of single calls are made; None where calls leave nothing behind."""
+    cache: Path | None = None
+    """See `ToolContext.cache`."""
+    private: tuple[Path, ...] = ()
+    """See `ToolContext.private`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSettings:
+    """How the calls of a session run."""
+
+    sandbox: str = "off"
+    """Kind and network of what commands run in."""
+    withheld: frozenset[str] = frozenset()
+    """See `ToolContext.withheld`."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """See `ToolContext.variables`."""
+    max_result_tokens: int = 0
+    """A result beyond this many tokens is kept in the store and shown in part; 0: all are shown whole."""
+    max_concurrent_reads: int = 8
+    wrap: WrapToolCall | None = None
+    """What goes around every call of a tool; None: nothing does."""
+    shared: SharedByCalls = field(default_factory=SharedByCalls)
+    """The driver of the run closes it at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRules:
+    """How a turn may go, and how it has to end."""
+
+    output: OutputFormat | None = None
+    """The form of every answer; None: text."""
+    done_tool: str = ""
+    """The tool by which a run has to end; empty: an answer in words ends it."""
+    has_planning: bool = True
+    """Whether the model may make plans."""
+    max_replans: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Everything the actions of one session work with."""
+
+    session_id: str
+    model: Model
+    requests: RequestSettings
+    toolbox: Toolbox
+    gate: Gate
+    witness: Witness
+    journal: Journal
+    trace: Trace
+    masker: Masker
+    places: CallPlaces
+    calls: CallSettings = field(default_factory=CallSettings)
+    turn: TurnRules = field(default_factory=TurnRules)
+    events: EventPort = field(default_factory=EventPort)
+    hooks: Advice | None = None
+    """None: there are none."""
+    inbox: SteeringInbox | None = None
+    """None: nothing is said while it works."""
 
     def emit(self, event: Event) -> None:
         """Tell what happens, at once: all that a step tells is heard before the step ends."""

@@ -55,7 +55,7 @@ async def called(
     `is_aside`: nobody is shown the text, and no history takes the reply in, so that the record does. It
     also holds a reply that hooks will judge: they take their time, and the process may die meanwhile.
     """
-    seen, shown = _Seen(ports.offer(state.equipment).sha256), _Shown(ports, state.active_step_id)
+    seen, shown = _Seen(ports.requests.offer(state.equipment).sha256), _Shown(ports, state.active_step_id)
     reply: Reply | None = None
     error: Failure | None = _INTERRUPTED
     try:
@@ -88,7 +88,7 @@ async def called(
 
 
 def _is_judged(reply: Message, ports: Ports) -> bool:
-    return ports.advice is not None and ports.advice.judges(reply)
+    return ports.hooks is not None and ports.hooks.judges(reply)
 
 
 class _Shown:
@@ -109,7 +109,7 @@ class _Shown:
         if isinstance(item, TextDelta | ThinkingDelta):
             if self._stream is None:
                 self._kind, self._stream = type(item), self._ports.masker.stream()
-            self._show(self._stream.feed(item.delta) if self._ports.masks_replies else item.delta)
+            self._show(self._stream.feed(item.delta) if self._ports.requests.masks_replies else item.delta)
 
     def end(self) -> None:
         if self._stream is not None:
@@ -127,7 +127,7 @@ class _Shown:
 
 def _without_secrets(message: Message, ports: Ports) -> Message:
     """Return what of a reply is stored, shown and sent again; the provider's own form of it goes then."""
-    if not ports.masks_replies:
+    if not ports.requests.masks_replies:
         return message
     blocks = tuple(_block_without_secrets(block, ports.masker) for block in message.blocks)
     if blocks == message.blocks:
@@ -202,7 +202,9 @@ async def ask(
             f"The model sent unusable tool calls {state.bad_rounds} times in a row.",
             "Resume to try again, perhaps with another model.",
         )
-    request = ModelRequest(ports.system, ports.offer(state.equipment).specs, histories, forced_tool, output)
+    request = ModelRequest(
+        ports.requests.system, ports.requests.offer(state.equipment).specs, histories, forced_tool, output
+    )
     if not await _fits(state, ports, request):
         return None
     reach("request_before_send")
@@ -225,14 +227,18 @@ async def _fits(state: ApplicationState, ports: Ports, request: ModelRequest) ->
     """
     if state.compressions:
         return True
-    tokens = await ports.token_counter.count_tokens(request) if ports.token_counter is not None else None
+    tokens = (
+        await ports.requests.token_counter.count_tokens(request)
+        if ports.requests.token_counter is not None
+        else None
+    )
     if tokens is None:
         tokens = _sent_bytes(state, ports, request.histories) * state.tokens_per_byte
-    return tokens <= ports.model.context_window * ports.compress_at
+    return tokens <= ports.model.context_window * ports.requests.compress_at
 
 
 def _sent_bytes(state: ApplicationState, ports: Ports, histories: tuple[Transcript, ...]) -> int:
-    return ports.offer(state.equipment).size_bytes + sum(history.size_bytes for history in histories)
+    return ports.requests.offer(state.equipment).size_bytes + sum(history.size_bytes for history in histories)
 
 
 def replied(

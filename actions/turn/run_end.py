@@ -20,13 +20,13 @@ _GO_ON = "[The turn is not over: a hook of the user says why.]\n"
 
 async def going_on(state: ApplicationState, ports: Ports, answer: str) -> Message | None:
     """Ask the hooks about an answer; return what the model is told if the turn is to go on, which is once."""
-    if ports.advice is None:
+    if ports.hooks is None:
         return None
     turn = itertools.takewhile(lambda said: said.origin != "person", reversed(state.chat_history))
     step = () if state.active_step is None else state.active_step.chat_history
     told = (said for said in itertools.chain(turn, step) if said.origin == "runtime")
     is_second = any(said.text.startswith(_GO_ON) for said in told)
-    reason = await ports.advice.on_answer(answer, is_second)
+    reason = await ports.hooks.on_answer(answer, is_second)
     if is_second or not reason:
         return None
     ports.emit(Notice(f"A hook lets the turn go on: {reason}"))

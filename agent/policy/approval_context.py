@@ -63,12 +63,12 @@ def _bounded(ports: Ports, found: Iterator[str]) -> tuple[str, ...]:
 
 
 def _sandbox(ports: Ports) -> str:
-    return _UNCONFINED if ports.sandbox == "off" else ports.sandbox
+    return _UNCONFINED if ports.calls.sandbox == "off" else ports.calls.sandbox
 
 
 def _places(tool: Tool, arguments: Any, ports: Ports) -> Iterator[str]:
     call = Call.of(tool, arguments)
-    workspace = Workspace(ports.cwd, ports.roots)
+    workspace = Workspace(ports.places.cwd, ports.places.roots)
     if call.is_virtual:
         yield call.subject
         return

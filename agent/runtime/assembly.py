@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from burr.core import Application
 
-from ...actions.ports import EventPort, KeptBySession, Masker, Model, Toolbox, ToolSource
+from ...actions.ports import CallSettings, EventPort, KeptBySession, Masker, Model, Ports, Toolbox, ToolSource
 from ...actions.tools.registry import SERVER_PREFIX
 from ...actions.workspace.backends.backend import KeptFiles
 from ...state.application import GRAPH_VERSION, ApplicationState
@@ -30,18 +30,21 @@ from ..session.secrets import SecretMasker, masker_for
 from ..session.session import Session, whoami
 from .agent_definition import Definition
 from .wiring import (
+    DiskWitness,
     Places,
     SessionGate,
-    bind_ports,
+    call_places,
     connect_models,
     counter_of,
     gates_of,
     http_tools_of,
     output_of,
     places_of,
+    request_settings,
     sandbox_of,
     search_of,
     servers_of,
+    turn_rules,
 )
 
 if TYPE_CHECKING:
@@ -106,13 +109,17 @@ class Assembly:
         observers.add(telemetry, onion, hooks)
         trace = observers.around_trace(await self._store.open_trace(session_id))
         inbox = SessionInbox(self._store.inbox(session_id), masker, hooks, events.notify)
-        ports = bind_ports(
-            settings, gate, model if onion is None else onion.around_model(model),
-            await self._store.open_journal(session_id), trace, masker,
-            places, self._settings.compress_at, toolbox, withheld=keys, sandbox=sandbox,
-            session_id=session_id, token_counter=counter_of(definition, model),
-            wrap_tool_call=None if onion is None else onion.around_tools(),
-            output=output_of(settings, definition.output), advice=hooks, inbox=inbox, events=events,
+        output = output_of(settings, definition.output)
+        counter = counter_of(definition, model)
+        ports = Ports(
+            session_id, model if onion is None else onion.around_model(model),
+            request_settings(settings, toolbox, self._settings.compress_at, output, counter),
+            toolbox, gate, DiskWitness(), await self._store.open_journal(session_id), trace, masker,
+            call_places(settings, places),
+            CallSettings(
+                "off" if sandbox is None else sandbox.status, keys, settings.variables,
+                settings.max_result_tokens, wrap=None if onion is None else onion.around_tools(),
+            ), turn_rules(settings, output), events, hooks, inbox,
         )  # fmt: skip
         session = Session(
             session_id, await self._application(session_id, new_state), ports, inbox, self._store, settings,

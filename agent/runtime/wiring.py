@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...actions.ports import (
-    EventPort,
+    CallPlaces,
     Gate,
-    Journal,
     KnowsAllowRules,
-    Masker,
     Model,
     Ports,
-    SteeringInbox,
+    RequestSettings,
     TokenCounter,
     Tool,
     Toolbox,
@@ -25,13 +23,10 @@ from ...actions.ports import (
     ToolOffers,
     ToolSource,
     ToolSpec,
-    Trace,
+    TurnRules,
     Verdict,
-    Witness,
-    WrapToolCall,
 )
-from ...actions.ports.advice import Advice
-from ...actions.tools.registry import FindsService, builtin_tools, usual_network_tools
+from ...actions.tools.registry import FindsService, usual_network_tools
 from ...actions.turn.calls.approval_fingerprint import bound_now
 from ...actions.turn.calls.tool_results import session_temp
 from ...actions.turn.decision_tools import DECISION_TOOLS, final_answer
@@ -318,45 +313,30 @@ def http_tools_of(
     return ConfiguredTools(settings.http_tools, settings.openapi, env)
 
 
-def bind_ports(
+def request_settings(
     session: SessionSettings,
-    gate: Gate,
-    model: Model,
-    journal: Journal,
-    trace: Trace,
-    masker: Masker,
-    places: Places | None,
+    toolbox: Toolbox,
     compress_at: float,
-    toolbox: Toolbox | None = None,
-    withheld: frozenset[str] = frozenset(),
-    witness: Witness | None = None,
-    sandbox: Sandbox | None = None,
-    session_id: str = "",
-    token_counter: TokenCounter | None = None,
-    wrap_tool_call: WrapToolCall | None = None,
     output: OutputFormat | None = None,
-    advice: Advice | None = None,
-    inbox: SteeringInbox | None = None,
-    events: EventPort | None = None,
+    token_counter: TokenCounter | None = None,
     masks_replies: bool = True,
-) -> Ports:
-    """Assemble what the actions of a session work with; `places` is None where calls leave nothing behind."""
-    toolbox = builtin_tools(sandbox) if toolbox is None else toolbox
-    first, offers = offers_of(toolbox, session, output := output or output_of(session))
+) -> RequestSettings:
+    """Return what the requests of a session say; `output` is the form of its answers."""
+    first, offers = offers_of(toolbox, session, output)
+    return RequestSettings(session.system_prompt, first, compress_at, offers, token_counter, masks_replies)
+
+
+def call_places(session: SessionSettings, places: Places | None) -> CallPlaces:
+    """Return the folders of a session's calls; `places` is None where calls leave nothing behind."""
     cwd = Path(session.cwd)
-    return Ports(
-        model=model, system=session.system_prompt, toolbox=toolbox, first_offer=first, offers=offers,
-        gate=gate, witness=DiskWitness() if witness is None else witness, journal=journal, trace=trace,
-        masker=masker, cwd=cwd, roots=(cwd, *map(Path, session.add_dirs)),
-        scratch=None if places is None else places.scratch,
-        cache=None if places is None else places.cache,
-        private=() if places is None else (places.home,),
-        compress_at=compress_at, withheld=withheld, sandbox="off" if sandbox is None else sandbox.status,
-        max_result_tokens=session.max_result_tokens, session_id=session_id, token_counter=token_counter,
-        output=output, done_tool=session.done_tool, has_planning=session.has_planning,
-        wrap_tool_call=wrap_tool_call, advice=advice, inbox=inbox,
-        variables=session.variables, events=events or EventPort(), masks_replies=masks_replies,
-    )  # fmt: skip
+    roots = (cwd, *map(Path, session.add_dirs))
+    if places is None:
+        return CallPlaces(cwd, roots)
+    return CallPlaces(cwd, roots, places.scratch, places.cache, (places.home,))
+
+
+def turn_rules(session: SessionSettings, output: OutputFormat | None) -> TurnRules:
+    return TurnRules(output, session.done_tool, session.has_planning)
 
 
 def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
@@ -369,11 +349,11 @@ def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
         cwd=settings.cwd,
         add_dirs=settings.add_dirs,
         context_window=ports.model.context_window,
-        compress_at=ports.compress_at,
-        counts_tokens=ports.token_counter is not None,
+        compress_at=ports.requests.compress_at,
+        counts_tokens=ports.requests.token_counter is not None,
         tool_choice=settings.tool_choice,
         ephemeral={name: most for name, tool in ports.toolbox.items() if (most := tool.traits.ephemeral)},
-        tools={spec.name: tool_digest(spec) for spec in ports.first_offer.specs},
+        tools={spec.name: tool_digest(spec) for spec in ports.requests.first_offer.specs},
     )
 
 

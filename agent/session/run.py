@@ -274,7 +274,7 @@ class Run:
             return
         if self.has_begun and task is not None and not self._was_interrupted:
             task.cancel()
-        elif not self.has_begun and (advice := self._ports.advice) is not None:
+        elif not self.has_begun and (advice := self._ports.hooks) is not None:
             advice.give_up()
         self._was_interrupted = True
         if task is not None:
@@ -312,7 +312,7 @@ class Run:
             is_command=self._is_command,
             is_recorded=self._record_only and not self._refused(),
             usage=self._used_in_turn,
-            output=self._ports.output,
+            output=self._ports.turn.output,
         )
         is_open = position.next_action not in HALTS and (end.status == "done" or self._record_only)
         wake_at = wake_time(error) if isinstance(error, Overloaded) else ""
@@ -382,9 +382,9 @@ class Run:
         try:
             await self._drive_in_time()
         finally:
-            for problem in await self._ports.shared.aclose():
+            for problem in await self._ports.calls.shared.aclose():
                 self._ports.emit(Notice(problem))
-            remove_if_empty(self._ports.scratch)
+            remove_if_empty(self._ports.places.scratch)
 
     async def _drive_in_time(self) -> None:
         limit = asyncio.timeout(self._limits.timeout_s)
@@ -477,7 +477,7 @@ class Run:
             self._running.pop(event.call_id, None)
 
     def _check_hooks(self) -> None:
-        if (advice := self._ports.advice) is not None and advice.stop_reason:
+        if (advice := self._ports.hooks) is not None and advice.stop_reason:
             raise StoppedByHook(f"A hook ended the run: {advice.stop_reason}", "Resume to go on.")
 
     def _check_repetition(self) -> None:

@@ -113,7 +113,7 @@ class Session:
     @property
     def sandbox(self) -> str:
         """Kind and network of what its commands run in."""
-        return self._ports.sandbox
+        return self._ports.calls.sandbox
 
     @property
     def toolbox(self) -> Toolbox:
@@ -123,7 +123,7 @@ class Session:
     @property
     def offered(self) -> ToolOffer:
         """What the model is told now beside the conversation."""
-        return self._ports.offer(self.state.equipment)
+        return self._ports.requests.offer(self.state.equipment)
 
     @property
     def budget_usd(self) -> float | None:
@@ -418,7 +418,7 @@ class Session:
                 run.go_on_from(self._open_request)
             self._open_request = self._open_request if is_command else OpenRequest()
             self._record_beginning(first)
-            if self._ports.scratch is not None and self._ports.scratch.is_dir():
+            if self._ports.places.scratch is not None and self._ports.places.scratch.is_dir():
                 from ...actions.turn.calls.tool_results import sweep
 
                 await sweep(self.state, self._ports)
@@ -471,7 +471,7 @@ class Session:
         """Answer a command without moving the graph."""
         yield self._started()
         yield Notice(notice)
-        output = self._ports.output
+        output = self._ports.turn.output
         yield finished(self.id, self.state, self.next_action, is_command=True, output=output)
 
     def _started(self) -> RunStarted:
@@ -481,5 +481,5 @@ class Session:
             self.state.execution_mode,
             self.settings.cwd,
             VERSION,
-            self._ports.sandbox,
+            self._ports.calls.sandbox,
         )

@@ -48,13 +48,13 @@ class Aftermath(NamedTuple):
 async def aftermath(call: PendingCall, ports: Ports) -> Aftermath:
     """Look around; whatever takes too long is left out."""
     stop = Event()
-    made = [_told(change, ports.cwd) for change in await ports.journal.load_changes(call.call_id)]
+    made = [_told(change, ports.places.cwd) for change in await ports.journal.load_changes(call.call_id)]
     known = tuple(made[:_MOST_FILES])
     try:
         async with asyncio.timeout(_PATIENCE_S):
             since, git, running = await asyncio.gather(
                 asyncio.to_thread(_since, call.recovery.started_at, ports, stop),
-                asyncio.to_thread(_git, ports.cwd),
+                asyncio.to_thread(_git, ports.places.cwd),
                 asyncio.to_thread(_running, call, ports),
             )
     except TimeoutError:
@@ -76,19 +76,19 @@ def _since(started_at: str, ports: Ports, stop: Event) -> tuple[tuple[str, ...],
     except ValueError:
         return (), 0, False
     deadline = time.monotonic() + _WALK_S
-    listing = list_search_files(ports.cwd.resolve(), FileFilter(hidden=True), deadline, stop)
+    listing = list_search_files(ports.places.cwd.resolve(), FileFilter(hidden=True), deadline, stop)
     found: list[tuple[float, str]] = []
     is_complete = listing.is_complete
-    own = [os.path.realpath(place) for place in ports.private]
+    own = [os.path.realpath(place) for place in ports.places.private]
     for number, path in enumerate(listing.paths):
         if number % 256 == 0 and (stop.is_set() or time.monotonic() > deadline + _WALK_S / 2):
             is_complete = False
             break
         with suppress(OSError):
-            status = os.lstat(ports.cwd / path)
+            status = os.lstat(ports.places.cwd / path)
             # Who sets the time of a file back changes it now.
             if (latest := max(status.st_mtime, status.st_ctime)) >= start and not _is_below(
-                str(ports.cwd / path), own
+                str(ports.places.cwd / path), own
             ):
                 found.append((latest, path[:_MOST_CHARS]))
     newest = [path for _, path in sorted(found, reverse=True)[:_MOST_FILES]]

@@ -21,7 +21,7 @@ def tell_of_change(before: Equipment, after: Equipment, ports: Ports) -> None:
     """Tell what the next request offers that the last one did not, and the other way round."""
     if before == after:
         return
-    old, new = ({spec.name: spec for spec in ports.offer(one).specs} for one in (before, after))
+    old, new = ({spec.name: spec for spec in ports.requests.offer(one).specs} for one in (before, after))
     if old != new:
         ports.emit(
             ToolsChanged(

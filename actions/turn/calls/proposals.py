@@ -77,21 +77,21 @@ async def propose(
             return _invalid(use, why_unusable(use, decision))
         if reply.finish == "length":
             return _invalid(use, _CUT)
-        if why := ports.why_inactive(use.tool, before.equipment):
+        if why := ports.requests.why_inactive(use.tool, before.equipment):
             return _invalid(use, why)
-        if ports.advice is None:
+        if ports.hooks is None:
             return judge(use, ports, before.execution_mode)
         return await advised(use, ports, before.execution_mode)
 
     calls = [await proposed(number, use) for number, use in enumerate(uses)]
-    if ports.advice is not None and calls:
+    if ports.hooks is not None and calls:
         reach("advice_taken")
     return tuple(calls)
 
 
 def _is_decision(use: ToolUse, ports: Ports) -> bool:
     """Tell whether a call is one of the tools that steer the graph, of those that the session has."""
-    is_offered = ports.output is not None if use.tool == FINAL_ANSWER else ports.has_planning
+    is_offered = ports.turn.output is not None if use.tool == FINAL_ANSWER else ports.turn.has_planning
     return is_offered and use.tool in RESERVED_NAMES
 
 
@@ -163,7 +163,7 @@ def judge_fully(
         origin=origin,
     )
     if call.decision == "undecided":
-        binding = ports.witness.seen(call, tool, parsed, ports.cwd)
+        binding = ports.witness.seen(call, tool, parsed, ports.places.cwd)
         call = call.model_copy(update={"binding": binding})
     return call, parsed, verdict
 
@@ -213,7 +213,7 @@ async def propose_own(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: O
 
 async def advised(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origin = "model") -> PendingCall:
     """Ask the hooks about a call, and judge it with what they say: nothing of it is recorded before."""
-    advice = ports.advice
+    advice = ports.hooks
     if advice is None:
         return judge(_wish(use, origin), ports, mode)
     before = await advice.before_call(use)
@@ -251,9 +251,9 @@ async def denied_by_hooks(pending: Sequence[PendingCall], ports: Ports) -> tuple
     """Ask the hooks about questions that came up after all; what they would allow is the person's to say."""
     found: list[CallDecision] = []
     for call in pending:
-        if ports.advice is None or call.decision != "undecided" or call.kind != "approval":
+        if ports.hooks is None or call.decision != "undecided" or call.kind != "approval":
             continue
-        said = await ports.advice.on_question(call)
+        said = await ports.hooks.on_question(call)
         if said is not None and said.decision == "deny":
             found.append(CallDecision(call_id=call.call_id, reason=said.reason, by=HOOK_DECIDES))
     return tuple(found)

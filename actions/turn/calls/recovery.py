@@ -57,7 +57,7 @@ async def _examined(
         kept, _ = await drop_secret_contents(*found.changed, ports.masker)
         await ports.journal.record_changes(call.call_id, found.changed.changes, kept)
     if found.outcome is not None:
-        limit_bytes = most_bytes(ports.max_result_tokens, state.tokens_per_byte)
+        limit_bytes = most_bytes(ports.calls.max_result_tokens, state.tokens_per_byte)
         await record_outcome(ports, call, found.outcome, "", None, flush=False, limit_bytes=limit_bytes)
         return call
     call = update_recovery(call, output=ports.masker.text(found.output), note=found.note)

@@ -54,7 +54,7 @@ async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -
     is_persons = call.decided_by == "person"
     leads: Sequence[str] | None = None
     with BugsLogged(f"the places to which a call of {call.tool} leads"):
-        leads = resolve_paths(ports.toolbox[call.tool].paths(arguments), ports.cwd)
+        leads = resolve_paths(ports.toolbox[call.tool].paths(arguments), ports.places.cwd)
     if leads is None:
         return Looked(_refused(call, _UNKNOWN_PLACES))
     now = _held_to(leads, now, arguments, ports, mode)
@@ -93,7 +93,7 @@ def _held_to(
     if joined_decision(verdict, now.hook, now.origin)[0] == "approved":
         return now
     asks = now.model_copy(update={"decision": "undecided", "reason": verdict.reason})
-    return asks.model_copy(update={"binding": ports.witness.seen(asks, tool, arguments, ports.cwd)})
+    return asks.model_copy(update={"binding": ports.witness.seen(asks, tool, arguments, ports.places.cwd)})
 
 
 def fits_approval(looked: Looked, prepared: Prepared | ToolOutcome | None) -> bool:

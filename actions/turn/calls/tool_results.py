@@ -37,15 +37,15 @@ def session_temp(scratch: Path) -> Path:
 
 
 def temp_of(ports: Ports) -> Path | None:
-    return None if ports.scratch is None else session_temp(ports.scratch)
+    return None if ports.places.scratch is None else session_temp(ports.places.scratch)
 
 
 def scratch_of(ports: Ports, call_id: str) -> Path | None:
     """Return where a call keeps things; None if the session has no place for that."""
-    if ports.scratch is None:
+    if ports.places.scratch is None:
         return None
     # Call ids come from providers, so they are no file names.
-    return ports.scratch / hashlib.sha256(call_id.encode()).hexdigest()[:24]
+    return ports.places.scratch / hashlib.sha256(call_id.encode()).hexdigest()[:24]
 
 
 def clear(scratch: Path | None) -> None:
@@ -71,12 +71,12 @@ def clear_once_committed(ports: Ports, call_id: str) -> None:
 def sweep_once_committed(ports: Ports, open_calls: Iterable[str]) -> None:
     """Remove what killed runs left of calls that are not open, as soon as the session is surely ours."""
     kept = {scratch_of(ports, call_id) for call_id in open_calls}
-    kept |= {None if ports.scratch is None else ports.scratch / _SESSION_TEMP}
+    kept |= {None if ports.places.scratch is None else ports.places.scratch / _SESSION_TEMP}
 
     def sweep() -> None:
-        if ports.scratch is not None and ports.scratch.is_dir():
+        if ports.places.scratch is not None and ports.places.scratch.is_dir():
             with suppress(OSError):
-                for folder in set(ports.scratch.iterdir()) - kept:
+                for folder in set(ports.places.scratch.iterdir()) - kept:
                     clear(folder)
 
     ports.journal.after_commit(sweep)

@@ -53,7 +53,7 @@ class ToolRunner:
         self._state = state
         self._ports = ports
         self._step_id = state.active_step_id
-        self._slots = asyncio.Semaphore(ports.max_concurrent_reads)
+        self._slots = asyncio.Semaphore(ports.calls.max_concurrent_reads)
         self._running = 0
 
     async def run(self, batch: Sequence[ReadyCall]) -> None:
@@ -99,7 +99,7 @@ class ToolRunner:
                 self._ports.emit(ToolOutput(call.call_id, text))
 
         arguments, context = looked.arguments, context_of(self._ports, call, emit)
-        reach_of = PathScope.of(self._ports.roots, looked.leads)
+        reach_of = PathScope.of(self._ports.places.roots, looked.leads)
         held = {"is_walled": looked.is_walled, "in_sandbox": looked.in_sandbox}
         context = replace(context, reach=reach_of, results=self._kept(), **held)
         if self._ports.toolbox[call.tool].traits.writes_files:
@@ -132,7 +132,7 @@ class ToolRunner:
         """
         asked = asked_again(call, None, self._ports.masker.text(encodable(why)))
         tool = self._ports.toolbox[call.tool]
-        binding = self._ports.witness.seen(asked, tool, arguments, self._ports.cwd)
+        binding = self._ports.witness.seen(asked, tool, arguments, self._ports.places.cwd)
         recorded = await self._ports.journal.load_calls([call.call_id])
         starts = recorded[call.call_id].starts
         asked = asked.model_copy(update={"binding": binding, "kind": "approval"})
@@ -143,7 +143,7 @@ class ToolRunner:
 
         They may take their time, and a kill meanwhile must not make an outcome unknown.
         """
-        advice, is_alone = self._ports.advice, self._running == 1
+        advice, is_alone = self._ports.hooks, self._running == 1
         if advice is None:
             await self._record(offset, call, outcome, began, flush=not is_alone)
             return
@@ -158,7 +158,7 @@ class ToolRunner:
         self._end(offset, answer.model_copy(update=said))
 
     def _kept(self) -> KeptResults:
-        limit_bytes = most_bytes(self._ports.max_result_tokens, self._state.tokens_per_byte)
+        limit_bytes = most_bytes(self._ports.calls.max_result_tokens, self._state.tokens_per_byte)
         return KeptResults(self._ports.journal.load_kept_result, limit_bytes)
 
     async def _prepared(
@@ -189,7 +189,7 @@ class ToolRunner:
             return self._ports.gate.judge(tool, other, self._state.execution_mode)
 
         ready_context = replace(context, prepared=ready, judge=judge)
-        wrap = self._ports.wrap_tool_call
+        wrap = self._ports.calls.wrap
         if wrap is not None:
             return await guarded(call, lambda: wrap(tool, arguments, ready_context))
         return await guarded(call, lambda: tool.run(arguments, ready_context))
@@ -203,7 +203,7 @@ class ToolRunner:
         self, call: PendingCall, outcome: ToolOutcome, began: float, flush: bool
     ) -> ToolResult:
         duration_ms = int((time.monotonic() - began) * 1000)
-        limit_bytes = most_bytes(self._ports.max_result_tokens, self._state.tokens_per_byte)
+        limit_bytes = most_bytes(self._ports.calls.max_result_tokens, self._state.tokens_per_byte)
         before = edit_note(call)
         return await record_outcome(self._ports, call, outcome, before, duration_ms, flush, limit_bytes)
 
@@ -216,23 +216,23 @@ class ToolRunner:
 def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> ToolContext:
     return ToolContext(
         call_id=call.call_id,
-        cwd=ports.cwd,
+        cwd=ports.places.cwd,
         emit=emit,
         session_id=ports.session_id,
-        variables=ports.variables,
+        variables=ports.calls.variables,
         idempotency_key=f"{ports.session_id}:{call.call_id}",
-        scope=ports.shared.scope(),
+        scope=ports.calls.shared.scope(),
         written=call.arguments,
         scratch=scratch_of(ports, call.call_id),
         temp=temp_of(ports),
-        cache=ports.cache,
-        private=ports.private,
+        cache=ports.places.cache,
+        private=ports.places.private,
         masker=ports.masker,
-        withheld=ports.withheld,
+        withheld=ports.calls.withheld,
         allowed_by=call.decided_by,
         shows=lambda file: reads(ports.model, file),
         # Middleware reads and replaces the bytes themselves.
-        takes_file=ports.wrap_tool_call is None and ports.scratch is not None,
+        takes_file=ports.calls.wrap is None and ports.places.scratch is not None,
     )
 
 
@@ -258,7 +258,7 @@ async def record_outcome(
     """
     changes, pre_images = outcome.changed
     kept, note = await drop_secret_contents(changes, pre_images, ports.masker)
-    scratch = scratch_of(ports, call.call_id) or ports.cwd
+    scratch = scratch_of(ports, call.call_id) or ports.places.cwd
     outcome = await _without_secrets(noted(outcome, note), ports.masker, scratch)
     outcome = fitted(outcome, call.call_id, limit_bytes, ports.toolbox)
     content = before + outcome.content

@@ -75,12 +75,12 @@ def _finite(written: str) -> float:
 
 def is_ended_by_tool(ports: Ports) -> bool:
     """Tell whether a run ends by a call of the done tool, which is here."""
-    return ports.done_tool in ports.toolbox
+    return ports.turn.done_tool in ports.toolbox
 
 
 def wanted_output(ports: Ports) -> OutputFormat | None:
     """Return the form of what the model answers in words, if it has one."""
-    return None if is_ended_by_tool(ports) else ports.output
+    return None if is_ended_by_tool(ports) else ports.turn.output
 
 
 def forced_in_repair(state: ApplicationState, ports: Ports) -> str | None:
@@ -98,11 +98,11 @@ def refuse_further_tries(state: ApplicationState, ports: Ports) -> None:
     hint = "Resume to let the model try once more."
     if is_ended_by_tool(ports):
         raise DoneToolNotCalled(
-            f"The model did not call {ports.done_tool} to finish, though it was told"
+            f"The model did not call {ports.turn.done_tool} to finish, though it was told"
             f" {MOST_REMINDERS} times. It said: {shown}",
             hint,
         )
-    name = ports.output.name if ports.output is not None else ""
+    name = ports.turn.output.name if ports.turn.output is not None else ""
     problem = recorded_problem(told)
     raise OutputInvalid(
         f"The answer does not fit the schema {name}, and did not after it was asked for again: {problem}"
@@ -128,11 +128,11 @@ def closing(before: ApplicationState, ports: Ports, reply: Reply, message: Messa
         return None
     history = before.chat_history.append(message)
     if use is None and is_ended_by_tool(ports):
-        told = runtime_message(_REMINDER.format(tool=ports.done_tool))
+        told = runtime_message(_REMINDER.format(tool=ports.turn.done_tool))
         return Closing(_rejected(before, history.append(told)))
-    if ports.output is None:
+    if ports.turn.output is None:
         return None
-    answer = read_answer(ports.output, message.text if use is None else use.arguments)
+    answer = read_answer(ports.turn.output, message.text if use is None else use.arguments)
     problem = _CUT if reply.finish == "length" else answer.problem
     if problem:
         reach("repair_before_commit")

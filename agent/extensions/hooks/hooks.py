@@ -54,7 +54,7 @@ class ObservedSession(Protocol):
 
 
 class Hooks(Observer):
-    """The hooks of a session: implements `actions.ports.advice.Advice`, and observes its runs."""
+    """The hooks of a session: implements `actions.ports.hooks.Advice`, and observes its runs."""
 
     def __init__(self, commands: Sequence[HookCommand], session: HookSession) -> None:
         self.session = session

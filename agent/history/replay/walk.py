@@ -12,7 +12,7 @@ from burr.core import Application, ApplicationBuilder, State
 from burr.core.graph import Graph
 
 from ....actions.masking.masker import TextMasker
-from ....actions.ports import PORTS, Gate, Model, Ports, Tool, Toolbox
+from ....actions.ports import PORTS, CallSettings, Gate, Model, Ports, Tool, Toolbox
 from ....actions.ports import Masker as MaskerPort
 from ....actions.tools.registry import builtin_tools, declared, network_tools, with_reader
 from ....actions.turn.decision_tools import RESERVED_NAMES
@@ -27,13 +27,14 @@ from ...config.settings import Settings
 from ...extensions.active_tools.selection import completed, selected
 from ...graph import ApplicationTyping, build_graph
 from ...runtime.wiring import (
-    Places,
-    bind_ports,
+    call_places,
     connect_models,
     offers_of,
     output_of,
     policy_of,
+    request_settings,
     tool_digest,
+    turn_rules,
 )
 from ...session.secrets import masker_for
 from .absent_tools import AbsentTool, RecordedGate
@@ -133,22 +134,33 @@ def _bound(
     output = output_of(then)
     if output is not None and live.model is None:
         output = replace(output, check=recorded_check(stage))
-    ports = bind_ports(
-        then,
-        RecordedGate(today.gate_of(then)),
-        RecordedModel(stage, settings.model, conditions.context_window, live.model),
-        journal,
-        stage,
-        TextMasker() if tools is None else tools.masker,
-        None if tools is None else Places(tools.folder / "scratch", tools.folder / "cache", tools.folder),
-        conditions.compress_at,
-        recorded if tools is None else offered,
+    output = output or output_of(then)
+    toolbox = recorded if tools is None else offered
+    ports = Ports(
+        session_id="",
+        model=RecordedModel(stage, settings.model, conditions.context_window, live.model),
+        requests=request_settings(
+            then,
+            toolbox,
+            conditions.compress_at,
+            output,
+            RecordedCounter(stage) if conditions.counts_tokens else None,
+            masks_replies=live.model is not None,
+        ),
+        toolbox=toolbox,
+        gate=RecordedGate(today.gate_of(then)),
         witness=RecordedWitness(stage),
-        token_counter=RecordedCounter(stage) if conditions.counts_tokens else None,
-        output=output,
-        advice=RecordedAdvice(stage),
+        journal=journal,
+        trace=stage,
+        masker=TextMasker() if tools is None else tools.masker,
+        places=call_places(
+            then,
+            None if tools is None else Places(tools.folder / "scratch", tools.folder / "cache", tools.folder),
+        ),
+        calls=CallSettings(variables=then.variables, max_result_tokens=then.max_result_tokens),
+        turn=turn_rules(then, output),
+        hooks=RecordedAdvice(stage),
         inbox=RecordedInbox(stage),
-        masks_replies=live.model is not None,
     )
     builder = cast(Any, ApplicationBuilder())
     application = (

@@ -11,13 +11,14 @@ from typing import Any, Literal, cast, get_args
 from ....actions.human_confirm import human_confirm
 from ....actions.masking.masker import TextMasker
 from ....actions.ports import Ports, Tool, Verdict
+from ....actions.tools.registry import builtin_tools
 from ....actions.turn.calls.proposals import judge
 from ....actions.turn.commands import MODES
 from ....state.application import ApplicationState, ExecutionMode
 from ....state.calls import CallDecision, Origin, PendingCall, Settlement
 from ....state.session import SessionSettings
 from ...models.model import NoModel
-from ...runtime.wiring import bind_ports
+from ...runtime.wiring import call_places, request_settings
 
 CallKind = Literal["undecided", "granted", "ungranted", "refused"]
 """It waits; the gate or a person lets it run; it runs although neither does; it never runs."""
@@ -145,14 +146,17 @@ def _ports(verdict: Verdict) -> Ports:
 def _ports_with(verdict: Verdict, is_firm: bool) -> Ports:
     # The second argument is for the cache: verdicts that differ in firmness alone are equal.
     unwritten = cast(Any, _Unwritten())
-    return bind_ports(
-        SessionSettings.model_validate({"model": "", "cwd": ""}),
-        _Fixed(verdict),
-        NoModel(""),
+    settings = SessionSettings.model_validate({"model": "", "cwd": ""})
+    toolbox = builtin_tools()
+    return Ports(
+        session_id="",
+        model=NoModel(""),
+        requests=request_settings(settings, toolbox, compress_at=1),
+        toolbox=toolbox,
+        gate=_Fixed(verdict),
+        witness=_Blind(),
         journal=unwritten,
         trace=unwritten,
         masker=TextMasker(),
-        places=None,
-        compress_at=1,
-        witness=_Blind(),
+        places=call_places(settings, None),
     )

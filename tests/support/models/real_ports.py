@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sandbur.actions.ports import EventPort, Masker, Model, Toolbox
+from sandbur.actions.ports import CallSettings, EventPort, Masker, Model, Ports, Toolbox
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.config.load import load_settings
 from sandbur.agent.config.sources import declared_hooks
@@ -13,7 +13,14 @@ from sandbur.agent.extensions.hooks.program import HookPlace
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
 from sandbur.agent.extensions.middleware.middleware_stack import Onion
 from sandbur.agent.graph import CALLS_START_NEXT, build_application, build_graph
-from sandbur.agent.runtime.wiring import SessionGate, bind_ports, places_of, policy_of
+from sandbur.agent.runtime.wiring import (
+    DiskWitness,
+    SessionGate,
+    call_places,
+    places_of,
+    policy_of,
+    request_settings,
+)
 from sandbur.agent.session.inbox import SessionInbox
 from sandbur.agent.session.observers import Observers
 from sandbur.agent.session.run import Limits
@@ -55,21 +62,21 @@ async def open_real(
     observers = Observers(events.notify)
     observers.add(onion if middleware else None, hook)
     inbox = SessionInbox(store.inbox(session_id), masker, hook, events.notify)
-    ports = bind_ports(
-        settings,
-        gate,
+    ports = Ports(
+        session_id,
         onion.around_model(model),
+        request_settings(settings, toolbox, config.compress_at),
+        toolbox,
+        gate,
+        DiskWitness(),
         await store.open_journal(session_id),
         await store.open_trace(session_id),
         masker,
-        places,
-        config.compress_at,
-        toolbox,
-        session_id=session_id,
-        wrap_tool_call=onion.around_tools(),
-        advice=hook,
-        inbox=inbox,
+        call_places(settings, places),
+        CallSettings(max_result_tokens=settings.max_result_tokens, wrap=onion.around_tools()),
         events=events,
+        hooks=hook,
+        inbox=inbox,
     )
     application = await build_application(
         build_graph(), session_id, store.persister(CALLS_START_NEXT), ApplicationState(execution_mode=mode)

@@ -10,11 +10,14 @@ from sandbur.actions.masking.masker import TextMasker
 from sandbur.actions.masking.span import SecretSpan
 from sandbur.actions.ports import (
     BadArguments,
+    CallPlaces,
+    CallSettings,
     EventPort,
     ModelEvent,
     ModelRequest,
     Ports,
     Reply,
+    RequestSettings,
     ToolContext,
     ToolOffer,
     ToolOutcome,
@@ -186,7 +189,7 @@ async def open_session(
     around = onion.around_model(model)
     ports = scripted_ports(store, around, *tools, session_id=session_id, trace=trace, gate=gate)
     inbox = SessionInbox(store.inbox(session_id), ports.masker, None, events.notify)
-    ports = replace(ports, wrap_tool_call=onion.around_tools(), inbox=inbox, events=events)
+    ports = replace(ports, calls=CallSettings(wrap=onion.around_tools()), inbox=inbox, events=events)
     await onion.start()
     application = await build_application(
         build_graph(), session_id, store.persister(CALLS_START_NEXT), ApplicationState(execution_mode=mode)
@@ -209,21 +212,18 @@ async def open_session(
 def scripted_ports(
     store: Store, model: Any, *tools: Recorder, session_id: str = "s1", trace: Any, gate: Any = None
 ) -> Ports:
+    offer = ToolOffer((*(tool.spec for tool in tools), *DECISION_TOOLS), 100, "")
     return Ports(
+        session_id="",
         model=model,
-        system="You are a test.",
+        requests=RequestSettings("You are a test.", offer, compress_at=0.8),
         toolbox={tool.spec.name: tool for tool in tools},
-        first_offer=ToolOffer((*(tool.spec for tool in tools), *DECISION_TOOLS), 100, ""),
         gate=gate or AskUnlessYolo(),
         witness=DiskWitness(),
         journal=store.journal(session_id),
         trace=trace,
         masker=MasksNothing(),
-        scratch=None,
-        cache=None,
-        private=(),
-        cwd=Path.cwd(),
-        compress_at=0.8,
+        places=CallPlaces(Path.cwd()),
     )
 
 
