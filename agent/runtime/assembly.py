@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from burr.core import Application
 
-from ...actions.ports import CallSettings, EventPort, KeptBySession, Masker, Model, Ports, Toolbox, ToolSource
+from ...actions.ports import EventPort, KeptBySession, Masker, Model, Ports, Toolbox, ToolSource
 from ...actions.tools.registry import SERVER_PREFIX
 from ...actions.workspace.backends.backend import KeptFiles
 from ...state.application import GRAPH_VERSION, ApplicationState
@@ -34,6 +34,7 @@ from .wiring import (
     Places,
     SessionGate,
     call_places,
+    call_settings,
     connect_models,
     counter_of,
     gates_of,
@@ -116,24 +117,26 @@ class Assembly:
             request_settings(settings, toolbox, self._settings.compress_at, output, counter),
             toolbox, gate, DiskWitness(), await self._store.open_journal(session_id), trace, masker,
             call_places(settings, places),
-            CallSettings(
-                "off" if sandbox is None else sandbox.status, keys, settings.variables,
-                settings.max_result_tokens, wrap=None if onion is None else onion.around_tools(),
-            ), turn_rules(settings, output), events, hooks, inbox,
+            call_settings(settings, sandbox, keys, None if onion is None else onion.around_tools()),
+            turn_rules(settings, output), events, hooks, inbox,
         )  # fmt: skip
         session = Session(
             session_id, await self._application(session_id, new_state), ports, inbox, self._store, settings,
             self._limits(settings), gate_of, gate.change, observers, by=whoami(self._env),
         )  # fmt: skip
         await session.read_inbox()
+        await self._begin(session, hooks, onion, model)
+        session.notices = (*((said,) if said else ()), *equipped.notices, *_idle(settings, equipped.toolbox))
+        return session
+
+    async def _begin(self, session: Session, hooks: Hooks | None, onion: Onion | None, model: Model) -> None:
+        """Let hooks and middleware know their session; `model` is what the middleware goes around."""
         if hooks is not None:
             hooks.begin_session(session)
         if onion is not None:
             await onion.start()
-        if observers:
+        if session.observers:
             self._opened[session] = model
-        session.notices = (*((said,) if said else ()), *equipped.notices, *_idle(settings, equipped.toolbox))
-        return session
 
     async def _equipped(
         self,

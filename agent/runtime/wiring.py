@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...actions.ports import (
     CallPlaces,
+    CallSettings,
     Gate,
     KnowsAllowRules,
     Model,
@@ -25,6 +26,7 @@ from ...actions.ports import (
     ToolSpec,
     TurnRules,
     Verdict,
+    WrapToolCall,
 )
 from ...actions.tools.registry import FindsService, usual_network_tools
 from ...actions.turn.calls.approval_fingerprint import bound_now
@@ -333,6 +335,17 @@ def call_places(session: SessionSettings, places: Places | None) -> CallPlaces:
     if places is None:
         return CallPlaces(cwd, roots)
     return CallPlaces(cwd, roots, places.scratch, places.cache, (places.home,))
+
+
+def call_settings(
+    session: SessionSettings,
+    sandbox: Sandbox | None = None,
+    withheld: frozenset[str] = frozenset(),
+    wrap: WrapToolCall | None = None,
+) -> CallSettings:
+    """Return how the calls of a session run; `withheld` are variables that no command sees."""
+    status = "off" if sandbox is None else sandbox.status
+    return CallSettings(status, withheld, session.variables, session.max_result_tokens, wrap=wrap)
 
 
 def turn_rules(session: SessionSettings, output: OutputFormat | None) -> TurnRules:

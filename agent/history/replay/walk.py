@@ -12,7 +12,7 @@ from burr.core import Application, ApplicationBuilder, State
 from burr.core.graph import Graph
 
 from ....actions.masking.masker import TextMasker
-from ....actions.ports import PORTS, CallSettings, Gate, Model, Ports, Tool, Toolbox
+from ....actions.ports import PORTS, Gate, Model, Ports, Tool, Toolbox
 from ....actions.ports import Masker as MaskerPort
 from ....actions.tools.registry import builtin_tools, declared, network_tools, with_reader
 from ....actions.turn.decision_tools import RESERVED_NAMES
@@ -27,7 +27,9 @@ from ...config.settings import Settings
 from ...extensions.active_tools.selection import completed, selected
 from ...graph import ApplicationTyping, build_graph
 from ...runtime.wiring import (
+    Places,
     call_places,
+    call_settings,
     connect_models,
     offers_of,
     output_of,
@@ -136,16 +138,13 @@ def _bound(
         output = replace(output, check=recorded_check(stage))
     output = output or output_of(then)
     toolbox = recorded if tools is None else offered
+    places = tools and Places(tools.folder / "scratch", tools.folder / "cache", tools.folder)
+    counter = RecordedCounter(stage) if conditions.counts_tokens else None
     ports = Ports(
         session_id="",
         model=RecordedModel(stage, settings.model, conditions.context_window, live.model),
         requests=request_settings(
-            then,
-            toolbox,
-            conditions.compress_at,
-            output,
-            RecordedCounter(stage) if conditions.counts_tokens else None,
-            masks_replies=live.model is not None,
+            then, toolbox, conditions.compress_at, output, counter, masks_replies=live.model is not None
         ),
         toolbox=toolbox,
         gate=RecordedGate(today.gate_of(then)),
@@ -153,11 +152,8 @@ def _bound(
         journal=journal,
         trace=stage,
         masker=TextMasker() if tools is None else tools.masker,
-        places=call_places(
-            then,
-            None if tools is None else Places(tools.folder / "scratch", tools.folder / "cache", tools.folder),
-        ),
-        calls=CallSettings(variables=then.variables, max_result_tokens=then.max_result_tokens),
+        places=call_places(then, places),
+        calls=call_settings(then),
         turn=turn_rules(then, output),
         hooks=RecordedAdvice(stage),
         inbox=RecordedInbox(stage),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sandbur.actions.ports import CallSettings, EventPort, Masker, Model, Ports, Toolbox
+from sandbur.actions.ports import EventPort, Masker, Model, Ports, Toolbox
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.config.load import load_settings
 from sandbur.agent.config.sources import declared_hooks
@@ -17,6 +17,7 @@ from sandbur.agent.runtime.wiring import (
     DiskWitness,
     SessionGate,
     call_places,
+    call_settings,
     places_of,
     policy_of,
     request_settings,
@@ -73,7 +74,7 @@ async def open_real(
         await store.open_trace(session_id),
         masker,
         call_places(settings, places),
-        CallSettings(max_result_tokens=settings.max_result_tokens, wrap=onion.around_tools()),
+        call_settings(settings, wrap=onion.around_tools()),
         events=events,
         hooks=hook,
         inbox=inbox,
