@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from ....state.calls import Effect
-from ..web.client import WebRequest
+from ..web.exchange import READING_METHODS, WebRequest
 from ..web.headers import checked_header
-from ..web.web_tool import READING_METHODS
 from ..web.web_url import UnfitUrl, WebUrl, web_url
 from .tables import Ask
 from .template import (

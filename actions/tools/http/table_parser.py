@@ -11,8 +11,8 @@ from ....state.errors import ConfigError, SandburError
 from ...ports import closed_object
 from ..functions.schema_tool import usual
 from ..registry import SERVER_PREFIX
+from ..web.exchange import READING_METHODS
 from ..web.headers import checked_header
-from ..web.web_tool import READING_METHODS
 from ..web.web_url import UnfitUrl, WebUrl, web_url
 from .endpoint import HttpEndpoint, QueryField, defaults_of, required_by
 from .tables import HttpToolTable

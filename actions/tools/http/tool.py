@@ -14,9 +14,11 @@ from ...ports import BadArguments, ToolContext, ToolOutcome, ToolSpec, ToolTrait
 from ...workspace.paths import format_size
 from ..functions.schema_tool import SchemaArguments, usable_name, usual
 from ..web.addresses import private_host
-from ..web.client import Judgements, WebAnswer, WebClient, WebLimits, WebUrl
-from ..web.guard import AddressRefused, NotSent, TookTooLong, WebProblem
-from ..web.web_tool import READING_METHODS, body_text, kind_text
+from ..web.client import WebClient, WebLimits
+from ..web.exchange import READING_METHODS, Judgements, NotSent, TookTooLong, WebAnswer, WebProblem
+from ..web.guard import AddressRefused
+from ..web.web_tool import body_text, kind_text
+from ..web.web_url import WebUrl
 from .endpoint import HttpEndpoint, defaults_of
 from .template import ABSENT, Lookup, Placeholder, Unfillable
 

@@ -3,16 +3,15 @@
 import asyncio
 import ssl
 import zlib
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import httpcore2
 
 from ...workspace.paths import format_size
 from .addresses import is_local_name
-from .guard import GuardedBackend, NotSent, Resolve, TookTooLong, WebProblem, resolved_by_system
+from .exchange import READING_METHODS, Judgements, NotSent, TookTooLong, WebAnswer, WebProblem, WebRequest
+from .guard import GuardedBackend, Resolve, resolved_by_system
 from .tls import tls_context
-from .web_tool import READING_METHODS
 from .web_url import UnfitUrl, WebUrl
 
 _BEFORE_SENDING = (httpcore2.ConnectError, httpcore2.ConnectTimeout)
@@ -27,41 +26,6 @@ class WebLimits:
     most_bytes: int = 10_000_000
     """Of a body, unpacked."""
     most_redirects: int = 5
-
-
-@dataclass(frozen=True, slots=True)
-class WebRequest:
-    url: WebUrl
-    method: str = "GET"
-    headers: Mapping[str, str] | None = None
-    """For the first origin alone: no redirect takes them elsewhere."""
-    body: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class WebAnswer:
-    url: WebUrl
-    """Where it came from in the end."""
-    status: int
-    headers: Mapping[str, str]
-    """By lower-case name."""
-    body: bytes
-    leads_to: str = ""
-    """The place of a redirect that was not followed."""
-
-    @property
-    def media_type(self) -> str:
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-@dataclass(frozen=True, slots=True)
-class Judgements:
-    """What the caller's rules say while a request is on its way."""
-
-    may_dial: Callable[[WebUrl], bool]
-    """Whether the private address that is the host of this URL may be reached."""
-    may_follow: Callable[[WebUrl], bool]
-    """Whether a redirect may lead to this URL."""
 
 
 class WebClient:

@@ -8,23 +8,12 @@ from typing import Any
 from httpcore2 import AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream, ConnectError
 
 from .addresses import own_addresses, private_range
+from .exchange import NotSent
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """(host, port) -> every address that the host has now."""
 MayDial = Callable[[str], bool]
 """Tells whether a rule lets this private address be dialled."""
-
-
-class WebProblem(Exception):
-    """Why a request had no answer: a sentence for the model."""
-
-
-class NotSent(WebProblem):
-    """Nothing has left this machine."""
-
-
-class TookTooLong(WebProblem):
-    """The time was over before the whole answer had come."""
 
 
 class AddressRefused(NotSent):

@@ -12,8 +12,9 @@ from ...masking.masker import PLACEHOLDER
 from ...ports import ToolContext, ToolOutcome
 from ...workspace.paths import format_size
 from ..schema import PlainText
+from .exchange import READING_METHODS, WebAnswer, WebProblem, WebRequest
+from .headers import header_of
 from .web_tool import (
-    READING_METHODS,
     PlainAddress,
     ReachingArguments,
     ReachingTool,
@@ -21,9 +22,10 @@ from .web_tool import (
     kind_text,
     not_followed,
 )
+from .web_url import web_url
 
 if TYPE_CHECKING:
-    from .client import WebAnswer, WebClient
+    from .client import WebClient
 
 METHODS = (*READING_METHODS, "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _SHOWN_BYTES = 50_000
@@ -49,7 +51,6 @@ def _headers(text: str) -> str:
 
 def parsed_headers(text: str) -> Mapping[str, str]:
     """Read one header a line; raises `ValueError` with a clause that says what does not fit."""
-    from .headers import header_of
 
     found: dict[str, str] = {}
     for line in filter(None, (line.strip(" \t") for line in text.split("\n"))):
@@ -88,9 +89,6 @@ class HttpRequest(ReachingTool[HttpRequestArguments]):
         return arguments.url if is_reading else f"{arguments.method} {arguments.url}"
 
     async def run(self, arguments: HttpRequestArguments, context: ToolContext) -> ToolOutcome:
-        from .client import WebRequest
-        from .guard import WebProblem
-        from .web_url import web_url
 
         if refused := _unsendable(arguments):
             return ToolOutcome("error", f"Nothing was sent: {refused}")

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import urlencode
 
-from .client import WebAnswer, WebRequest
-from .guard import WebProblem
+from .exchange import WebAnswer, WebProblem, WebRequest
 from .web_url import WebUrl, web_url
 
 

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from ....state.calls import Effect
+from ....state.process.installation import make_install_command
 from ...masking.masker import PLACEHOLDER
 from ...ports import ToolContext, ToolOutcome
 from ...workspace.paths import format_size
+from ..files.search.ripgrep import run_piped
 from ..schema import Count
+from .exchange import WebAnswer, WebProblem, WebRequest
 from .web_tool import (
     PlainAddress,
     ReachingArguments,
@@ -24,13 +27,15 @@ from .web_tool import (
     kind_text,
     not_followed,
 )
+from .web_url import web_url
 
 if TYPE_CHECKING:
-    from .client import WebAnswer, WebClient
+    from .client import WebClient
 
 MAX_LINES = 2000
 MAX_BYTES = 50_000
 _MAX_LINE_CHARACTERS = 2000
+_READER = Path(__file__).with_name("page_text.py")
 _READING_TIME_S = 30.0
 _MOST_TEXT_BYTES = 8_000_000
 """Of the reader's JSON, in which a character may take six bytes."""
@@ -57,9 +62,6 @@ class WebFetch(ReachingTool[WebFetchArguments]):
         super().__init__("web_fetch", _DESCRIPTION, WebFetchArguments, client)
 
     async def run(self, arguments: WebFetchArguments, context: ToolContext) -> ToolOutcome:
-        from .client import WebRequest
-        from .guard import WebProblem
-        from .web_url import web_url
 
         if found := PLACEHOLDER.search(arguments.url):
             return ToolOutcome("error", f"{found[0]} stands for a secret that you were not shown.")
@@ -79,7 +81,6 @@ class WebFetch(ReachingTool[WebFetchArguments]):
 
 async def _readable(answer: WebAnswer) -> tuple[str, list[str]]:
     """Return the text of an answer and what is to be said about it; raises `WebProblem`."""
-    from .guard import WebProblem
 
     if answer.body.startswith(b"%PDF-"):
         return await _read_apart(answer, "pdf")
@@ -98,13 +99,10 @@ def _looks_like_html(text: str | None) -> bool:
 
 async def _read_apart(answer: WebAnswer, kind: str) -> tuple[str, list[str]]:
     """Let a process of its own read a page: it has an end, whatever the page is."""
-    from ..files.search.ripgrep import run_piped
-    from . import page_text
-    from .guard import WebProblem
 
     header = json.dumps({"kind": kind, "url": str(answer.url), "charset": charset_of(answer)}).encode()
     ran = await run_piped(
-        [sys.executable, "-I", page_text.__file__], Path("/"), _READING_TIME_S, _MOST_TEXT_BYTES,
+        [sys.executable, "-I", str(_READER)], Path("/"), _READING_TIME_S, _MOST_TEXT_BYTES,
         header + b"\n" + answer.body,
     )  # fmt: skip
     if ran.status != 0:
@@ -114,8 +112,6 @@ async def _read_apart(answer: WebAnswer, kind: str) -> tuple[str, list[str]]:
         raise WebProblem(f"{answer.url} could not be turned into text: {read['problem']}.")
     if "missing" not in read:
         return read["text"], []
-    from ....state.process.installation import make_install_command
-
     command = make_install_command("web")
     if kind == "pdf":
         raise WebProblem(f"{answer.url} is a PDF, and what reads those is not installed. {command} does it.")

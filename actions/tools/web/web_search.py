@@ -14,6 +14,9 @@ from ...masking.masker import PLACEHOLDER
 from ...ports import ToolContext, ToolOutcome, ToolTraits
 from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments, whole
+from .exchange import Judgements, WebProblem
+from .web_tool import connect_web
+from .web_url import UnfitUrl
 
 if TYPE_CHECKING:
     from .client import WebClient
@@ -52,15 +55,12 @@ class WebSearch(BuiltinTool[WebSearchArguments]):
         self._client = client
 
     async def run(self, arguments: WebSearchArguments, context: ToolContext) -> ToolOutcome:
-        from .client import Judgements, WebClient
-        from .guard import WebProblem
-        from .web_url import UnfitUrl
 
         if self._service is None:
             return ToolOutcome("error", "No search service is set up: the setting search_provider names one.")
         if found := PLACEHOLDER.search(arguments.query):
             return ToolOutcome("error", f"{found[0]} stands for a secret that you were not shown.")
-        self._client = self._client or WebClient()
+        self._client = self._client or connect_web()
         # The person named this place; where it leads by a redirect they did not.
         own = Judgements(may_dial=lambda url: True, may_follow=lambda url: False)
         try:

@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from pydantic import AfterValidator
 
 from ...ports import ToolContext, ToolTraits
+from ...workspace.text import SAMPLE_BYTES, detect_sample_form, detect_text_form, name_binary_kind
 from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments
+from .exchange import Judgements, WebAnswer, WebRequest
+from .web_url import WebUrl, web_url
 
 if TYPE_CHECKING:
-    from .client import Judgements, WebAnswer, WebClient, WebRequest
-    from .web_url import WebUrl
-
-READING_METHODS = ("GET", "HEAD")
-"""Asking twice means nothing to the server."""
+    from .client import WebClient
 
 
 def _plain(text: str) -> str:
-    from .web_url import web_url
-
     return str(web_url(text))
 
 
@@ -49,16 +46,18 @@ class ReachingTool(BuiltinTool[ArgumentsT]):
 
     async def answer(self, arguments: ArgumentsT, request: WebRequest, context: ToolContext) -> WebAnswer:
         """Send it and return what came; raises `WebProblem`."""
-        from .client import WebClient
-
-        self._client = self._client or WebClient()
+        self._client = self._client or connect_web()
         return await self._client.send(request, _judgements(arguments, context))
 
 
-def _judgements(arguments: ReachingArguments, context: ToolContext) -> Judgements:
-    from .client import Judgements
-    from .web_url import web_url
+def connect_web() -> WebClient:
+    """Return a client with the usual limits; its HTTP library is loaded here, when a call first needs it."""
+    from .client import WebClient
 
+    return WebClient()
+
+
+def _judgements(arguments: ReachingArguments, context: ToolContext) -> Judgements:
     first = web_url(arguments.url)
     was_asked = context.judge(arguments).decision == "ask"
     """A person let this very call pass: its own site may lead on within itself."""
@@ -93,8 +92,6 @@ def charset_of(answer: WebAnswer) -> str:
 
 def body_text(answer: WebAnswer) -> str | None:
     """Return a body as text; None for what is none."""
-    from ...workspace.text import SAMPLE_BYTES, detect_sample_form, detect_text_form
-
     body, charset = answer.body, charset_of(answer)
     if charset and b"\0" not in body[:SAMPLE_BYTES]:
         return body.decode(charset, "replace")
@@ -106,8 +103,6 @@ def body_text(answer: WebAnswer) -> str | None:
 
 
 def kind_text(answer: WebAnswer) -> str:
-    from ...workspace.text import SAMPLE_BYTES, name_binary_kind
-
     return answer.media_type or name_binary_kind(answer.body[:SAMPLE_BYTES])
 
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from ....actions.ports import Verdict
 from ....actions.tools.web.addresses import private_host
-from ....actions.tools.web.web_tool import READING_METHODS
+from ....actions.tools.web.exchange import READING_METHODS
 from ....actions.tools.web.web_url import (
     DEFAULT_PORTS,
     UnfitUrl,
