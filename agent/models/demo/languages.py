@@ -20,11 +20,18 @@ class Request(NamedTuple):
     """Of the language that it is worded in; None: it is worded in none."""
 
 
+def _possible_languages(text: str) -> tuple[Phrases, ...]:
+    """Return the languages that the text can be in: compiling the patterns of the others would take a while."""
+    if not text.isascii():
+        return LANGUAGES
+    return tuple(phrases for phrases in LANGUAGES if not phrases.understood.has_own_script)
+
+
 def request_in(text: str) -> Request | None:
     """Return the single call that a text asks for, if it does."""
     if found := _match(_OWN_COMMAND, text):
         return Request("run", found.groupdict(""), None)
-    for phrases in LANGUAGES:
+    for phrases in _possible_languages(text):
         for ability, pattern in phrases.understood.requests:
             if found := _match(f"{phrases.understood.polite}{pattern}", text):
                 return Request(ability, found.groupdict(""), phrases)
@@ -36,15 +43,15 @@ def _match(pattern: str, text: str) -> re.Match[str] | None:
 
 
 def speaks_of_trouble(text: str) -> bool:
-    return any(_search(phrases.understood.trouble, text) for phrases in LANGUAGES)
+    return any(_search(phrases.understood.trouble, text) for phrases in _possible_languages(text))
 
 
 def speaks_of_web(text: str) -> bool:
-    return any(_search(phrases.understood.web, text) for phrases in LANGUAGES)
+    return any(_search(phrases.understood.web, text) for phrases in _possible_languages(text))
 
 
 def speaks_of_disk(text: str) -> bool:
-    return any(_search(phrases.understood.disk, text) for phrases in LANGUAGES)
+    return any(_search(phrases.understood.disk, text) for phrases in _possible_languages(text))
 
 
 def _search(pattern: str, text: str) -> bool:
@@ -63,6 +70,6 @@ def _language(text: str) -> Phrases | None:
     if request := request_in(text):
         return request.phrases
     prose = _NO_PROSE.sub(" ", text)
-    counts = {phrases.counts_in(prose): phrases for phrases in LANGUAGES}
+    counts = {phrases.counts_in(prose): phrases for phrases in _possible_languages(prose)}
     # Of two that count the same the later one: English terms stand in every language.
     return counts[max(counts)] if any(counts) else None

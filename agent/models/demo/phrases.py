@@ -30,6 +30,8 @@ class Understood:
     """Speaks of something that takes a plan with measurements."""
     web: str
     disk: str
+    has_own_script: bool = False
+    """No text in ASCII alone has a word or a request of it."""
 
 
 @dataclass(frozen=True, slots=True)

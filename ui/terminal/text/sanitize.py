@@ -11,17 +11,16 @@ _SEQUENCES = re.compile(
 )
 _LINE_ENDS = re.compile(r"\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
-_SURROGATES = re.compile(r"[\ud800-\udfff]")
-_REORDERING = re.compile(r"[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
-_UNSEEN_MARKS = re.compile(
-    r"[\xad\u061c\u180e\u200b\u200e\u200f\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb]"
-)
-_UNSEEN = re.compile(
+# Compiled by `re` when the first text beyond ASCII needs them: their ranges take a while.
+_SURROGATES = r"[\ud800-\udfff]"
+_REORDERING = r"[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+_UNSEEN_MARKS = r"[\xad\u061c\u180e\u200b\u200e\u200f\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb]"
+_UNSEEN = (
     r"[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180e\u2000-\u200f"
     r"\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
     r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-_WORDS = re.compile(r"\w*[^\x00-\x7f]\w*")
+_WORDS = r"\w*[^\x00-\x7f]\w*"
 
 
 def plain(text: str) -> str:
@@ -29,14 +28,18 @@ def plain(text: str) -> str:
     text = _SEQUENCES.sub("", text)
     text = _LINE_ENDS.sub("\n", text)
     text = _CONTROLS.sub("", text)
-    text = _UNSEEN_MARKS.sub("", text)
-    text = _REORDERING.sub(_named, text)
-    return _SURROGATES.sub("\ufffd", text)
+    if text.isascii():
+        return text
+    text = re.sub(_UNSEEN_MARKS, "", text)
+    text = re.sub(_REORDERING, _named, text)
+    return re.sub(_SURROGATES, "\ufffd", text)
 
 
 def exposed(text: str) -> str:
     """Return text with every character that cannot be seen written out; line ends stay."""
-    return _UNSEEN.sub(_named, text)
+    if text.isascii() and text.isprintable():
+        return text
+    return re.sub(_UNSEEN, _named, text)
 
 
 def one_line(text: str) -> str:
@@ -46,7 +49,7 @@ def one_line(text: str) -> str:
 
 def lookalikes(text: str) -> list[str]:
     """Return the words that mix Latin letters with letters of a script that imitates them."""
-    return [word for word in _WORDS.findall(text) if _mixes_scripts(word)]
+    return [word for word in re.findall(_WORDS, text) if _mixes_scripts(word)]
 
 
 def _named(match: re.Match[str]) -> str:
