@@ -21,7 +21,7 @@ class Request(NamedTuple):
 
 
 def _possible_languages(text: str) -> tuple[Phrases, ...]:
-    """Return the languages that the text can be in: compiling the patterns of the others would take a while."""
+    """Return the languages that the text can be in; no pattern of another one is compiled."""
     if not text.isascii():
         return LANGUAGES
     return tuple(phrases for phrases in LANGUAGES if not phrases.understood.has_own_script)
