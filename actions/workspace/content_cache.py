@@ -11,8 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from ...state.process.crashpoints import reach
-from ...state.store.sessions.lease import make_runner_name
-from ...state.store.sessions.listing import is_process_gone
+from ...state.process.identity import is_process_gone, make_runner_name
 from .paths import FileProblem, FileStat, open_regular
 from .safe_open import read_link, read_status
 from .text import MAX_BYTES

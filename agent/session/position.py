@@ -13,9 +13,9 @@ from ...state.application import ApplicationState
 from ...state.databases.database import route_notices
 from ...state.errors import SandburError, SessionHeld, StoreError
 from ...state.process.cancellation import run_to_end
+from ...state.process.identity import make_runner_name
 from ...state.session import SessionSettings, make_title
 from ...state.store.journal import find_unused_reply
-from ...state.store.sessions.lease import make_runner_name
 from ...state.store.sessions.listing import read_beat_s
 from ...state.store.store import Store
 from ...state.store.writer import SessionWriter

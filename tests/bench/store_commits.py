@@ -27,8 +27,8 @@ from sandbur.state.application import ApplicationState  # noqa: E402
 from sandbur.state.calls import Effect  # noqa: E402
 from sandbur.state.conversation.messages import person_message  # noqa: E402
 from sandbur.state.databases.chain import Entry  # noqa: E402
+from sandbur.state.process.identity import make_runner_name  # noqa: E402
 from sandbur.state.session import SessionSettings  # noqa: E402
-from sandbur.state.store.sessions.lease import make_runner_name  # noqa: E402
 from sandbur.state.store.store import Store  # noqa: E402
 
 TURNS, RESULT_BYTES, STEPS = 800, 2000, 400

@@ -12,7 +12,7 @@ from support.commands.command import Command
 from support.tools.processes import parent_of, supervisors
 from support.waiting import wait_for
 
-from sandbur.state.store.sessions.lease import make_runner_name
+from sandbur.state.process.identity import make_runner_name
 
 WAIT_S = 120
 

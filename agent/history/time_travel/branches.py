@@ -17,8 +17,8 @@ from ....state.application import ApplicationState, StepStatus, VibeStep
 from ....state.conversation.messages import Message, Text, encodable, parse_json_or_text, person_message
 from ....state.conversation.transcript import Transcript
 from ....state.errors import UsageError
+from ....state.process.identity import make_runner_name
 from ....state.store.journal import RESTORE
-from ....state.store.sessions.lease import make_runner_name
 from ....state.store.store import Store
 from ....state.store.writer import SessionWriter
 from .restore import Restored, RestorePlan, apply, plan_restore, without_ways_out

@@ -1,9 +1,7 @@
 """The lease on a session: how a run claims and renews it, and the errors for other processes."""
 
 import asyncio
-import os
 import threading
-import uuid
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,13 +11,7 @@ from ...databases.chain import Chain
 from ...databases.database import GuardedUpdate, Statement, exists, update
 from ...errors import SessionHeld, SessionMoved
 from ...process.clock import format_time
-from .listing import read_lease_s, read_process_start
-
-
-def make_runner_name() -> str:
-    """Return a name for a runner of a session in this process: HOST:PID:START:NONCE."""
-    pid = os.getpid()
-    return f"{os.uname().nodename}:{pid}:{read_process_start(pid)}:{uuid.uuid4().hex[:8]}"
+from .listing import read_lease_s
 
 
 def make_lease_end() -> str:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
-from pathlib import Path
 from typing import Any, cast
 
 from ...databases.database import Database, Statement
 from ...databases.schema import make_folder_key, make_folder_start
 from ...errors import ConfigError, StoreError
+from ...process.identity import is_process_gone
 
 _SELECT = (
     "SELECT s.id, h.title, s.settings, h.status, s.created_at, h.updated_at, h.last_seq, s.parent_id,"
@@ -178,41 +178,6 @@ def walk_ancestors(database: Database, session_id: str) -> Iterator[tuple[str, i
         if not rows or rows[0][0] is None:
             return
         owner, last = rows[0][0], int(rows[0][1]) if last is None else min(int(rows[0][1]), last)
-
-
-def is_process_gone(owner: str) -> bool:
-    """Return whether a runner's process has certainly ended; of another machine this is unknown (False)."""
-    parts = owner.split(":")
-    if len(parts) != 4 or not parts[1].isdigit():
-        return True
-    host, pid, since, _ = parts
-    if host != os.uname().nodename:
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return read_process_start(int(pid)) != since
-
-
-def is_process_here(owner: str) -> bool:
-    """Return whether a runner's process is, or was, on this machine."""
-    return owner.split(":")[0] == os.uname().nodename
-
-
-def read_process_start(pid: int) -> str:
-    """Return when the process began, in clock ticks since boot; empty if the system does not say.
-
-    For a zombie process this is "ended".
-    """
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
-    except OSError:
-        return ""
-    facts = stat.rpartition(")")[2].split()
-    return facts[19] if facts[0] != "Z" else "ended"
 
 
 _DEFAULT_S, _LEAST_S, _MOST_S = 20.0, 0.5, 86_400.0

@@ -16,6 +16,7 @@ from ...databases.database import Database, GuardedUpdate, Statement, find_liste
 from ...databases.schema import SESSION_TABLES, TITLE_START_CHARS, make_folder_key
 from ...errors import GuardFailed, SessionNotFound, StoreError, UsageError
 from ...process.clock import format_time, now
+from ...process.identity import is_process_gone, is_process_here
 from ...session import SessionSettings, clean_title, make_title
 from ..files.contents import UNUSED_CONTENTS
 from ..seals import write_marks
@@ -24,8 +25,6 @@ from .listing import (
     SessionSummary,
     is_foreign_at,
     is_fresh,
-    is_process_gone,
-    is_process_here,
     load_lineage,
     load_summary,
     read_beat_s,

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from .....state.store.sessions.listing import is_process_gone
+from .....state.process.identity import is_process_gone
 from ....ports import Recovered, ToolOutcome
 from ....workspace.atomic_write import wait_for_lock
 from ....workspace.paths import open_descriptor

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Self, cast, get_args
 
-from .....state.store.sessions.lease import make_runner_name
+from .....state.process.identity import make_runner_name
 from ....workspace.paths import format_size, make_private
 from ..supervisor.claim import OUTPUT, READY
 

@@ -16,9 +16,8 @@ from support.places import PYTHONPATH, ROOT
 from support.stores.reopening import reopened
 
 from sandbur.state.errors import SessionHeld, StoreError
+from sandbur.state.process.identity import is_process_gone, make_runner_name
 from sandbur.state.session import SessionSettings
-from sandbur.state.store.sessions.lease import make_runner_name
-from sandbur.state.store.sessions.listing import is_process_gone
 from sandbur.state.store.store import Store
 
 pytestmark = pytest.mark.slow

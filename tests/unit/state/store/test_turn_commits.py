@@ -15,8 +15,8 @@ from sandbur.state.application import ApplicationState
 from sandbur.state.calls import PendingCall
 from sandbur.state.conversation.messages import person_message
 from sandbur.state.errors import StoreError
+from sandbur.state.process.identity import make_runner_name
 from sandbur.state.session import SessionSettings
-from sandbur.state.store.sessions.lease import make_runner_name
 from sandbur.state.store.store import Store
 from sandbur.state.store.writer import SessionWriter
 

@@ -1,0 +1,50 @@
+"""Names processes across machines and restarts, and finds out whether a named process has ended.
+
+A runner name is HOST:PID:START:NONCE. START is the start time of the process, so that a reused process id is
+not taken for the same process.
+"""
+
+import os
+import uuid
+from pathlib import Path
+
+
+def make_runner_name() -> str:
+    """Return a name for a runner of a session in this process: HOST:PID:START:NONCE."""
+    pid = os.getpid()
+    return f"{os.uname().nodename}:{pid}:{read_process_start(pid)}:{uuid.uuid4().hex[:8]}"
+
+
+def is_process_gone(owner: str) -> bool:
+    """Return whether a runner's process has certainly ended; of another machine this is unknown (False)."""
+    parts = owner.split(":")
+    if len(parts) != 4 or not parts[1].isdigit():
+        return True
+    host, pid, since, _ = parts
+    if host != os.uname().nodename:
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return read_process_start(int(pid)) != since
+
+
+def is_process_here(owner: str) -> bool:
+    """Return whether a runner's process is, or was, on this machine."""
+    return owner.split(":")[0] == os.uname().nodename
+
+
+def read_process_start(pid: int) -> str:
+    """Return when the process began, in clock ticks since boot; empty if the system does not say.
+
+    For a zombie process this is "ended".
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
+    except OSError:
+        return ""
+    facts = stat.rpartition(")")[2].split()
+    return facts[19] if facts[0] != "Z" else "ended"
