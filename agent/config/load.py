@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ...state.errors import ConfigError, SandburError, StoreError, UsageError
+from ..extensions.extension import ConfigFile, load
+from ..extensions.registry import PACKAGES, entry_point_groups, extensions
 from .paths import (
     CONFIG_NAME,
     MAX_CONFIG_BYTES,
-    MCP_JSON,
     config_home,
     current_folder,
     data_home,
@@ -24,17 +25,15 @@ from .paths import (
     read_whole,
     refuse_if_world_writable,
 )
-from .settings import CONFINING, SETTINGS, Kind, Said, Setting, Settings
+from .setting import Kind, Setting
+from .setting_reader import SettingValue
+from .settings import CONFINING, SETTINGS, Said, Settings
 from .values import Values, parse_config, read_environment, read_flags
 
 if TYPE_CHECKING:
     from ..models.providers import ProviderOverride
-    from .http_tools import Configured
-    from .mcp_servers import McpServer, McpServerTable
     from .sources import ProviderTable
 
-HOOKS_NAME = "hooks.json"
-"""Beside the user's own configuration: hooks as other agents keep them."""
 _SQLITE = "sqlite:///"
 TOOLS_FOLDER = ".sandbur/tools"
 TOOLS_GROUP = "sandbur.tools"
@@ -97,10 +96,6 @@ class _Layer:
     error: type[SandburError] = ConfigError
 
 
-_ADDED = ("agent", "mcp_servers", "hooks", "http_tools", "openapi")
-"""What a person adds to the command; an agent in a program has what the program says."""
-
-
 def load_settings(said: Said, env: Mapping[str, str], of_project: bool = True) -> Settings:
     """Resolve the settings; raises `UsageError` for flags and `ConfigError` for everything else.
 
@@ -111,15 +106,18 @@ def load_settings(said: Said, env: Mapping[str, str], of_project: bool = True) -
     notices: list[str] = []
     user = _user_layer(env, notices)
     if user is not None and not of_project:
-        user = replace(user, values={key: v for key, v in user.values.items() if key not in _ADDED})
+        added = {"agent", *(row.key for row in SETTINGS if row.of_command)}
+        user = replace(user, values={key: v for key, v in user.values.items() if key not in added})
     project, untrusted = _project_layer(cwd, env, notices) if of_project else (None, None)
     if project is not None and user is not None:
         project = _no_looser(project, user, notices)
-    servers, untrusted_servers = _server_layer(cwd, env, notices) if of_project else (None, None)
+    files, untrusted_files = _extension_layers(cwd, env, notices) if of_project else ([], [])
     layers = [
         _Layer("The command line", read_flags(said), cwd, UsageError),
         _Layer("The environment", read_environment(env), cwd),
-        *(layer for layer in (project, servers, user) if layer is not None),
+        *([] if project is None else [project]),
+        *files,
+        *([] if user is None else [user]),
     ]
     home = data_home(env)
     values = {row.key: _merged(row, layers, env) for row in SETTINGS}
@@ -130,14 +128,14 @@ def load_settings(said: Said, env: Mapping[str, str], of_project: bool = True) -
     if values["providers"]:
         redirected = () if project is None else project.values.get("providers", ())
         values["providers"] = _providers(values["providers"], redirected)
-    values["mcp_servers"] = _servers(layers)
-    values |= {key: _configured(key, layers) for key in ("http_tools", "openapi")}
+    core = {key: value for key, value in values.items() if key in Settings.declarations}
     return Settings(
-        **values,
+        **core,
+        of_extensions={key: value for key, value in values.items() if key not in core},
         home=home,
-        notices=tuple(notices),
+        notices=(*notices, *PACKAGES.problems),
         untrusted_config=untrusted,
-        untrusted_servers=untrusted_servers,
+        untrusted_files=tuple(untrusted_files),
         sources={
             row.key: saying
             for row in SETTINGS
@@ -188,6 +186,8 @@ def _without_aliases(values: Mapping[str, Any]) -> dict[str, Any]:
 def _merged(row: Setting, layers: list[_Layer], env: Mapping[str, str]) -> Any:
     """Merge what the layers say, as the row wants it; an earlier layer goes before a later one."""
     saying = [layer for layer in layers if row.key in layer.values]
+    if row.reader:
+        return _resolved(row, saying) if saying else row.default
     if row.merge == "all":
         read = _READERS.get(row.kind, _added)
         return tuple(
@@ -200,6 +200,15 @@ def _merged(row: Setting, layers: list[_Layer], env: Mapping[str, str]) -> Any:
     return tuple(cast("list[str]", found)) if isinstance(found, list) else found
 
 
+def _resolved(row: Setting, saying: list[_Layer]) -> Any:
+    """Return the value of a setting that has a reader of its own."""
+    from .sources import reader_of
+
+    return reader_of(row).resolve(
+        [SettingValue(layer.values[row.key], layer.name, layer.folder) for layer in saying]
+    )
+
+
 def _working_folder(named: Path | None, env: Mapping[str, str]) -> Path:
     start = named if named is not None and named.is_absolute() else current_folder()
     return _folder(named or start, start, "-C/--cd", UsageError, env)
@@ -208,23 +217,29 @@ def _working_folder(named: Path | None, env: Mapping[str, str]) -> Path:
 def _user_layer(env: Mapping[str, str], notices: list[str]) -> _Layer | None:
     path = config_home(env) / "config.toml"
     content = read_whole(path, MAX_CONFIG_BYTES)
-    hooks = _hooks_file(path.with_name(HOOKS_NAME))
+    more = _user_files(path.parent, notices)
     if content is None:
-        return _Layer(str(path), {"hooks": hooks}, path.parent) if hooks else None
+        return _Layer(str(path), more, path.parent) if more else None
     refuse_if_world_writable(path)
     layer = _file_layer(path, content, path.parent, notices)
-    return replace(layer, values={**layer.values, "hooks": [*layer.values.get("hooks", ()), *hooks]})
+    both = {key: [*layer.values[key], *more[key]] for key in more if key in layer.values}
+    return replace(layer, values={**layer.values, **more, **both})
 
 
-def _hooks_file(path: Path) -> Sequence[Any]:
-    """Return the hooks of a JSON file beside the user's configuration, if there is one."""
-    content = read_whole(path, MAX_CONFIG_BYTES)
-    if content is None:
-        return ()
-    from .sources import parse_hooks
-
-    refuse_if_world_writable(path)
-    return parse_hooks(content, path)
+def _user_files(folder: Path, notices: list[str]) -> dict[str, Any]:
+    """Return what the files of extensions beside the user's configuration set; nothing for empty ones."""
+    found: dict[str, Any] = {}
+    for file in extension_files("user"):
+        path = folder / file.name
+        content = read_whole(path, MAX_CONFIG_BYTES)
+        if content is None:
+            continue
+        refuse_if_world_writable(path)
+        value, said = load(file.parse)(content, path)
+        notices += said
+        if value:
+            found[file.key] = value
+    return found
 
 
 def _project_layer(
@@ -244,21 +259,44 @@ def _project_layer(
     return None, path
 
 
-def _server_layer(cwd: Path, env: Mapping[str, str], notices: list[str]) -> tuple[_Layer | None, Path | None]:
-    """Return what the nearest `.mcp.json` lists if that file is trusted, else the file that is ignored."""
-    nearest = _nearest(cwd, MCP_JSON)
-    if nearest is None:
-        return None, None
-    folder, path, content = nearest
-    from .mcp_servers import parse_mcp_json
-    from .trust import is_trusted_place
+def _extension_layers(
+    cwd: Path, env: Mapping[str, str], notices: list[str]
+) -> tuple[list[_Layer], list[Path]]:
+    """Return what the nearest files of extensions set, those that are trusted; and those that are ignored."""
+    layers: list[_Layer] = []
+    ignored: list[Path] = []
+    for file in extension_files("project"):
+        nearest = _nearest(cwd, file.name)
+        if nearest is None:
+            continue
+        folder, path, content = nearest
+        from .trust import is_trusted_place
 
-    if is_trusted_place(path, content, env):
-        found, said = parse_mcp_json(content, path)
-        notices += said
-        return _Layer(str(path), {"mcp_servers": found}, folder), None
-    notices.append(f"Ignored {path}: this version of the file is not trusted.")
-    return None, path
+        if is_trusted_place(path, content, env):
+            value, said = load(file.parse)(content, path)
+            notices += said
+            layers.append(_Layer(str(path), {file.key: value}, folder))
+        else:
+            notices.append(f"Ignored {path}: this version of the file is not trusted.")
+            ignored.append(path)
+    return layers, ignored
+
+
+def extension_files(place: Literal["project", "user"]) -> list[ConfigFile]:
+    """Return the files beside `config.toml` that extensions declare."""
+    return [file for extension in extensions() for file in extension.files if file.place == place]
+
+
+def parse_extension_file(key: str, content: bytes, path: Path) -> tuple[Any, list[str]]:
+    """Return what a file of an extension sets, whatever its name is, and notices.
+
+    `key` is that of the setting. Raises `ConfigError`, also where that extension is not there.
+    """
+    for extension in extensions():
+        for file in extension.files:
+            if file.key == key:
+                return load(file.parse)(content, path)
+    raise ConfigError(f"{path} cannot be read: nothing here knows `{key}`.", "Install Sandbur anew.")
 
 
 def _nearest(cwd: Path, name: str) -> tuple[Path, Path, bytes] | None:
@@ -271,58 +309,14 @@ def _nearest(cwd: Path, name: str) -> tuple[Path, Path, bytes] | None:
     return None
 
 
-def _servers(layers: list[_Layer]) -> dict[str, McpServer]:
-    """Return the tool servers by name, each with where it is configured."""
-    found = _tables("mcp_servers", layers)
-    if not found:
-        return {}
-    from .mcp_servers import McpServer
-
-    return {
-        name: McpServer(name, table, layer.name, layer.folder)
-        for name, (table, layer) in sorted(found.items())
-    }
-
-
-def _configured(key: str, layers: list[_Layer]) -> dict[str, Configured[Any]]:
-    """Return the tables below a key by name, each with where it is written."""
-    found = _tables(key, layers)
-    if not found:
-        return {}
-    from .http_tools import Configured
-
-    return {name: Configured(table, layer.name, layer.folder) for name, (table, layer) in found.items()}
-
-
-def _tables(key: str, layers: list[_Layer]) -> dict[str, tuple[Any, _Layer]]:
-    """Return the tables below a key by name, each with the layer that it is from; an earlier layer wins."""
-    return {
-        name: (table, layer)
-        for layer in reversed(layers)
-        for name, table in layer.values.get(key, {}).items()
-    }
-
-
 def may_find_tools(cwd: Path) -> bool:
     """Tell whether there is anything that could bring tools which nobody names."""
     return any((folder / TOOLS_FOLDER).is_dir() for folder in project_folders(cwd)) or has_entry_points()
 
 
 def has_entry_points() -> bool:
-    """Tell whether any installed package has such entry points, without reading all that they say."""
-    for place in sys.path:
-        try:
-            with os.scandir(place or ".") as entries:
-                infos = [entry.path for entry in entries if entry.name.endswith(".dist-info")]
-        except OSError:
-            continue
-        for info in infos:
-            try:
-                if TOOLS_GROUP.encode() in Path(info, "entry_points.txt").read_bytes():
-                    return True
-            except OSError:
-                continue
-    return False
+    """Tell whether any installed package has entry points that bring tools."""
+    return TOOLS_GROUP in entry_point_groups(tuple(sys.path))
 
 
 def _file_layer(path: Path, content: bytes, folder: Path, notices: list[str]) -> _Layer:
@@ -335,32 +329,22 @@ def _file_layer(path: Path, content: bytes, folder: Path, notices: list[str]) ->
 
 def _project_file_layer(path: Path, content: bytes, folder: Path, notices: list[str]) -> _Layer:
     layer = _file_layer(path, content, folder, notices)
-    if "mcp_servers" in layer.values:
-        tables = _without_own(layer.values["mcp_servers"], path, notices)
-        layer = replace(layer, values={**layer.values, "mcp_servers": tables})
-    if "openapi" in layer.values:
-        from .http_tools import require_hosts
-
-        require_hosts(layer.values["openapi"], path)
+    limited = {
+        row.key: _limit_project(row, layer.values[row.key], path, notices)
+        for row in SETTINGS
+        if row.reader and row.key in layer.values
+    }
+    layer = replace(layer, values={**layer.values, **limited})
     if "catastrophic" not in layer.values:
         return layer
     notices.append(f"Ignored `catastrophic` in {path}: only your own configuration can set it.")
     return replace(layer, values={k: v for k, v in layer.values.items() if k != "catastrophic"})
 
 
-def _without_own(
-    tables: Mapping[str, McpServerTable], path: Path, notices: list[str]
-) -> dict[str, McpServerTable]:
-    """Take from a project's servers what only the person's own file can say of them."""
-    from .mcp_servers import OWN_ALONE
+def _limit_project(row: Setting, value: Any, path: Path, notices: list[str]) -> Any:
+    from .sources import reader_of
 
-    for name, table in tables.items():
-        notices += [
-            f"Ignored `{key}` of the tool server {name} in {path}: only your own configuration can set it."
-            for key in OWN_ALONE
-            if getattr(table, key)
-        ]
-    return {name: table.model_copy(update=dict.fromkeys(OWN_ALONE, False)) for name, table in tables.items()}
+    return reader_of(row).limit_project(value, path, notices)
 
 
 def _no_looser(project: _Layer, user: _Layer, notices: list[str]) -> _Layer:
@@ -406,7 +390,6 @@ def _folder(named: Path, start: Path, source: str, error: type[SandburError], en
 
 _READERS: Mapping[Kind, Callable[[Any, _Layer, Mapping[str, str]], Any]] = {
     "rules": _rule,
-    "hooks": _as_it_is,
     "names": _as_it_is,
 }
 

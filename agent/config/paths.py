@@ -10,8 +10,6 @@ from ...state.databases.sqlite import require_own_file
 from ...state.errors import ConfigError, UsageError
 
 CONFIG_NAME = ".sandbur/config.toml"
-MCP_JSON = ".mcp.json"
-"""A project's own, below one of its folders."""
 MAX_CONFIG_BYTES = 1 << 20
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..extensions.registry import PACKAGES, shipped
+from .setting import Declaration, Declared, Flag, Group, Kind, Merge, Setting, insert_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ...actions.tools.http.tables import HttpToolTable, OpenApiTable
     from ...state.application import ExecutionMode
     from ...state.databases.database import Durability
     from ...state.session import Effort, SandboxWish
-    from ..extensions.hooks.declared import HookCommand
     from ..models.providers import ProviderOverride, TransportName
-    from .http_tools import Configured
-    from .mcp_servers import McpServer
     from .sources import Price
 
 MODES = ("interactive", "plan", "auto-edit", "yolo")
@@ -24,100 +23,11 @@ SANDBOXES = ("auto", "required", "off")
 CONFINING = ("off", "auto", "required")
 """Wishes for a sandbox, the strictest last."""
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-Kind = Literal[
-    "line", "names", "mode", "rules", "folder", "folders", "count", "amount", "seconds", "share",
-    "tenant", "switch", "sandbox", "domains", "address", "search", "durability", "prices", "windows",
-    "providers", "catastrophic", "hooks", "aliases", "effort", "mcp_servers", "tokens", "tables",
-    "variables", "resuming", "theme", "editing", "transport",
-]  # fmt: skip
-"""What the text of a setting is; `sources.py` and the command line each know how to read it."""
 Catastrophic = Literal["ask", "run"]
 Resuming = Literal["ask", "go"]
 Theme = Literal["dark", "light", "none"]
 Editing = Literal["emacs", "vi"]
-Merge = Literal["first", "all", "entries"]
-"""`first`: the first source that says something; `all`: what all say; `entries`: tables, entry by entry."""
 SearchProvider = Literal["searxng", "brave", "tavily"]
-Group = Literal["", "run", "limits", "place"]
-"""Commands take the flags of a group together."""
-
-
-class Declaration(NamedTuple):
-    """What stands in a class for a field: its default, and whatever is told of it."""
-
-    default: Any
-    told: Any = None
-
-
-_NEEDED = object()
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True)
-class Declared:
-    """A record, made without `dataclasses`, which the help would wait for.
-
-    Its annotated names are its fields, given by name, and they never change.
-    One with a `Declaration` has its default and what is told of it; one without any value has to be given.
-    """
-
-    declarations: ClassVar[Mapping[str, Declaration]] = {}
-    """Those of its bases first."""
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        found = dict(cls.declarations)
-        for name, kind in vars(cls).get("__annotations__", {}).items():
-            if "ClassVar" in str(kind):
-                continue
-            value = vars(cls).get(name, _NEEDED)
-            found[name] = value if isinstance(value, Declaration) else Declaration(value)
-            if isinstance(value, Declaration):
-                setattr(cls, name, value.default)
-        cls.declarations = found
-
-    def __init__(self, **values: Any) -> None:
-        given = {name: values.pop(name, declared.default) for name, declared in self.declarations.items()}
-        missing = [name for name, value in given.items() if value is _NEEDED]
-        if values or missing:
-            raise TypeError(f"{type(self).__name__}: unknown {sorted(values)}, missing {missing}")
-        vars(self).update(given)
-
-    def but(self, **changes: Any) -> Self:
-        """Return a copy with other values."""
-        return type(self)(**{**vars(self), **changes})
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{type(self).__name__}.{name} never changes")
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and vars(self) == vars(other)
-
-    __hash__ = None  # pyright: ignore[reportAssignmentType]
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({shown})"
-
-
-class Flag(NamedTuple):
-    names: tuple[str, ...]
-    metavar: str
-    help: str
-
-
-class Setting(NamedTuple):
-    key: str
-    default: Any
-    kind: Kind
-    merge: Merge
-    variable: str
-    """Of the environment; empty: none."""
-    group: Group
-    flag: Flag | None
-    is_harmless: bool
-    """Whatever a project sets it to, no more happens than without it."""
-    about: str
-    """What it is for, as a clause; empty for what no file can say."""
 
 
 def _row(
@@ -338,12 +248,6 @@ class Settings(Declared):
         "SANDBUR_DURABILITY",
         about="`full` survives a power loss, `normal` only a crash",
     )
-    otel: bool = _row(
-        False,
-        "switch",
-        "SANDBUR_OTEL",
-        about="whether runs are told to an OpenTelemetry collector; the `OTEL_*` variables say to which",
-    )
     web_tools: bool = _row(
         True,
         "switch",
@@ -383,25 +287,6 @@ class Settings(Declared):
         harmless=True,
         about="how models are asked: straight over HTTP, or by the SDKs of OpenAI and Anthropic (`sdk`)",
     )
-    mcp_servers: Mapping[str, McpServer] = _row(
-        {}, "mcp_servers", merge="entries", about="tool servers by name; `sandbur mcp` changes them"
-    )
-    hooks: tuple[HookCommand, ...] = _row(
-        (), "hooks", merge="all", about="commands that are told what happens, and may refuse it"
-    )
-    http_tools: Mapping[str, Configured[HttpToolTable]] = _row(
-        {}, "tables", merge="entries", about="tools that are HTTP requests, by name"
-    )
-    openapi: Mapping[str, Configured[OpenApiTable]] = _row(
-        {}, "tables", merge="entries", about="APIs of which some operations are tools, by name"
-    )
-    variables: tuple[str, ...] = _row(
-        (),
-        "variables",
-        group="run",
-        flag=("--var", "NAME=VALUE", "what {var.NAME} is in HTTP tools; repeatable"),
-        about="what {var.NAME} is in HTTP tools, as NAME=VALUE",
-    )
     theme: Theme = _row(
         "dark",
         "theme",
@@ -430,16 +315,42 @@ class Settings(Declared):
     notices: tuple[str, ...] = ()
     """What was ignored and why."""
     untrusted_config: Path | None = None
-    """A project configuration that was ignored because nobody trusted its folder."""
-    untrusted_servers: Path | None = None
-    """A `.mcp.json` that was ignored because nobody trusted it."""
+    """A project configuration that was ignored because its folder is not trusted."""
+    untrusted_files: tuple[Path, ...] = ()
+    """Files of extensions, such as `.mcp.json`, that were ignored because they are not trusted."""
+    of_extensions: Mapping[str, Any] = MappingProxyType({})
+    """The settings of extensions by key; `of` reads them."""
     sources: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """Key -> who says something about it, the one that counts first; without an entry: the default."""
     rule_sources: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType({})
     """`allow`, `ask` or `deny` and a rule -> who wrote it, as in `sources`."""
 
+    def of(self, key: str) -> Any:
+        """Return the value of an extension's setting; None where the extension is not there."""
+        if key in self.of_extensions:
+            return self.of_extensions[key]
+        return next((row.default for row in SETTINGS if row.key == key), None)
 
-SETTINGS = tuple(Setting(name, *one.told) for name, one in Settings.declarations.items() if one.told)
+    def with_value(self, key: str, value: Any) -> Settings:
+        """Return a copy with another value of an extension's setting."""
+        return self.but(of_extensions={**self.of_extensions, key: value})
+
+    def value_of(self, key: str) -> Any:
+        """Return the value of any setting."""
+        return vars(self)[key] if key in vars(self) else self.of(key)
+
+
+SETTINGS = [Setting(name, *one.told) for name, one in Settings.declarations.items() if one.told]
+"""All rows; those of installed packages are inserted once these are loaded (`load_extensions`)."""
+for _extension in shipped():
+    insert_rows(SETTINGS, _extension.settings)
+
+
+def load_extensions() -> bool:
+    """Load the extensions of installed packages, once; return whether rows may have come by this call."""
+    return PACKAGES.load(SETTINGS)
+
+
 Said = Mapping[str, Any]
 """What the flags set: key -> value as text or number; what is not there or None is not said."""
 

@@ -1,9 +1,8 @@
 """The types of settings, and one clear sentence for everything that can be wrong with their values."""
 
-import json
 from collections.abc import Mapping
 from difflib import get_close_matches
-from pathlib import Path
+from functools import cache
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, create_model
@@ -11,13 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from ...state.application import ExecutionMode
 from ...state.conversation.messages import Record
 from ...state.databases.database import Durability
-from ...state.errors import ConfigError, SandburError
+from ...state.errors import SandburError
 from ...state.session import Effort, SandboxWish
+from ..extensions.extension import load
 from ..models.providers import TransportName, WireFormat
-from .mcp_servers import checked_tables
-from .paths import decoded
-from .settings import Catastrophic, Editing, Kind, Resuming, SearchProvider, Theme
-from .values import ROWS, Named, Values
+from .setting import Kind, Setting
+from .setting_reader import SettingReader
+from .settings import Catastrophic, Editing, Resuming, SearchProvider, Theme
+from .values import Named, Values, settable_rows
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
@@ -82,58 +82,47 @@ _TYPES: Mapping[Kind, Any] = {
     "aliases": dict[_AliasName, Line],
     "providers": dict[_ProviderName, ProviderTable],
     "transport": TransportName,
-    "mcp_servers": dict[str, dict[str, Any]],
     "tables": dict[str, dict[str, Any]],
     "variables": list[_Assignment],
-    "hooks": dict[str, Any],
+    "table": dict[str, Any],
 }
 """Kind of a setting -> its type, as pydantic takes it."""
-_Checked = create_model(
-    "_Checked",
-    __base__=_Table,
-    **cast(Any, {key: (_TYPES[row.kind] | None, None) for key, row in ROWS.items()}),
-)
+
+
+@cache
+def _model_of(rows: tuple[tuple[str, Kind], ...]) -> type[_Table]:
+    """Return what checks the values of one source."""
+    fields = {key: (_TYPES[kind] | None, None) for key, kind in rows}
+    return create_model("_Checked", __base__=_Table, **cast(Any, fields))
 
 
 _TABLES: Mapping[str, type[BaseModel]] = {"prices": Price, "providers": ProviderTable}
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-def parse_hooks(content: bytes, path: Path) -> list[Any]:
-    """Read a `hooks.json`, with or without `hooks` as its only key; raises `ConfigError`."""
-    try:
-        values = json.loads(decoded(content, path))
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is no valid JSON: {error}.", "Correct it.") from None
-    table = cast(dict[str, Any], values) if isinstance(values, dict) else {"hooks": values}
-    whole = table if list(table) == ["hooks"] else {"hooks": table}
-    return declared_hooks(whole["hooks"], str(path))
-
-
-def declared_hooks(table: Any, source: str, error: type[SandburError] = ConfigError) -> list[Any]:
-    """Return the hooks of a table; raises `error`."""
-    from ..extensions.hooks.declared import HooksConfiguration
-
-    found = _fitting(HooksConfiguration, {"hooks": table}, source, lambda key: f"`{key}`", error)
-    return cast(list[Any], found.hooks)
-
-
 def checked_by_type(
     values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]
 ) -> Values:
     """Return the values if all of them fit; the error names the key and never repeats the value."""
-    fitting = _fitting(_Checked, values, source, named, error)
-    found = {key: value for key in ROWS if (value := getattr(fitting, key)) is not None}
-    if "hooks" in found:
-        found["hooks"] = declared_hooks(found["hooks"], source, error)
-    if "mcp_servers" in found:
-        found["mcp_servers"] = checked_tables(found["mcp_servers"], source, error)
+    rows = settable_rows()
+    model = _model_of(tuple((key, row.kind) for key, row in rows.items()))
+    fitting = fit(model, values, source, named, error)
+    found = {key: value for key in rows if (value := getattr(fitting, key)) is not None}
+    for key in found:
+        if rows[key].reader:
+            found[key] = reader_of(rows[key]).check(found[key], source, error)
     return found
 
 
-def _fitting(
+def reader_of(row: Setting) -> SettingReader:
+    """Return what reads the values of a setting; most need nothing but their kind."""
+    return load(row.reader)() if row.reader else SettingReader()
+
+
+def fit(
     model: type[ModelT], values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]
 ) -> ModelT:
+    """Return the values as a model; raises `error`, which names the key and never repeats a value."""
     try:
         return model.model_validate(values)
     except ValidationError as invalid:
@@ -143,7 +132,7 @@ def _fitting(
     *parents, last = [str(part) for part in first["loc"] if part != "[key]"]
     key = named(".".join([*parents, last]))
     if first["type"] == "extra_forbidden":
-        raise error(f"{source}: there is no key {key}.", _near(parents, last))
+        raise error(f"{source}: there is no key {key}.", _near(model, parents, last))
     if first["type"] == "missing":
         raise error(f"{source}: {key} is missing.", "Add it.")
     if first["type"] == "string_too_short":
@@ -160,9 +149,9 @@ def _problem(message: str) -> str:
     return clause.replace("input should be", "it should be")
 
 
-def _near(parents: list[str], key: str) -> str:
-    model = _TABLES.get(parents[0], _Checked) if parents else _Checked
-    known = list(model.model_fields)
+def _near(model: type[BaseModel], parents: list[str], key: str) -> str:
+    table = _TABLES.get(parents[0], model) if parents else model
+    known = list(table.model_fields)
     near = get_close_matches(key, known, n=2)
     return (
         f"Did you mean {' or '.join(f'`{name}`' for name in near)}?"

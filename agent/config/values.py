@@ -9,14 +9,18 @@ from typing import Any, NamedTuple, cast, get_args
 
 from ...state.errors import ConfigError, SandburError, UsageError
 from .paths import decoded
-from .settings import EFFORTS, MODES, SANDBOXES, SETTINGS, Editing, Kind, Resuming, Said, Setting, Theme
+from .setting import Kind, Setting
+from .settings import EFFORTS, MODES, SANDBOXES, SETTINGS, Editing, Resuming, Said, Theme, load_extensions
 
 Values = Mapping[str, Any]
 """What one source (a file, the environment, the flags) sets: key -> value; it may lack keys."""
-ROWS = {row.key: row for row in SETTINGS if row.kind != "folder"}
-"""Key -> what files, variables or flags can say."""
 Named = Callable[[str], str]
 """Gives the name under which the person knows a key."""
+
+
+def settable_rows() -> dict[str, Setting]:
+    """Return the settings that files, variables or flags can set, by key."""
+    return {row.key: row for row in SETTINGS if row.kind != "folder"}
 
 
 def _names(text: str) -> list[str]:
@@ -102,8 +106,11 @@ _PLAIN: Mapping[Kind, Callable[[Any], bool]] = {
 def checked(values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]) -> Values:
     """Return the values if all of them fit; the error names the key and never repeats the value."""
     said = {key: value for key, value in values.items() if value is not None}
-    if all(key in ROWS and (fits := _PLAIN.get(ROWS[key].kind)) and fits(said[key]) for key in said):
-        return {key: said[key] for key in ROWS if key in said}
+    rows = settable_rows()
+    if any(key not in rows for key in said) and load_extensions():
+        rows = settable_rows()
+    if all(key in rows and (fits := _PLAIN.get(rows[key].kind)) and fits(said[key]) for key in said):
+        return {key: said[key] for key in rows if key in said}
     # What it takes to check the rest costs more than everything else that looking at settings does.
     from .sources import checked_by_type
 
@@ -125,12 +132,7 @@ def parse_config(content: bytes, path: Path) -> Values:
         ) from None
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply.", "Simplify it.") from None
-    found = checked(values, str(path), lambda key: f"`{key}`", ConfigError)
-    if "http_tools" in found or "openapi" in found:
-        from .http_tools import checked_http_tables
-
-        return checked_http_tables(found, path)
-    return found
+    return checked(values, str(path), lambda key: f"`{key}`", ConfigError)
 
 
 def _toml_problem(error: ValueError, text: str) -> str:
@@ -143,14 +145,15 @@ def _toml_problem(error: ValueError, text: str) -> str:
     return f"{found[2].replace('end of document', end)}: {found[1]}"
 
 
-_VARIABLES = {row.variable: row for row in SETTINGS if row.variable}
+def _variables() -> dict[str, Setting]:
+    return {row.variable: row for row in SETTINGS if row.variable}
 
 
 def read_environment(env: Mapping[str, str]) -> Values:
     """Return what the variables say; an empty one says nothing. Raises `ConfigError`."""
     _refuse_misspelled(env)
     values: dict[str, Any] = {}
-    for variable, row in _VARIABLES.items():
+    for variable, row in _variables().items():
         if text := env.get(variable, "").strip():
             kind = _TEXTS.get(row.kind, _AS_IT_IS)
             try:
@@ -179,7 +182,8 @@ def read_flags(said: Said) -> Values:
 
 def read_values(said: Mapping[str, Any], source: str, named: Named) -> Values:
     """Return the values that flags or arguments give; raises `UsageError`, which names the `source`."""
-    given = {key: _plain(value) for key, value in said.items() if key in ROWS and value != ()}
+    rows = settable_rows()
+    given = {key: _plain(value) for key, value in said.items() if key in rows and value != ()}
     return checked(given, source, named, UsageError)
 
 
@@ -193,15 +197,16 @@ def _flag(key: str) -> str:
 
 
 def _row(key: str) -> Setting:
-    return ROWS[key.partition(".")[0]]
+    return settable_rows()[key.partition(".")[0]]
 
 
 def _refuse_misspelled(env: Mapping[str, str]) -> None:
     """Refuse a near miss: a deny rule that goes unread would be a looser policy than the person asked for."""
+    known = _variables()
     for name in env:
-        if name.startswith("SANDBUR_") and name not in _VARIABLES and name != "SANDBUR_HOME":
+        if name.startswith("SANDBUR_") and name not in known and name != "SANDBUR_HOME":
             from difflib import get_close_matches
 
-            near = get_close_matches(name, _VARIABLES, n=1, cutoff=0.88)
+            near = get_close_matches(name, known, n=1, cutoff=0.88)
             if near:
                 raise ConfigError(f"There is no variable {name}.", f"Did you mean {near[0]}? Else unset it.")

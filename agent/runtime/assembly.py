@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from burr.core import Application
 
-from ...actions.ports import EventPort, KeptBySession, Masker, Model, Ports, Toolbox, ToolSource
-from ...actions.tools.registry import SERVER_PREFIX
+from ...actions.ports import EventPort, KeptBySession, Model, Ports, Toolbox, ToolSource
 from ...actions.workspace.backends.backend import KeptFiles
 from ...state.application import GRAPH_VERSION, ApplicationState
 from ...state.errors import SessionMismatch
 from ...state.session import SessionSettings
 from ...state.store.seals import load_or_make_key
 from ...state.store.store import Store
-from ..config.load import may_find_tools
+from ..config.load import load_settings, may_find_tools
 from ..config.settings import Said, Settings
-from ..extensions.active_tools.session_tools import Equipped, close_sources, equip, learn_secrets
+from ..extensions.active_tools.session_tools import Equipped, equip, learn_secrets
 from ..graph import ACTIONS, CALLS_START_NEXT, build_application, build_graph
 from ..models.providers import key_names
 from ..session.inbox import SessionInbox
@@ -28,33 +27,28 @@ from ..session.observers import Observers
 from ..session.run import Limits
 from ..session.secrets import SecretMasker, masker_for
 from ..session.session import Session, whoami
+from .active_extensions import ActiveExtensions, SessionParts
 from .agent_definition import Definition
+from .extension_runtime import ProcessContext, SessionContext
 from .wiring import (
     DiskWitness,
-    Places,
     SessionGate,
     call_places,
     call_settings,
     connect_models,
     counter_of,
     gates_of,
-    http_tools_of,
     output_of,
     places_of,
     request_settings,
     sandbox_of,
     search_of,
-    servers_of,
     turn_rules,
 )
 
 if TYPE_CHECKING:
     from ...actions.tools.shell.sandbox.sandbox import Sandbox
-    from ..extensions.hooks.hooks import Hooks
-    from ..extensions.mcp.prompts import Prompts
     from ..extensions.middleware.middleware_stack import Onion
-    from ..history.telemetry.session_telemetry import SessionTelemetry
-    from ..history.telemetry.telemetry import Telemetry
     from ..models.transport.clients import Clients
 
 
@@ -73,11 +67,14 @@ class Assembly:
         self._models: list[Model] = []
         self._clients: Clients | None = None
         self._sandboxes: list[Sandbox] = []
-        self._servers: dict[Path, ToolSource] = {}
-        """By the folder whose sessions use them."""
         self._found: dict[Path, ToolSource | None] = {}
         """Tools of packages and projects, by the folder of the sessions that have them."""
-        self._telemetry: Telemetry | None = None
+        self._folders: dict[Path, Settings] = {settings.cwd: settings}
+        """The settings of the folders of sessions."""
+        process = ProcessContext(
+            settings, said, env, of_command, self._settings_of_folder, self._connect_for_extension
+        )
+        self.extensions = ActiveExtensions(process)
         self._opened: dict[Session, Model] = {}
         """The sessions that are watched, and the model that their middleware goes around."""
 
@@ -96,20 +93,22 @@ class Assembly:
         masker = self.masker_of(settings, keys)
         events = EventPort()
         observers = Observers(events.notify)
-        telemetry = self._telemetry_of(session_id, masker)
-        onion = self._onion_of(session_id, settings, definition, telemetry) if needs_model else None
-        equipped = await self._equipped(session_id, settings, definition, onion, sandbox, needs_model)
+        places = places_of(self._settings.home, session_id)
+        context = SessionContext(session_id, settings, masker, places.scratch, keys, needs_model)
+        parts = self.extensions.open_session(context, definition)
+        onion = self._onion_of(settings, definition, parts, session_id) if needs_model else None
+        sources = (*self._found_tools_of(settings, definition), *parts.sources)
+        equipped = await self._equipped(session_id, settings, definition, onion, sandbox, sources)
         learn_secrets(equipped.toolbox.values(), masker)
         settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
         gate_of = gates_of(self._settings, self._env, sandbox)
         gate = SessionGate(gate_of, settings)
         model = self._model_of(settings, definition, needs_model)
         toolbox = await self._with_files(session_id, equipped.toolbox)
-        places = places_of(self._settings.home, session_id)
-        hooks = self._hooks_of(session_id, settings, places, keys, masker, toolbox) if needs_model else None
-        observers.add(telemetry, onion, hooks)
+        context.tools.update(toolbox)
+        observers.add(onion, *parts.observers)
         trace = observers.around_trace(await self._store.open_trace(session_id))
-        inbox = SessionInbox(self._store.inbox(session_id), masker, hooks, events.notify)
+        inbox = SessionInbox(self._store.inbox(session_id), masker, parts.hooks, events.notify)
         output = output_of(settings, definition.output)
         counter = counter_of(definition, model)
         ports = Ports(
@@ -118,25 +117,35 @@ class Assembly:
             toolbox, gate, DiskWitness(), await self._store.open_journal(session_id), trace, masker,
             call_places(settings, places),
             call_settings(settings, sandbox, keys, None if onion is None else onion.around_tools()),
-            turn_rules(settings, output), events, hooks, inbox,
+            turn_rules(settings, output), events, parts.hooks, inbox,
         )  # fmt: skip
         session = Session(
             session_id, await self._application(session_id, new_state), ports, inbox, self._store, settings,
             self._limits(settings), gate_of, gate.change, observers, by=whoami(self._env),
         )  # fmt: skip
         await session.read_inbox()
-        await self._begin(session, hooks, onion, model)
+        await self._begin(session, parts, onion, model)
         session.notices = (*((said,) if said else ()), *equipped.notices, *_idle(settings, equipped.toolbox))
         return session
 
-    async def _begin(self, session: Session, hooks: Hooks | None, onion: Onion | None, model: Model) -> None:
-        """Let hooks and middleware know their session; `model` is what the middleware goes around."""
-        if hooks is not None:
-            hooks.begin_session(session)
+    async def _begin(self, session: Session, parts: SessionParts, onion: Onion | None, model: Model) -> None:
+        """Let extensions and middleware know that a session is open."""
+        parts.begin_session(session)
         if onion is not None:
             await onion.start()
         if session.observers:
             self._opened[session] = model
+
+    def _settings_of_folder(self, cwd: Path) -> Settings:
+        """Return the settings with what the project of a folder brings with it."""
+        if not self._loads:
+            return self._settings
+        if cwd not in self._folders:
+            self._folders[cwd] = load_settings({**self._said, "cwd": cwd}, self._env)
+        return self._folders[cwd]
+
+    def _connect_for_extension(self, session: SessionSettings) -> Model:
+        return connect_models(self._settings_of_folder(Path(session.cwd)), session, self._env)
 
     async def _equipped(
         self,
@@ -145,14 +154,8 @@ class Assembly:
         definition: Definition,
         onion: Onion | None,
         sandbox: Sandbox | None,
-        needs_model: bool,
+        sources: Sequence[ToolSource],
     ) -> Equipped:
-        sources = [
-            *self._found_tools_of(settings, definition),
-            *self._http_tools_of(settings, definition),
-            *self._servers_of(settings, needs_model),
-            *self._skills_of(settings),
-        ]
         brought = () if onion is None else onion.tools
         search = search_of(self._settings, self._env)
         is_new = not self._store.index.exists(session_id)
@@ -173,11 +176,10 @@ class Assembly:
             await model.aclose()
 
     async def aclose(self) -> None:
-        """Close all but the store and the telemetry."""
+        """Close all but the store; `finish` comes after that is closed."""
         for session in list(self._opened):
             await self.close_observers(session)
-        if self._servers:
-            await close_sources(self._servers.values())
+        await self.extensions.aclose()
         for model in self._models:
             await model.aclose()
         for sandbox in self._sandboxes:
@@ -195,28 +197,11 @@ class Assembly:
         return {**toolbox, **{name: tool.of_session(kept) for name, tool in over_back_ends.items()}}
 
     def masker_of(self, session: SessionSettings, keys: frozenset[str] | None = None) -> SecretMasker:
-        """Return what masks the secrets of the environment and the folder, and those of tool servers."""
+        """Return what masks the secrets of the environment and the folder, and those of extensions."""
         keys = key_names(self._settings.providers) if keys is None else keys
-        given: dict[str, str] = {}
-        if self._settings.mcp_servers:
-            from ..config.mcp_servers import hidden_values
-
-            given = hidden_values(self._settings.mcp_servers, self._env)
+        given = self.extensions.secrets(session)
         known = {**self._env, **given}
         return masker_for(known, Path(session.cwd), load_or_make_key(self._settings.home), keys | set(given))
-
-    def _servers_of(self, session: SessionSettings, needs_model: bool) -> list[ToolSource]:
-        """Return what brings the tools of the servers that are configured for the folder of a session."""
-        # Who only decides about a call has to know its tool, too.
-        if not needs_model and not any(name.startswith(SERVER_PREFIX) for name in session.own_tools):
-            return []
-        cwd = Path(session.cwd)
-        if cwd not in self._servers:
-            source = servers_of(self._settings, self._said, session, self._env, self._loads)
-            if source is None:
-                return []
-            self._servers[cwd] = source
-        return [self._servers[cwd]]
 
     def _found_tools_of(self, session: SessionSettings, definition: Definition) -> list[ToolSource]:
         """Return what brings the tools of packages and of the project; an agent has what it names."""
@@ -234,48 +219,6 @@ class Assembly:
         from ..extensions.tool_discovery import FoundTools
 
         return FoundTools(cwd, self._env)
-
-    def _http_tools_of(self, session: SessionSettings, definition: Definition) -> list[ToolSource]:
-        """Return what brings the HTTP tools of the configuration; an agent of somebody's own has its own."""
-        if not definition.has_builtin_tools:
-            return []
-        source = http_tools_of(self._settings, self._said, Path(session.cwd), self._env, self._loads)
-        return [] if source is None else [source]
-
-    def _skills_of(self, session: SessionSettings) -> list[ToolSource]:
-        """Return what reads the skills that a session was told of when it began."""
-        if not session.skills:
-            return []
-        from ..extensions.skills.read_skill import SkillTools
-
-        return [SkillTools(Path(session.cwd), self._env, session.skills)]
-
-    def server_prompts(self, session: Session) -> Prompts | None:
-        """Return what the tool servers of a session wrote for people to send; None: it has no servers."""
-        servers = self._servers.get(Path(session.settings.cwd))
-        if servers is None:
-            return None
-        from ..extensions.mcp.start import LazyServers
-
-        return servers.source().prompts if isinstance(servers, LazyServers) else None
-
-    def _hooks_of(
-        self,
-        session_id: str,
-        settings: SessionSettings,
-        places: Places,
-        keys: frozenset[str],
-        masker: Masker,
-        toolbox: Toolbox,
-    ) -> Hooks | None:
-        """Return the hooks of a session; None: there are none."""
-        if not self._settings.hooks:
-            return None
-        from ..extensions.hooks.hooks import Hooks, HookSession
-        from ..extensions.hooks.program import HookPlace
-
-        place = HookPlace(Path(settings.cwd), places.scratch, keys)
-        return Hooks(self._settings.hooks, HookSession(session_id, place, masker.text, toolbox))
 
     async def close_observers(self, session: Session) -> Model:
         """Close the observers of a session that ends; return its model."""
@@ -317,30 +260,11 @@ class Assembly:
             self._sandboxes.append(sandbox)
         return sandbox, said
 
-    def _telemetry_of(self, session_id: str, masker: Masker) -> SessionTelemetry | None:
-        """Return what tells a collector of this session's runs, if that is switched on."""
-        if not self._settings.otel:
-            return None
-        if self._telemetry is None:
-            from ..history.telemetry.telemetry import Telemetry
-
-            self._telemetry = Telemetry.start(self._env)
-        return self._telemetry.session(session_id, masker) if self._telemetry is not None else None
-
-    async def end_telemetry(self) -> str:
-        """Send what is left to a collector; return what went wrong, empty if nothing did."""
-        telemetry, self._telemetry = self._telemetry, None
-        return "" if telemetry is None else await asyncio.to_thread(telemetry.close)
-
     def _onion_of(
-        self,
-        session_id: str,
-        settings: SessionSettings,
-        definition: Definition,
-        telemetry: SessionTelemetry | None,
+        self, settings: SessionSettings, definition: Definition, parts: SessionParts, session_id: str
     ) -> Onion | None:
         """Return the middleware of a session; None: it has none. Raises `MiddlewareError`."""
-        layers = (*definition.middleware, *(() if telemetry is None else telemetry.middleware))
+        layers = (*definition.middleware, *parts.middleware)
         if not layers:
             return None
         from ..extensions.middleware.middleware import MiddlewareSession

@@ -15,19 +15,19 @@ from ...state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError
 from ...state.session import InboxKind, OutputSchema, SessionSettings, WaitingMessage
 from ...state.store.store import Store
 from ..config.load import load_settings
-from ..config.paths import make_private, text_folders
-from ..config.settings import Said, Settings, joined
+from ..config.paths import make_private
+from ..config.settings import Said, Settings, joined, load_extensions
 from ..session.inbox import leave_message
 from ..session.secrets import masker_for
 from ..session.session import Session
 from .agent_definition import PLAIN, Definition, SessionPlace
 from .assembly import Assembly
 from .cleanup import clear_up
+from .extension_runtime import ExtensionRuntime
 from .prompts import session_prompt
 from .wiring import settings_of_resumed, settings_of_session
 
 if TYPE_CHECKING:
-    from ..extensions.mcp.prompts import Prompts
     from ..history.time_travel.restore import Restored, RestorePlan
 
 
@@ -69,6 +69,8 @@ class Runtime:
         `definition`, an agent's own, no configuration of the folder counts, and no agent that one names.
         """
         env = os.environ if env is None else env
+        if definition is None:
+            load_extensions()
         settings = load_settings(said, env, of_project=definition is None)
         is_embedded = definition is not None
         if definition is None and settings.agent is not None:
@@ -85,7 +87,7 @@ class Runtime:
     async def aclose(self) -> None:
         await self._assembly.aclose()
         self.store.close()
-        problem = await self._assembly.end_telemetry()
+        problem = await self._assembly.extensions.finish()
         if problem and self._on_notice is not None:
             self._on_notice(problem)
 
@@ -93,9 +95,9 @@ class Runtime:
         """Forget a session that nobody here goes on with, so that many of them cost nothing."""
         await self._assembly.let_go(session)
 
-    def server_prompts(self, session: Session) -> Prompts | None:
-        """Return what the tool servers of a session wrote for people to send; None: it has no servers."""
-        return self._assembly.server_prompts(session)
+    def extension(self, name: str) -> ExtensionRuntime | None:
+        """Return what an extension does in this process; None: it is not there, or not needed so far."""
+        return self._assembly.extensions.get(name)
 
     def keep_connections(self) -> None:
         """Leave connections open between sessions, until as many calls of `drop_connections`."""
@@ -122,13 +124,13 @@ class Runtime:
         model, notices = self._chosen_model(or_demo)
         place = SessionPlace(session_id, self.settings.cwd)
         system, more = await session_prompt(place, self.settings.add_dirs, self.env, definition)
-        system, skills, said = await self._with_skills(system, definition)
+        system, stored, said = await self._extend_prompt(system, definition)
         system = masker_for(self.env, self.settings.cwd).text(system)
         session = settings_of_session(self.settings, model, system)
         form = output_schema or (definition.output and definition.output.stored)
         own = {
+            **stored,
             "agent": definition.source,
-            "skills": skills,
             "has_shipped_tools": definition.has_builtin_tools,
             "has_planning": definition.has_planning,
             "output_schema": form,
@@ -205,19 +207,18 @@ class Runtime:
         async with self._turnstiles.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             await asyncio.sleep(0)
 
-    async def _with_skills(
+    async def _extend_prompt(
         self, system: str, definition: Definition
-    ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-        """Return the prompt with the skills of the folder and the person, their names, and what to tell."""
-        cwd = self.settings.cwd
-        if not self._loads or definition.instructions is not None:
-            return system, (), ()
-        if not text_folders("skills", cwd, self.env):
-            return system, (), ()
-        from ..extensions.skills.read_skill import told_skills
-
-        told = await asyncio.to_thread(told_skills, cwd, self.env)
-        return "\n\n".join(filter(None, (system, told.section))), told.names, told.notices
+    ) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+        """Return the prompt with what extensions add, the fields that the session keeps, and notices."""
+        stored: dict[str, Any] = {}
+        notices: list[str] = []
+        for runtime in self._assembly.extensions.for_session(None):
+            section = await runtime.extend_prompt(self.settings.cwd, definition)
+            system = "\n\n".join(filter(None, (system, section.text)))
+            stored |= section.stored
+            notices += section.notices
+        return system, stored, tuple(notices)
 
     def _chosen_model(self, or_demo: bool) -> tuple[str, list[str]]:
         """Return the model of a new session, and what to tell of the choice."""

@@ -22,7 +22,6 @@ from ...actions.ports import (
     Toolbox,
     ToolOffer,
     ToolOffers,
-    ToolSource,
     ToolSpec,
     TurnRules,
     Verdict,
@@ -39,10 +38,12 @@ from ...state.conversation.messages import NO_EQUIPMENT, encodable
 from ...state.errors import UsageError
 from ...state.session import Effort, SessionSettings, ToolChoice
 from ...state.trace import Conditions
-from ..config.load import load_settings, store_files
+from ..config.load import store_files
 from ..config.paths import config_home, user_home
 from ..config.settings import CONFINING, Said, Settings
 from ..extensions.active_tools.tool_listing import Offers
+from ..extensions.extension import load
+from ..extensions.registry import shipped_models
 from .agent_definition import Definition
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def settings_of_session(settings: Settings, model: str, system_prompt: str = "")
         network_tools=usual_network_tools(settings.search_provider is not None) if settings.web_tools else (),
         tool_choice=ToolChoice.model_validate(_choices(settings, _CHOICES)),
         system_prompt=system_prompt,
-        variables=_assigned(settings.variables),
+        variables=_assigned(settings.of("variables") or ()),
         **_values(settings, (*_REPLACED, *_ADDED, *_AT_FIRST)),
     )
 
@@ -285,36 +286,6 @@ def search_of(settings: Settings, env: Mapping[str, str]) -> FindsService | None
     return found
 
 
-def servers_of(
-    settings: Settings, said: Said, session: SessionSettings, env: Mapping[str, str], of_project: bool
-) -> ToolSource | None:
-    """Return the tools of the servers that are configured for a session's folder; None: there are none."""
-    cwd = Path(session.cwd)
-    if cwd != settings.cwd and of_project:
-        # What the project of a session brings with it is in the folder of the session.
-        settings = load_settings({**said, "cwd": cwd}, env)
-    if not settings.mcp_servers:
-        return None
-    from ..extensions.mcp.start import server_tools
-
-    # What a server asks a model is in no account of the session, so that no budget could be kept.
-    connect = None if settings.max_budget_usd is not None else partial(connect_models, settings, session, env)
-    return server_tools(settings, env, connect)
-
-
-def http_tools_of(
-    settings: Settings, said: Said, cwd: Path, env: Mapping[str, str], of_project: bool
-) -> ToolSource | None:
-    """Return the HTTP tools that are configured for a folder; None if there are none."""
-    if cwd != settings.cwd and of_project:
-        settings = load_settings({**said, "cwd": cwd}, env)
-    if not (settings.http_tools or settings.openapi):
-        return None
-    from ..config.http_tools import ConfiguredTools
-
-    return ConfiguredTools(settings.http_tools, settings.openapi, env)
-
-
 def request_settings(
     session: SessionSettings,
     toolbox: Toolbox,
@@ -406,10 +377,8 @@ def _connect(
     effort: Effort | None,
     clients: Callable[[], Clients] | None,
 ) -> Model:
-    if name == "demo":
-        from ..models.demo.model import DemoModel
-
-        return DemoModel()
+    if (home := shipped_models().get(name)) is not None:
+        return load(home)()
     from ..models.connect import connect
 
     return connect(

@@ -25,7 +25,7 @@ from ...state.conversation.messages import Message, UserContent
 from ...state.errors import ConfigError, SessionHeld, UsageError
 from ...state.process.cancellation import run_in_background
 from ...state.session import Effort, SandboxWish
-from ..config.mcp_servers import parse_mcp_json
+from ..config.load import parse_extension_file
 from ..runtime.agent_definition import Definition, Instructions
 from ..runtime.runtime import Runtime
 from ..session.run import Limits
@@ -361,7 +361,7 @@ def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
         content = path.read_bytes()
     except OSError as error:
         raise UsageError(f"The file {path} cannot be read: {error.strerror}.", "Check the path.") from None
-    tables, problems = parse_mcp_json(content, path)
+    tables, problems = parse_extension_file("mcp_servers", content, path)
     for problem in problems:
         raise ConfigError(problem)
     return {name: table.model_dump(exclude_defaults=True) for name, table in tables.items()}

@@ -22,6 +22,7 @@ BROAD_BORDERS = {
     "actions/turn/calls/tool_runner.py",
     "agent/session/run.py",
     "agent/extensions/tool_discovery.py",  # runs modules of somebody else's
+    "agent/extensions/registry.py",  # loads extensions of other packages
     "agent/sdk/loading.py",  # the same
     "state/databases/group_commit.py",  # the thread hands every failure to whoever waits
     "ui/cli/main.py",

@@ -1,1 +1,18 @@
-"""Sandbur in an editor: the Agent Client Protocol over standard input and output."""
+"""Sessions in editors that speak the Agent Client Protocol."""
+
+from ...agent.extensions.extension import CommandEntry, Extension
+
+EXTENSION = Extension(
+    name="acp",
+    about="sessions in an editor that speaks the Agent Client Protocol",
+    page="editors.md",
+    folders=("ui/acp", "ui/commands/acp.py"),
+    commands=(
+        CommandEntry(
+            name="acp",
+            home=".ui.commands.acp:AcpCommand",
+            summary="serve an editor that speaks the Agent Client Protocol",
+            after="trust",
+        ),
+    ),
+)

@@ -17,7 +17,7 @@ from ...agent.session.session import Session
 from ...state.application import ExecutionMode
 from ...state.conversation.messages import UserContent
 from ...state.errors import UsageError
-from ..chat.slash.server_prompts import prompt_lines, written
+from ..chat.slash.server_prompts import find_prompts, prompt_lines, written
 
 CONTINUE = "/continue"
 
@@ -26,7 +26,7 @@ async def available(
     runtime: Runtime, session: Session, modes: tuple[ExecutionMode, ...]
 ) -> list[AvailableCommand]:
     """Return the commands of a session; what its tool servers offer is asked of them."""
-    prompts = runtime.server_prompts(session)
+    prompts = find_prompts(runtime, session)
     listed = () if prompts is None else await prompts.listed()
     written_here = _files(runtime, session)
     return [
@@ -130,7 +130,7 @@ def _by_skill(said: str, runtime: Runtime, session: Session) -> str:
 
 
 async def _sent_prompt(said: str, runtime: Runtime, session: Session) -> AsyncIterator[Event]:
-    prompts = runtime.server_prompts(session)
+    prompts = find_prompts(runtime, session)
     if said.strip() == "/mcp":
         raise CommandAnswered("\n".join(await prompt_lines(prompts)))
     return session.send(await written(said, prompts))

@@ -20,7 +20,7 @@ from acp.schema import (
     TextContentBlock,
 )
 
-from ...agent.config.mcp_servers import SERVER_NAME
+from ...agent.extensions.mcp.configuration.servers import SERVER_NAME
 from ...state.conversation.content import (
     MAX_TEXT_BYTES,
     Document,

@@ -39,7 +39,7 @@ async def _ask_first(runtime: Runtime, command: ChatCommand) -> ChatCommand | No
         await ask_about_links(settings.cwd)
         await ask_about_tools(settings.cwd)
         await ask_about_texts(settings.cwd)
-    trusted = [await newly_trusted(path) for path in (settings.untrusted_config, settings.untrusted_servers)]
+    trusted = [await newly_trusted(path) for path in (settings.untrusted_config, *settings.untrusted_files)]
     if not any(trusted) and not refuses_yolo:
         return None
     mode = {"mode": "interactive"} if refuses_yolo else {}

@@ -8,7 +8,17 @@ from ...agent.config.settings import SETTINGS
 from ...state.errors import UsageError
 from ..commands.chat import ChatCommand
 from .argument_types import nearest
-from .grammar import COMMANDS, YOLO, Command, Parser, RunCommand, declared, options_with_value, parser_for
+from .grammar import (
+    COMMANDS,
+    YOLO,
+    Command,
+    Parser,
+    RunCommand,
+    declared,
+    load_commands,
+    options_with_value,
+    parser_for,
+)
 
 INSTEAD = {
     "init": "A folder needs no setting up; an AGENTS.md in it is read.",
@@ -46,14 +56,11 @@ ELSEWHERE = {
 }
 """Flags of other agents -> what stands for them here."""
 
-WITH_PROGRAM = ("mcp",)
-"""Commands that take a program and its arguments behind `--`."""
-
 
 def parse(argv: Sequence[str]) -> Command:
     """Return what the command line says; raises `UsageError`, or `SystemExit` after printing help."""
     words = list(argv)
-    if len(words) == 2 and words[0] == "help" and words[1] in COMMANDS:
+    if len(words) == 2 and words[0] == "help" and _is_command(words[1]):
         words = [words[1], "--help"]
     at = _command_position(words)
     name = words.pop(at) if at is not None else "chat"
@@ -65,11 +72,14 @@ def parse(argv: Sequence[str]) -> Command:
         parser.print_help()
         raise SystemExit(0)
     found, extra = parser.parse_known_intermixed_args(words)
-    if last and name in WITH_PROGRAM:
+    if last and declared(name).TAKES_PROGRAM:
         found.rest, last = tuple(last), []
     is_literal = bool(last) and vars(found).get("prompt", "") is None
     if is_literal:
         found.prompt = last.pop(0)
+    if extra and load_commands():
+        # The flag of an extension.
+        return parse(argv)
     if extra or last:
         _refuse(parser, [*extra, *last], vars(found).get("prompt"))
     command = _command(name, vars(found))
@@ -88,6 +98,13 @@ def _command(name: str, found: dict[str, Any]) -> Command:
     return declared(name)(name=name, said=said, **values)
 
 
+def _is_command(word: str) -> bool:
+    """Tell whether a word is a command, also one of an installed package's extension."""
+    if word in COMMANDS or not word.isidentifier():
+        return word in COMMANDS
+    return load_commands() and word in COMMANDS
+
+
 def _command_position(words: list[str]) -> int | None:
     """Return where the command stands: the first word that belongs to no flag, if it is a known name.
 
@@ -100,7 +117,7 @@ def _command_position(words: list[str]) -> int | None:
         if re.match(r"-[qvy]*[pcr]|--(print|continue|resume)\b|--$", word):
             return None
         if not word.startswith("-") or word == "-":
-            return position if word in COMMANDS else None
+            return position if _is_command(word) else None
         position += 2 if word in with_value else 1
     return None
 

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
+from ...agent.config.setting import Declaration, Declared, Kind
 from ...agent.config.settings import (
     EFFORTS,
     MODES,
     SANDBOXES,
     SETTINGS,
-    Declaration,
-    Declared,
-    Kind,
     Said,
+    load_extensions,
 )
+from ...agent.extensions.extension import CommandEntry, load
+from ...agent.extensions.registry import PACKAGES, shipped
 from ...state.errors import UsageError
 from ..terminal.terminal import put
 from .argument_types import amount, count, names, one_of, path
@@ -80,6 +81,8 @@ class Command(Declared):
     """Of its own flags and of settings, in the order of its help."""
     EXAMPLES: ClassVar[tuple[Example, ...]] = ()
     ACTIONS: ClassVar[Mapping[str, Action]] = {}
+    TAKES_PROGRAM: ClassVar[bool] = False
+    """Whether the words after `--` are a program and its arguments."""
     name: str = ""
     said: Said = MappingProxyType({})
     """The settings that the flags set."""
@@ -160,11 +163,24 @@ class RunCommand(Command):
 
 class Listed(NamedTuple):
     home: str
-    """Its module in `commands`, and its class there."""
+    """Its module in `commands`, and its class there; of an extension `module:class`."""
     summary: str
 
 
-COMMANDS: Mapping[str, Listed] = {
+def insert_commands(commands: dict[str, Listed], added: Iterable[CommandEntry]) -> None:
+    """Insert the commands of an extension, each after the one that it names; a known name stays as it is."""
+    for entry in added:
+        if entry.name in commands:
+            continue
+        later: dict[str, Listed] = {}
+        if entry.after in commands:
+            names = list(commands)
+            later = {name: commands.pop(name) for name in names[names.index(entry.after) + 1 :]}
+        commands[entry.name] = Listed(entry.home, entry.summary)
+        commands.update(later)
+
+
+COMMANDS: dict[str, Listed] = {
     "sessions": Listed(
         "sessions.command.SessionsCommand",
         "list, show, rename, verify, delete, prune, export or import sessions",
@@ -192,18 +208,6 @@ COMMANDS: Mapping[str, Listed] = {
     ),
     "graph": Listed("graph.GraphCommand", "print the state machine"),
     "doctor": Listed("setup.command.DoctorCommand", "check this installation"),
-    "ui": Listed(
-        "tracking.UiCommand",
-        "open the tracking UI on the store: runs, steps, state, model and tool calls",
-    ),
-    "replay": Listed(
-        "past.command.ReplayCommand",
-        "walk a recorded run through today's graph, offline, and show the first difference",
-    ),
-    "test": Listed(
-        "past.command.AddTestCommand",
-        "turn a recorded run into a test of your project: sandbur test add ID",
-    ),
     "diff": Listed("past.command.DiffCommand", "compare two runs: steps, decisions, files, cost"),
     "bisect": Listed(
         "past.command.BisectCommand",
@@ -213,23 +217,32 @@ COMMANDS: Mapping[str, Listed] = {
         "past.command.StatsCommand",
         "tokens, cost, time, failures and approvals of what is in the store",
     ),
-    "mcp": Listed(
-        "mcp.command.McpCommand",
-        "list, add, remove or test tool servers (MCP), or serve runs to others",
-    ),
     "config": Listed("setup.command.ConfigCommand", "list, get or set what is configured"),
     "completion": Listed("setup.completion.CompletionCommand", "print what completes words in your shell"),
     "manual": Listed("setup.manual.ManualCommand", "print the whole manual, or its man page"),
     "trust": Listed("setup.command.TrustCommand", "list whose configuration counts, or take trust back"),
-    "acp": Listed("acp.AcpCommand", "serve an editor that speaks the Agent Client Protocol"),
-    "demo": Listed("chat.DemoCommand", "watch it work with the shipped scripted model: no key, no network"),
 }
+"""Those of installed packages are inserted once these are loaded (`load_commands`)."""
+for _extension in shipped():
+    insert_commands(COMMANDS, _extension.commands)
 CHAT = Listed("chat.ChatCommand", "the terminal agent you can kill at any moment")
+
+
+def load_commands() -> bool:
+    """Load the extensions of installed packages, once; return whether that brought any."""
+    if not load_extensions():
+        return False
+    for extension in PACKAGES.loaded:
+        insert_commands(COMMANDS, extension.commands)
+    return True
 
 
 def declared(name: str) -> type[Command]:
     """Return the class of a command; `chat` is the one without a name."""
-    module, _, kind = COMMANDS.get(name, CHAT).home.rpartition(".")
+    home = COMMANDS.get(name, CHAT).home
+    if ":" in home:
+        return load(home)
+    module, _, kind = home.rpartition(".")
     return getattr(import_module(f"..commands.{module}", __package__), kind)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ....state.errors import ConfigError, UsageError
-from ..settings import SETTINGS, Setting
+from ..setting import Setting
+from ..settings import SETTINGS, load_extensions
 from ..values import parse_config, parsed_value
 from .edit_rules import ConfigPlace, first_that_says, more_lines, rewrite, toml_string
 
@@ -26,6 +27,8 @@ def setting_named(text: str) -> tuple[Setting, str]:
     """Return the setting, and for `KEY.NAME` the name of its entry; raises `UsageError`."""
     key, _, entry = text.partition(".")
     rows = {row.key: row for row in SETTINGS if row.about}
+    if key not in rows and load_extensions():
+        rows = {row.key: row for row in SETTINGS if row.about}
     if key not in rows:
         near = " or ".join(f"`{one}`" for one in get_close_matches(key, rows, n=2))
         hint = f"Did you mean {near}?" if near else "`sandbur config list` lists them."
@@ -62,7 +65,7 @@ def unset_value(place: ConfigPlace, name: str, env: Mapping[str, str]) -> bool:
 
 
 def _value(row: Setting, entry: str, text: str, path: Path) -> Any:
-    is_table = row.merge == "entries" or row.kind == "hooks"
+    is_table = row.merge == "entries" or row.kind == "table"
     if is_table and not (entry and row.kind in _ENTRIES):
         hint = f"Name an entry: {row.key}.NAME" if row.kind in _ENTRIES else f"Write it into {path}."
         raise UsageError(f"`{row.key}` is a table, not one value.", hint)

@@ -1,1 +1,32 @@
-"""Commands of the configuration that are told what happens, and may have a say in it."""
+"""Hooks: commands of the person and the project that see what happens, and may refuse it."""
+
+from ...config.setting import Setting
+from ..extension import ConfigFile, Extension
+
+EXTENSION = Extension(
+    name="hooks",
+    about="commands that see what happens in a session, and may refuse it",
+    page="hooks.md",
+    folders=("agent/extensions/hooks",),
+    settings=(
+        Setting(
+            "hooks",
+            (),
+            "table",
+            "all",
+            about="commands that are told what happens, and may refuse it",
+            reader=".agent.extensions.hooks.hooks_runtime:HooksReader",
+            of_command=True,
+            after="transport",
+        ),
+    ),
+    files=(
+        ConfigFile(
+            name="hooks.json",
+            place="user",
+            key="hooks",
+            parse=".agent.extensions.hooks.hooks_runtime:parse_hooks",
+        ),
+    ),
+    runtime=".agent.extensions.hooks.hooks_runtime:HooksRuntime",
+)

@@ -14,7 +14,7 @@ import httpx2
 from mcp import Client, MCPError
 from pydantic import ValidationError
 
-from ...config.mcp_servers import McpServer, MissingVariable, filled_in
+from .configuration.servers import McpServer, MissingVariable, filled_in
 from .server_requests.questions import Host
 from .text import one_line
 from .transport.border import CheckedStream

@@ -13,8 +13,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ....actions.ports import Tool
 from ....actions.tools.registry import SERVER_PREFIX
 from ....state.errors import ConfigError
-from ...config.mcp_servers import McpServer
 from .catalogue import Catalogue, ListedTool
+from .configuration.servers import McpServer
 from .connection import NoAnswer, ServerConnection, ServerDown, ServerHealth, ServerLost, ServerRefused
 from .prompts import Prompts
 from .resources import resource_tools

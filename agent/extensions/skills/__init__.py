@@ -1,1 +1,24 @@
-"""Skills: instructions for a kind of work, which a model reads when it needs them."""
+"""Skills: instructions for kinds of work, which a model reads when it begins such work."""
+
+from ..extension import Extension, SlashEntry
+
+EXTENSION = Extension(
+    name="skills",
+    about="instructions for kinds of work, as folders with a SKILL.md",
+    page="skills.md",
+    folders=("agent/extensions/skills", "ui/chat/slash/skills.py"),
+    runtime=".agent.extensions.skills.skills_runtime:SkillsRuntime",
+    # A new session is asked about its folder.
+    is_used=lambda settings, session: session is None or bool(session.skills),
+    slash=(
+        SlashEntry(
+            name="skill",
+            usage="[NAME [TASK]]",
+            summary="list the skills, or work by one",
+            home=".ui.chat.slash.skills:use_skill",
+            group="Context",
+            after="uncompact",
+            complete=".ui.chat.slash.skills:offered_skills",
+        ),
+    ),
+)

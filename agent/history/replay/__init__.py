@@ -1,1 +1,30 @@
-"""Walks a recorded run through today's graph."""
+"""Replay: a recorded run once more through the graph, offline, and what differs."""
+
+from ...extensions.extension import CommandEntry, Extension
+
+EXTENSION = Extension(
+    name="replay",
+    about="recorded runs once more through today's graph, and as tests of a project",
+    page="testing.md",
+    folders=(
+        "agent/history/replay",
+        "agent/sdk/testing/recorded_runs.py",
+        "ui/commands/past/replay.py",
+        "ui/commands/past/replay_command.py",
+        "ui/pytest_plugin.py",
+    ),
+    commands=(
+        CommandEntry(
+            name="replay",
+            home=".ui.commands.past.replay_command:ReplayCommand",
+            summary="walk a recorded run through today's graph, offline, and show the first difference",
+            after="ui",
+        ),
+        CommandEntry(
+            name="test",
+            home=".ui.commands.past.replay_command:AddTestCommand",
+            summary="turn a recorded run into a test of your project: sandbur test add ID",
+            after="replay",
+        ),
+    ),
+)

@@ -1,1 +1,22 @@
-"""Tells an OpenTelemetry collector what runs do; imported only where a person switched it on."""
+"""Telemetry: the runs of sessions as traces and metrics for an OpenTelemetry collector."""
+
+from ...config.setting import Setting
+from ...extensions.extension import Extension
+
+EXTENSION = Extension(
+    name="telemetry",
+    about="traces and metrics of runs for an OpenTelemetry collector",
+    page="telemetry.md",
+    folders=("agent/history/telemetry",),
+    settings=(
+        Setting(
+            "otel",
+            False,
+            "switch",
+            variable="SANDBUR_OTEL",
+            about="whether runs are told to an OpenTelemetry collector; the `OTEL_*` variables say to which",
+            after="durability",
+        ),
+    ),
+    runtime=".agent.history.telemetry.telemetry:TelemetryRuntime",
+)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ....actions.ports import Masker
 from ....state.errors import ConfigError
 from ....state.process.installation import make_install_command
+from ...runtime.extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
 from ...version import VERSION
 from .delivery import CLOSE_S, Channel, Complaints, Worker, end
 from .settings import SIGNALS, Signal, TelemetrySettings, telemetry_settings
@@ -59,6 +61,27 @@ class Telemetry:
         """Send what waits, for a few seconds at most; return what a person should know, or nothing."""
         self._outlet.worker.end(CLOSE_S)
         return self._complaints.end(end(self._channels, self._shutdowns))
+
+
+class TelemetryRuntime(ExtensionRuntime):
+    """Exports the runs of all sessions of a process."""
+
+    def __init__(self, process: ProcessContext) -> None:
+        super().__init__(process)
+        self._telemetry: Telemetry | None = None
+
+    def open_session(self, context: SessionContext) -> SessionAdditions:
+        if self._telemetry is None:
+            self._telemetry = Telemetry.start(self.process.env)
+        if self._telemetry is None:
+            return SessionAdditions()
+        observer = self._telemetry.session(context.id, context.masker)
+        return SessionAdditions(observers=(observer,), middleware=observer.middleware)
+
+    async def finish(self) -> str:
+        """Send what is left to the collector; return what went wrong, empty if nothing did."""
+        telemetry, self._telemetry = self._telemetry, None
+        return "" if telemetry is None else await asyncio.to_thread(telemetry.close)
 
 
 def _opened(

@@ -1,1 +1,28 @@
-"""Sessions of the store as Burr's tracking server shows them."""
+"""The tracking UI: what the pages of `sandbur ui` show of the sessions in a store."""
+
+from ...extensions.extension import CommandEntry, Extension, SlashEntry
+
+EXTENSION = Extension(
+    name="tracking",
+    about="the sessions of a store in the browser",
+    page="ui.md",
+    folders=("agent/history/tracking", "ui/web", "ui/commands/tracking.py"),
+    commands=(
+        CommandEntry(
+            name="ui",
+            home=".ui.commands.tracking:UiCommand",
+            summary="open the tracking UI on the store: runs, steps, state, model and tool calls",
+            after="doctor",
+        ),
+    ),
+    slash=(
+        SlashEntry(
+            name="ui",
+            usage="",
+            summary="show sessions in the browser",
+            home=".ui.web.open_ui:open_ui",
+            group="Installation",
+            after="doctor",
+        ),
+    ),
+)

@@ -7,8 +7,8 @@ from typing import Any
 from sandbur.actions.ports import EventPort, Masker, Model, Ports, Toolbox
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.config.load import load_settings
-from sandbur.agent.config.sources import declared_hooks
 from sandbur.agent.extensions.hooks.hooks import Hooks, HookSession
+from sandbur.agent.extensions.hooks.hooks_runtime import HooksReader
 from sandbur.agent.extensions.hooks.program import HookPlace
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
 from sandbur.agent.extensions.middleware.middleware_stack import Onion
@@ -28,6 +28,7 @@ from sandbur.agent.session.run import Limits
 from sandbur.agent.session.secrets import masker_for
 from sandbur.agent.session.session import Session
 from sandbur.state.application import ApplicationState, ExecutionMode
+from sandbur.state.errors import ConfigError
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store
 
@@ -97,5 +98,5 @@ def hooks_of(
     """Return the hooks of a table as it stands in a configuration; None: there are none."""
     if not table:
         return None
-    commands = declared_hooks(table, "the test")
+    commands = HooksReader().check(table, "the test", ConfigError)
     return Hooks(commands, HookSession(session_id, place, masker.text, toolbox))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbur.actions.ports import Tool, ToolContext, ToolOutcome
-from sandbur.agent.config.mcp_servers import McpServer, McpServerTable
+from sandbur.agent.extensions.mcp.configuration.servers import McpServer, McpServerTable
 from sandbur.agent.extensions.mcp.server_requests.questions import Host
 from sandbur.agent.extensions.mcp.source import McpSource
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ....actions.ports.events import Event
+from ....agent.extensions.extension import SlashEntry, load
 from ....agent.runtime.runtime import Runtime
 from ....agent.session.session import Session
 from ...terminal.render import Renderer
@@ -98,6 +99,11 @@ def at(home: str) -> Callable[..., Any]:
     return lambda *given: getattr(import_module(f".{module}", __package__), name)(*given)
 
 
+def at_home(home: str) -> Callable[..., Any]:
+    """Return the function at the home that an extension names, which is imported when it is called."""
+    return lambda *given: load(home)(*given)
+
+
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
     name: str
@@ -115,6 +121,15 @@ class SlashCommand:
     @property
     def typed(self) -> str:
         return f"/{self.name}"
+
+
+def command_of(entry: SlashEntry) -> SlashCommand:
+    """Return the slash command that an extension declares."""
+    complete = at_home(entry.complete) if entry.complete else None
+    run = at_home(entry.home)
+    return SlashCommand(
+        entry.name, entry.usage, entry.summary, entry.group, run, (), complete, at_question=not entry.waits
+    )
 
 
 def tell(context: SlashContext, *lines: str) -> None:

@@ -1,9 +1,10 @@
 """Does what was typed as a command: finds it, refuses it with a sentence, or runs it."""
 
 from ....actions.turn.commands import parted
+from ....agent.extensions.extension import load
+from ....agent.extensions.registry import extensions
 from ....state.errors import SandburError, SessionHeld, SessionMoved
-from .command import DONE, SlashContext, SlashResult, warn
-from .server_prompts import server_prompt
+from .command import DONE, SlashCommand, SlashContext, SlashResult, warn
 from .table import find, unknown
 
 
@@ -13,7 +14,7 @@ async def commanded(context: SlashContext, text: str) -> SlashResult | None:
     if typed is None:
         return None
     name, words = typed
-    command = find(name, context.more) or server_prompt(name)
+    command = find(name, context.more) or _find_of_extension(name)
     if command is None:
         warn(context, unknown(name, context.more))
         return DONE
@@ -27,3 +28,9 @@ async def commanded(context: SlashContext, text: str) -> SlashResult | None:
             raise
         warn(context, str(problem))
         return DONE
+
+
+def _find_of_extension(name: str) -> SlashCommand | None:
+    """Return a command that an extension knows only while a session runs."""
+    found = (load(one.find_slash)(name) for one in extensions() if one.find_slash)
+    return next((command for command in found if command is not None), None)

@@ -1,4 +1,4 @@
-"""What is to be seen of a session: `/plan`, `/steps`, `/status`, `/tools`, `/doctor`, `/ui`."""
+"""What is to be seen of a session: `/plan`, `/steps`, `/status`, `/tools`, `/doctor`."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -15,7 +15,6 @@ from ...terminal.lines import step_lines, usage_text
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.theme import LOOK
 from ...terminal.text.wrap import hanging
-from ...web.server import served_beside
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell
 from .picking import can_pick, pick
 
@@ -138,15 +137,4 @@ def _group(tool: Tool) -> str:
 async def examine(context: SlashContext, words: str) -> SlashResult:
     """Do the checks of `sandbur doctor` for this folder."""
     await DoctorCommand(said=context.runtime.said).run()
-    return DONE
-
-
-async def open_ui(context: SlashContext, words: str) -> SlashResult:
-    """Serve the tracking UI from this chat, as long as that lasts."""
-    settings = context.runtime.settings
-    tell(
-        context,
-        f"Tracking UI: {await served_beside(settings.store, settings.tenant)}",
-        "It ends with this chat.",
-    )
     return DONE

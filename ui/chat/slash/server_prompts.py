@@ -8,36 +8,44 @@ from typing import TYPE_CHECKING
 
 from ....actions.tools.registry import SERVER_PREFIX
 from ....actions.turn.commands import is_command
+from ....agent.extensions.mcp.mcp_runtime import McpRuntime
 from ....state.errors import UsageError
 from ...terminal.text.sanitize import one_line
 from .command import DONE, SlashCommand, SlashContext, SlashResult, tell
 
 if TYPE_CHECKING:
     from ....agent.extensions.mcp.prompts import Prompts, ServerPrompt
+    from ....agent.runtime.runtime import Runtime
+    from ....agent.session.session import Session
 
 _LIST = "/mcp"
-_BEGINS = f"/{SERVER_PREFIX}"
 
 
 async def show(context: SlashContext, words: str) -> SlashResult:
-    prompts = context.runtime.server_prompts(context.session)
+    prompts = find_prompts(context.runtime, context.session)
     tell(context, *await prompt_lines(prompts))
     return DONE
 
 
 def server_prompt(name: str) -> SlashCommand | None:
     """Return the command that sends a prompt of a server, if a name is one for that."""
-    if not name.startswith(_BEGINS.removeprefix("/")):
+    if not name.startswith(SERVER_PREFIX):
         return None
 
     async def run(context: SlashContext, words: str) -> SlashResult:
         """Send what a tool server wrote, once the person has seen it."""
-        said = await written(f"/{name} {words}", context.runtime.server_prompts(context.session))
+        said = await written(f"/{name} {words}", find_prompts(context.runtime, context.session))
         tell(context, said)
         await context.send(said)
         return DONE
 
     return SlashCommand(name, "", "", "Tool servers", run, at_question=False)
+
+
+def find_prompts(runtime: Runtime, session: Session) -> Prompts | None:
+    """Return what the tool servers of a session wrote for people to send; None: it has no servers."""
+    servers = runtime.extension("mcp")
+    return servers.prompts(session.settings) if isinstance(servers, McpRuntime) else None
 
 
 async def prompt_lines(prompts: Prompts | None) -> list[str]:

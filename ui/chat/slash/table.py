@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from ....agent.extensions.registry import shipped
 from ...cli.argument_types import nearest
 from ...terminal.text.sanitize import one_line
 from .command import (
@@ -15,6 +16,7 @@ from .command import (
     SlashOffer,
     SlashResult,
     at,
+    command_of,
     tell,
     warn,
 )
@@ -36,7 +38,6 @@ async def show_help(context: SlashContext, words: str) -> SlashResult:
     return DONE
 
 
-_skills = at("extras.offered_skills")
 _themes = at("looking.offered_themes")
 _modes = at("basics.offered_modes")
 _parts = at("files.offered_parts")
@@ -81,7 +82,6 @@ _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
             complete=_rules,
         ),
         _row("tools", "", "list the tools and what they may do", "looking.show_tools"),
-        _row("mcp", "", "list what tool servers wrote to be sent", "server_prompts.show"),
     ),
     "Session": (
         _row("plan", "", "show the plan and how far it is", "looking.show_plan"),
@@ -114,13 +114,6 @@ _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
         ),
         _row("uncompact", "", "bring those messages back", "window.take_back", waits=True),
         _row(
-            "skill",
-            "[NAME [TASK]]",
-            "list the skills, or work by one",
-            "extras.use_skill",
-            complete=_skills,
-        ),
-        _row(
             "memory",
             "[show|edit|add TEXT]",
             "list the instructions, change them",
@@ -141,10 +134,22 @@ _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
     "Installation": (
         _row("theme", "[NAME]", "show the chat in other colours", "looking.change_theme", complete=_themes),
         _row("doctor", "", "check this installation", "looking.examine"),
-        _row("ui", "", "show sessions in the browser", "looking.open_ui"),
     ),
 }
-COMMANDS = tuple(replace(row, group=group) for group, rows in _BY_GROUP.items() for row in rows)
+
+
+def _with_extensions(rows: list[SlashCommand]) -> tuple[SlashCommand, ...]:
+    """Return the rows with those of the extensions that ship, each after the one that it names."""
+    for extension in shipped():
+        for entry in extension.slash:
+            names = [row.name for row in rows if row.group == entry.group]
+            after = entry.after if entry.after in names else names[-1]
+            at_row = next(at for at, row in enumerate(rows) if row.name == after)
+            rows.insert(at_row + 1, command_of(entry))
+    return tuple(rows)
+
+
+COMMANDS = _with_extensions([replace(row, group=group) for group, rows in _BY_GROUP.items() for row in rows])
 
 
 def find(name: str, more: Sequence[SlashCommand] = ()) -> SlashCommand | None:

@@ -26,6 +26,7 @@ class McpCommand(ActionCommand):
         "serve": Action("", "be a tool server: start, watch and go on with runs", ("--allow-decisions",),
                         home="serving.serve"),
     }  # fmt: skip
+    TAKES_PROGRAM = True
     action: str = word(
         "|".join(ACTIONS), "list, add or remove servers, try them, or be one", "list", nargs="?",
         type=one_of(tuple(ACTIONS)),

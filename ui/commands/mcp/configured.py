@@ -7,10 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ....agent.config.edit.edit_servers import add_server, checked_server, remove_server
 from ....agent.config.load import load_settings
-from ....agent.config.mcp_servers import McpServer
-from ....agent.config.paths import MCP_JSON, config_home
+from ....agent.config.paths import config_home
+from ....agent.extensions.mcp import MCP_JSON
+from ....agent.extensions.mcp.configuration.edit_servers import add_server, checked_server, remove_server
+from ....agent.extensions.mcp.configuration.servers import McpServer
 from ....state.errors import UsageError
 from ...cli.open_session import said_by
 from ...terminal.terminal import put, say
@@ -21,12 +22,12 @@ from .command import McpCommand
 async def list_servers(command: McpCommand) -> int:
     settings = load_settings(said_by(command), os.environ)
     if command.json:
-        put(json.dumps([_object(server) for server in settings.mcp_servers.values()], indent=1))
-    for server in () if command.json else settings.mcp_servers.values():
+        put(json.dumps([_object(server) for server in settings.of("mcp_servers").values()], indent=1))
+    for server in () if command.json else settings.of("mcp_servers").values():
         put("\t".join((server.name, server.table.kind, _where(server), one_line(server.source))))
     for notice in settings.notices:
         say(one_line(notice))
-    if not settings.mcp_servers and not command.json:
+    if not settings.of("mcp_servers") and not command.json:
         say("No tool server is configured here. Add one: sandbur mcp add NAME -- PROGRAM ARGUMENTS")
     return 0
 

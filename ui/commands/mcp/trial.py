@@ -11,7 +11,7 @@ from typing import Any
 from ....actions.tools.registry import SERVER_PREFIX
 from ....agent.config.load import load_settings
 from ....agent.config.settings import Settings
-from ....agent.extensions.mcp.start import LazyServers
+from ....agent.extensions.mcp.mcp_runtime import LazyServers
 from ....state.errors import UsageError
 from ...cli.open_session import said_by
 from ...terminal.terminal import put, say
@@ -24,7 +24,7 @@ async def try_servers(command: McpCommand) -> int:
     settings = load_settings(said_by(command), os.environ)
     wanted = {
         name: server
-        for name, server in settings.mcp_servers.items()
+        for name, server in settings.of("mcp_servers").items()
         if command.server in ("", name) and (command.server or not server.table.disabled)
     }
     if not wanted:
@@ -46,10 +46,12 @@ async def try_servers(command: McpCommand) -> int:
 
 
 async def _tried(settings: Settings, name: str) -> dict[str, Any]:
-    server = settings.mcp_servers[name]
+    server = settings.of("mcp_servers")[name]
     enabled = replace(server, table=server.table.model_copy(update={"disabled": False}))
-    others = {other: one for other, one in settings.mcp_servers.items() if other == enabled.table.fallback}
-    alone = settings.but(mcp_servers={**others, name: enabled})
+    others = {
+        other: one for other, one in settings.of("mcp_servers").items() if other == enabled.table.fallback
+    }
+    alone = settings.with_value("mcp_servers", {**others, name: enabled})
     source = LazyServers(alone, os.environ).source()
     began = time.monotonic()
     try:

@@ -37,8 +37,8 @@ from ...terminal.lines import step_line, title
 from ...terminal.live import ProgressLine
 from ...terminal.terminal import is_interactive, make_console, put, say
 from ...terminal.text.sanitize import one_line
-from .command import AddTestCommand, ReplayCommand
 from .fork import agreed, restored_lines
+from .replay_command import AddTestCommand, ReplayCommand
 
 _MOST_CALLS = 20
 _STYLES = {"-": "red", "+": "green"}

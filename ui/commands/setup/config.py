@@ -12,9 +12,10 @@ from typing import Any, cast
 
 from ....agent.config.edit.edit_rules import ConfigPlace, place_for
 from ....agent.config.edit.edit_settings import set_value, setting_named, unset_value
-from ....agent.config.load import HOOKS_NAME, load_settings
-from ....agent.config.paths import CONFIG_NAME, MCP_JSON, config_home, project_folders
-from ....agent.config.settings import SETTINGS, Setting, Settings
+from ....agent.config.load import extension_files, load_settings
+from ....agent.config.paths import CONFIG_NAME, config_home, project_folders
+from ....agent.config.setting import Setting
+from ....agent.config.settings import SETTINGS, Settings, load_extensions
 from ....state.errors import UsageError
 from ...cli.open_session import said_by
 from ...terminal.terminal import put, say
@@ -49,6 +50,7 @@ async def configure(command: ConfigCommand) -> int:
 
 
 def _loaded(command: ConfigCommand) -> Settings:
+    load_extensions()
     return load_settings(said_by(command), os.environ)
 
 
@@ -68,7 +70,7 @@ def _list(command: ConfigCommand) -> None:
 def _object(settings: Settings, row: Setting) -> dict[str, Any]:
     return {
         "key": row.key,
-        "value": _plain(row, getattr(settings, row.key)),
+        "value": _plain(row, settings.value_of(row.key)),
         "default": _plain(row, row.default),
         "sources": list(settings.sources.get(row.key, ())),
         "variable": row.variable or None,
@@ -78,7 +80,7 @@ def _object(settings: Settings, row: Setting) -> dict[str, Any]:
 
 
 def _show(settings: Settings, row: Setting, entry: str, as_json: bool) -> None:
-    value = _plain(row, getattr(settings, row.key))
+    value = _plain(row, settings.value_of(row.key))
     if entry:
         if not isinstance(value, dict) or entry not in value:
             raise UsageError(
@@ -93,7 +95,7 @@ def _show(settings: Settings, row: Setting, entry: str, as_json: bool) -> None:
 
 
 def _text(settings: Settings, row: Setting) -> str:
-    return one_line(", ".join(_lines(_plain(row, getattr(settings, row.key)))))
+    return one_line(", ".join(_lines(_plain(row, settings.value_of(row.key)))))
 
 
 def _lines(value: Any) -> Iterator[str]:
@@ -108,7 +110,7 @@ def _lines(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-_ACTIONS_ONLY = ("mcp_servers", "tables", "hooks")
+_ACTIONS_ONLY = ("table", "tables")
 """Kinds of which only names are told: their values may hold what is nobody else's business."""
 
 
@@ -177,11 +179,13 @@ def _paths(command: ConfigCommand) -> Iterator[str]:
     settings = _loaded(command)
     own = config_home(os.environ)
     yield _with_state(own / "config.toml", "yours")
-    if (own / HOOKS_NAME).exists():
-        yield _with_state(own / HOOKS_NAME, "yours")
-    ignored = {settings.untrusted_config, settings.untrusted_servers}
+    for file in extension_files("user"):
+        if (own / file.name).exists():
+            yield _with_state(own / file.name, "yours")
+    ignored = {settings.untrusted_config, *settings.untrusted_files}
+    names = (CONFIG_NAME, *(file.name for file in extension_files("project")))
     for folder in project_folders(settings.cwd):
-        for path in (folder / CONFIG_NAME, folder / MCP_JSON):
+        for path in (folder / name for name in names):
             if path.exists():
                 yield _with_state(path, "ignored: not trusted" if path in ignored else "of the project")
 

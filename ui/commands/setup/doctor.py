@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
 
-from ....agent.config.mcp_servers import McpServer, MissingVariable, filled_in
 from ....agent.config.paths import config_home
 from ....agent.config.settings import Settings
+from ....agent.extensions.extension import load
+from ....agent.extensions.registry import extensions
 from ....state.errors import SandburError
-from ....state.process.installation import make_install_command
 from ...cli.open_session import said_by
 from ...terminal.terminal import glyphs_for, make_console, put
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.wrap import hanging
 from .command import DoctorCommand
-from .installation import Finding, has_extra, installation, sandboxes, wall
+from .installation import Finding, installation, sandboxes, wall
 from .model_checks import answers, keys, models
 from .store_checks import store_findings
 
@@ -57,14 +55,16 @@ async def _findings(command: DoctorCommand) -> AsyncIterator[Finding]:
         yield finding
     try:
         from ....agent.config.load import load_settings
+        from ....agent.config.settings import load_extensions
 
+        load_extensions()
         settings = load_settings(said_by(command), os.environ)
     except SandburError as error:
         yield Finding("bad", "configuration", error.message, error.hint)
         return
     yield sandboxes(settings)
     yield wall()
-    for finding in (*_configuration(settings), *models(settings), *_servers(settings)):
+    for finding in (*_configuration(settings), *models(settings), *_of_extensions(settings)):
         yield finding
     if command.online:
         for finding in await answers(settings, command.timeout_s):
@@ -77,39 +77,14 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
     user = config_home(os.environ) / "config.toml"
     yield Finding("good", "configuration", str(user) if user.exists() else f"none ({user} may hold one)")
     for notice in settings.notices:
-        is_untrusted = settings.untrusted_config is not None or settings.untrusted_servers is not None
+        is_untrusted = settings.untrusted_config is not None or bool(settings.untrusted_files)
         # The chat asks whether it is trusted.
         fix = "sandbur" if is_untrusted and "is not trusted" in notice else "sandbur config path"
         yield Finding("note", "configuration", notice, fix)
 
 
-def _servers(settings: Settings) -> Iterator[Finding]:
-    """Look whether each tool server could be started; `sandbur mcp test` does it."""
-    servers = [server for server in settings.mcp_servers.values() if not server.table.disabled]
-    if servers and not has_extra("mcp"):
-        yield Finding("bad", "tool servers", "the extra mcp is not installed", make_install_command("mcp"))
-        return
-    good: list[str] = []
-    for server in servers:
-        if (wrong := _unstartable(server)) is None:
-            good.append(server.name)
-        else:
-            yield wrong
-    if good:
-        yield Finding("good", "tool servers", f"{', '.join(good)}; `sandbur mcp test` starts them")
-
-
-def _unstartable(server: McpServer) -> Finding | None:
-    table = server.table
-    try:
-        for text in (table.url or "", *table.args, *table.env.values(), *table.headers.values()):
-            filled_in(text, os.environ)
-        program = filled_in(table.command or "", os.environ)
-        folder = server.folder / filled_in(table.cwd or "", os.environ)
-    except MissingVariable as missing:
-        name = missing.args[0]
-        return Finding("note", "tool servers", f"{server.name}: {name} is not set", f"export {name}=...")
-    if program and shutil.which(folder / program if "/" in program else program) is None:
-        detail = f"{server.name}: there is no program {program} ({server.source})"
-        return Finding("bad", "tool servers", detail, f"sandbur mcp remove {shlex.quote(server.name)}")
-    return None
+def _of_extensions(settings: Settings) -> Iterator[Finding]:
+    """Let each extension check what it needs."""
+    for extension in extensions():
+        if extension.doctor:
+            yield from load(extension.doctor)(settings)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 import mcp_types as types
 
-from ....config.mcp_servers import McpServer
+from ..configuration.servers import McpServer
 from ..text import one_line, plain
 
 _MOST_QUESTION_CHARS = 2000

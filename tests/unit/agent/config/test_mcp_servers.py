@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sandbur.agent.config.mcp_servers import (
+from sandbur.agent.config.trust_summary import disclosed
+from sandbur.agent.extensions.mcp.configuration.servers import (
     McpServer,
     McpServerTable,
     MissingVariable,
@@ -14,7 +15,6 @@ from sandbur.agent.config.mcp_servers import (
     hidden_values,
     parse_mcp_json,
 )
-from sandbur.agent.config.trust_summary import disclosed
 from sandbur.state.errors import ConfigError
 
 PATH = Path("/project/.mcp.json")

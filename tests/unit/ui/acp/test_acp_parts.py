@@ -4,7 +4,7 @@ import pytest
 from acp import audio_block, embedded_text_resource, image_block, resource_block, text_block
 from acp.schema import AcpMcpServer, EnvVariable, HttpHeader, HttpMcpServer, McpServerStdio
 
-from sandbur.agent.config.mcp_servers import checked_tables
+from sandbur.agent.extensions.mcp.configuration.servers import checked_tables
 from sandbur.state.calls import PendingCall
 from sandbur.state.errors import UsageError
 from sandbur.ui.acp.handed import message_of, servers_of_editor

@@ -10,9 +10,9 @@ import pytest
 from support.commands.command import Command
 from support.places import ROOT
 
-from sandbur.agent.config.mcp_servers import McpServerTable, parse_mcp_json
 from sandbur.agent.config.values import parse_config
 from sandbur.agent.extensions.mcp.catalogue import MOST_PAGES, MOST_TOOLS
+from sandbur.agent.extensions.mcp.configuration.servers import McpServerTable, parse_mcp_json
 from sandbur.agent.extensions.mcp.results import SHOWN_CHARS
 from sandbur.agent.extensions.mcp.transport.border import MOST_MESSAGE_BYTES
 from sandbur.agent.extensions.mcp.transport.stdio import server_environment

@@ -36,7 +36,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 def hooks_of(env: dict[str, str]) -> tuple[HookCommand, ...]:
-    return load_settings({"cwd": Path(env["HOME"], "project")}, env).hooks
+    return load_settings({"cwd": Path(env["HOME"], "project")}, env).of("hooks")
 
 
 def write(env: dict[str, str], name: str, text: str) -> Path:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from support.places import ROOT
 
-from sandbur.agent.config.sources import parse_hooks
 from sandbur.agent.config.values import parse_config
 from sandbur.agent.extensions.hooks.answers import HookAnswer, answer_of
 from sandbur.agent.extensions.hooks.declared import HOOK_EVENTS, HookCommand
+from sandbur.agent.extensions.hooks.hooks_runtime import parse_hooks
 from sandbur.agent.extensions.hooks.program import HookPlace, run_hook
 
 PAGE = (ROOT / "docs" / "hooks.md").read_text("utf-8")
@@ -37,7 +37,7 @@ def test_the_tables_of_the_page_can_be_read() -> None:
         "PostToolUse",
     ]
     [other] = blocks("json")
-    assert [hook.event for hook in parse_hooks(other.encode(), Path("x"))] == ["Stop"]
+    assert [hook.event for hook in parse_hooks(other.encode(), Path("x"))[0]] == ["Stop"]
 
 
 @pytest.mark.parametrize(("path", "decision"), [("dist/a.js", "deny"), ("uv.lock", "deny"), ("src/a.js", "")])

@@ -14,7 +14,7 @@ from support.tool_servers.foreign import everything_at, free_port, program
 from support.tools.processes import alive
 
 from sandbur.actions.ports import Tool
-from sandbur.agent.config.mcp_servers import McpServer
+from sandbur.agent.extensions.mcp.configuration.servers import McpServer
 from sandbur.agent.extensions.mcp.source import McpSource
 from sandbur.state.conversation.messages import Image
 

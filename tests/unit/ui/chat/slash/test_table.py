@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.screens.slash_desk import slash_desk
 
+from sandbur.agent.extensions.extension import load
 from sandbur.ui.chat.slash.command import DONE, SlashCommand, SlashResult
 from sandbur.ui.chat.slash.table import COMMANDS, completions, find, help_lines, unknown
 
@@ -24,7 +25,9 @@ def test_no_two_commands_share_a_name() -> None:
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda one: one.name)
 def test_what_a_row_runs_is_there(command: SlashCommand) -> None:
     home = inspect.getclosurevars(command.run).nonlocals
-    if home:
+    if "home" in home:
+        assert inspect.iscoroutinefunction(load(home["home"]))
+    elif home:
         found = getattr(import_module(f"sandbur.ui.chat.slash.{home['module']}"), home["name"])
         assert inspect.iscoroutinefunction(found)
 

@@ -9,14 +9,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ....actions.workspace.atomic_write import replace_content
-from ....actions.workspace.paths import FileProblem, FileStat
-from ....actions.workspace.safe_open import resolve_real_path
-from ....state.errors import ConfigError, UsageError
-from ..mcp_servers import SERVER_NAME, McpServerTable, problem_of
-from ..paths import MAX_CONFIG_BYTES, MCP_JSON, decoded, read_bytes, refuse_if_world_writable
-from ..trust import is_trusted_place, trust_place
-from ..values import parse_config
+from .....actions.workspace.atomic_write import replace_content
+from .....actions.workspace.paths import FileProblem, FileStat
+from .....actions.workspace.safe_open import resolve_real_path
+from .....state.errors import ConfigError, UsageError
+from ....config.paths import MAX_CONFIG_BYTES, decoded, read_bytes, refuse_if_world_writable
+from ....config.trust import is_trusted_place, trust_place
+from ....config.values import parse_config
+from .. import MCP_JSON
+from .servers import SERVER_NAME, McpServerTable, problem_of
 
 
 def checked_server(name: str, given: Mapping[str, Any]) -> McpServerTable:

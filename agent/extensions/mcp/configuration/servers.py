@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from ...state.errors import ConfigError, SandburError
-from .paths import decoded
+from .....state.errors import ConfigError, SandburError
+from ....config.paths import decoded
 
 MOST_SERVERS = 50
 SERVER_NAME = r"^[A-Za-z0-9](?:_?[A-Za-z0-9-]){0,31}$"

@@ -1,0 +1,1 @@
+"""How tool servers are configured: what a table of one holds, and how files are edited."""

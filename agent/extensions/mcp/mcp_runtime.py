@@ -1,0 +1,108 @@
+"""The tool servers of the sessions of a process; the library is imported when the first one starts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....actions.ports import Model, Tool, ToolSource
+from ....actions.tools.registry import SERVER_PREFIX
+from ....state.errors import ConfigError
+from ....state.process.installation import make_install_command
+from ....state.session import SessionSettings
+from ...config.settings import Settings
+from ...runtime.agent_definition import Definition
+from ...runtime.extension_runtime import ExtensionRuntime, ProcessContext
+from .configuration.servers import hidden_values
+
+if TYPE_CHECKING:
+    from .prompts import Prompts
+    from .server_requests.sampling import Sampler
+    from .source import McpSource
+
+
+class LazyServers:
+    """Starts the servers with the first session that asks for their tools."""
+
+    name = "mcp"
+
+    def __init__(
+        self, settings: Settings, env: Mapping[str, str], connect: Callable[[], Model] | None = None
+    ) -> None:
+        """`connect` makes the model that servers may ask; None: they may ask none."""
+        self._settings = settings
+        self._env = env
+        self._connect = connect
+        self._sampler: Sampler | None = None
+        self._source: McpSource | None = None
+
+    async def tools(self) -> Sequence[Tool]:
+        return await self.source().tools()
+
+    def notices(self) -> Sequence[str]:
+        return () if self._source is None else self._source.notices()
+
+    async def aclose(self) -> None:
+        if self._source is not None:
+            await self._source.aclose()
+        if self._sampler is not None:
+            await self._sampler.aclose()
+
+    def source(self) -> McpSource:
+        """Return the servers; raises `ConfigError` where the library that speaks to them is missing."""
+        if self._source is None:
+            try:
+                from .server_requests.questions import Host
+                from .server_requests.sampling import Sampler
+                from .source import McpSource
+            except ModuleNotFoundError as missing:
+                raise ConfigError(
+                    f"Tool servers are configured, and the package {missing.name} is not installed.",
+                    f"Install it with: {make_install_command('mcp')}",
+                ) from None
+            settings = self._settings
+            if self._connect is not None:
+                self._sampler = Sampler(self._connect)
+            host = Host(roots=(settings.cwd, *settings.add_dirs), samples=self._sampler)
+            self._source = McpSource(settings.of("mcp_servers"), self._env, settings.home / "mcp", host)
+        return self._source
+
+
+class McpRuntime(ExtensionRuntime):
+    """Brings the tools of the servers that are configured for the folder of a session."""
+
+    def __init__(self, process: ProcessContext) -> None:
+        super().__init__(process)
+        self._servers: dict[Path, LazyServers] = {}
+        """By the folder whose sessions use them."""
+
+    def secrets(self, session: SessionSettings) -> Mapping[str, str]:
+        return hidden_values(self.process.settings.of("mcp_servers"), self.process.env)
+
+    def tool_sources(
+        self, session: SessionSettings, definition: Definition, needs_model: bool
+    ) -> Sequence[ToolSource]:
+        # To decide about a call its tool has to be known, too.
+        if not needs_model and not any(name.startswith(SERVER_PREFIX) for name in session.own_tools):
+            return ()
+        cwd = Path(session.cwd)
+        if cwd not in self._servers:
+            settings = self.process.settings_of_folder(cwd)
+            if not settings.of("mcp_servers"):
+                return ()
+            # What a server asks a model is in no account of the session, so that no budget could be kept.
+            has_budget = settings.max_budget_usd is not None
+            connect = None if has_budget else partial(self.process.connect_model, session)
+            self._servers[cwd] = LazyServers(settings, self.process.env, connect)
+        return (self._servers[cwd],)
+
+    def prompts(self, session: SessionSettings) -> Prompts | None:
+        """Return what the servers of a session wrote for people to send; None: it has no servers."""
+        servers = self._servers.get(Path(session.cwd))
+        return None if servers is None else servers.source().prompts
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(servers.aclose() for servers in self._servers.values()))

@@ -1,0 +1,126 @@
+"""Finds the extensions: those that ship, and those of installed packages."""
+
+import os
+import sys
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from ...state.errors import SandburError
+from ..config.setting import Setting, insert_rows
+from .extension import Extension
+
+GROUP = "sandbur.extensions"
+"""Entry points of it are an `Extension` each."""
+_ROOT = __name__.partition(".")[0]
+SHIPPED = (
+    ".agent.history.telemetry",
+    ".agent.extensions.http_tools",
+    ".agent.extensions.hooks",
+    ".agent.extensions.mcp",
+    ".agent.extensions.skills",
+    ".agent.history.tracking",
+    ".agent.history.replay",
+    ".ui.acp",
+    ".agent.models.demo",
+)
+"""The packages that declare the extensions that ship, as `EXTENSION`; one whose folder is gone is not there.
+
+Tools of extensions come into a session in this order, and observers watch in it."""
+
+
+@cache
+def shipped() -> tuple[Extension, ...]:
+    """Return the declarations of those that ship and are there."""
+    return tuple(found for home in SHIPPED if (found := _declared(home)) is not None)
+
+
+def _declared(home: str) -> Extension | None:
+    try:
+        return import_module(home, _ROOT).EXTENSION
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not f"{_ROOT}{home}.".startswith(f"{missing.name}."):
+            raise
+        return None
+
+
+def shipped_models() -> dict[str, str]:
+    """Return the homes of models without a provider, by their name."""
+    return {name: home for extension in shipped() for name, home in extension.models.items()}
+
+
+class Packages:
+    """The extensions of installed packages; they are loaded once in a process."""
+
+    def __init__(self) -> None:
+        self._found: tuple[Extension, ...] | None = None
+        self.problems: tuple[str, ...] = ()
+        """A sentence for each extension that is left out."""
+
+    @property
+    def loaded(self) -> tuple[Extension, ...]:
+        return self._found or ()
+
+    def load(self, rows: list[Setting]) -> bool:
+        """Load them and insert their settings into `rows`; return whether that was the first time."""
+        if self._found is not None:
+            return False
+        self._found = ()
+        problems: list[str] = []
+        if GROUP in entry_point_groups(tuple(sys.path)):
+            from importlib.metadata import entry_points
+
+            names = {one.name for one in shipped()}
+            for entry in sorted(entry_points(group=GROUP)):
+                what = f"The extension {entry.name} ({entry.value})"
+                try:
+                    made = entry.load()
+                    self._add(made, names, rows)
+                except SandburError as error:
+                    problems.append(f"{what} is left out: {error.message}")
+                except Exception as bug:
+                    problems.append(f"{what} is left out: {type(bug).__name__}: {bug}")
+        self.problems = tuple(problems)
+        return bool(self._found)
+
+    def _add(self, made: object, names: set[str], rows: list[Setting]) -> None:
+        if not isinstance(made, Extension):
+            raise SandburError(f"{made!r:.80} is no `Extension`.")
+        if made.name in names:
+            raise SandburError(f"There is an extension called {made.name} already.")
+        try:
+            insert_rows(rows, made.settings)
+        except ValueError as taken:
+            raise SandburError(f"There is a setting called {taken} already.") from None
+        names.add(made.name)
+        self._found = (*self.loaded, made)
+
+
+PACKAGES = Packages()
+
+
+def extensions() -> tuple[Extension, ...]:
+    """Return all that are known: those that ship, then those of packages that were loaded."""
+    return (*shipped(), *PACKAGES.loaded)
+
+
+@cache
+def entry_point_groups(paths: tuple[str, ...]) -> frozenset[str]:
+    """Return the groups of ours that installed packages have entry points of; `paths` are `sys.path`.
+
+    It looks for the names in the files alone: reading all that packages say takes ten times as long.
+    """
+    found: set[str] = set()
+    for place in paths:
+        try:
+            with os.scandir(place or ".") as entries:
+                infos = [entry.path for entry in entries if entry.name.endswith(".dist-info")]
+        except OSError:
+            continue
+        for info in infos:
+            try:
+                text = Path(info, "entry_points.txt").read_bytes()
+            except OSError:
+                continue
+            found |= {group for group in (GROUP, "sandbur.tools") if group.encode() in text}
+    return frozenset(found)

@@ -1,0 +1,107 @@
+"""The extensions that one process uses: each one's runtime is made when it is first needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...actions.ports import ToolSource
+from ...actions.ports.advice import Advice
+from ...state.session import SessionSettings
+from ..extensions.extension import Extension, load
+from ..extensions.registry import extensions, shipped
+from ..session.observers import Observer
+from ..session.session import Session
+from .agent_definition import Definition
+from .extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
+
+if TYPE_CHECKING:
+    from ..extensions.middleware.middleware import Middleware
+
+
+@dataclass(frozen=True, slots=True)
+class SessionParts:
+    """What all extensions add to one session."""
+
+    parts: tuple[SessionAdditions, ...]
+    sources: tuple[ToolSource, ...]
+
+    @property
+    def observers(self) -> tuple[Observer, ...]:
+        return tuple(observer for part in self.parts for observer in part.observers)
+
+    @property
+    def middleware(self) -> tuple[Middleware, ...]:
+        return tuple(layer for part in self.parts for layer in part.middleware)
+
+    @property
+    def hooks(self) -> Advice | None:
+        return next((part.hooks for part in self.parts if part.hooks is not None), None)
+
+    def begin_session(self, session: Session) -> None:
+        for part in self.parts:
+            if part.on_open is not None:
+                part.on_open(session)
+
+
+class ActiveExtensions:
+    """Makes the runtimes of the extensions, and closes those that it made."""
+
+    def __init__(self, process: ProcessContext) -> None:
+        self._process = process
+        self._runtimes: dict[str, ExtensionRuntime] = {}
+        """By the name of the extension."""
+
+    def get(self, name: str) -> ExtensionRuntime | None:
+        """Return the runtime of an extension; None: it is not there, or not needed so far."""
+        return self._runtimes.get(name)
+
+    def for_session(self, session: SessionSettings | None) -> list[ExtensionRuntime]:
+        """Return the runtimes that a session needs; without a session those that extend a new prompt.
+
+        An agent in a program has no extensions of installed packages.
+        """
+        found = extensions() if self._process.of_command else shipped()
+        return [self._runtime(one) for one in found if self._is_needed(one, session)]
+
+    def open_session(self, context: SessionContext, definition: Definition) -> SessionParts:
+        """Return what a session has of the extensions; raises `SandburError`."""
+        runtimes = self.for_session(context.settings)
+        sources = [
+            source
+            for runtime in runtimes
+            for source in runtime.tool_sources(context.settings, definition, context.has_model)
+        ]
+        return SessionParts(tuple(runtime.open_session(context) for runtime in runtimes), tuple(sources))
+
+    def secrets(self, session: SessionSettings) -> Mapping[str, str]:
+        """Return by name the values that are masked in a session."""
+        found = (runtime.secrets(session) for runtime in self.for_session(session))
+        return {name: value for one in found for name, value in one.items()}
+
+    async def aclose(self) -> None:
+        """Close the runtimes, all at once; the store is still open."""
+        await asyncio.gather(*(runtime.aclose() for runtime in self._runtimes.values()))
+
+    async def finish(self) -> str:
+        """Let the runtimes send what is left; return what a person should know, or nothing."""
+        runtimes, self._runtimes = self._runtimes, {}
+        found = [await runtime.finish() for runtime in runtimes.values()]
+        return "\n".join(filter(None, found))
+
+    def _is_needed(self, extension: Extension, session: SessionSettings | None) -> bool:
+        if extension.needs_runtime(self._process.settings, session):
+            return True
+        if session is None or not extension.settings:
+            return False
+        folder = self._process.settings_of_folder(Path(session.cwd))
+        return folder is not self._process.settings and extension.needs_runtime(folder, session)
+
+    def _runtime(self, extension: Extension) -> ExtensionRuntime:
+        if extension.name not in self._runtimes:
+            made: ExtensionRuntime = load(extension.runtime)(self._process)
+            self._runtimes[extension.name] = made
+        return self._runtimes[extension.name]

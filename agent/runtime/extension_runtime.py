@@ -1,0 +1,114 @@
+"""What an extension does in the sessions of a process: it brings tools, observes, and is asked as a hook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...actions.ports import Masker, Model, Tool, ToolSource
+from ...state.session import SessionSettings
+from ..config.settings import Said, Settings
+
+if TYPE_CHECKING:
+    from ...actions.ports.advice import Advice
+    from ..extensions.middleware.middleware import Middleware
+    from ..session.observers import Observer
+    from ..session.session import Session
+    from .agent_definition import Definition
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessContext:
+    """The process that an extension works in; it has one store and one set of settings."""
+
+    settings: Settings
+    overrides: Said
+    """The settings that the flags set, by key."""
+    env: Mapping[str, str]
+    of_command: bool
+    """Whether the process is the command `sandbur`, and not an agent in a program."""
+    settings_of_folder: Callable[[Path], Settings]
+    """Returns the settings with the project configuration of a session's folder."""
+    connect_model: Callable[[SessionSettings], Model]
+    """Returns a new model, that of a session with its fallbacks; raises `UsageError`, `CredentialsError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionContext:
+    """A session that opens."""
+
+    id: str
+    settings: SessionSettings
+    masker: Masker
+    scratch: Path
+    """Its folder for what calls leave until the session is deleted; it need not exist yet."""
+    withheld: frozenset[str]
+    """Environment variables that hold keys of models; no program of an extension gets them."""
+    has_model: bool
+    """Whether it runs; without a model a person only decides about its calls."""
+    tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
+    """All its tools; empty until the session is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSection:
+    """What an extension adds to the system prompt of a new session."""
+
+    text: str = ""
+    stored: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Fields of `SessionSettings` that the session keeps."""
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAdditions:
+    """What an extension adds to one session, beside tools."""
+
+    observers: tuple[Observer, ...] = ()
+    """They see what happens, in the order of the extensions."""
+    middleware: tuple[Middleware, ...] = ()
+    """It goes around model calls and tool calls."""
+    hooks: Advice | None = None
+    """It is asked about prompts, calls and answers. Of all extensions the first that has it counts."""
+    on_open: Callable[[Session], None] | None = None
+    """Called with the session once it is open, before its first run."""
+
+
+class ExtensionRuntime:
+    """One extension in one process. Override what the extension does."""
+
+    def __init__(self, process: ProcessContext) -> None:
+        self.process = process
+
+    def secrets(self, session: SessionSettings) -> Mapping[str, str]:
+        """Return values by name that are masked wherever they appear in the session."""
+        return {}
+
+    async def extend_prompt(self, cwd: Path, definition: Definition) -> PromptSection:
+        """Return what the system prompt of a new session has in addition."""
+        return PromptSection()
+
+    def tool_sources(
+        self, session: SessionSettings, definition: Definition, needs_model: bool
+    ) -> Sequence[ToolSource]:
+        """Return the sources of tools for a session.
+
+        Without `needs_model` nothing runs: a person decides about calls, whose tools have to be known.
+        """
+        return ()
+
+    def open_session(self, context: SessionContext) -> SessionAdditions:
+        """Return what a session has of the extension; also for one without a model. Raises `SandburError`.
+
+        The tools of `context` are there as soon as the session is open.
+        """
+        return SessionAdditions()
+
+    async def aclose(self) -> None:
+        """Let go of everything; the store is still open."""
+
+    async def finish(self) -> str:
+        """Send what is left, after the store is closed; return what a person should know, or nothing."""
+        return ""

@@ -1,0 +1,34 @@
+"""An extension of Sandbur in a package of its own. This module declares it and imports nothing else of it."""
+
+from sandbur import CommandEntry, Extension, Setting, SlashEntry
+
+EXTENSION = Extension(
+    name="greeter",
+    about="greets people by name, and counts the calls of a run",
+    page="https://example.com/sandbur-greeter",
+    settings=(
+        Setting(
+            "greeting",
+            "Hello",
+            "line",
+            variable="GREETER_GREETING",
+            about="how the tool `greet` greets",
+        ),
+    ),
+    runtime="sandbur_greeter.runtime:GreeterRuntime",
+    slash=(
+        SlashEntry(
+            name="greet",
+            usage="NAME",
+            summary="greet somebody",
+            home="sandbur_greeter.slash:greet",
+        ),
+    ),
+    commands=(
+        CommandEntry(
+            name="greet",
+            home="sandbur_greeter.command:GreetCommand",
+            summary="greet somebody",
+        ),
+    ),
+)

@@ -1,0 +1,44 @@
+"""What `sandbur doctor` finds about tool servers."""
+
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+
+from ....agent.config.settings import Settings
+from ....agent.extensions.mcp.configuration.servers import McpServer, MissingVariable, filled_in
+from ....state.process.installation import make_install_command
+from ..setup.installation import Finding, has_extra
+
+
+def find_server_problems(settings: Settings) -> Iterator[Finding]:
+    """Look whether each tool server could be started; `sandbur mcp test` does it."""
+    listed: list[McpServer] = list(settings.of("mcp_servers").values())
+    servers = [server for server in listed if not server.table.disabled]
+    if servers and not has_extra("mcp"):
+        yield Finding("bad", "tool servers", "the extra mcp is not installed", make_install_command("mcp"))
+        return
+    good: list[str] = []
+    for server in servers:
+        if (wrong := _unstartable(server)) is None:
+            good.append(server.name)
+        else:
+            yield wrong
+    if good:
+        yield Finding("good", "tool servers", f"{', '.join(good)}; `sandbur mcp test` starts them")
+
+
+def _unstartable(server: McpServer) -> Finding | None:
+    table = server.table
+    try:
+        for text in (table.url or "", *table.args, *table.env.values(), *table.headers.values()):
+            filled_in(text, os.environ)
+        program = filled_in(table.command or "", os.environ)
+        folder = server.folder / filled_in(table.cwd or "", os.environ)
+    except MissingVariable as missing:
+        name = missing.args[0]
+        return Finding("note", "tool servers", f"{server.name}: {name} is not set", f"export {name}=...")
+    if program and shutil.which(folder / program if "/" in program else program) is None:
+        detail = f"{server.name}: there is no program {program} ({server.source})"
+        return Finding("bad", "tool servers", detail, f"sandbur mcp remove {shlex.quote(server.name)}")
+    return None
