@@ -252,8 +252,8 @@ class Run:
         Raises `SandburError` if it never gets there, so that there is nothing to resume.
         """
         began = time.monotonic()
-        guarded = route_notices(lambda text: self._events.put(Notice(text)), partial(self._guarded, started))
-        task = self._task = asyncio.ensure_future(guarded)
+        work = route_notices(lambda text: self._events.put(Notice(text)), partial(self._run, started))
+        task = self._task = asyncio.ensure_future(work)
         task.add_done_callback(lambda _: self._events.put(None))
         self._position.on_lost = self._stop_as_lost
         while (event := await self._events.get()) is not None:
@@ -343,11 +343,11 @@ class Run:
             return [ApprovalNeeded(self._position.state.calls_to_decide)]
         return []
 
-    async def _guarded(self, started: Event) -> SandburError | None:
-        """Drive the graph; return the error that ended it. A cancellation that we asked for is none."""
+    async def _run(self, started: Event) -> SandburError | None:
+        """Run the graph; return the error that ended it. A cancellation that we asked for is none."""
         try:
             await self._begin(started)
-            await self._drive_in_scope()
+            await self._run_in_time()
         except SandburError as error:
             return error
         except asyncio.CancelledError:
@@ -377,32 +377,28 @@ class Run:
         if self._was_interrupted:
             raise asyncio.CancelledError
 
-    async def _drive_in_scope(self) -> None:
-        """Drive, and close what the calls of the run have opened, however it ends."""
+    async def _run_in_time(self) -> None:
+        """Run actions for as long as the limit allows; close what their calls opened, however it ends."""
+        limit = asyncio.timeout(self._limits.timeout_s)
         try:
-            await self._drive_in_time()
+            async with limit:
+                await self._run_actions()
+        except asyncio.CancelledError:
+            if self._was_interrupted and self._lost is None:
+                await self._keep_cut_answer("the user")
+            raise
+        except Exception:  # whatever the work that ran out of time made of its cancellation
+            if not limit.expired():
+                raise
+            await self._keep_cut_answer("the time limit")
+            said = f"The time limit of {self._limits.timeout_s:g} s is reached."
+            raise Timeout(said, "Resume to go on.") from None
         finally:
             for problem in await self._ports.calls.shared.aclose():
                 self._ports.emit(Notice(problem))
             remove_if_empty(self._ports.places.scratch)
 
-    async def _drive_in_time(self) -> None:
-        limit = asyncio.timeout(self._limits.timeout_s)
-        try:
-            async with limit:
-                await self._drive()
-        except asyncio.CancelledError:
-            if self._was_interrupted and self._lost is None:
-                await self._keep_what_was_read("the user")
-            raise
-        except Exception:  # whatever the work that ran out of time made of its cancellation
-            if not limit.expired():
-                raise
-            await self._keep_what_was_read("the time limit")
-            said = f"The time limit of {self._limits.timeout_s:g} s is reached."
-            raise Timeout(said, "Resume to go on.") from None
-
-    async def _keep_what_was_read(self, stopped_by: str) -> None:
+    async def _keep_cut_answer(self, stopped_by: str) -> None:
         """Put an answer that was interrupted into the history, as a step of the action that asked for it."""
         position, text = self._position, self._read
         if text.strip() and position.application.state is self._before:
@@ -410,19 +406,22 @@ class Run:
             cut = make_cut_answer(text, stopped_by)
             await self._steps(halt_after=[position.next_action], inputs={"cut": cut})
 
-    async def _drive(self) -> None:
+    async def _run_actions(self) -> None:
+        """Run actions until a person has to say something, with the limits and hooks checked in between."""
         self._check_hooks()
         if self._record_only or self._position.next_action in HALTS:
             return
         self._check_limits()
         if self._kept is not None:
             await self._steps(halt_after=[self._position.next_action], inputs={"kept": self._kept})
-        if self._position.next_action not in HALTS:
-            await self._steps(halt_before=list(HALTS))
+        await self._steps_to_halt()
         while decisions := await self._denied_by_hooks():
             await self._steps(halt_after=[self._position.next_action], inputs={"decisions": decisions})
-            if self._position.next_action not in HALTS:
-                await self._steps(halt_before=list(HALTS))
+            await self._steps_to_halt()
+
+    async def _steps_to_halt(self) -> None:
+        if self._position.next_action not in HALTS:
+            await self._steps(halt_before=list(HALTS))
 
     async def _denied_by_hooks(self) -> tuple[CallDecision, ...]:
         """Ask the hooks about calls that ask again right before their start; return what they deny."""
