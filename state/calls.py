@@ -104,7 +104,7 @@ class PendingCall(Record):
     """True if a secret was masked, as in `ToolUse`."""
     binding: ApprovalFingerprint | None = Field(default=None, exclude_if=lambda binding: binding is None)
     """Set for a call that needs approval; None otherwise, and in older records."""
-    hook: HookVerdict | None = Field(default=None, exclude_if=lambda said: said is None)
+    hook: HookVerdict | None = Field(default=None, exclude_if=lambda verdict: verdict is None)
     """None if no hook gave a verdict."""
     origin: Origin = Field(default="model", exclude_if=lambda origin: origin == "model")
     """For a call that no model requested, there is no message with a `ToolUse`."""

@@ -191,15 +191,15 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
 
 
-def to_blocks(said: UserContent) -> tuple[Text | Image | Document, ...]:
+def to_blocks(content: UserContent) -> tuple[Text | Image | Document, ...]:
     """Return a person's content as blocks, without empty texts."""
-    parts = (said,) if isinstance(said, str) else said
+    parts = (content,) if isinstance(content, str) else content
     blocks = (Text(text=encodable(part)) if isinstance(part, str) else part for part in parts)
     return tuple(block for block in blocks if not isinstance(block, Text) or block.text)
 
 
-def person_message(said: UserContent) -> Message:
-    blocks = to_blocks(said) or (Text(text=""),)
+def person_message(content: UserContent) -> Message:
+    blocks = to_blocks(content) or (Text(text=""),)
     return Message(role="user", origin="person", blocks=blocks)
 
 

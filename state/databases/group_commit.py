@@ -92,7 +92,7 @@ class GroupWriter:
 
     def _is_running(self) -> bool:
         if self._thread is None:
-            # A daemon thread does not delay the end of the process; nobody was told that its jobs are done.
+            # A daemon thread does not delay the end of the process; its unfinished jobs were not confirmed.
             thread = threading.Thread(target=self._run, name="sandbur-commits", daemon=True)
             try:
                 thread.start()

@@ -57,7 +57,7 @@ class CallTrail:
     """Started, and not finished."""
     is_finished: bool = False
     may_restart: bool = False
-    """True if a person, or a check of its effect, said that it may run once more."""
+    """True if a person, or a check of its effect, allowed that it runs once more."""
 
     def for_fork(self) -> CallTrail:
         """Return the trail for a fork: a person's approval was given to another session."""

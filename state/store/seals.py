@@ -166,7 +166,7 @@ def note_verified(database: Database, session_id: str, end: Chain | None, loaded
 def read_verified(database: Database, session_id: str) -> str | None:
     """Return the digest of the rows that opening a session reads, if its records need no check.
 
-    They need none if its last run ended here without pending calls, nobody wrote since, and all records
+    They need none if its last run ended here without pending calls, no process wrote since, and all records
     were intact then. Returns an empty text if the digest is unknown, None if a check is needed.
     """
     end = find_end_at_rest(database, session_id)

@@ -67,8 +67,8 @@ class Outage:
     def end(self) -> list[Callable[[str], None]]:
         """Record an answer; return the listeners to notify that the outage is over."""
         with self._lock:
-            told, self._listeners, self._began = self._listeners, {}, None
-        return list(told.values())
+            listeners, self._listeners, self._began = self._listeners, {}, None
+        return list(listeners.values())
 
 
 class Work:
@@ -390,8 +390,8 @@ class NetworkDatabase:
         """Run `work` in a thread. If cancelled, it waits for the request that is on its way to the server."""
         self._require_open()
         loop = asyncio.get_running_loop()
-        heard = find_listener(self._tell)
-        call = Work(make_loop_listener(heard) if heard == self._tell else heard, heard)
+        listener = find_listener(self._tell)
+        call = Work(make_loop_listener(listener) if listener == self._tell else listener, listener)
         future = loop.run_in_executor(self._pool.threads, self._in_thread.run, call, self._calls, work)
         return await wait_uncancelled(future, call.give_up)
 
@@ -425,7 +425,7 @@ class NetworkDatabase:
     def _retry(self, work: Callable[[Connection], ResultT], call: Work | None = None) -> ResultT:
         """Return the result of `work`, which is repeated after failures as long as that may help."""
         self._require_open()
-        call = call or self._in_thread.call or Work(heard := find_listener(self._tell), heard)
+        call = call or self._in_thread.call or Work(listener := find_listener(self._tell), listener)
         retries = Retries(self.name, call, self._outage)
         while True:
             try:
