@@ -12,12 +12,12 @@ from ..conversation.transcript import Transcript, TranscriptRange
 from ..databases.database import Database, Durability, insert, open_database
 from ..errors import StoreError, UsageError
 from ..session import SessionSummary, SessionView
+from .delta_persister import DeltaPersister, load_histories
 from .files.file_history import FileHistory, LineageFiles
 from .files.session_files import SessionFiles
 from .files.shared_files import SharedFiles
 from .integrity import examine, quarantine
 from .journal import CallJournal, TraceLog, load_output
-from .persister import DeltaPersister, load_histories
 from .seals import KeySealer, find_end_at_rest, note_verified, read_verified
 from .sessions.inbox import Inbox
 from .sessions.lease import Heartbeat

@@ -3,7 +3,7 @@
 from ....state.application import ApplicationState, ExecutionMode
 from ....state.calls import JournaledCall, PendingCall, update_recovery
 from ....state.process.crashpoints import reach
-from ...masking.kept_contents import drop_secret_contents
+from ...masking.secret_contents import drop_secret_contents
 from ...ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable
 from .proposals import judge
 from .result_limit import most_bytes

@@ -12,7 +12,7 @@ from ....state.calls import NO_FILE_CHANGES, FileChanges, PendingCall, update_re
 from ....state.conversation.messages import Document, Image, Text, ToolResult, encodable
 from ....state.process.cancellation import task_group, wait_until_done
 from ....state.process.crashpoints import reach
-from ...masking.kept_contents import drop_secret_contents
+from ...masking.secret_contents import drop_secret_contents
 from ...ports import (
     BadArguments,
     KeptResults,

@@ -14,9 +14,9 @@ from ....state.conversation.transcript import Log, Transcript, TranscriptRange
 from ....state.databases.database import Database
 from ....state.errors import StoreError
 from ....state.session import SessionSettings, WaitingMessage
+from ....state.store.delta_persister import take_back_approval
 from ....state.store.deltas import decode_fields
 from ....state.store.journal import find_undone_calls
-from ....state.store.persister import take_back_approval
 from ....state.store.recording import (
     CallMove,
     RecordedStep,

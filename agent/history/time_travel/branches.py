@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ....actions.masking.kept_contents import drop_secret_contents
 from ....actions.masking.masker import TextMasker
+from ....actions.masking.secret_contents import drop_secret_contents
 from ....actions.turn.commands import MODES
 from ....state.application import ApplicationState, StepStatus, VibeStep
 from ....state.conversation.messages import Message, Text, encodable, parse_json_or_text, person_message

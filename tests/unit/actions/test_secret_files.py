@@ -1,8 +1,8 @@
 import pytest
 from support.samples.guarded_files import OF_A_HOME
 
-from sandbur.actions.masking.kept_contents import drop_secret_contents
 from sandbur.actions.masking.masker import TextMasker
+from sandbur.actions.masking.secret_contents import drop_secret_contents
 from sandbur.actions.workspace.protected.secret_files import SECRET_FILES, SECRET_FOLDERS, is_secret_file
 from sandbur.state.calls import FileChange
 

@@ -23,7 +23,7 @@ from sandbur.state.application import RUN_BY_PERSON
 from sandbur.state.calls import CallDecision, PendingCall
 from sandbur.state.conversation.messages import Message
 from sandbur.state.errors import UsageError
-from sandbur.state.store.persister import take_back_approval
+from sandbur.state.store.delta_persister import take_back_approval
 from sandbur.state.store.store import Store
 
 
