@@ -11,6 +11,7 @@ from ...state.conversation.messages import Message, UserContent
 from ...state.conversation.transcript import Transcript
 from ...state.errors import UsageError
 from ...state.session import WaitingMessage
+from ..session.decisions import make_decision
 from ..session.session import Session
 from .result import OutputT, RunResult, result_of
 from .stream import EventStream, StreamedRun
@@ -110,13 +111,13 @@ class AgentSession(Generic[OutputT]):
         if arguments is not None and len(chosen) != 1:
             raise UsageError("An edit is for one call.", "Name the call that it is for.")
         return await self.decide(
-            (CallDecision(call_id=each, approved=True, arguments=arguments) for each in chosen), record_only
+            (make_decision(each, "approve", arguments=arguments) for each in chosen), record_only
         )
 
     async def deny(self, *call_ids: str, reason: str = "", record_only: bool = False) -> RunResult[OutputT]:
         """Refuse waiting calls, all of them if none is named, and carry the run on."""
         chosen = self._chosen(call_ids)
-        return await self.decide((CallDecision(call_id=each, reason=reason) for each in chosen), record_only)
+        return await self.decide((make_decision(each, "deny", reason) for each in chosen), record_only)
 
     async def settle(
         self, call_id: str, outcome: Settlement, result: str = "", record_only: bool = False
@@ -126,7 +127,7 @@ class AgentSession(Generic[OutputT]):
         `outcome` is `done`, `failed`, `rerun` or `check` (the model is to find out); `result` is what the
         model reads of it.
         """
-        decision = CallDecision(call_id=call_id, settle=outcome, result=result)
+        decision = make_decision(call_id, outcome, result)
         return await self.decide([decision], record_only)
 
     async def decide(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from acp.schema import AllowedOutcome, PermissionOption, PermissionOptionKind, RequestPermissionResponse
 
 from ...agent.policy.rules.rule_suggestions import EDITING, Offer
-from ...agent.session.session import Session, whoami
+from ...agent.session.decisions import make_decision, sign
+from ...agent.session.session import Session
 from ...state.calls import CallDecision, PendingCall, Settlement
 from ..terminal.text.sanitize import exposed
 
@@ -30,8 +31,8 @@ class PermissionChoice:
     def decision(self, call: PendingCall, session: Session) -> CallDecision:
         if self.offer is not None:
             session.accept(self.offer)
-        by = f"{whoami()} (in an editor)"
-        return CallDecision(call_id=call.call_id, approved=self.approved, settle=self.settle, by=by)
+        answer = self.settle or ("approve" if self.approved else "deny")
+        return sign(make_decision(call.call_id, answer), "in an editor")
 
 
 @dataclass(frozen=True, slots=True)

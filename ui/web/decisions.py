@@ -2,22 +2,21 @@
 
 import hmac
 import secrets
-from typing import get_args
 from urllib.parse import parse_qs
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ...agent.config.settings import Said
-from ...state.calls import CallDecision, Settlement
+from ...agent.session.decisions import APPROVAL_ANSWERS, OUTCOMES, make_decision
+from ...state.calls import CallDecision
 from ...state.errors import SandburError, UsageError
 from ...state.store.store import Store
 from .page import HEADERS, page
 from .waiting_approvals import overview, record
 
 _MOST_BYTES = 64_000
-_SETTLEMENTS: tuple[Settlement, ...] = get_args(Settlement)
-_DONE = {"approve": "approved", "deny": "denied", **dict.fromkeys(_SETTLEMENTS, "settled")}
+_DONE = {"approve": "approved", "deny": "denied", **dict.fromkeys(OUTCOMES, "settled")}
 """What was pressed -> what the page says afterwards."""
 
 
@@ -62,10 +61,7 @@ async def _fields(request: Request) -> dict[str, str]:
 def _decision(fields: dict[str, str]) -> CallDecision:
     """Return what was pressed; raises `UsageError` for what no form sends."""
     pressed, call_id, words = (fields.get(name, "") for name in ("decision", "call", "words"))
-    if pressed in _SETTLEMENTS:
-        result = "" if pressed == "rerun" else words.strip()
-        return CallDecision(call_id=call_id, settle=pressed, result=result)
-    if pressed not in _DONE:
+    answer = next((each for each in (*APPROVAL_ANSWERS, *OUTCOMES) if each == pressed), None)
+    if answer is None:
         raise UsageError("There is no such decision.")
-    reason = words.strip() if pressed == "deny" else ""
-    return CallDecision(call_id=call_id, approved=pressed == "approve", reason=reason)
+    return make_decision(call_id, answer, "" if answer in ("approve", "rerun") else words.strip())

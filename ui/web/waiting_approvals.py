@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from ...agent.config.settings import Said
 from ...agent.history.tracking.entries import AppName, app_id, project_id
 from ...agent.runtime.runtime import Runtime
-from ...agent.session.session import Session, whoami
+from ...agent.session.decisions import find_waiting_call, fits, sign
+from ...agent.session.session import Session
 from ...state.calls import CallDecision, PendingCall
 from ...state.errors import SandburError, StoreError, UsageError
 from ...state.session import SessionSummary
@@ -152,7 +153,7 @@ async def record(said: Said, session_id: str, decision: CallDecision, digest: st
     try:
         session = await runtime.resume(session_id, needs_model=False)
         _require_same(session, decision, digest)
-        signed = decision.model_copy(update={"by": f"{whoami()} (in a browser)"})
+        signed = sign(decision, "in a browser")
         error: SandburError | None = None
         async for event in session.decide([signed], record_only=True):
             failed = getattr(event, "error", None)
@@ -172,11 +173,10 @@ async def record(said: Said, session_id: str, decision: CallDecision, digest: st
 
 def _require_same(session: Session, decision: CallDecision, digest: str) -> None:
     """Refuse a decision about a call that is gone, decided, or another one than was shown."""
-    waiting = {call.call_id: call for call in session.state.calls_to_decide}
-    call = waiting.get(decision.call_id)
+    call = find_waiting_call(session.state, decision.call_id)
     if call is None or session.next_action != "human_confirm":
         raise UsageError("This call does not wait any more: it was decided, or the run went on.")
     if shown_call(call, session.settings.cwd).digest != digest:
         raise UsageError("What this call would do is not what was shown to you.", "Look at it again.")
-    if (call.kind == "outcome_unknown") != (decision.settle is not None):
+    if not fits(call, decision):
         raise UsageError("This call waits for another kind of decision.", "Look at it again.")

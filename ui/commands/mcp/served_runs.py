@@ -13,7 +13,8 @@ from typing import Any
 from ....actions.ports.events import Event, RunFinished, TextDelta, ThinkingDelta
 from ....actions.turn.commands import is_command
 from ....agent.runtime.runtime import Runtime
-from ....agent.session.session import Session, whoami
+from ....agent.session.decisions import find_waiting_call, fits, sign
+from ....agent.session.session import Session
 from ....state.calls import CallDecision
 from ....state.errors import SandburError, UsageError
 from ...headless.json_output import failed, pending_objects, result_object, stream_object
@@ -75,16 +76,13 @@ class ServedRuns:
     async def decide(self, run: str, decision: CallDecision) -> dict[str, Any]:
         """Record a decision about a call that waits, and go on; raises `SandburError`."""
         session = await self._opened(run)
-        waiting = {call.call_id: call for call in session.state.calls_to_decide}
-        call = waiting.get(decision.call_id)
+        call = find_waiting_call(session.state, decision.call_id)
         if call is None:
             raise UsageError(f"No call {decision.call_id} of run {session.id} waits for a decision.")
-        is_settled = decision.settle is not None
-        if (call.kind == "outcome_unknown") != is_settled:
+        if not fits(call, decision):
             meant = "settled" if call.kind == "outcome_unknown" else "approved or denied"
             raise UsageError(f"Call {call.call_id} waits to be {meant}.")
-        signed = decision.model_copy(update={"by": f"{whoami()} (through MCP)"})
-        return self._begin(session, session.decide([signed]))
+        return self._begin(session, session.decide([sign(decision, "through MCP")]))
 
     async def watch(self, run: str, after: int, wait_s: float) -> dict[str, Any]:
         """Return what a run told after line `after`, and how it ended; wait for news if there is none."""

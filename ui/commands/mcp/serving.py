@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from ....agent.session.decisions import make_decision
 from ....agent.version import VERSION
-from ....state.calls import CallDecision
 from ....state.errors import ConfigError, SandburError
 from ....state.process.installation import make_install_command
 from ...cli.open_session import opened
@@ -90,7 +90,7 @@ def _offer_runs(server: MCPServer[Any], runs: ServedRuns) -> None:
         run: _Run, call: _Call, reason: Annotated[str, Field(description="Told to the model")] = ""
     ) -> dict[str, Any]:
         """Refuse a call that waits for an approval, and let the run go on."""
-        return await _answered(lambda: runs.decide(run, CallDecision(call_id=call, reason=reason)))
+        return await _answered(lambda: runs.decide(run, make_decision(call, "deny", reason)))
 
 
 def _offer_decisions(server: MCPServer[Any], runs: ServedRuns) -> None:
@@ -99,7 +99,7 @@ def _offer_decisions(server: MCPServer[Any], runs: ServedRuns) -> None:
     @server.tool()
     async def approve_call(run: _Run, call: _Call) -> dict[str, Any]:
         """Let a call that waits for an approval run, exactly as it is, and let the run go on."""
-        return await _answered(lambda: runs.decide(run, CallDecision(call_id=call, approved=True)))
+        return await _answered(lambda: runs.decide(run, make_decision(call, "approve")))
 
     @server.tool()
     async def settle_call(
@@ -115,7 +115,7 @@ def _offer_decisions(server: MCPServer[Any], runs: ServedRuns) -> None:
         result: Annotated[str, Field(description="What the model reads about it")] = "",
     ) -> dict[str, Any]:
         """Say what came of a call whose outcome is unknown, and let the run go on."""
-        decision = CallDecision(call_id=call, settle=outcome, result=result)
+        decision = make_decision(call, outcome, result)
         return await _answered(lambda: runs.decide(run, decision))
 
 
