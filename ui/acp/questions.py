@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from acp.schema import AllowedOutcome, PermissionOption, PermissionOptionKind, RequestPermissionResponse
 
 from ...agent.policy.rules.rule_suggestions import EDITING, Offer
-from ...agent.session.decisions import make_decision, sign
+from ...agent.session.decisions import ApprovalAnswer, make_decision, sign
 from ...agent.session.session import Session
 from ...state.calls import CallDecision, PendingCall, Settlement
 from ..terminal.text.sanitize import exposed
@@ -31,7 +31,8 @@ class PermissionChoice:
     def decision(self, call: PendingCall, session: Session) -> CallDecision:
         if self.offer is not None:
             session.accept(self.offer)
-        answer = self.settle or ("approve" if self.approved else "deny")
+        verdict: ApprovalAnswer = "approve" if self.approved else "deny"
+        answer = self.settle or verdict
         return sign(make_decision(call.call_id, answer), "in an editor")
 
 
