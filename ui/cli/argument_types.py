@@ -1,4 +1,4 @@
-"""What a word of the command line may be: each function reads one, or says what does not fit."""
+"""Types of arguments: each function parses one word, or raises an error that says what is wrong."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def one_of(names: Sequence[str]) -> OneOf:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that was probably meant."""
+    """Return the known word that is most similar."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.7)), None)

@@ -54,11 +54,11 @@ ELSEWHERE = {
     "--system-prompt": "an AGENTS.md in the folder",
     "--settings": "`sandbur config`",
 }
-"""Flags of other agents -> what stands for them here."""
+"""Flags of other agents -> the equivalent flags of Sandbur."""
 
 
 def parse(argv: Sequence[str]) -> Command:
-    """Return what the command line says; raises `UsageError`, or `SystemExit` after printing help."""
+    """Parse the command line; raises `UsageError`, or `SystemExit` after printing help."""
     words = list(argv)
     if len(words) == 2 and words[0] == "help" and _is_command(words[1]):
         words = [words[1], "--help"]
@@ -68,7 +68,7 @@ def parse(argv: Sequence[str]) -> Command:
     words, last = _split_at_dashes(words)
     parser.asked = words[0] if words else ""
     if words == ["--help"]:
-        # argparse would first write a usage for what it parses, in vain.
+        # Without this argparse formats a usage text that is never printed.
         parser.print_help()
         raise SystemExit(0)
     found, extra = parser.parse_known_intermixed_args(words)
@@ -88,7 +88,7 @@ def parse(argv: Sequence[str]) -> Command:
 
 
 def _command(name: str, found: dict[str, Any]) -> Command:
-    """Make the command of what its parser found."""
+    """Build the command from the values of its parser."""
     lists = {key: tuple(cast("list[Any]", value)) for key, value in found.items() if isinstance(value, list)}
     values = found | lists
     said = {row.key: values.pop(row.key) for row in SETTINGS if row.group in declared(name).GROUPS}
@@ -106,9 +106,9 @@ def _is_command(word: str) -> bool:
 
 
 def _command_position(words: list[str]) -> int | None:
-    """Return where the command stands: the first word that belongs to no flag, if it is a known name.
+    """Return the index of the command name: the first word that belongs to no flag, if it is a known name.
 
-    After -p, -c or -r that word is a prompt, whatever it says.
+    After -p, -c or -r that word is always a prompt.
     """
     with_value = options_with_value("chat")
     position = 0
@@ -144,7 +144,7 @@ def _refuse(parser: Parser, extra: list[str], prompt: str | None) -> NoReturn:
 
 
 def _instead(flag: str, parser: Parser) -> str | None:
-    """Return what stands for a flag of another agent, where this command has it."""
+    """Return the equivalent of a flag of another agent, if this command has one."""
     ours = ELSEWHERE.get(flag)
     is_here = ours is not None and (not ours.startswith("-") or ours.split()[0] in parser.options)
     return ours if is_here else None
@@ -161,7 +161,7 @@ def _refuse_both(pair: str, is_there: bool) -> None:
 
 
 def _lone_word(command: ChatCommand) -> Command:
-    """Take a single word for the command it was probably meant as; a message is rarely one."""
+    """Return the command that a single word means; raises `UsageError` for a misspelled command."""
     word = command.prompt
     is_message = command.print or command.continues or command.name != "chat"
     if word is None or is_message or len(word.split()) > 1:

@@ -33,8 +33,8 @@ ID = "id, start of an id, or title"
 
 
 Told = tuple[Sequence[str], str, str, dict[str, Any]]
-"""What the parser is told of a field: its names if it is a flag, its group in the help, the commands that
-have it (empty: all that share the class), what argparse takes."""
+"""The declaration of a field for the parser: the names of the flag, its group in the help, the commands that
+have it (empty: all that share the class), and the keywords of `add_argument`."""
 
 
 def flag(names: str, help: str, default: Any = None, group: str = "", only: str = "", **how: Any) -> Any:
@@ -58,27 +58,27 @@ def word(metavar: str, help: str | None = None, default: Any = "", **how: Any) -
 
 
 Example = tuple[str, str]
-"""A command line, and what it does."""
+"""An example command line, and a description of what it does."""
 
 
 class Action(NamedTuple):
     """One word of a command that has several, such as `prune` of `sandbur sessions`."""
 
     words: str
-    """What follows it."""
+    """The placeholder of its arguments in the help."""
     about: str
     flags: tuple[str, ...] = ()
-    """Those of the command's own flags that belong to it, by their longest name."""
+    """The long names of the command's flags that this action accepts."""
     examples: tuple[Example, ...] = ()
     home: str = ""
-    """The module in the command's package that does it, and its function there."""
+    """The module in the command's package, and the function in it, that run the action."""
 
 
 class Command(Declared):
-    """One command line: a command's fields are its flags, and `run` does it."""
+    """One parsed command line: the fields are the flags, and `run` executes the command."""
 
     GROUPS: ClassVar[tuple[str, ...]] = ("place",)
-    """Of its own flags and of settings, in the order of its help."""
+    """The groups of its flags and settings, in the order of the help."""
     EXAMPLES: ClassVar[tuple[Example, ...]] = ()
     ACTIONS: ClassVar[Mapping[str, Action]] = {}
     TAKES_PROGRAM: ClassVar[bool] = False
@@ -89,31 +89,31 @@ class Command(Declared):
 
     @property
     def settings(self) -> Said:
-        """The settings that the flags set, and those that the command itself does."""
+        """The settings from the flags, and those that the command itself sets."""
         return self.said
 
     @property
     def tells_more(self) -> bool:
-        """Whether tracebacks are shown."""
+        """Whether tracebacks are printed."""
         return False
 
     @property
     def answers_in(self) -> str:
-        """The format of its answer."""
+        """The output format of the command."""
         return "text"
 
     def run_at_once(self) -> int | None:
-        """Do it without an event loop, if that is all it takes, and return the exit code; else None."""
+        """Run the command without an event loop and return the exit code; None if it needs an event loop."""
         return None
 
     def check(self) -> None:
-        """Raise `UsageError` for flags that do not go together."""
+        """Raise `UsageError` for flags that contradict each other."""
 
     HOME: ClassVar[str] = ""
-    """The module that does it, relative to the package of the class, and its function there."""
+    """The module, relative to the package of the class, and the function in it, that run the command."""
 
     async def run(self) -> int:
-        """Import what does it, do it, and return the exit code."""
+        """Import the module of the command, run it, and return the exit code."""
         return await self._load(self.HOME)(self)
 
     def _load(self, home: str) -> Callable[[Self], Awaitable[int]]:
@@ -122,7 +122,7 @@ class Command(Declared):
 
 
 class ActionCommand(Command):
-    """A command each word of which is done by a function of its own."""
+    """A command with several actions; each action has one function."""
 
     action: str
 
@@ -131,7 +131,7 @@ class ActionCommand(Command):
 
 
 class Progress(NamedTuple):
-    """How a run is shown."""
+    """The output format of a run."""
 
     output_format: str
     is_quiet: bool = False
@@ -247,7 +247,7 @@ def declared(name: str) -> type[Command]:
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """argparse's own, which is as wide as the window."""
+    """The help formatter of argparse, with the width of the window."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=_width() - 2)
@@ -255,7 +255,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 @cache
 def _width() -> int:
-    """Return the columns of the window; `shutil` is asked by nobody, as it loads every kind of archive."""
+    """Return the columns of the window. `shutil` is not used, because it imports all archive modules."""
     said = os.environ.get("COLUMNS", "")
     if said.isascii() and said.isdigit() and int(said):
         return int(said)
@@ -266,10 +266,10 @@ def _width() -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser whose complaints are errors of ours."""
+    """An argparse parser that raises `UsageError` instead of exiting."""
 
     asked: str = ""
-    """The word behind the command, of which help may be wanted."""
+    """The action after the command name, for the help of one action."""
 
     def __init__(self, name: str, description: str, epilog: str = "") -> None:
         self.name = name
@@ -299,7 +299,7 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def words(self) -> list[str]:
-        """What stands on the line without a flag."""
+        """The positional arguments."""
         return [str(action.metavar or action.dest) for action in self._actions if not action.option_strings]
 
 
@@ -321,14 +321,14 @@ def parser_for(name: str) -> Parser:
 
 
 def options_with_value(name: str) -> set[str]:
-    """Return the flags of a command that take a word with them, without a parser being made."""
+    """Return the flags of a command that take a value, without building a parser."""
     told = [one for title in ("", *declared(name).GROUPS) for one in _arguments(name, title)]
     takes = (names for names, how in told if "nargs" not in how and how.get("action", "append") == "append")
     return {option for names in takes for option in names if option.startswith("-")}
 
 
 def _arguments(name: str, group: str) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
-    """Yield the names and the rest of what argparse is told of each flag and word in a group."""
+    """Yield the names and the `add_argument` keywords of each flag and positional argument in a group."""
     for field, one in declared(name).declarations.items():
         told: Told = one.told or ((), "not on the command line", "", {})
         spelled, place, only, how = told
@@ -364,4 +364,4 @@ _HOW: Mapping[Kind, dict[str, Any]] = {
 
 
 YOLO = "mode yolo"
-"""Where the parser leaves that `-y` was there."""
+"""The attribute that the parser sets if `-y` is given."""

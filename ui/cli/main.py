@@ -1,4 +1,4 @@
-"""The command `sandbur`: reads the command line, starts what it names, turns errors into sentences."""
+"""The command `sandbur`: parses the command line, runs the command, and prints errors as sentences."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             code = report(bug, show=_shows_tracebacks(command))
     code = _flushed(code)
-    # The interpreter would look through everything that was loaded, three times, before it leaves.
+    # The interpreter would run three garbage collections over all loaded objects at exit.
     gc.freeze()
     return code
 
@@ -97,7 +97,7 @@ def print_version() -> int:
 
 
 def _keep_bug_reports(command: Command) -> None:
-    """Take what the session driver logs about bugs, so that no traceback lands on the screen."""
+    """Print one sentence for a bug that the session driver logs; tracebacks only if they are requested."""
     import logging
 
     class BugReports(logging.Handler):
@@ -130,7 +130,7 @@ def _complain(error: SandburError, command: Command | None) -> int:
 
 
 def _flushed(code: int) -> int:
-    """Write what is still to be written; a reader that has gone is no complaint."""
+    """Flush the output streams; a closed pipe is no error."""
     code = _read(code)
     if problem := stdout_problem():
         drop_stdout()

@@ -1,4 +1,4 @@
-"""From the flags to an open session: new, resumed, forked or picked."""
+"""Opens the session that the flags select: new, resumed, forked or picked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def said_by(command: Command) -> Said:
-    """Return the settings of the command line, its folders as they are."""
+    """Return the settings of the command line, with resolved folders."""
     said = dict(command.settings)
     if said.get("cwd") is not None:
         said["cwd"] = Path.cwd()
@@ -42,7 +42,7 @@ def enter_folder(path: Path | None) -> None:
 
 
 def attached(command: ChatCommand) -> tuple[Image | Document, ...]:
-    """Return the files of --attach; raises `UsageError` for one that cannot be read or attached."""
+    """Read the files of --attach; raises `UsageError` for a file that cannot be read or attached."""
     if not command.attach:
         return ()
     from ...state.conversation.content import attachment_from_path
@@ -52,7 +52,7 @@ def attached(command: ChatCommand) -> tuple[Image | Document, ...]:
 
 @asynccontextmanager
 async def opened(command: Command) -> AsyncGenerator[Runtime]:
-    """Open the runtime for the flags, and close it."""
+    """Open the runtime for the flags, and close it at the end of the context."""
     from ...agent.runtime.runtime import Runtime
 
     runtime = Runtime.open(said_by(command), os.environ, tell_notice)
@@ -64,12 +64,12 @@ async def opened(command: Command) -> AsyncGenerator[Runtime]:
 
 
 def tell_notice(notice: str) -> None:
-    """Say on stderr what opening the store has to tell."""
+    """Print a notice about opening the store on stderr."""
     say(plain(notice))
 
 
 def appear(settings: Settings) -> None:
-    """Let what is shown look as it is wished."""
+    """Apply the theme and the other settings of the screen."""
     if settings.plain or settings.theme != "dark":
         from ..terminal.text import theme
 
@@ -79,9 +79,9 @@ def appear(settings: Settings) -> None:
 async def open_session(
     runtime: Runtime, command: ChatCommand, picked: str | None = None, or_demo: bool = False
 ) -> Session:
-    """Return the session that the flags name; `picked` answers `-r` without an ID.
+    """Open the session that the flags name; `picked` is the session for `-r` without an ID.
 
-    `or_demo`: without any model a new session takes the demo.
+    `or_demo`: if no model is configured, a new session uses the demo.
     """
     if not command.continues:
         schema = None if command.json_schema is None else read_output_schema(command.json_schema)
@@ -96,7 +96,7 @@ _MOST_SCHEMA_BYTES = 1_000_000
 
 
 def read_output_schema(path: Path) -> OutputSchema:
-    """Read the schema of answers; raises `UsageError` where it is none."""
+    """Read the JSON schema of answers; raises `UsageError` if the file has none."""
     import json
 
     from ...actions.turn.output.format import output_schema

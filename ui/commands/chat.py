@@ -39,7 +39,7 @@ class ChatCommand(RunCommand):
         "-r --resume", "resume a session: id, start of an id, title; none: pick one",
         group="session", only="chat", nargs="?", const="", metavar="ID",
     )  # fmt: skip
-    """A session, or empty for "let me pick"."""
+    """The id of a session; empty: the person picks one."""
     attach: tuple[Path, ...] = flag(
         "--attach", "send a picture, PDF or text with the message; may be repeated", (),
         group="session", only="chat", action="append", type=path, metavar="FILE",

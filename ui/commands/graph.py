@@ -1,4 +1,4 @@
-"""`sandbur graph`: the state machine as text for a drawing tool, or the proof that it keeps its promise."""
+"""`sandbur graph`: prints the state machine for a drawing tool, or its safety proof."""
 
 from ...state.errors import UsageError
 from ..cli.argument_types import one_of
@@ -27,7 +27,7 @@ class GraphCommand(Command):
 
 
 async def _prove() -> int:
-    """Print what the proof comes to; 1 if a path reaches an effect that nobody allowed."""
+    """Print the result of the proof; return 1 if a path reaches an effect without an approval or a rule."""
     from ...agent.graph import build_graph
     from ...agent.policy.graph_proof import prove
 

@@ -20,7 +20,7 @@ def offered_modes(_: SlashContext | None) -> Iterator[SlashOffer]:
 
 
 async def change_mode(context: SlashContext, words: str) -> SlashResult:
-    """Change what runs unasked; yolo mode only for somebody who knows what it does."""
+    """Change the mode; yolo mode needs the consent of the person first."""
     if not words and can_pick(context):
         now = context.session.state.execution_mode
         words = await pick(context, "Which mode?", offered_modes(context), now)

@@ -34,7 +34,7 @@ _CHANGED = SlashResult(goes_on=True)
 
 
 async def change_model(context: SlashContext, words: str) -> SlashResult:
-    """Go on with another model from the next request on."""
+    """Change the model; the next request uses it."""
     session, runtime = context.session, context.runtime
     if not words and can_pick(context):
         question = "Which model? Another one: /model PROVIDER/MODEL."
@@ -56,7 +56,7 @@ async def change_model(context: SlashContext, words: str) -> SlashResult:
 
 @asynccontextmanager
 async def with_model(context: SlashContext, name: str) -> AsyncGenerator[None]:
-    """Go on with another model within, then with the one of before."""
+    """Change the model inside the context, and restore the earlier model at its end."""
     before = context.session.settings.model
     await change_model(context, name)
     try:
@@ -67,7 +67,7 @@ async def with_model(context: SlashContext, name: str) -> AsyncGenerator[None]:
 
 
 def offered_models(context: SlashContext | None) -> Iterator[SlashOffer]:
-    """Offer the models of the settings and those of sessions before."""
+    """Yield the models of the settings and of earlier sessions as completions."""
     if context is None:
         return
     settings, session = context.runtime.settings, context.session
@@ -78,7 +78,7 @@ def offered_models(context: SlashContext | None) -> Iterator[SlashOffer]:
 
 
 async def change_budget(context: SlashContext, words: str) -> SlashResult:
-    """Limit what one run of this session may cost."""
+    """Set the cost limit of one run of this session, in US dollars."""
     session, runtime = context.session, context.runtime
     if not words:
         tell(context, *_budget_lines(context))
@@ -114,7 +114,7 @@ def _budget_lines(context: SlashContext) -> Iterator[str]:
 
 
 async def show_cost(context: SlashContext, words: str) -> SlashResult:
-    """Tell what the session and its last turn used."""
+    """Print the tokens and the cost of the session and of its last turn."""
     state, glyphs = context.session.state, context.renderer.glyphs
     tell(
         context,
@@ -126,7 +126,7 @@ async def show_cost(context: SlashContext, words: str) -> SlashResult:
 
 
 async def change_permissions(context: SlashContext, words: str) -> SlashResult:
-    """List the rules in force, add one, or take one out, for this session."""
+    """List the rules of this session, add one, or remove one."""
     session = context.session
     kind, _, rule = words.partition(" ")
     rule = rule.strip()
@@ -177,7 +177,7 @@ def offered_rules(context: SlashContext | None) -> Iterator[SlashOffer]:
 
 
 async def fork(context: SlashContext, words: str) -> SlashResult:
-    """Go on in a copy, from the step that is named or from where the session stands."""
+    """Fork the session after the given step, or after its last step, and enter the fork."""
     old, runtime = context.session, context.runtime
     if not _is_stored(context):
         warn(context, "Nothing was said yet, so there is nothing to copy.")
@@ -193,7 +193,7 @@ async def fork(context: SlashContext, words: str) -> SlashResult:
 
 
 async def resume(context: SlashContext, words: str) -> SlashResult:
-    """Go on in another session: the one that is named, or that is picked."""
+    """Enter another session: the given one, or one that the person picks."""
     runtime = context.runtime
     name = runtime.store.find(words) if words else await _picked(context)
     if not name:
@@ -214,7 +214,7 @@ async def resume(context: SlashContext, words: str) -> SlashResult:
 
 
 async def _enter(context: SlashContext, opened: Session) -> None:
-    """Go on in another session; what is not recorded of the one before is found out anew if it is resumed."""
+    """Enter another session, and release the earlier one."""
     old = context.session
     context.enter(opened)
     await context.runtime.let_go(old)
@@ -232,7 +232,7 @@ async def rename(context: SlashContext, words: str) -> SlashResult:
 
 
 async def export(context: SlashContext, words: str) -> SlashResult:
-    """Write the session to a file: records as lines of JSON, or a report by the file's ending."""
+    """Write the session to a file: JSON lines, or a report if the file extension is one of a report."""
     if not _is_stored(context):
         warn(context, "Nothing was said yet, so there is nothing to write.")
         return DONE
@@ -248,7 +248,7 @@ async def export(context: SlashContext, words: str) -> SlashResult:
 
 
 async def clear(context: SlashContext, words: str) -> SlashResult:
-    """Begin a session in this chat; the one before stays in the store."""
+    """Start a new session in this chat; the earlier one stays in the store."""
     old = context.session
     left = _way_back(context)
     opened = await context.runtime.create()
@@ -273,7 +273,7 @@ _recent: WeakKeyDictionary[Store, tuple[float, list[SessionSummary]]] = WeakKeyD
 
 
 def recent_sessions(store: Store) -> list[SessionSummary]:
-    """Return the newest sessions, as they were a moment ago: this is asked with every key."""
+    """Return the newest sessions from a short-lived cache, because each key press calls this."""
     now = time.monotonic()
     if store not in _recent or now - _recent[store][0] > _RECENT_S:
         _recent[store] = now, store.sessions(most=_MOST_OFFERED)
@@ -281,7 +281,7 @@ def recent_sessions(store: Store) -> list[SessionSummary]:
 
 
 def offered_sessions(context: SlashContext | None) -> Iterator[SlashOffer]:
-    """Offer what can be resumed."""
+    """Yield the sessions that can be resumed as completions."""
     if context is None:
         return
     for found in recent_sessions(context.runtime.store):

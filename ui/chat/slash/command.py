@@ -1,4 +1,4 @@
-"""What a slash command is: a row of the table, what it works with, and what came of it."""
+"""The types of slash commands: a row of the table, the context of a command, and its result."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class SlashResult:
 
     leaves: bool = False
     goes_on: bool = False
-    """What waits for a decision is judged once more: something changed that decides about it."""
+    """Whether the gate judges the pending calls again, because mode or rules changed."""
 
 
 DONE = SlashResult()
 
 
 class SlashContext(Protocol):
-    """The chat, as commands see it."""
+    """The interface of the chat for commands."""
 
     @property
     def session(self) -> Session: ...
@@ -46,36 +46,36 @@ class SlashContext(Protocol):
     def composer(self) -> Composer: ...
     @property
     def asks(self) -> bool:
-        """True while a question is open that the command was typed at."""
+        """True if the command was typed as the answer to a question that is still open."""
         ...
 
     @property
     def more(self) -> Sequence[SlashCommand]:
-        """Commands of files, servers and skills: those beside the ones of the table."""
+        """Commands that are not in the table: from files, servers and skills."""
         ...
 
     def enter(self, session: Session) -> None:
-        """Go on with another session."""
+        """Make another session the one of this chat."""
         ...
 
     def recall(self) -> None:
-        """Show where the session stands."""
+        """Print a recap of the session."""
         ...
 
     async def send(self, text: str) -> None:
-        """Say something to the agent and follow the run to its end."""
+        """Send a message to the agent and follow the run to its end."""
         ...
 
     async def record(self, text: str) -> None:
-        """Let the graph do a command of its own: recorded, replayed and resumed like any step."""
+        """Run a command of the graph; it is recorded, replayed and resumed like any step."""
         ...
 
     async def follow(self, events: AsyncIterator[Event]) -> None:
-        """Show a run and ask what it asks, to its end."""
+        """Print a run to its end, and ask the person its questions."""
         ...
 
     async def wait(self, answer: Coroutine[None, None, AnswerT], leave: Callable[[int], bool]) -> AnswerT:
-        """Wait for the person; a signal ends the waiting by `leave`, and raises `Leave`."""
+        """Wait for input of the person; a signal calls `leave` and raises `Leave`."""
         ...
 
 
@@ -83,14 +83,14 @@ RunsCommand = Callable[[SlashContext, str], Awaitable[SlashResult]]
 
 
 class SlashOffer(NamedTuple):
-    """One thing that could be typed next."""
+    """One completion of the input."""
 
     text: str
     meaning: str = ""
 
 
 Complete = Callable[["SlashContext | None"], Iterable[SlashOffer]]
-"""Offers what the first word after a command may be."""
+"""Yields completions for the first word after a command."""
 
 
 def at(home: str) -> Callable[..., Any]:
@@ -107,16 +107,16 @@ def at_home(home: str) -> Callable[..., Any]:
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
     name: str
-    """Without its slash."""
+    """The name without the slash."""
     usage: str
-    """The words behind the name, as help shows them."""
+    """The arguments after the name, as the help prints them."""
     summary: str
     group: str
     run: RunsCommand
     aliases: tuple[str, ...] = ()
     complete: Complete | None = None
     at_question: bool = True
-    """False for what sends a message or goes elsewhere: a question has to be answered first."""
+    """False for commands that send a message or enter another session: an open question comes first."""
 
     @property
     def typed(self) -> str:
@@ -133,10 +133,10 @@ def command_of(entry: SlashEntry) -> SlashCommand:
 
 
 def tell(context: SlashContext, *lines: str) -> None:
-    """Show sentences; what a model or a file wrote in them is harmless then."""
+    """Print sentences without control characters."""
     context.renderer.lines((("dim", plain(line)) for line in lines), prose=True)
 
 
 def warn(context: SlashContext, sentence: str) -> None:
-    """Say what could not be done."""
+    """Print a warning."""
     context.renderer.lines([("yellow", one_line(sentence))], prose=True)

@@ -1,4 +1,4 @@
-"""Does what was typed as a command: finds it, refuses it with a sentence, or runs it."""
+"""Runs a typed command, or refuses it with a sentence."""
 
 from ....actions.turn.commands import parted
 from ....agent.extensions.extension import load
@@ -9,7 +9,7 @@ from .table import find, unknown
 
 
 async def commanded(context: SlashContext, text: str) -> SlashResult | None:
-    """Do a command; return what the chat does next, None if `text` is a message."""
+    """Run the command in `text` and return what the chat does next; None if `text` is a message."""
     typed = parted(text)
     if typed is None:
         return None

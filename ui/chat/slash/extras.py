@@ -39,7 +39,7 @@ def more_commands(cwd: Path, env: Mapping[str, str]) -> tuple[Sequence[SlashComm
 
 def _made(prompt: PromptCommand) -> SlashCommand:
     async def run(context: SlashContext, words: str) -> SlashResult:
-        """Send what the file says."""
+        """Send the message of the file."""
         said = prompt.message(words, has_run=True)
         if prompt.allowed_tools:
             tell(
@@ -63,7 +63,7 @@ def _made(prompt: PromptCommand) -> SlashCommand:
 
 
 async def _has_run(context: SlashContext, command: str) -> bool:
-    """Run what a file says before its message is sent; return whether it did run."""
+    """Run the shell commands of a file before its message is sent; return whether they ran."""
     await context.follow(context.session.run_command(command, "command"))
     session = context.session
     last = session.state.chat_history.last

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ....agent.history.time_travel.touched_files import FileDifference
 
 _MAX_CLIPBOARD_BYTES = 100_000
-"""Terminals take no more by their escape sequence."""
+"""The most bytes that terminals accept in an escape sequence."""
 _CLIPBOARD_WAIT_S = 5.0
 _CODE = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _CLIPBOARD_PROGRAMS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -37,7 +37,7 @@ _CLIPBOARD_PROGRAMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("DISPLAY", ("xsel", "--clipboard", "--input")),
     ("", ("pbcopy",)),
 )
-"""What has to be set, and the program."""
+"""The environment variable that must be set, and the program."""
 _MOST_LINES = 400
 _INIT = """\
 Write the file AGENTS.md at the root of this project: what an agent that comes new to it has to know. Look \
@@ -50,7 +50,7 @@ _MORE = " There is an AGENTS.md already: read it, keep what is right, correct wh
 
 
 async def show_diff(context: SlashContext, words: str) -> SlashResult:
-    """Show what this session changed in files, since its beginning or since a step."""
+    """Print the file changes of this session, since its beginning or since a step."""
     from ....agent.history.time_travel.touched_files import TouchedFiles, differences_of_steps
 
     store, session = context.runtime.store, context.session
@@ -81,7 +81,7 @@ def _difference_lines(one: FileDifference) -> Iterator[Line]:
 
 
 async def undo(context: SlashContext, words: str) -> SlashResult:
-    """Bring the files back that the last turn changed; what is there now is kept in the store."""
+    """Restore the files that the last turn changed; their present content is kept in the store."""
     session, runtime = context.session, context.runtime
     step = await _last_message(context)
     if step is None:
@@ -118,7 +118,7 @@ async def _last_message(context: SlashContext) -> TimelineStep | None:
 
 
 async def show_memory(context: SlashContext, words: str) -> SlashResult:
-    """List or show the instructions in force, edit the project's, or add a line to them."""
+    """List or print the active instructions, edit those of the project, or add a line to them."""
     action, _, rest = words.partition(" ")
     if action == "add" and rest.strip():
         file = _instructions_file(context)
@@ -151,7 +151,7 @@ def _list_memory(context: SlashContext, is_whole: bool) -> None:
 
 
 def _instructions_file(context: SlashContext) -> Path:
-    """Return the project's own file; raises `UsageError` for a link: what it leads to may be anybody's."""
+    """Return the project's own file; raises `UsageError` for a symbolic link."""
     cwd = Path(context.session.settings.cwd)
     file = (repository_root(cwd) or cwd) / FILE_NAME
     if file.is_symlink():
@@ -167,7 +167,7 @@ def _text_of(file: Path) -> str:
 
 
 def _rewrite(context: SlashContext, file: Path, text: str) -> None:
-    """Put a text in the place of a file's content at once."""
+    """Replace the content of a file atomically."""
     if text == _text_of(file):
         tell(context, "Nothing was changed.")
         return
@@ -196,7 +196,7 @@ async def begin_instructions(context: SlashContext, words: str) -> SlashResult:
 
 
 async def copy(context: SlashContext, words: str) -> SlashResult:
-    """Put the last answer, or its last block of code, on the clipboard."""
+    """Copy the last answer, or its last block of code, to the clipboard."""
     if words not in ("", "code"):
         raise UsageError("/copy takes the last answer.", "/copy code takes its last block of code.")
     text = _last_answer(context)
@@ -227,7 +227,7 @@ def _last_answer(context: SlashContext) -> str:
 
 
 def _told_terminal(context: SlashContext, text: str) -> bool:
-    """Hand the text over by OSC 52; whether the terminal takes it nobody is told."""
+    """Send the text to the terminal by OSC 52, which does not report success."""
     console, body = context.renderer.console, text.encode("utf-8", "replace")
     if not console.is_terminal or len(body) > _MAX_CLIPBOARD_BYTES:
         return False
@@ -237,7 +237,7 @@ def _told_terminal(context: SlashContext, text: str) -> bool:
 
 
 async def _piped(text: str, env: Mapping[str, str]) -> list[str]:
-    """Return the program that has taken the text, if there is one."""
+    """Pipe the text to a clipboard program; return a list with its name, empty if none accepts the text."""
     for needed, command in _CLIPBOARD_PROGRAMS:
         if (needed and not env.get(needed)) or shutil.which(command[0]) is None:
             continue
@@ -265,7 +265,7 @@ async def _taken(command: Sequence[str], text: str) -> bool:
 
 
 async def edit_message(context: SlashContext, words: str) -> SlashResult:
-    """Write a message in the editor; it is put on the line, not sent yet."""
+    """Open the editor for a message; the text goes into the input line and is not sent."""
     text = await edited(words, ".md")
     if text.strip():
         context.composer.put_in(text.rstrip("\n"))
@@ -273,7 +273,7 @@ async def edit_message(context: SlashContext, words: str) -> SlashResult:
 
 
 async def edited(text: str, suffix: str) -> str:
-    """Return a text as the person's editor leaves it; raises `UsageError`."""
+    """Open a text in the person's editor and return the edited text; raises `UsageError`."""
     try:
         editor = chosen_editor()
         if not editor:

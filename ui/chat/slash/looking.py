@@ -39,7 +39,7 @@ async def show_plan(context: SlashContext, words: str) -> SlashResult:
 
 
 async def expand(context: SlashContext, words: str) -> SlashResult:
-    """Print what was folded last, whole."""
+    """Print the text that was folded last in full."""
     if words and not (words.isascii() and words.isdigit() and 0 < int(words[:9]) < 1000):
         raise UsageError(f"`{words[:40]}` is no number.", "/expand 3 shows the last three.")
     context.renderer.expand_last(int(words) if words else 1)
@@ -47,7 +47,7 @@ async def expand(context: SlashContext, words: str) -> SlashResult:
 
 
 async def change_theme(context: SlashContext, words: str) -> SlashResult:
-    """Show what comes from now on in other colours."""
+    """Change the theme for all later output."""
     if not words and can_pick(context):
         words = await pick(context, "Which theme?", offered_themes(context), LOOK.theme)
         if words in ("", LOOK.theme):
@@ -68,7 +68,7 @@ def offered_themes(_: SlashContext | None) -> Iterator[SlashOffer]:
 
 
 async def show_steps(context: SlashContext, words: str) -> SlashResult:
-    """List what the graph did, newest last; `/rewind STEP` goes back to one."""
+    """List the steps, newest last; `/rewind STEP` goes back to one of them."""
     if words and not (words.isascii() and words.isdigit() and len(words) < 10):
         raise UsageError(f"`{words[:40]}` is no number of steps.", "/steps 50 lists the last 50.")
     store, session_id = context.runtime.store, context.session.id
@@ -113,7 +113,7 @@ def _facts(context: SlashContext) -> Iterator[tuple[str, str]]:
 
 
 async def show_tools(context: SlashContext, words: str) -> SlashResult:
-    """List the tools by their groups, with what they may do."""
+    """List the tools by group, with their effect classes."""
     session = context.session
     told = {spec.name for spec in session.offered.specs}
     known = sorted(session.toolbox.values(), key=lambda tool: (_group(tool), tool.spec.name))
@@ -135,6 +135,6 @@ def _group(tool: Tool) -> str:
 
 
 async def examine(context: SlashContext, words: str) -> SlashResult:
-    """Do the checks of `sandbur doctor` for this folder."""
+    """Run the checks of `sandbur doctor` for this folder."""
     await DoctorCommand(said=context.runtime.said).run()
     return DONE

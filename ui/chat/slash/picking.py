@@ -1,4 +1,4 @@
-"""Lets the person pick what a slash command was not told: with the arrow keys, from what could be typed."""
+"""Lists the completions of a missing argument; the person picks one with the arrow keys."""
 
 from collections.abc import Callable, Coroutine, Iterable
 
@@ -10,12 +10,12 @@ from .command import SlashContext, SlashOffer
 
 
 def can_pick(context: SlashContext) -> bool:
-    """Tell whether a list can be shown that the arrow keys move in."""
+    """Tell whether the terminal supports a list with arrow keys."""
     return can_redraw(context.renderer.console)
 
 
 async def pick(context: SlashContext, question: str, offers: Iterable[SlashOffer], now: str) -> str:
-    """Return the offer that is picked, `now` being the one in force; empty: none."""
+    """Return the picked completion; empty if none. `now` is the current value."""
     known = {offer.text: offer for offer in offers}
     width = max(map(len, known), default=0)
     choices = [_choice(offer, width, offer.text == now) for offer in known.values()]
@@ -26,7 +26,7 @@ async def pick(context: SlashContext, question: str, offers: Iterable[SlashOffer
 async def wait_for_pick(
     context: SlashContext, picking: Coroutine[None, None, str], leave: Callable[[int], bool]
 ) -> str:
-    """Return what is picked; empty if the person goes back."""
+    """Wait for the person and return the picked value; empty if the person goes back."""
     try:
         return await context.wait(picking, leave)
     except Leave as leaving:

@@ -1,4 +1,4 @@
-"""`/rewind`: lets the person pick an earlier message, and makes the session that goes on from there."""
+"""`/rewind`: the person picks an earlier message; a fork of the session continues from there."""
 
 import os
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _WHAT = {
 
 
 async def rewind(context: SlashContext, words: str) -> SlashResult:
-    """Go on from an earlier step in a session of its own; the one of now stays as it is."""
+    """Fork the session after an earlier step and enter the fork; the present session stays unchanged."""
     old = context.session.id
     step = await picked_step(context, words.split())
     if step is None:
@@ -41,7 +41,7 @@ async def rewind(context: SlashContext, words: str) -> SlashResult:
 
 
 async def picked_step(context: SlashContext, words: Sequence[str]) -> TimelineStep | None:
-    """Return the step that the command names, or that the person picks; None if there is none."""
+    """Return the step number in the command, or the one that the person picks; None if there is none."""
     steps = list_timeline(context.runtime.store.database, context.session.id)
     if not steps:
         context.renderer.lines([("yellow", "Nothing was said yet.")])
@@ -54,7 +54,7 @@ async def picked_step(context: SlashContext, words: Sequence[str]) -> TimelineSt
 
 
 async def _picked(context: SlashContext, steps: Sequence[TimelineStep]) -> str:
-    """Return the number of the step at which the message was sent that the person picks."""
+    """Let the person pick a message; return the number of its step."""
     said = [step for step in steps if step.kind == "message"]
     if not said:
         context.renderer.lines([("yellow", "Nothing was said yet.")])
@@ -74,7 +74,7 @@ async def _picked(context: SlashContext, steps: Sequence[TimelineStep]) -> str:
 
 
 def _since(changed: Sequence[tuple[int, str]], seq: int) -> list[str]:
-    """Return the files that were changed after a step, each once."""
+    """Return the files that changed after a step, without duplicates."""
     return list(dict.fromkeys(path for at, path in changed if at >= seq))
 
 
@@ -86,7 +86,7 @@ def _choice(step: TimelineStep, files: int) -> Choice:
 
 
 def _message_lines(store: Store, session_id: str, seq: int, files: Sequence[str], cwd: str) -> Sequence[str]:
-    """Return the message whole, as far as there is room for it, and the files that were changed since."""
+    """Return the lines of the message, cut to the screen, and the files that changed after it."""
     message = store.show(session_id, seq).state.chat_history.last
     typed = without_files(message.display_text) if message is not None else ""
     words = " ".join(plain(typed[:_MOST_SHOWN]).split())
@@ -97,10 +97,10 @@ def _message_lines(store: Store, session_id: str, seq: int, files: Sequence[str]
 
 
 async def _rewound(context: SlashContext, step: TimelineStep) -> tuple[str, str, Sequence[str]] | None:
-    """Ask what is to be brought back and fork; None if the person thinks better of it.
+    """Ask what to restore, and fork; None if the person cancels.
 
-    Return the fork's id, the draft to go on with, and what happened to the files.
-    From a message of the person the fork starts in front of it, with the message as a draft.
+    Return the id of the fork, the draft for the input line, and the result for each file.
+    If the step is a message of the person, the fork starts before it and the message is the draft.
     """
     runtime, session = context.runtime, context.session
     key = await context.questions.key("Bring back what?", _WHAT)
@@ -110,7 +110,7 @@ async def _rewound(context: SlashContext, step: TimelineStep) -> tuple[str, str,
     said = runtime.store.show(session.id, step.seq).state.chat_history.last if is_message else None
     draft = without_files(said.text) if said is not None else ""
     at = max(0, step.seq - is_message)
-    # The mode of now stays: an earlier one may allow more.
+    # The present mode stays, because the earlier one may allow more.
     mode = session.state.execution_mode
     changes: dict[str, Any] = {}
     if is_message and step.seq == 0:

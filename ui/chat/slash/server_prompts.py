@@ -1,4 +1,4 @@
-"""`/mcp__SERVER__PROMPT`: sends what a tool server wrote for people to send; `/mcp` lists what there is."""
+"""`/mcp__SERVER__PROMPT` sends a prompt of a tool server; `/mcp` lists the prompts."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ async def show(context: SlashContext, words: str) -> SlashResult:
 
 
 def server_prompt(name: str) -> SlashCommand | None:
-    """Return the command that sends a prompt of a server, if a name is one for that."""
+    """Return the command for a prompt of a server; None if the name is not one."""
     if not name.startswith(SERVER_PREFIX):
         return None
 
     async def run(context: SlashContext, words: str) -> SlashResult:
-        """Send what a tool server wrote, once the person has seen it."""
+        """Print the prompt of a tool server, then send it."""
         said = await written(f"/{name} {words}", find_prompts(context.runtime, context.session))
         tell(context, said)
         await context.send(said)
@@ -43,19 +43,19 @@ def server_prompt(name: str) -> SlashCommand | None:
 
 
 def find_prompts(runtime: Runtime, session: Session) -> Prompts | None:
-    """Return what the tool servers of a session wrote for people to send; None: it has no servers."""
+    """Return the prompts of the tool servers of a session; None if it has no servers."""
     servers = runtime.extension("mcp")
     return servers.prompts(session.settings) if isinstance(servers, McpRuntime) else None
 
 
 async def prompt_lines(prompts: Prompts | None) -> list[str]:
-    """Return a line for each prompt: how it is sent, and what it is for."""
+    """Return a line for each prompt: its command and its description."""
     listed: Sequence[ServerPrompt] = () if prompts is None else await prompts.listed()
     return [_line(prompt) for prompt in listed] or ["No tool server of this session has prompts."]
 
 
 async def written(text: str, prompts: Prompts | None) -> str:
-    """Return what the prompt that was typed says; raises `UsageError`."""
+    """Fetch the text of the typed prompt from its server; raises `UsageError`."""
     name, _, rest = text.strip().partition(" ")
     listed: Sequence[ServerPrompt] = () if prompts is None else await prompts.listed()
     found = next((prompt for prompt in listed if prompt.command == name), None)
@@ -63,7 +63,7 @@ async def written(text: str, prompts: Prompts | None) -> str:
         raise UsageError(f"There is no prompt {name[:80]}.", f"{_LIST} lists them.")
     said = await prompts.rendered(found, _arguments(rest, found))
     if is_command(said) or said.strip() in ("exit", "quit"):
-        # What a server wrote is a message, whatever it looks like.
+        # Text of a server is always sent as a message, never run as a command.
         return f"The tool server {found.server} says: {said}"
     return said
 

@@ -1,4 +1,4 @@
-"""The one table of slash commands: help, completion and documentation are made of it."""
+"""The table of slash commands; help, completion and documentation are generated from it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ _NARROW = 70
 
 
 async def show_help(context: SlashContext, words: str) -> SlashResult:
-    """List the commands, or say what one of them is for."""
+    """List the commands, or describe one of them."""
     wanted = words.strip().removeprefix("/")
     if not wanted:
         context.renderer.lines(help_lines(context.more, context.renderer.console.width), prose=True)
@@ -153,7 +153,7 @@ COMMANDS = _with_extensions([replace(row, group=group) for group, rows in _BY_GR
 
 
 def find(name: str, more: Sequence[SlashCommand] = ()) -> SlashCommand | None:
-    """Return the command of this name, whose case does not count; the table's own go before `more`."""
+    """Return the command of this name, ignoring case; the table comes before `more`."""
     wanted = name.lower()
     return next(
         (one for one in (*COMMANDS, *more) if wanted == one.name.lower() or wanted in one.aliases), None
@@ -161,7 +161,7 @@ def find(name: str, more: Sequence[SlashCommand] = ()) -> SlashCommand | None:
 
 
 def unknown(name: str, more: Sequence[SlashCommand] = ()) -> str:
-    """Return the sentence about a command that there is not."""
+    """Return the error message for an unknown command."""
     names = [name for one in (*COMMANDS, *more) for name in (one.name, *one.aliases)]
     near = nearest(name.lower(), names)
     wish = f"Did you mean /{near}?" if near else "/help lists them."
@@ -173,7 +173,7 @@ def usage_of(command: SlashCommand) -> str:
 
 
 def help_lines(more: Sequence[SlashCommand] = (), cells: int = 100) -> Iterator[tuple[str, str]]:
-    """Yield the list of the commands by their groups; on a narrow screen each takes two lines."""
+    """Yield the commands by group; on a narrow screen each takes two lines."""
     everything = (*COMMANDS, *more)
     width = min(26, max(len(usage_of(one)) for one in everything)) if cells >= _NARROW else 0
     for group, members in groupby(everything, key=lambda one: one.group):
@@ -188,9 +188,9 @@ def help_lines(more: Sequence[SlashCommand] = (), cells: int = 100) -> Iterator[
 
 
 def completions(text: str, context: SlashContext | None = None) -> Iterator[tuple[SlashOffer, int]]:
-    """Yield what could stand where `text` ends, each with how many characters it takes the place of.
+    """Yield the completions at the end of `text`, each with the number of characters it replaces.
 
-    `text` is the input up to the cursor; `context` is there once the session is open.
+    `text` is the input up to the cursor; `context` is None until the session is open.
     """
     if not text.startswith("/") or "\n" in text:
         return

@@ -1,4 +1,4 @@
-"""What fills the model's window: `/context`, `/compact` and `/uncompact`."""
+"""Commands about the model's context window: `/context`, `/compact` and `/uncompact`."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,7 +11,7 @@ _BAR_CELLS = 20
 
 
 class Share(NamedTuple):
-    """One part of what is sent with every request."""
+    """One part of every request, with its tokens."""
 
     name: str
     tokens: int
@@ -19,7 +19,7 @@ class Share(NamedTuple):
 
 
 async def show_context(context: SlashContext, words: str) -> SlashResult:
-    """Show what fills the window, by tokens as they were learned from the provider."""
+    """Print the parts of the context window, in tokens scaled by the counts of the provider."""
     session = context.session
     window = session.model.context_window
     parts = list(shares(session))
@@ -36,7 +36,7 @@ async def show_context(context: SlashContext, words: str) -> SlashResult:
 
 
 def shares(session: Session) -> Iterator[Share]:
-    """Yield the parts of the next request."""
+    """Yield the parts of the next request with their sizes."""
     state = session.state
     system = len(session.settings.system_prompt.encode())
 
@@ -61,13 +61,13 @@ def _percent(tokens: int, window: int) -> str:
 
 
 async def compress(context: SlashContext, words: str) -> SlashResult:
-    """Let the graph put a summary in the place of the older messages now."""
+    """Compress the history now: a summary replaces the older messages."""
     await context.record(f"/compact {words}".strip())
     return DONE
 
 
 async def take_back(context: SlashContext, words: str) -> SlashResult:
-    """Bring the messages back that the newest compression has summarized."""
+    """Undo the newest compression: restore the messages that it replaced."""
     from ....agent.history.time_travel.compressions import uncompressed
 
     session, store = context.session, context.runtime.store

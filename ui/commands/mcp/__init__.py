@@ -1,1 +1,1 @@
-"""`sandbur mcp`: tool servers of others, and Sandbur as one."""
+"""`sandbur mcp`: manages tool servers, and serves Sandbur as one."""

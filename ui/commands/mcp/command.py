@@ -1,4 +1,4 @@
-"""The flags of `sandbur mcp`, and what each of its words does."""
+"""The flags and the actions of `sandbur mcp`."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -44,7 +44,7 @@ class McpCommand(ActionCommand):
     )  # fmt: skip
     project: bool = switch("--project", "add, remove: in the .mcp.json of this folder", "add")
     rest: tuple[str, ...] = ()
-    """What stands behind `--`: the program and its arguments."""
+    """The program and its arguments after `--`."""
     allow_decisions: bool = switch(
         "--allow-decisions", "serve: the other agent may approve, deny and settle calls"
     )

@@ -1,4 +1,4 @@
-"""`sandbur mcp list`, `add` and `remove`: which tool servers are configured here, and where."""
+"""`sandbur mcp list`, `add` and `remove`: the configured tool servers and their files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def list_servers(command: McpCommand) -> int:
 
 
 def _object(server: McpServer) -> dict[str, Any]:
-    """Return what may be shown: headers and environment by name, since their values may be secrets."""
+    """Return the server as JSON; of headers and environment only names, because the values may be secrets."""
     table = server.table
     return {
         "name": server.name,

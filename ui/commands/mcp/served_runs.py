@@ -1,4 +1,4 @@
-"""Runs that another agent starts and watches: all of them through the gate of the person who serves them."""
+"""Runs that another agent starts and watches; the gate of the person who serves them judges every call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ...headless.json_output import failed, pending_objects, result_object, stre
 
 MOST_RUNNING = 8
 MOST_LINES = 1000
-"""Of one run; the oldest go first."""
+"""The most lines of one run; the oldest are dropped."""
 _MOST_LINE_CHARS = 4000
 _MOST_ANSWERED = 100
 LONGEST_WAIT_S = 50.0
@@ -31,14 +31,14 @@ _STOPPING_S = 10.0
 
 @dataclass(slots=True)
 class ServedRun:
-    """One run while it lasts, and what it told; its end stays to be asked for."""
+    """One run with its output lines; its result stays available after the end."""
 
     session: Session
     lines: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     dropped: int = 0
-    """Lines that are gone from the beginning."""
+    """Number of lines dropped from the beginning."""
     result: dict[str, Any] | None = None
-    """None: it runs."""
+    """The result; None while the run is active."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
@@ -51,7 +51,7 @@ class ServedRun:
 
 
 class ServedRuns:
-    """Starts runs in this folder, and goes on with those that were started in it."""
+    """Starts and resumes runs in this folder."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -67,14 +67,14 @@ class ServedRuns:
         return self._begin(session, session.send(prompt))
 
     async def resume(self, run: str, message: str) -> dict[str, Any]:
-        """Go on with a run that stopped, where it stopped or with a new message; raises `SandburError`."""
+        """Resume a stopped run, with or without a new message; raises `SandburError`."""
         if message:
             _require_message(message)
         session = await self._opened(run)
         return self._begin(session, session.send(message) if message else session.carry_on())
 
     async def decide(self, run: str, decision: CallDecision) -> dict[str, Any]:
-        """Record a decision about a call that waits, and go on; raises `SandburError`."""
+        """Record a decision about a pending call, and resume the run; raises `SandburError`."""
         session = await self._opened(run)
         call = find_waiting_call(session.state, decision.call_id)
         if call is None:
@@ -85,7 +85,7 @@ class ServedRuns:
         return self._begin(session, session.decide([sign(decision, "through MCP")]))
 
     async def watch(self, run: str, after: int, wait_s: float) -> dict[str, Any]:
-        """Return what a run told after line `after`, and how it ended; wait for news if there is none."""
+        """Return the lines of a run after number `after`, and its result; wait if there are no new lines."""
         # One that was just started may not be in the store yet.
         session_id = run if run in self._runs else self._runtime.store.find(run)
         served = self._runs.get(session_id)
@@ -111,7 +111,7 @@ class ServedRuns:
         return {"runs": [{"run": one.id, **{name: getattr(one, name) for name in names}} for one in found]}
 
     async def aclose(self) -> None:
-        """Interrupt what runs; it can be gone on with later."""
+        """Interrupt all active runs; they can be resumed later."""
         tasks = [served.task for served in self._runs.values() if served.task is not None]
         for served in self._runs.values():
             if served.result is None:
@@ -137,7 +137,7 @@ class ServedRuns:
         session = await self._runtime.resume(session_id)
         allowed = self._runtime.settings.mode
         if _STRICTEST_FIRST.index(session.state.execution_mode) > _STRICTEST_FIRST.index(allowed):
-            # What a person allowed a session of their own is not allowed to whoever asks from outside.
+            # A mode that a person chose for a session does not hold for another agent.
             session.change_mode(allowed)
         return session
 
@@ -150,7 +150,7 @@ class ServedRuns:
         return {"run": session.id, "status": "running"}
 
     async def _drive(self, served: ServedRun, events: AsyncIterator[Event]) -> None:
-        """Listen to a run to its end."""
+        """Read the events of a run to its end."""
         try:
             async for event in events:
                 if isinstance(event, RunFinished):
@@ -165,14 +165,14 @@ class ServedRuns:
             await self._runtime.let_go(served.session)
 
     def _stored(self, session_id: str) -> dict[str, Any]:
-        """Return how a run stands that nobody here has driven."""
+        """Return the stored status of a run that this server does not run."""
         view = self._runtime.store.show(session_id)
         told = {"status": view.summary.status, "pending": pending_objects(view.state.calls_to_decide)}
         return {"run": session_id, "status": view.summary.status, "lines": [], "next": 0, "result": told}
 
 
 def _require_message(text: str) -> None:
-    """Refuse what would change how the run is judged, as a person's command in the chat does."""
+    """Raise `UsageError` for an empty message, and for a slash command, which could change mode or rules."""
     if not text.strip():
         raise UsageError("The prompt is empty.")
     if is_command(text):

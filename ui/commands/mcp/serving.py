@@ -30,7 +30,7 @@ nobody knows whether it took effect. A run that stopped early goes on with resum
 
 
 async def serve(command: McpCommand) -> int:
-    """Answer until standard input ends."""
+    """Answer requests until standard input ends."""
     try:
         from mcp.server import MCPServer
     except ModuleNotFoundError as missing:
@@ -94,7 +94,7 @@ def _offer_runs(server: MCPServer[Any], runs: ServedRuns) -> None:
 
 
 def _offer_decisions(server: MCPServer[Any], runs: ServedRuns) -> None:
-    """Offer what only a person may do, unless that person said otherwise."""
+    """Add the tools that decide about calls; only a person may allow these."""
 
     @server.tool()
     async def approve_call(run: _Run, call: _Call) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _offer_decisions(server: MCPServer[Any], runs: ServedRuns) -> None:
 
 
 async def _answered(work: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-    """Return what comes of it; an error of ours is told to the other agent as one sentence."""
+    """Await a result; a `SandburError` becomes one sentence for the other agent."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     try:

@@ -1,1 +1,1 @@
-"""Commands that look at recorded runs, or go on from one of their steps."""
+"""Commands that read recorded runs, or fork from one of their steps."""

@@ -100,12 +100,12 @@ class Report:
     found: Bisection
     steps: dict[int, TimelineStep]
     calls: list[RecordedCall]
-    """That changed files in the steps that may be to blame."""
+    """Calls that changed files in the suspected steps."""
     files: list[FileDifference]
 
 
 def report_of(store: Store, session_id: str, touched: TouchedFiles, root: Path, found: Bisection) -> Report:
-    """Look up what the steps between good and bad did."""
+    """Build the report of the steps between good and bad."""
     steps = {step.seq: step for step in list_timeline(store.database, session_id)}
     if found.good is None or found.bad is None:
         return Report(session_id, found, steps, [], [])
@@ -186,7 +186,7 @@ def _decided(call: RecordedCall) -> str:
 
 
 def _tail(found: Bisection) -> Iterator[Line]:
-    """Yield the end of what the failing command said."""
+    """Yield the last lines of the output of the failing command."""
     output = next((probe.output for probe in found.probes if probe.step == found.bad), "")
     lines = plain(output).rstrip("\n").split("\n")
     yield from (("dim", f"  | {line[:200]}") for line in lines[-_SHOWN_LINES:] if output.strip())

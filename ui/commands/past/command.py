@@ -42,7 +42,7 @@ class ForkCommand(Command):
         "--set", "change the state at that step; repeatable", (), action="append", type=edit,
         metavar="PATH=VALUE",
     )  # fmt: skip
-    """PATH=VALUE each."""
+    """Edits of the state, each as PATH=VALUE."""
     files: bool = switch(
         "--files", "bring the files in the session's folder, or -C DIR, back to what they were"
     )

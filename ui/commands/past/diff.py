@@ -1,4 +1,4 @@
-"""`sandbur diff`: two runs beside each other."""
+"""`sandbur diff`: compares two runs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _fields(value: TimelineStep | RecordedCall | None) -> dict[str, Any] | None:
 
 
 _Row = tuple[str, str, str]
-"""What it is about, left, right."""
+"""Name of the fact, left value, right value."""
 
 
 def names(found: Comparison) -> tuple[str, str]:
@@ -98,7 +98,7 @@ def step_text(step: TimelineStep) -> str:
 
 
 def rows(found: Comparison) -> Iterator[_Row]:
-    """Yield the facts of both runs; in brackets what came after the parting."""
+    """Yield the facts of both runs; in brackets the part after the first difference."""
     ours, theirs = found.left, found.right
     yield "session", ours.summary.id, theirs.summary.id
     yield "title", one_line(ours.summary.title), one_line(theirs.summary.title)
@@ -150,7 +150,7 @@ def decision_text(call: RecordedCall | None) -> str:
 
 
 def file_text(file: RunFile, left: str, right: str) -> str:
-    """Return what became of a file, without its diff."""
+    """Describe the change of a file, without its diff."""
     found = file.difference
     note = f": {one_line(found.note)}" if found is not None and found.note else ""
     if file.place == "both":
@@ -165,7 +165,7 @@ def file_text(file: RunFile, left: str, right: str) -> str:
 
 
 KEPT_ALIKE = 2
-"""Steps that are the same are shown at both ends of a series of them."""
+"""Number of equal steps printed at each end of a series of equal steps."""
 
 
 def lines(found: Comparison) -> Iterator[str]:
@@ -216,7 +216,7 @@ def _step_lines(pairs: Sequence[Pair]) -> Iterator[str]:
 
 
 def shortened(pairs: Sequence[Pair]) -> Iterator[tuple[Pair | None, int]]:
-    """Yield each pair with 1, and None with a number for what is left out of a long series."""
+    """Yield each pair with 1, and None with the number of omitted pairs of a long series."""
     for is_same, series in groupby(pairs, key=lambda pair: pair.is_same):
         found = list(series)
         left_out = len(found) - 2 * KEPT_ALIKE

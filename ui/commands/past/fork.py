@@ -1,4 +1,4 @@
-"""`sandbur fork`: a new session from a step of another, with an edited state and the files of then."""
+"""`sandbur fork`: a new session from a step of another, with an edited state and the files of that step."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def fork_session(command: ForkCommand) -> int:
 
 
 async def agreed(plan: RestorePlan, folder: Path, is_sure: bool) -> None:
-    """Show which files would change and ask; raises `UsageError` unless the person wants that."""
+    """Print which files would change and ask the person; raises `UsageError` if the answer is no."""
     if is_sure or not plan.steps:
         return
     say(f"These files in {one_line(str(folder))} would change:")
@@ -51,7 +51,7 @@ async def agreed(plan: RestorePlan, folder: Path, is_sure: bool) -> None:
 
 
 def restored_lines(plan: RestorePlan, done: Restored) -> Iterator[str]:
-    """Yield what happened to each file; what was there before is in the store."""
+    """Yield the result for each file; its earlier content is in the store."""
     for paths, what in ((done.restored, "as it was"), (done.recreated, "is back"), (done.removed, "removed")):
         yield from (f"{what}: {one_line(path)}" for path in paths)
     yield from (f"left alone: {one_line(path)}: {one_line(reason)}" for path, reason in done.skipped)

@@ -1,4 +1,4 @@
-"""`sandbur replay`: a recorded run once more, through today's program, and the first difference."""
+"""`sandbur replay`: repeats a recorded run with the present program and prints the first difference."""
 
 from __future__ import annotations
 
@@ -131,14 +131,14 @@ def _show(store: Store, replayed: Replayed) -> None:
 
 
 def _around(store: Store, session_id: str, seq: int) -> Iterator[str]:
-    """Yield the step that differs and its neighbours, as `sandbur sessions show --steps` lists them."""
+    """Yield lines for the step that differs and its neighbours, as in `sandbur sessions show --steps`."""
     for step in list_timeline(store.database, session_id):
         if seq - 1 <= step.seq <= seq + 1:
             yield f"{'>' if step.seq == seq else ' '} {step_line(step)}"
 
 
 def _ranges(seqs: tuple[int, ...]) -> str:
-    """Write step numbers as a person does."""
+    """Format step numbers as ranges, such as 1-3, 5."""
     parts: list[list[int]] = []
     for seq in seqs:
         if parts and parts[-1][-1] == seq - 1:
@@ -189,7 +189,7 @@ async def add_test(command: AddTestCommand) -> int:
 
 
 def checked_name(name: str) -> str:
-    """Return the name that a person chose; raises `UsageError` if it cannot be a test's."""
+    """Return the given name; raises `UsageError` if it is no valid name of a test."""
     wanted = name.removeprefix("test_").replace("-", "_")
     if re.fullmatch(r"[A-Za-z0-9_]{1,100}", wanted):
         return wanted
@@ -197,7 +197,7 @@ def checked_name(name: str) -> str:
 
 
 def name_of(title: str, session_id: str) -> str:
-    """Return a name made of a title, whatever is in it."""
+    """Build a valid test name from any title."""
     letters = unicodedata.normalize("NFKD", title.casefold()).encode("ascii", "ignore").decode()
     words = re.findall(r"[a-z0-9]+", letters)
     name = "_".join(words)
@@ -207,7 +207,7 @@ def name_of(title: str, session_id: str) -> str:
 
 
 def write_whole(path: Path, pieces: Iterable[str]) -> None:
-    """Write a file that is there as a whole or not at all."""
+    """Write a file atomically."""
     is_begun = False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -232,7 +232,7 @@ def _refuse_taken(paths: Iterable[Path], is_forced: bool) -> None:
 
 
 async def what_if(command: ReplayCommand) -> int:
-    """Fork after the step, go on with the other model; return the exit code of the run."""
+    """Fork after the step, and run the fork with the other model; return the exit code of the run."""
     seq = command.from_seq
     assert seq is not None
     async with opened(command) as runtime:
@@ -250,7 +250,7 @@ async def what_if(command: ReplayCommand) -> int:
         if command.files:
             for line in restored_lines(*await runtime.restore_files(session_id, seq, forked, folder)):
                 say(line)
-            # What was undone with the files may run again: only a journal that is read now knows that.
+            # Calls whose file changes were undone may run again, so the journal is read after the restore.
             runtime.store.forget(forked)
             session = await runtime.resume(forked)
         shown = Progress("json" if command.json else "text")
@@ -263,7 +263,7 @@ async def what_if(command: ReplayCommand) -> int:
 
 
 def _message(store: Store, session_id: str, seq: int) -> UserContent:
-    """Return what the person said next; raises `UsageError` if nothing was."""
+    """Return the next message of the person; raises `UsageError` if there is none."""
     message = next_message(store, session_id, seq)
     if message is None:
         raise UsageError(

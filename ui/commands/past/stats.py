@@ -1,4 +1,4 @@
-"""`sandbur stats`: what the sessions of the store came to, as tables with bars, as text or as JSON."""
+"""`sandbur stats`: statistics of the stored sessions, as text tables with bars or as JSON."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _Row = tuple[str, ...]
 class Section:
     title: str
     columns: _Row
-    """All empty: a list of names and values."""
+    """Headings of the columns; all empty for a list of names and values."""
     rows: tuple[_Row, ...]
     left: frozenset[str] = frozenset()
-    """Columns that hold words."""
+    """Names of the columns with text, which are aligned left."""
 
 
 def sections(found: Stats, glyphs: Glyphs) -> list[Section]:
-    """Return the tables that have something to say."""
+    """Build the tables that have rows."""
     parts = [
         _overview(found),
         _tallies("By model", "model", found.by_model, glyphs),
@@ -75,7 +75,7 @@ def _overview(found: Stats) -> Section:
 
 
 def _tallies(title: str, noun: str, tallies: Mapping[str, Tally], glyphs: Glyphs) -> Section:
-    """List the largest by cost, or by tokens where nothing costs anything."""
+    """List the largest rows by cost, or by tokens if all costs are zero."""
     columns = (noun, "calls", "in", "out", "cached", "cost", "time", "")
     used = [(name, tally) for name, tally in tallies.items() if tally.calls or tally.failed_calls]
     used.sort(key=lambda pair: (-pair[1].known_cost_usd, -pair[1].input_tokens))
@@ -133,7 +133,7 @@ def _with_bars(
     glyphs: Glyphs,
     most_rows: int = _MOST_ROWS,
 ) -> Section:
-    """End each row with a bar; name how many rows there is no room for."""
+    """Add a bar to each row, and a last row with the number of omitted rows."""
     most = max(weights, default=0)
     shown = [
         (*row, _bar(weight, most, glyphs)) for row, weight in zip(rows[:most_rows], weights, strict=False)
@@ -164,7 +164,7 @@ def _rate(tally: Tally) -> str:
 
 
 def _cost(tally: Tally) -> str:
-    """Return the cost; where a part of it is unknown, what it is at least."""
+    """Format the cost; if a part of it is unknown, as a lower limit."""
     if tally.unknown_costs and not tally.known_cost_usd:
         return "unknown"
     at_least = "at least " if tally.unknown_costs else ""
@@ -197,7 +197,7 @@ async def show_stats(command: StatsCommand) -> int:
 
 
 def _days_ago(days: int) -> datetime:
-    """Return that time, or the earliest there is."""
+    """Return the time that many days ago, or the earliest valid time."""
     try:
         return datetime.now(UTC) - timedelta(days=days)
     except OverflowError:

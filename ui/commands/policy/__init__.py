@@ -1,1 +1,1 @@
-"""`sandbur policy`: what the gate says, and what it would have said."""
+"""`sandbur policy`: prints verdicts of the gate for new calls and for recorded calls."""

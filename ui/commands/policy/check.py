@@ -31,7 +31,7 @@ class NoCall(Exception):
 
 
 async def check(command: PolicyCommand) -> int:
-    """Print what the gate says here; 2 if a line of the input was no call, else 0."""
+    """Print the verdicts of the gate in this folder; return 2 if an input line was no call, else 0."""
     settings = load_settings(said_by(command), os.environ)
     for notice in settings.notices:
         say(plain(notice))
@@ -63,7 +63,7 @@ def _object(verdict: Verdict) -> dict[str, Any]:
 
 
 def _check_lines(judge: Judge, mode: ExecutionMode) -> int:
-    """Answer each line with one; what is no call would not run, so that it is denied."""
+    """Print one verdict for each input line; a line that is no call is denied."""
     # Python goes on reading after a Ctrl-C that only cancels the task.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     code = 0
@@ -78,7 +78,7 @@ def _check_lines(judge: Judge, mode: ExecutionMode) -> int:
 
 
 def _read_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines as they come; of one that is too long only its beginning."""
+    """Yield each input line; a line that is too long is cut."""
     while line := stream.readline(_MAX_LINE_BYTES + 1):
         rest = line
         while len(rest) > _MAX_LINE_BYTES and not rest.endswith(b"\n"):

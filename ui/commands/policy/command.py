@@ -1,4 +1,4 @@
-"""The flags of `sandbur policy`, and what each of its words does."""
+"""The flags and the actions of `sandbur policy`."""
 
 from collections.abc import Mapping
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""`sandbur policy test` and `suggest`: rules held against the calls that the store recorded."""
+"""`sandbur policy test` and `suggest`: tests rules against the recorded calls of the store."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WORDS = {
 
 
 async def test_rules(command: PolicyCommand) -> int:
-    """Say what the rules of today, or those in a file, would have said to each recorded call."""
+    """Print the verdicts that the present rules, or those of a file, give the recorded calls."""
     async with opened(command) as runtime:
         _warn(runtime.settings)
         settings = _with_rules_of(command.what, runtime.settings) if command.what else runtime.settings
@@ -59,7 +59,7 @@ async def test_rules(command: PolicyCommand) -> int:
 
 
 async def suggest_rules(command: PolicyCommand) -> int:
-    """Print the rules that would have saved the most questions, as they are written into a configuration."""
+    """Print the rules that would have avoided the most questions, in the syntax of the configuration."""
     async with opened(command) as runtime:
         _warn(runtime.settings)
         store, since = runtime.store, _since(command)
@@ -74,7 +74,7 @@ async def suggest_rules(command: PolicyCommand) -> int:
 
 
 def _court(settings: Settings) -> Court:
-    """Return what judges by these settings as a run here would."""
+    """Build the judge of calls for these settings, the same as in a run."""
     session = settings_of_session(settings, model="")
     gate_of, _ = gates_of_run(session, settings, os.environ)
     return Court(session, gate_of)
@@ -90,7 +90,7 @@ def _since(command: PolicyCommand) -> str:
 
 
 def _with_rules_of(name: str, settings: Settings) -> Settings:
-    """Return the settings with the rules that a file holds, and with no others."""
+    """Return the settings with the rules of a file instead of their own."""
     path = Path(name)
     found = read_bytes(path, MAX_CONFIG_BYTES)
     if found is None:

@@ -1,1 +1,1 @@
-"""Commands that decide about a session, leave it a message, or carry it on."""
+"""Commands that decide about calls of a session, send it a message, or resume it."""

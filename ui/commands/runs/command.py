@@ -1,4 +1,4 @@
-"""The flags of the commands that decide about a session, leave it a message, or carry it on."""
+"""The flags of the commands that decide about calls, send messages, or resume sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CALLS = "the calls meant; needless if only one waits"
 
 
 class DecideCommand(RunCommand):
-    """`approve`, `deny` and, with other words, `settle`."""
+    """The commands `approve`, `deny` and `settle`."""
 
     HOME = "decide.decide"
 

@@ -1,4 +1,4 @@
-"""`sandbur approve`, `deny` and `settle`: decide about waiting calls from outside, and carry the run on."""
+"""`sandbur approve`, `deny` and `settle`: decide about pending calls, and resume the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .command import DecideCommand
 
 
 async def decide(command: DecideCommand) -> int:
-    """Record the decision of the flags; run on from there unless it is only to be recorded."""
+    """Record the decision of the flags, and resume the run unless the flags forbid that."""
     edited = _edited(command.edit)
     async with opened(command) as runtime:
         session_id = runtime.store.find(command.session)
@@ -45,7 +45,7 @@ _PLACEHOLDER = "[masked "
 
 
 def _refuse_secrets(edited: str, shown: str) -> None:
-    """Refuse an edit that a later process could not run: its secrets are written nowhere."""
+    """Raise `UsageError` for an edit with new secrets: they are not stored, so a later run lacks them."""
     if shown.count(_PLACEHOLDER) > edited.count(_PLACEHOLDER):
         raise UsageError(
             "The edit holds a secret, and secrets are not stored: a later process could not run the call.",
@@ -54,7 +54,7 @@ def _refuse_secrets(edited: str, shown: str) -> None:
 
 
 def _chosen(session_id: str, waiting: list[PendingCall], command: DecideCommand) -> list[PendingCall]:
-    """Return the calls that the command line means; all of the kind that the command is about."""
+    """Return the calls that the command line selects; all must be of the kind of the command."""
     kind = "outcome_unknown" if command.name == "settle" else "approval"
     fitting = [call for call in waiting if call.kind == kind]
     if not command.calls:
@@ -91,7 +91,7 @@ def _listed(calls: list[PendingCall]) -> str:
 
 
 def _other_kind(session_id: str, call: PendingCall) -> UsageError:
-    """Return the refusal of a command that does not fit what the call waits for."""
+    """Build the error for a command that does not fit the kind of the call."""
     if call.kind == "outcome_unknown":
         return UsageError(
             f"Call {call.call_id} was running when the process died; its outcome is unknown.",
@@ -119,7 +119,7 @@ def _decisions(chosen: list[PendingCall], command: DecideCommand, edited: str | 
 def _as_decided(
     waiting: list[PendingCall], decisions: list[CallDecision], shown: Callable[[str], str]
 ) -> list[PendingCall]:
-    """Return the calls with the arguments that they run with, but for their secrets."""
+    """Return the calls with their edited arguments, in which secrets are masked."""
     changed = {decision.call_id: shown(decision.arguments) for decision in decisions if decision.arguments}
     return [
         call.model_copy(update={"arguments": changed.get(call.call_id, call.arguments)}) for call in waiting

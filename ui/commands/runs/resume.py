@@ -1,4 +1,4 @@
-"""`sandbur resume --due`: carries on every run whose time has come or whose process died, one by one."""
+"""`sandbur resume --due`: resumes, one by one, every run that is due or that lost its process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .command import ResumeCommand
 
 
 async def resume_due(command: ResumeCommand) -> int:
-    """Carry them on; return the exit code of the first that did not end well."""
+    """Resume the due runs; return the exit code of the first that failed, else 0."""
 
     # Each run keeps its own folder, whatever -C says.
     async with opened(command.but(said={**command.said, "cwd": None})) as runtime:
@@ -40,7 +40,7 @@ async def resume_due(command: ResumeCommand) -> int:
 
 
 async def _carry_on(runtime: Runtime, run: WaitingRun, report: _Report) -> bool:
-    """Carry one run on; return whether the next may follow: not if this one was interrupted."""
+    """Resume one run; return False if it was interrupted, so that the next one does not start."""
     try:
         session = await runtime.resume(run.session_id)
         warn(session.notices, report.command.progress)
@@ -61,7 +61,7 @@ async def _carry_on(runtime: Runtime, run: WaitingRun, report: _Report) -> bool:
 
 
 class _Report:
-    """What is said about the runs, in the asked-for format; it is the view of each of them."""
+    """Prints the runs in the chosen format."""
 
     def __init__(self, command: ResumeCommand) -> None:
         self.command = command
@@ -95,12 +95,12 @@ class _Report:
             put(f"{run.session_id}  {finished.status}  {one_line(run.title)}")
 
     def explain(self, finished: RunFinished, session: Session) -> None:
-        """Say on stderr what a run waits for or failed at."""
+        """Print on stderr why a run waits or failed."""
         if not self.command.quiet:
             explain(finished, session.state.pending_tool_calls, session.settings.cwd)
 
     def end(self) -> int:
-        """Print what comes last; return the exit code of all."""
+        """Print the summary; return the exit code of all runs."""
         if self._format == "json":
             found = {"type": "due", "exit_code": self._code, "runs": self._runs, "skipped": self._skipped}
             put(encoded(found))

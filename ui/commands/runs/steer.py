@@ -1,4 +1,4 @@
-"""`sandbur steer`: says something to a session that another process runs, or that goes on later."""
+"""`sandbur steer`: sends a message to a session that another process runs, or that is resumed later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .command import SteerCommand
 
 
 async def leave_message(command: SteerCommand) -> int:
-    """Keep the message, and say what becomes of it."""
+    """Store the message, and print when it will be read."""
     kind: InboxKind = "queue" if command.queue else "steer"
     text = clean(read_stdin("message") if command.text == "-" else command.text)
     async with opened(command) as runtime:
@@ -32,12 +32,12 @@ async def leave_message(command: SteerCommand) -> int:
 
 
 class _RunState(NamedTuple):
-    """Where a session stood when the message was on disk already."""
+    """The status of a session after the message was stored."""
 
     state: str
     """running, waiting (for a decision), interrupted or resting."""
     held_by: str = ""
-    """Who runs it, as a sentence."""
+    """A sentence about the process that runs it."""
 
     def sentence(self, session_id: str, kind: InboxKind) -> str:
         goes_on = f"sandbur -p -r {session_id}"

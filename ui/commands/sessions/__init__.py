@@ -1,1 +1,1 @@
-"""`sandbur sessions`: what the store holds, one module for what belongs together."""
+"""`sandbur sessions`: commands about the stored sessions."""

@@ -1,4 +1,4 @@
-"""`sandbur sessions`: lists, shows and deletes what the store holds."""
+"""The flags and the actions of `sandbur sessions`."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -17,7 +17,7 @@ _FLAGS_OF_ACTIONS = (
     (("yes",), "import FILE", "--yes belongs"),
     (("export_format", "as_recorded"), "export ID", "--format and --as-recorded belong"),
 )  # fmt: skip
-"""Fields, the action that they are for, and how their flags are named in an error."""
+"""Fields, the action that accepts them, and the names of their flags in an error."""
 
 
 class SessionsCommand(ActionCommand):
@@ -80,7 +80,7 @@ class SessionsCommand(ActionCommand):
         "--max-size", "the oldest go too until the rest takes no more, such as 500MB", None, "prune",
         type=size, metavar="SIZE",
     )  # fmt: skip
-    """Bytes."""
+    """Size in bytes."""
     dry_run: bool = switch("--dry-run", "only say what would go", "prune")
     yes: bool = switch("--yes", "import: take the session with the settings that it brings, unasked")
 

@@ -1,4 +1,4 @@
-"""`sandbur sessions list`: the sessions of the store, read and printed one after the other."""
+"""`sandbur sessions list`: reads and prints the sessions of the store one by one."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 _HEAD = ("id", "last used", "status", "model", "folder", "title")
 _GAP = 2
 _TABLE_ROWS = 1000
-"""The columns of so many rows are as wide as the widest of them."""
+"""Number of rows that determine the widths of the columns."""
 _LEAST_TITLE, _WANTED_TITLE = 8, 30
-"""Cells."""
+"""Least and wanted width of the title, in terminal cells."""
 
 
 def list_at_rest(command: SessionsCommand) -> int | None:
-    """Print them without a runtime; None where it takes one to know the store."""
+    """Print the sessions without a runtime; None if only a runtime can find the store."""
     found = database_at_rest(said_by(command), os.environ, tell_notice)
     if found is None:
         return None
@@ -51,7 +51,7 @@ async def list_sessions(command: SessionsCommand) -> int:
 
 
 def _print(command: SessionsCommand, database: Database, tenant: str) -> None:
-    """Print the newest sessions, and on stderr how many more there are."""
+    """Print the newest sessions, and on stderr the number of omitted ones."""
     sessions = list_newest(database, tenant)
     listed = _Counted(sessions if command.all else islice(sessions, command.limit))
     if command.json:
@@ -70,7 +70,7 @@ def _print(command: SessionsCommand, database: Database, tenant: str) -> None:
 
 
 class _Counted:
-    """Hands sessions on and counts them."""
+    """Yields sessions and counts them."""
 
     def __init__(self, sessions: Iterable[SessionSummary]) -> None:
         self._sessions = iter(sessions)
@@ -86,7 +86,7 @@ class _Counted:
 
 
 def _print_json(sessions: Iterable[SessionSummary]) -> None:
-    """Print one array, an element at a time."""
+    """Print a JSON array, one element at a time."""
     before = "["
     for session in sessions:
         put(f"{before}\n{textwrap.indent(json.dumps(asdict(session), indent=1), ' ')}", end="")
@@ -108,7 +108,7 @@ def _cells(session: SessionSummary) -> tuple[str, ...]:
 
 
 def _print_table(sessions: list[SessionSummary]) -> None:
-    """Print a line for each; what can be copied is whole, the title takes what is left."""
+    """Print a line for each session; ids are printed in full, the title is cut to the remaining width."""
     from rich.cells import cell_len, set_cell_size
     from rich.text import Text
 
@@ -125,7 +125,7 @@ def _print_table(sessions: list[SessionSummary]) -> None:
 
 
 def _fitting(widths: list[int], width: int) -> list[int]:
-    """Return the columns that go in front of the title: model and folder only where they leave it room."""
+    """Return the columns before the title; model and folder are left out on a narrow screen."""
     wanted = min(widths[-1], _WANTED_TITLE)
     for columns in (range(5), (0, 1, 2, 4)):
         if sum(widths[at] + _GAP for at in columns) + wanted <= width:

@@ -1,4 +1,4 @@
-"""`sandbur sessions prune`: deletes old sessions, and says which and how much that frees."""
+"""`sandbur sessions prune`: deletes old sessions, and prints which ones and the freed bytes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def prune_sessions(command: SessionsCommand) -> int:
 
 
 def _delete(store: Store, plan: PrunePlan, home: Path) -> set[str]:
-    """Delete what was chosen; return the ids of those that were used in the meantime."""
+    """Delete the selected sessions; return the ids of those that are kept: in use, or with a kept fork."""
     kept: set[str] = set()
     with ProgressLine("Deleting session", len(plan.goes)) as progress:
         for number, (session, _) in enumerate(plan.goes, 1):
@@ -100,7 +100,7 @@ def _object(goes: list[tuple[StoredSession, Reason]], stays: int, is_dry_run: bo
 
 
 def size_text(size: int) -> str:
-    """Return bytes as a person writes them."""
+    """Format a number of bytes for people."""
     value = float(size)
     for unit in ("B", "KB", "MB"):
         if value < 1000:

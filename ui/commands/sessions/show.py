@@ -1,4 +1,4 @@
-"""`sandbur sessions show`, `rename` and `delete`: one session that the store holds."""
+"""`sandbur sessions show`, `rename` and `delete`: commands about one stored session."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAX_RESULT_CHARS = 300
 
 
 def view_lines(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> Iterator[str]:
-    """Yield the whole session as lines that are safe on a terminal."""
+    """Yield the whole session as lines without control characters."""
     glyphs = glyphs_for(sys.stdout.encoding)
     summary, state = view.summary, view.state
     yield f"session   {summary.id}"

@@ -1,4 +1,4 @@
-"""`sandbur sessions export` and `import`: a session as one file, out of a store and into one."""
+"""`sandbur sessions export` and `import`: write a session to a file, and read it into a store."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ async def export_session(command: SessionsCommand) -> int:
 
 
 def written_export(store: Store, session_id: str, form: str, file: Path) -> int:
-    """Write a session to a file in one of the forms; return how many lines that is."""
+    """Write a session to a file in the chosen format; return the number of lines."""
     return _write(file, _pieces(store, session_id, form))
 
 
 def _ignore(number: int) -> None:
-    """Watch nothing."""
+    """Ignore the progress."""
 
 
 def _counted(pieces: Iterable[str], watch: Callable[[int], object]) -> Iterable[str]:
-    """Yield the pieces, and call `watch` with the number of lines after each."""
+    """Yield the pieces; after each one call `watch` with the number of lines."""
     lines = 0
     for piece in pieces:
         yield piece
@@ -86,7 +86,7 @@ def _pieces(
 
 
 def _refuse_secrets(store: Store, session_id: str, watch: Callable[[int], object]) -> None:
-    """Refuse to write what would be masked if it were recorded today; masking it would break its chain."""
+    """Raise `UsageError` for records with unmasked secrets; masking them now would break the chain."""
     from ....state.maintenance.export import export_session, list_texts
 
     masker = masker_for(os.environ, Path(store.index.settings(session_id).cwd))
@@ -103,7 +103,7 @@ def _refuse_secrets(store: Store, session_id: str, watch: Callable[[int], object
 
 
 async def import_session(command: SessionsCommand) -> int:
-    """Take a session in after the person has seen what it brings."""
+    """Print the content of an export, ask the person, and import it."""
     with _source(command.session) as file:
         async with opened(command) as runtime:
             with exit_on_signals(), ProgressLine("Checking record") as progress:
@@ -119,7 +119,7 @@ async def import_session(command: SessionsCommand) -> int:
 
 
 def _brought(imported: ImportResult) -> Iterable[str]:
-    """Yield what the file says, whole: a rule that was cut would be a rule that nobody has seen."""
+    """Yield lines about the file; rules are never cut, because the person must see them in full."""
     settings = imported.settings
     ancestors = len(imported.imported_ids) - 1
     more = f" and what it was forked from ({ancestors})" if ancestors > 0 else ""
@@ -137,7 +137,7 @@ def _brought(imported: ImportResult) -> Iterable[str]:
 
 
 async def _confirm(name: str) -> None:
-    """Raise `UsageError` unless the person at the terminal says yes."""
+    """Ask the person at the terminal; raises `UsageError` if the answer is not yes."""
     if name == "-" or not is_interactive():
         raise UsageError(
             "Nothing was imported: the settings above have to be confirmed.",
@@ -178,7 +178,7 @@ def _write(path: Path, pieces: Iterable[str], watch: Callable[[int], object] = _
 
 @contextmanager
 def _source(name: str) -> Generator[BinaryIO]:
-    """Open the file to import; stdin is copied to one first, for it is read more than once."""
+    """Open the file to import; stdin is first copied to a file, because it is read more than once."""
     if name == "-":
         with tempfile.TemporaryFile() as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)

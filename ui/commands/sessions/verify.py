@@ -1,4 +1,4 @@
-"""`sandbur sessions verify ID`: whether the record of approvals and effects is whole, true and in order."""
+"""`sandbur sessions verify ID`: checks that the record of approvals and effects is complete and unchanged."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def verify_session(command: SessionsCommand) -> int:
 
 
 def breach_line(breach: Breach, session_id: str) -> str:
-    """Say in one line what is wrong; a breach of another session than `session_id` names that."""
+    """Describe a breach in one line; the session is named if it is not `session_id`."""
     where = f"record {breach.record}" if breach.record >= 0 else "the records"
     if breach.table:
         where += f", {_NOUNS[breach.table]} {one_line(breach.place)}"
@@ -71,7 +71,7 @@ def _summary(found: Audit) -> Iterator[str]:
 
 
 def _whose(found: Audit) -> Iterator[str]:
-    """Say of which records the chain is whole, and nothing proves who wrote them."""
+    """Describe the records with a valid chain but without a seal, so that their writer is not proved."""
     for session in found.sessions:
         of = "" if session is found.sessions[-1] else f" of {session.session_id}"
         for stretch in session.stretches:
@@ -134,7 +134,7 @@ def _rows(call: AuditedCall) -> Iterator[tuple[str, ...]]:
 
 
 def _what(move: str, body: dict[str, str]) -> str:
-    """Say what a move was about in a few words."""
+    """Describe a move in a few words."""
     tool = one_line(body.get("tool", ""))
     digest = body.get("command_sha256", "")[:12]
     by = one_line(body.get("decided_by", ""))
@@ -144,7 +144,7 @@ def _what(move: str, body: dict[str, str]) -> str:
         return one_line(body.get("outcome", ""))
     verdict = body.get("settled_as") or body.get("decision") or "no decision needed"
     who = body.get("who") or by
-    # Of an approved call the reason says why it asked.
+    # The reason of an approved call says why the gate asked.
     says_why = body.get("reason") and not (body.get("who") and verdict == "approved")
     reason = f": {one_line(body['reason'])}" if says_why else ""
     edited = ", edited" if body.get("edited") else ""

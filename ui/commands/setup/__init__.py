@@ -1,1 +1,1 @@
-"""This installation: what is configured and trusted, what works, how to be helped."""
+"""Commands about this installation: configuration, trust, checks and help."""

@@ -1,4 +1,4 @@
-"""`sandbur completion`: what completes commands and flags in bash, zsh and fish, made of the parsers."""
+"""`sandbur completion`: prints a completion script for bash, zsh or fish, generated from the parsers."""
 
 import shlex
 import sys
@@ -13,7 +13,7 @@ from .help import flags_of
 SHELLS = ("bash", "zsh", "fish")
 _PATHS = frozenset({"FILE", "DIR", "PATH"})
 _DECIDING = ("approve", "deny", "settle")
-"""Commands for sessions that wait."""
+"""Commands that take a session with pending calls."""
 
 
 class CompletionCommand(Command):
@@ -34,20 +34,20 @@ class Option(NamedTuple):
     names: tuple[str, ...]
     about: str
     takes: str
-    """What stands for its value; empty: it has none."""
+    """The placeholder of its value; empty: it has no value."""
     choices: tuple[str, ...]
 
 
 class Described(NamedTuple):
-    """A command as completion sees it; the one without a name is the chat."""
+    """A command with its words and flags; the chat has an empty name."""
 
     name: str
     about: str
     options: tuple[Option, ...]
     words: tuple[str, ...]
-    """What may follow it."""
+    """The words that may follow it."""
     before_session: tuple[str, ...] = ()
-    """The words behind which a session is named; its own name: the first word after it."""
+    """The words after which a session id follows; the name of the command means its first argument."""
 
 
 def described() -> Iterator[Described]:
@@ -79,7 +79,7 @@ def _before_session(name: str, words: list[str]) -> Iterator[str]:
 
 
 def bash(commands: tuple[Described, ...]) -> str:
-    """Return a script that needs nothing but bash."""
+    """Return a script for bash without other programs."""
     cases = _lines(
         f"{_name(one)}) flags={shlex.quote(_joined(one.options))} words={shlex.quote(' '.join(one.words))} ;;"
         for one in commands
@@ -130,7 +130,7 @@ complete -o filenames -F _sandbur sandbur"""
 
 
 def zsh(commands: tuple[Described, ...]) -> str:
-    """Return a script that tells what each flag is for; it is loaded after `compinit`."""
+    """Return a script for zsh that describes each flag; it must be loaded after `compinit`."""
     cases = _lines(
         f"({_name(one)}) flags=({_described(one.options)}) names=({_described_words(one)}) ;;"
         for one in commands
@@ -194,7 +194,7 @@ def _zsh_sessions() -> str:
 
 
 def fish(commands: tuple[Described, ...]) -> str:
-    """Return a script for a file of fish's own."""
+    """Return a script for the completions folder of fish."""
     lines = ["# fish completion for sandbur", "complete -c sandbur -f"]
     for one in commands:
         seen = f"__fish_seen_subcommand_from {one.name or ' '.join(COMMANDS)}"
@@ -244,7 +244,7 @@ def _kind(command: Described) -> str:
 
 
 def _sessions(commands: Iterable[Described]) -> dict[str, list[str]]:
-    """Return behind which `COMMAND:WORD` sessions are named, by which of them are."""
+    """Return each kind of session with the `COMMAND:WORD` patterns after which its ids follow."""
     found: dict[str, list[str]] = {}
     for one in commands:
         words = [name for option in one.options if option.takes == "ID" for name in option.names]
@@ -283,7 +283,7 @@ def _described_words(command: Described) -> str:
 
 
 def _choices(commands: Iterable[Described]) -> dict[tuple[str, ...], list[str]]:
-    """Return what a flag takes, and after which `COMMAND:FLAG`."""
+    """Return the values that flags accept, with the `COMMAND:FLAG` of each."""
     found: dict[tuple[str, ...], list[str]] = {}
     for one in commands:
         for option in one.options:

@@ -1,4 +1,4 @@
-"""`sandbur config`: what the settings are and who says so; sets one, or takes it out."""
+"""`sandbur config`: prints the settings with their sources; sets or removes one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .command import ConfigCommand
 
 
 async def configure(command: ConfigCommand) -> int:
-    """Do it; return 1 from `unset` for what was not set."""
+    """Run the action; return 1 if `unset` finds no value, else 0."""
     if command.action == "path":
         for line in _paths(command):
             put(one_line(line))
@@ -111,11 +111,11 @@ def _lines(value: Any) -> Iterator[str]:
 
 
 _ACTIONS_ONLY = ("table", "tables")
-"""Kinds of which only names are told: their values may hold what is nobody else's business."""
+"""Kinds of settings of which only names are printed, because their values may be secrets."""
 
 
 def _plain(row: Setting, value: Any) -> Any:
-    """Return a value as JSON has it, without what may be secret."""
+    """Return a value for JSON, without possible secrets."""
     if row.kind in _ACTIONS_ONLY:
         return [str(getattr(one, "command", one)) for one in cast("Mapping[str, Any]", value)]
     if row.kind == "variables":
@@ -152,11 +152,11 @@ _SPELLED: Mapping[str, Callable[[Setting], str]] = {
     "The environment": lambda row: row.variable,
     "The command line": lambda row: row.flag.names[-1] if row.flag else row.key,
 }
-"""A source that the person knows by another name."""
+"""Source of a setting -> the name of the setting in that source."""
 
 
 def _place(command: ConfigCommand) -> ConfigPlace:
-    """Return the file to change: the person's own, or the project's where that is theirs to change."""
+    """Return the file to change, of the person or, with `--project`, of the project; raises `UsageError`."""
     if not command.project:
         return ConfigPlace(config_home(os.environ) / "config.toml", None)
     place = place_for(Path.cwd(), os.environ)
@@ -169,7 +169,7 @@ def _place(command: ConfigCommand) -> ConfigPlace:
 
 
 def _warn_of_others(settings: Settings, key: str, place: ConfigPlace) -> None:
-    """Say so if something else counts before what was just set."""
+    """Print a warning if another source overrides the new value."""
     said = settings.sources.get(key.partition(".")[0], ())
     if said and said[0] != str(place.path):
         say(f"Here {one_line(said[0])} counts first.")

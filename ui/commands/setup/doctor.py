@@ -1,4 +1,4 @@
-"""`sandbur doctor`: checks this installation, says what is missing, and the line that puts it right."""
+"""`sandbur doctor`: checks this installation, and prints each problem with the command that solves it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INDENT = " " * 18
 
 
 async def check_installation(command: DoctorCommand) -> int:
-    """Print the findings; return 1 if one of them keeps Sandbur from working."""
+    """Print the findings; return 1 if one of them prevents Sandbur from working."""
     found: list[Finding] = []
     async for finding in _findings(command):
         found.append(finding)
@@ -46,7 +46,7 @@ def _print(finding: Finding) -> None:
     for row in hanging(head, detail, make_console(sys.stdout).width) if is_seen else [f"{head}{detail}"]:
         put(row)
     if finding.fix:
-        # A line of its own, so that it can be copied.
+        # On a separate line, so that it can be copied.
         put(f"{_INDENT}{one_line(finding.fix)}")
 
 

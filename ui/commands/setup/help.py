@@ -1,4 +1,4 @@
-"""What `--help` and the manual say beside the flags: examples, exit codes, environment, rules."""
+"""Texts of `--help` and the manual beside the flags: examples, exit codes, environment, rules."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _COLUMN = 28
 
 
 def help_text(parser: Parser) -> str:
-    """Return the help of a command, or of the word behind it."""
+    """Return the help of a command, or of one of its actions."""
     command = declared(parser.name)
     action = command.ACTIONS.get(parser.asked)
     if action is not None:
@@ -83,24 +83,24 @@ def _action_help(parser: Parser, name: str, action: Action) -> str:
 
 
 def _of_action(parser: Parser, help: str) -> str:
-    """Return what a flag is for without the names of the actions that it belongs to."""
+    """Return the description of a flag without the names of its actions."""
     names, colon, rest = help.partition(": ")
     is_named = all(word.strip() in declared(parser.name).ACTIONS for word in names.split(","))
     return rest if colon and is_named else help
 
 
 def flags_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Yield the flags, without the words."""
+    """Yield the flags, without positional arguments."""
     yield from (one for one in parser._actions if one.option_strings)  # pyright: ignore[reportPrivateUsage]
 
 
 def actions_of(command: type[Command]) -> list[tuple[str, str]]:
-    """Return what each word of a command looks like, and what it does."""
+    """Return the usage and the description of each action of a command."""
     return [(f"{name} {one.words}".strip(), one.about) for name, one in command.ACTIONS.items()]
 
 
 def variables() -> list[tuple[str, str]]:
-    """Return every variable that is read, and what it is for."""
+    """Return every environment variable that Sandbur reads, with its description."""
     from ....agent.models.connect import DEFAULTS
 
     return [

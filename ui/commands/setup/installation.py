@@ -1,4 +1,4 @@
-"""What `sandbur doctor` says of this machine: Python, packages, extras, programs, the terminal."""
+"""Checks of `sandbur doctor` for this machine: Python, packages, extras, programs, the terminal."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ EXTRAS = {
     "bedrock": "boto3",
     "vertex": "google.auth",
 }
-"""Extra -> a module that comes with it."""
+"""Extra -> a module that it installs."""
 _PROGRAMS = (
     ("git", "git", "the model cannot use version control"),
     ("rg", "ripgrep", "grep and glob search in Python, slower"),
 )
-"""Program, the package it is in, and what it means to be without."""
+"""Program, its package, and the effect of its absence."""
 _INSTALLERS = {
     "apt": "sudo apt install",
     "dnf": "sudo dnf install",
@@ -54,7 +54,7 @@ class Finding:
     name: str
     detail: str
     fix: str = ""
-    """A command line, or else what to do; empty: nothing is wrong."""
+    """A command line or an instruction; empty: no problem."""
 
 
 def installation() -> Iterator[Finding]:
@@ -73,7 +73,7 @@ def installation() -> Iterator[Finding]:
 
 
 def installs(package: str) -> str:
-    """Return the command that installs a package of the system."""
+    """Return the command that installs a system package."""
     known = next((command for name, command in _INSTALLERS.items() if shutil.which(name)), "")
     return f"{known} {package}" if known else f"install {package} with the package manager of your system"
 
@@ -130,7 +130,7 @@ def sandboxes(settings: Settings) -> Finding:
 
 
 def wall() -> Finding:
-    """Say whether commands that run unasked because they only read have a read-only view of the machine."""
+    """Check whether read-only commands, which run without a question, get a read-only view of the machine."""
     if sys.platform == "linux":
         if (kind := wall_kind()) is not None:
             what = "commands that run unasked because they only read change nothing and reach no network"

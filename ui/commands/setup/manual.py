@@ -1,4 +1,4 @@
-"""`sandbur manual`: every command, flag, variable, file and exit code, to read or as a man page."""
+"""`sandbur manual`: every command, flag, variable, file and exit code, as text or as a man page."""
 
 import argparse
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _FILES = (
     ("$XDG_CONFIG_HOME/sandbur/config.toml", "your settings, else in ~/.config"),
     (".sandbur/config.toml", "a project's settings, once you have trusted them"),
     (".sandbur/tools/*.py, .mcp.json", "a project's tools and tool servers, the same"),
-    ("AGENTS.md", "what the model is told about a folder, from here upwards"),
+    ("AGENTS.md", "instructions for the model about a folder and its parents"),
     ("$SANDBUR_HOME/sandbur.db", "the store: every session, step and call"),
     ("$SANDBUR_HOME/crash.log", "tracebacks of faults of this program"),
 )
@@ -41,7 +41,7 @@ class ManualSection(NamedTuple):
     title: str
     prose: str = ""
     rows: tuple[tuple[str, str], ...] = ()
-    """A term and what it means."""
+    """A term and its description."""
 
 
 def sections() -> Iterator[ManualSection]:
@@ -117,6 +117,6 @@ def man_page(found: tuple[ManualSection, ...]) -> str:
 
 
 def _roff(text: str) -> str:
-    """Return a text in which nothing is an instruction."""
+    """Escape a text for roff."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
     return f"\\&{escaped}" if escaped.startswith(".") else escaped

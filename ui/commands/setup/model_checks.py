@@ -1,4 +1,4 @@
-"""What `sandbur doctor` says of keys and models, and with `--online` what their servers answer."""
+"""Checks of `sandbur doctor` for keys and models; `--online` also asks their servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .installation import Finding
 
 _QUESTION = "Answer with the one word: yes"
 _MOST_TOKENS = 64
-"""Of an answer: models that think first need some."""
+"""Most tokens of a test answer; models that think first need some of them."""
 
 
 def keys() -> Finding:
@@ -33,7 +33,7 @@ def keys() -> Finding:
 
 
 def models(settings: Settings) -> Iterator[Finding]:
-    """Say which model a session would have, and what keeps it or a stand-in from being asked."""
+    """Yield the model of a new session, and problems of it and of its fallback models."""
     model, notices = choose_model(settings.model, os.environ)
     if model == DEMO:
         if notices:
@@ -72,7 +72,7 @@ def _connected(settings: Settings, name: str, within_s: float = 1.0) -> WireMode
 
 
 def asked_models(settings: Settings) -> Sequence[str]:
-    """Return the models that are configured, and for each other key that is set the one it stands for."""
+    """Return the configured models, and the default model of each other key that is set."""
     chosen = [choose_model(settings.model, os.environ)[0], *settings.fallback_models]
     providers = {name.partition("/")[0] for name in chosen}
     others = [
@@ -84,7 +84,7 @@ def asked_models(settings: Settings) -> Sequence[str]:
 
 
 async def answers(settings: Settings, within_s: float) -> list[Finding]:
-    """Ask each model one small thing, all at the same time; no error shows a key."""
+    """Send each model a small request, all at the same time; no error message contains a key."""
     names = asked_models(settings)
     if not names:
         return [Finding("note", "online", "there is no model to ask", "export ANTHROPIC_API_KEY=...")]

@@ -19,7 +19,7 @@ _SQLITE = "sqlite:///"
 
 
 def main(shell: str, kind: str, word: str) -> None:
-    """Print a line for each session: what to type, and behind a tab for zsh and fish what it is."""
+    """Print a line for each session: its id and, for zsh and fish, a tab and its description."""
     place = _store(os.environ)
     sessions = [] if place is None else load_session_names(*place, only_waiting=kind == "waiting")
     # What is printed is UTF-8, whatever the locale of the shell.
@@ -47,7 +47,7 @@ def lines(shell: str, sessions: list[NamedSession], word: str) -> Iterator[str]:
 
 
 def _length(session_id: str, sessions: list[NamedSession]) -> int:
-    """Return how much of an id tells it from the others."""
+    """Return the length of the shortest unique prefix of an id, at least `_SHORT`."""
     others = {one.id for one in sessions if one.id != session_id}
     lengths = (length for length in range(_SHORT, len(session_id)))
     return next(
@@ -60,7 +60,7 @@ def _shown(title: str) -> str:
 
 
 def _store(env: Mapping[str, str]) -> tuple[Path, str] | None:
-    """Return the file of the store and the tenant; None for a store on a server."""
+    """Return the path of the store and the tenant; None for a store on a server."""
     said = _configured(env)
     url = env.get("SANDBUR_STORE", "").strip() or str(said.get("store", ""))
     tenant = env.get("SANDBUR_TENANT", "").strip() or str(said.get("tenant", ""))
@@ -71,7 +71,7 @@ def _store(env: Mapping[str, str]) -> tuple[Path, str] | None:
 
 
 def _configured(env: Mapping[str, str]) -> Mapping[str, object]:
-    """Return the user's own configuration; one that cannot be read says nothing here."""
+    """Return the configuration of the user; empty if it cannot be read."""
     try:
         content = (config_home(env) / "config.toml").read_bytes()
     except OSError:

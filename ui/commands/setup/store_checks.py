@@ -1,4 +1,4 @@
-"""What `sandbur doctor` says of the store: its records, its files, and whether it can be written."""
+"""Checks of `sandbur doctor` for the store: its records, its files, and a test write."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from .installation import Finding
 
 _MOST_NAMED = 5
 _ROOM_BYTES = 256 * 1024
-"""What a few steps of a run take."""
+"""Bytes that a few steps of a run need."""
 _SQLITE = "sqlite:///"
 
 
 def store_findings(settings: Settings, reindexes: bool = False) -> Iterator[Finding]:
-    """Check the store; nothing in it changes, but for its indexes if they are to be rebuilt."""
+    """Check the store. Nothing changes, except its indexes if `reindexes` is true."""
     try:
         store = Store.open(settings.store, settings.tenant, tell_notice, home=settings.home)
         try:
@@ -102,7 +102,7 @@ def _key(settings: Settings) -> Finding:
 
 
 def _writing(store: Store, settings: Settings) -> Iterator[Finding]:
-    """Try to write where a run would; nothing of it lasts."""
+    """Check that the store and its folder can be written; no test data stays."""
     try:
         store.try_writing()
     except SandburError as error:
@@ -119,7 +119,7 @@ def _writing(store: Store, settings: Settings) -> Iterator[Finding]:
 
 
 def _look_at(settings: Settings) -> str:
-    """Return what shows whose the file is and what room there is; nothing of a server's."""
+    """Return a shell command that prints owner and free space of the store; empty for a server."""
     if not settings.store.startswith(_SQLITE):
         return ""
     quoted = shlex.quote(settings.store.removeprefix(_SQLITE))
@@ -127,7 +127,7 @@ def _look_at(settings: Settings) -> str:
 
 
 def _try_folder(folder: Path) -> None:
-    """Write a file that has no name, so that it is gone however this ends; raises `OSError`."""
+    """Write a file without a name, which disappears when it is closed; raises `OSError`."""
     with TemporaryFile(dir=folder) as file:
         file.write(bytes(_ROOM_BYTES))
         file.flush()
@@ -142,7 +142,7 @@ def _dead_runs(store: Store) -> Iterator[Finding]:
 
 
 def _rights(database: Path) -> Iterator[Finding]:
-    """Name every file of the store that others can read."""
+    """Yield every file of the store that other users can read."""
     marks = database.with_name(database.name + "-marks")
     files = [database.with_name(database.name + suffix) for suffix in ("", "-wal", "-shm")]
     inside = list(marks.iterdir()) if marks.is_dir() else []
@@ -154,7 +154,7 @@ def _rights(database: Path) -> Iterator[Finding]:
 
 
 def _leftovers(home: Path, sessions: Iterable[str]) -> Iterator[Finding]:
-    """Find what calls left behind whose session is gone."""
+    """Find folders of calls that belong to deleted sessions."""
     found = strays(home, sessions)
     if found:
         noun = "folder" if len(found) == 1 else "folders"

@@ -1,4 +1,4 @@
-"""`sandbur trust`: lists what may bring its own configuration, and takes trust back."""
+"""`sandbur trust`: lists the trusted projects, and withdraws trust."""
 
 import os
 from pathlib import Path
