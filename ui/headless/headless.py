@@ -1,4 +1,4 @@
-"""Runs without a conversation: one message or one decision in, the result in the asked-for format out."""
+"""Runs one message or one decision, and prints the result in the chosen format."""
 
 import select
 import stat
@@ -25,11 +25,11 @@ from .json_output import encoded, failed, result_object, stream_object
 
 _MAX_BYTES = 10_000_000
 _PATIENCE_S = 3.0
-"""How long a pipe may stay silent when there is a prompt or a session to carry on without it."""
+"""Seconds to wait for a silent pipe if there is a prompt or a session to resume without it."""
 
 
 def headless_prompt(words: str | None, continues: bool) -> str | None:
-    """Return what to send, None to carry a session on; raises `UsageError` if there is nothing to do."""
+    """Return the message to send, or None to resume the session; raises `UsageError` if there is neither."""
     if words == "-":
         prompt = read_stdin()
     else:
@@ -54,7 +54,7 @@ def refuse_yolo(prompt: str) -> None:
 
 
 def clean(text: str) -> str:
-    """Return text without the surrogates that stand for undecodable bytes."""
+    """Return text without surrogates, which represent undecodable bytes."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -79,7 +79,7 @@ def _is_piped() -> bool:
 
 
 def read_stdin(what: str = "prompt") -> str:
-    """Return all of stdin; raises `UsageError` where it cannot be read, or never ends."""
+    """Return all of stdin; raises `UsageError` if it cannot be read or does not end."""
     if sys.stdin.isatty():
         say(f"Type the {what}, then press Ctrl-D on an empty line.")
     parts: list[bytes] = []
@@ -102,7 +102,7 @@ DEMO_GOAL = "My web site is slow, find out why."
 
 
 async def run_headless(command: ChatCommand) -> int:
-    """Send the prompt, or carry the session on; return the exit code."""
+    """Send the prompt, or resume the session; return the exit code."""
     if command.name == "demo" and command.prompt is None:
         prompt = DEMO_GOAL
     else:
@@ -134,7 +134,7 @@ async def _left_for(session: Session) -> str | None:
 
 
 async def _tell_of_waiting(session: Session) -> None:
-    """Say that messages wait which came too late for the run."""
+    """Print that messages came too late for the run and wait in the inbox."""
     await session.read_inbox()
     if number := len(session.waiting_messages):
         many = "A message waits; it is" if number == 1 else f"{number} messages wait; the first is"
@@ -142,7 +142,7 @@ async def _tell_of_waiting(session: Session) -> None:
 
 
 def _said_by_file(prompt: str, cwd: str, env: Mapping[str, str]) -> str:
-    """Return what a command of a markdown file says, if the prompt is one; else the prompt."""
+    """Return the message of a command file if the prompt is such a command; else the prompt."""
     if not prompt.lstrip().startswith("/"):
         return prompt
 
@@ -214,7 +214,7 @@ def explain(finished: RunFinished, calls: Iterable[PendingCall], cwd: str) -> No
 
 
 def report_failure(error: SandburError, output_format: str) -> None:
-    """Print the result object of a run that failed before it had a session."""
+    """Print the result object of a run that failed before its session was open."""
     line = result_object(failed(error))
     if output_format == "stream-json":
         line = {"type": line["type"], "session_id": None, "seq": 1, **line}
@@ -232,7 +232,7 @@ def view_for(progress: Progress, known: Iterable[PendingCall]) -> View:
 
 
 class TextView:
-    """The answer on stdout; what happens meanwhile on stderr, unless it is to be quiet."""
+    """Prints the answer on stdout, and the progress on stderr unless it is quiet."""
 
     def __init__(self, progress: Progress, known: Iterable[PendingCall]) -> None:
         self._progress: View | None = None
@@ -258,7 +258,7 @@ class TextView:
 
 
 class JsonView:
-    """One object, at the end."""
+    """Prints one JSON object at the end."""
 
     def show(self, event: Event) -> None:
         if isinstance(event, RunFinished):
@@ -269,7 +269,7 @@ class JsonView:
 
 
 class StreamView:
-    """One object a line, as it happens."""
+    """Prints one JSON object per event, each on one line."""
 
     def __init__(self, session_id: str | None = None) -> None:
         self._session_id = session_id

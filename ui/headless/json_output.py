@@ -33,12 +33,12 @@ Object = dict[str, Any]
 
 
 def encoded(value: Object) -> str:
-    """Return one line of ASCII."""
+    """Encode an object as one line of ASCII JSON."""
     return json.dumps(value, ensure_ascii=True, allow_nan=False)
 
 
 def arguments_object(text: str) -> Any:
-    """Return tool arguments as an object where the text is one, else the text itself."""
+    """Return tool arguments as a JSON object; if the text is not one, the text itself."""
     found = parse_json_object(text)
     try:
         json.dumps(found, allow_nan=False)
@@ -66,7 +66,7 @@ def result_object(finished: RunFinished) -> Object:
 
 
 def failed(error: SandburError) -> RunFinished:
-    """Return the result of a run that never got a session."""
+    """Build the result of a run without a session."""
     return RunFinished(
         session_id="",
         status=cast(Any, error.status),

@@ -1,1 +1,1 @@
-"""A run that a program controls, in lines of JSON."""
+"""Conversations with a program, in lines of JSON."""

@@ -41,7 +41,7 @@ async def run_conversation(command: ChatCommand) -> int:
 
 
 class Dialogue:
-    """Takes every line in its order; what cannot be done while a run goes on is done when it is over."""
+    """Handles the input lines in order; a line that must wait for the end of the run is handled then."""
 
     def __init__(self, session: Session, lines: StdinLines, first: list[UserLine]) -> None:
         self._session = session
@@ -59,7 +59,7 @@ class Dialogue:
         """A signal that came while neither a turn nor the wait for a line listened to signals."""
 
     async def hold(self) -> int:
-        """Hold the conversation; return its exit code."""
+        """Handle lines until the conversation ends; return the exit code."""
         before = {number: signal.signal(number, self._remember) for number in SIGNALS}
         try:
             return await self._hold()
@@ -112,7 +112,7 @@ class Dialogue:
         )
 
     async def _listen(self, over: asyncio.Event) -> None:
-        """Take lines while a run goes on."""
+        """Read input lines during a run."""
         ended = asyncio.ensure_future(over.wait())
         try:
             while not self._is_over and not over.is_set():
@@ -128,7 +128,7 @@ class Dialogue:
             ended.cancel()
 
     async def _take(self, line: Line | None) -> None:
-        """Do what can be done while a run goes on, and keep the rest for its end."""
+        """Handle a line during a run, or keep it until the run ends."""
         match line:
             case None:
                 self._is_over = True
@@ -155,7 +155,7 @@ class Dialogue:
         await self._session.interrupt()
 
     async def _next_turn(self) -> AsyncIterator[Event] | None:
-        """Return the next run; None when nothing more can come, or a signal came."""
+        """Return the next run; None at the end of the input or after a signal."""
         with StopSignals(self._stop_waiting) as signals:
             signals.received = self._early
             while signals.received is None:
@@ -190,7 +190,7 @@ class Dialogue:
             self._taken.cancel()
 
     async def _begun(self, line: Line) -> AsyncIterator[Event] | None:
-        """Return the run that a line begins, if it begins one."""
+        """Return the run that a line starts; None if it starts none."""
         session = self._session
         try:
             match line:
