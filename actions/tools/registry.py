@@ -7,7 +7,19 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ...state.errors import ConfigError
+from ...state.session import SessionSettings
 from ..ports import Tool, Toolbox, ToolTraits
+from .files.edit_file import EditFile
+from .files.glob import Glob
+from .files.grep import Grep
+from .files.list_directory import ListDirectory
+from .files.read_file import ReadFile
+from .files.write_file import WriteFile
+from .read_result import ReadResult
+from .shell.tool import RunShellCommand
+from .web.http_request import HttpRequest
+from .web.web_fetch import WebFetch
+from .web.web_search import WebSearch
 
 if TYPE_CHECKING:
     from ...state.session import SessionSettings
@@ -20,14 +32,6 @@ FindsService = Callable[[], "SearchService"]
 
 def builtin_tools(sandbox: Sandbox | None = None) -> dict[str, Tool]:
     """Return new tools by name, always in the same order; commands run in the sandbox, if there is one."""
-    from .files.edit_file import EditFile
-    from .files.glob import Glob
-    from .files.grep import Grep
-    from .files.list_directory import ListDirectory
-    from .files.read_file import ReadFile
-    from .files.write_file import WriteFile
-    from .shell.tool import RunShellCommand
-
     tools: tuple[Tool, ...] = (
         RunShellCommand(sandbox=sandbox),
         ReadFile(),
@@ -45,20 +49,14 @@ SERVER_PREFIX = "mcp__"
 
 
 def _http_request(search: FindsService | None) -> Tool:
-    from .web.http_request import HttpRequest
-
     return HttpRequest()
 
 
 def _web_fetch(search: FindsService | None) -> Tool:
-    from .web.web_fetch import WebFetch
-
     return WebFetch()
 
 
 def _web_search(search: FindsService | None) -> Tool:
-    from .web.web_search import WebSearch
-
     return WebSearch(search)
 
 
@@ -83,8 +81,6 @@ def network_tools(names: Container[str], search: FindsService | None = None) -> 
 
 def result_reader() -> dict[str, Tool]:
     """Return the tool that reads what results leave out."""
-    from .read_result import ReadResult
-
     reader = ReadResult()
     return {reader.spec.name: reader}
 

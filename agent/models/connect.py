@@ -8,10 +8,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from threading import Thread
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from ...state.errors import ConfigError, CredentialsError, UsageError
+from ...state.session import Effort
+from .model import RetryPolicy, Transport, TryLimits, WireModel
+from .prices.pricing import PriceOf
 from .providers import (
     AMBIENT_VARIABLES,
     PROFILES,
@@ -22,13 +25,10 @@ from .providers import (
     suggest,
 )
 from .providers import context_window as family_window
-
-if TYPE_CHECKING:
-    from ...state.session import Effort
-    from .model import RetryPolicy, Transport, TryLimits, WireModel
-    from .prices.pricing import PriceOf
-    from .requests import Dialect
-    from .transport.clients import Clients
+from .requests import Dialect
+from .transport.clients import Clients
+from .transport.clouds import surroundings, usual_address
+from .transport.http import HttpTransport, warm_http
 
 DEMO = "demo"
 
@@ -168,8 +168,6 @@ def connect(
     Raises `UsageError` for a name that means nothing, naming the `aliases` that do, `CredentialsError` for a
     missing key, and `ConfigError` for an address that is none.
     """
-    from .model import RetryPolicy, TryLimits, WireModel
-
     endpoint = _endpoint(*_find(name, providers, aliases), env)
     profile, model = endpoint.profile, endpoint.model
     return WireModel(
@@ -200,8 +198,6 @@ def _endpoint(profile: Profile, model: str, env: Mapping[str, str]) -> Endpoint:
 
 
 def _cloud_endpoint(profile: Profile, model: str, env: Mapping[str, str]) -> Endpoint:
-    from .transport.clouds import surroundings, usual_address
-
     key, key_env = _key(profile, env, is_custom=not profile.needs_key)
     named = next((name for name in profile.url_env if env.get(name, "").strip()), "")
     own = env[named].strip() if named else profile.base_url
@@ -237,16 +233,12 @@ def _transport_name(
 
 
 def _transport(endpoint: Endpoint, name: TransportName, clients: Clients | None) -> Transport:
-    from .transport.clients import Clients
-
     clients = clients or Clients()
     # How a request to a cloud is signed and addressed is the business of the company's own client.
     if name == "sdk" or endpoint.profile.cloud is not None:
         from .transport.sdk import SdkTransport
 
         return SdkTransport(endpoint, clients)
-    from .transport.http import HttpTransport
-
     return HttpTransport(endpoint, clients)
 
 
@@ -266,8 +258,6 @@ def prewarm(
 
         load_sdk(profile)
     else:
-        from .transport.http import warm_http
-
         warm_http(url)
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import StoreError
+from ..process.installation import make_install_command
 from .schema import SCHEMA_VERSION
+from .url import SCHEMES, parse_server_url
 
 if TYPE_CHECKING:
     from .servers.requirements import Server
@@ -259,8 +261,6 @@ def open_database(
         from .sqlite import SqliteDatabase
 
         return SqliteDatabase(Path(url.removeprefix(_SQLITE)), on_notice, durability)
-    from .url import SCHEMES, parse_server_url
-
     if url.partition("://")[0].lower().partition("+")[0] not in SCHEMES:
         raise StoreError(
             "This is no store URL.",
@@ -283,8 +283,6 @@ def _make_server(url: ServerUrl) -> Server:
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("psycopg", "pymysql"):
             raise
-        from ..process.installation import make_install_command
-
         extra = "postgres" if url.kind == "postgresql" else "mysql"
         raise StoreError(
             f"The driver for {url.name} is missing.", f"Install it: {make_install_command(extra)}"

@@ -32,6 +32,18 @@ class Job:
         self.loop = asyncio.get_running_loop()
         self._future: asyncio.Future[None] = self.loop.create_future()
 
+    def run(self, work: Callable[[Sequence[Statement], GuardedUpdate | None], None]) -> Exception | None:
+        """Run `work` with the statements and the guard; return its exception."""
+        return _catch_failure(partial(work, self.statements, self.guard))
+
+    async def yield_to_loop(self) -> None:
+        """Let the other tasks of the caller's loop run once."""
+        await asyncio.sleep(0)
+
+    def cancel(self) -> None:
+        """Settle the job as cancelled: nothing of it was committed."""
+        self.settle(asyncio.CancelledError())
+
     def give_up(self) -> None:
         self.is_given_up = True
 
@@ -103,7 +115,7 @@ class GroupWriter:
 
     def _run(self) -> None:
         while jobs := self._next():
-            error = catch_failure(partial(self._write, jobs))
+            error = _catch_failure(partial(self._write, jobs))
             for job in jobs:
                 if not job.is_settled:
                     job.settle(error or RuntimeError("A commit has no end."))
@@ -127,7 +139,7 @@ class GroupWriter:
                     return []
 
 
-def catch_failure(work: Callable[[], None]) -> Exception | None:
+def _catch_failure(work: Callable[[], None]) -> Exception | None:
     """Run `work`; return its exception, for a caller in another thread."""
     try:
         work()

@@ -106,16 +106,14 @@ class SqliteDatabase:
         self._wait_for_lock(lambda: self._commit(statements, guard))
 
     async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
-        # These imports are not needed by a process that only reads.
-        import asyncio
-
-        from .group_commit import Job
+        # A process that only reads needs neither threads nor an event loop.
+        from .group_commit import GroupWriter, Job
 
         job = Job(statements, guard, make_loop_listener(find_listener(self.on_notice)))
         with self._translate_errors():
             self._open_reader()
-            if not self._group_writer().take(job):
-                await asyncio.sleep(0)
+            if not self._start_writer(GroupWriter).take(job):
+                await job.yield_to_loop()
                 self._commit_all([job])
                 job.answer()
             await job.outcome()
@@ -165,12 +163,10 @@ class SqliteDatabase:
         with self._lock:
             self._connection.execute(sql)
 
-    def _group_writer(self) -> GroupWriter:
+    def _start_writer(self, kind: type[GroupWriter]) -> GroupWriter:
         with self._making_writer:
             if self._writer is None:
-                from .group_commit import GroupWriter
-
-                self._writer = GroupWriter(self._commit_all)
+                self._writer = kind(self._commit_all)
             return self._writer
 
     def close(self) -> None:
@@ -238,13 +234,11 @@ class SqliteDatabase:
 
     def _commit_all(self, jobs: Sequence[Job]) -> None:
         """Commit jobs together and settle each; wait for a lock of another process."""
-        from asyncio import CancelledError
-
         waiting = LockWait(lambda: self._tell_each(jobs))
         while jobs := [job for job in jobs if not job.is_settled]:
             for job in jobs:
                 if job.is_given_up:
-                    job.settle(CancelledError())
+                    job.cancel()
             try:
                 self._commit_together([job for job in jobs if not job.is_settled])
             except sqlite3.OperationalError as error:
@@ -274,9 +268,7 @@ class SqliteDatabase:
             self._commit_alone(job)
 
     def _commit_alone(self, job: Job) -> None:
-        from .group_commit import catch_failure
-
-        error = catch_failure(partial(self._commit, job.statements, job.guard))
+        error = job.run(self._commit)
         if isinstance(error, sqlite3.OperationalError) and is_lock(error):
             raise error
         job.settle(error)
@@ -284,9 +276,7 @@ class SqliteDatabase:
     def _run_in_savepoint(self, job: Job) -> Exception | None:
         """Run a job inside the transaction; return its error if it failed, after a rollback of the job."""
         self._connection.execute("SAVEPOINT job")
-        from .group_commit import catch_failure
-
-        error = catch_failure(partial(self._apply, job.statements, job.guard))
+        error = job.run(self._apply)
         if self._connection.in_transaction:
             if error is not None:
                 self._connection.execute("ROLLBACK TO job")

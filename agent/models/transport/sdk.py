@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from httpx2 import HTTPError, InvalidURL, Response, Timeout
 
 from ....actions.tools.web.tls import tls_context
 from ..failures import Refusal, Transient, cut, judge, unreached, unusable_settings
@@ -17,9 +19,6 @@ from ..providers import Endpoint, Profile
 from .clients import Clients, Seat
 from .clouds import refused_credentials, sign_in_errors, start_client
 from .http import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, custom_headers, key_headers
-
-if TYPE_CHECKING:
-    from httpx2 import Response
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +55,6 @@ class SdkTransport:
         Raises `Transient` or one of our errors for whatever the library raises, and for every error status.
         """
         sdk = await self._seat.client()
-        from httpx2 import HTTPError, Response
-
         # The client of a cloud takes fields out of the body, for the address and the signature.
         is_cloud = self._endpoint.profile.cloud is not None
         body: dict[str, Any] = {"body": json.loads(content)} if is_cloud else {"content": content}
@@ -99,8 +96,6 @@ def load_sdk(profile: Profile) -> ModuleType:
 
 async def _started(endpoint: Endpoint) -> Sdk:
     await asyncio.to_thread(load_sdk, endpoint.profile)
-    from httpx2 import InvalidURL
-
     try:
         # Looking credentials up may read files and ask servers.
         is_slow = endpoint.profile.cloud is not None
@@ -112,8 +107,6 @@ async def _started(endpoint: Endpoint) -> Sdk:
 
 
 def _start(endpoint: Endpoint) -> Sdk:
-    from httpx2 import Timeout
-
     module: Any = load_sdk(endpoint.profile)
     is_anthropic = endpoint.profile.wire == "messages"
     options: dict[str, Any] = {
