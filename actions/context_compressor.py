@@ -10,8 +10,8 @@ from ..state.process.crashpoints import reach
 from .ports import ModelRequest, Ports, Reply, Toolbox
 from .ports.events import Notice, UsageChanged
 from .turn.burr_action import Changes, graph_action
-from .turn.calls.result_eviction import shortened
-from .turn.model_call import MAX_COMPRESSIONS, called
+from .turn.calls.result_eviction import evict_results
+from .turn.model_call import MAX_COMPRESSIONS, call_model
 
 KEEP_SHARE = 0.25
 """Share of the window that the newest messages may keep, word for word."""
@@ -51,20 +51,20 @@ _ASK = (
 async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     """Compress the larger one of the active histories, then hand back."""
     found = max(state.chat_history, state.active_history, key=lambda history: history.size_bytes)
-    history, count = shortened(found, ports.toolbox, 1)
+    history, count = evict_results(found, ports.toolbox, 1)
     is_asked = state.overflow_from == _ASKED_FROM
     if not is_asked and count and history.size_bytes <= found.size_bytes * _ENOUGH_SHARE:
         ports.emit(Notice(f"{count} older results were put away; the model can read them again."))
-        return {**_replaced(state, found, history), **_handed_back(state, state.compressions + 1)}
+        return {**_replace_history(state, found, history), **_hand_back(state, state.compressions + 1)}
     window_bytes = int(ports.model.context_window / state.tokens_per_byte)
     # Of a history that the provider found too long sooner than we, at most a half.
     kept_bytes = min(int(window_bytes * KEEP_SHARE), history.size_bytes // (8 if is_asked else 2))
-    keep = _kept_messages(history, kept_bytes >> state.compressions)
+    keep = _count_messages_to_keep(history, kept_bytes >> state.compressions)
     older = list(history)[: len(history) - keep]
     if not older:
         if is_asked:
             ports.emit(Notice("Nothing is old enough to be summarized."))
-        return _handed_back(state, MAX_COMPRESSIONS)
+        return _hand_back(state, MAX_COMPRESSIONS)
     if ports.hooks is not None:
         await ports.hooks.before_compression()
     if not is_asked:
@@ -72,21 +72,21 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
         ports.emit(Notice(said, "compression"))
     text, used = "", Usage()
     if reply := await _summarize(state, ports, older, int(window_bytes * _SUMMARY_SHARE)):
-        text, used = reply.message.text.strip(), reply.used
+        text, used = reply.message.text.strip(), reply.total_usage
         ports.emit(UsageChanged(state.turn_usage + used, reply.usage))
     reach("compaction_mid")
-    summary = text[:_MAX_SUMMARY_CHARS] or _rendered(older, _MAX_SUMMARY_CHARS)
+    summary = text[:_MAX_SUMMARY_CHARS] or _render_messages(older, _MAX_SUMMARY_CHARS)
     if ports.hooks is not None:
         await ports.hooks.after_compression(summary)
-    opening = runtime_message(f"{_pinned(state)}\n\nSummary of what came before:\n{summary}")
+    opening = runtime_message(f"{_quote_essentials(state)}\n\nSummary of what came before:\n{summary}")
     lasting = _lasting(older, ports.toolbox, int(window_bytes * _LASTING_SHARE))
     shorter = history.compact(opening, keep, lasting)
     if is_asked:
         said = f"A summary stands for {len(older)} messages now: {found.size_bytes:,} bytes have become"
         ports.emit(Notice(f"{said} {shorter.size_bytes:,}. /uncompact brings them back.", "compression"))
     return {
-        **_replaced(state, found, shorter),
-        **_handed_back(state, state.compressions + 1),
+        **_replace_history(state, found, shorter),
+        **_hand_back(state, state.compressions + 1),
         "usage": state.usage + used,
         "turn_usage": state.turn_usage + used,
     }
@@ -96,7 +96,7 @@ async def _summarize(
     state: ApplicationState, ports: Ports, older: list[Message], max_chars: int
 ) -> Reply | None:
     """Ask the model for a summary; None if not even the question fits."""
-    asked = runtime_message(_ASK.format(older=_rendered(older, max_chars)) + _focus(state))
+    asked = runtime_message(_ASK.format(older=_render_messages(older, max_chars)) + _focus(state))
     request = ModelRequest(
         ports.requests.system,
         ports.requests.offer(state.equipment).specs,
@@ -104,7 +104,7 @@ async def _summarize(
         purpose="summary",
     )
     try:
-        return await called(state, ports, request, is_aside=True)
+        return await call_model(state, ports, request, is_aside=True)
     except ContextFull:
         return None
 
@@ -138,15 +138,15 @@ def _lasting_texts(message: Message, toolbox: Toolbox) -> Iterator[str]:
             yield content if content.startswith(LASTING) else f"{LASTING}text]\n{content}"
 
 
-def _replaced(state: ApplicationState, old: Transcript, new: Transcript) -> Changes:
+def _replace_history(state: ApplicationState, old: Transcript, new: Transcript) -> Changes:
     return state.replace_history(new) if old is state.active_history else {"chat_history": new}
 
 
-def _handed_back(state: ApplicationState, compressions: int) -> Changes:
+def _hand_back(state: ApplicationState, compressions: int) -> Changes:
     return {"overflow_from": None, "return_to": state.overflow_from, "compressions": compressions}
 
 
-def _kept_messages(history: Transcript, max_bytes: int) -> int:
+def _count_messages_to_keep(history: Transcript, max_bytes: int) -> int:
     """Return how many of the newest messages stay, perhaps none; calls and results are never parted."""
     size = best = 0
     for kept, message in enumerate(reversed(list(history)), 1):
@@ -158,7 +158,7 @@ def _kept_messages(history: Transcript, max_bytes: int) -> int:
     return best
 
 
-def _pinned(state: ApplicationState) -> str:
+def _quote_essentials(state: ApplicationState) -> str:
     """Repeat word for word what no summary may lose."""
     said = state.user_input
     if state.overflow_from == _ASKED_FROM:
@@ -170,7 +170,7 @@ def _pinned(state: ApplicationState) -> str:
     return "\n".join(lines)
 
 
-def _rendered(messages: list[Message], max_chars: int) -> str:
+def _render_messages(messages: list[Message], max_chars: int) -> str:
     """Write messages as plain text, each part cut, the oldest left out where it is too much."""
     parts: list[str] = []
     total = 0

@@ -7,11 +7,11 @@ from ..state.conversation.messages import ToolResult
 from .ports import Ports
 from .ports.events import ToolFinished
 from .turn.burr_action import Changes, graph_action
-from .turn.calls.equipping import tell_of_change
-from .turn.calls.result_eviction import with_old_ones_put_away
-from .turn.calls.tool_results import refusal, result, settled, with_results
-from .turn.calls.tool_runner import ReadyCall, ToolRunner, refused
-from .turn.run_end import NOT_RUN, ended, ending, going_on
+from .turn.calls.equipping import announce_tool_changes
+from .turn.calls.result_eviction import evict_old_results
+from .turn.calls.tool_results import find_settled_result, refusal, result, with_results
+from .turn.calls.tool_runner import ReadyCall, ToolRunner, record_refusal
+from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn, find_ending_result
 
 
 @graph_action(
@@ -51,17 +51,17 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
     calls = state.pending_tool_calls
     if state.calls_to_decide:
         raise AssertionError("the graph let an undecided call through")
-    results = await _known(state, ports)
+    results = await _collect_known_results(state, ports)
     runner = ToolRunner(state, ports)
     ready = [ReadyCall(offset, call) for offset, call in enumerate(calls) if offset not in results]
     for batch in _batches(ready):
-        if runner.asked or ending(results | runner.results):
+        if runner.asked or find_ending_result(results | runner.results):
             break
         await runner.run(batch)
     results |= runner.results
     changes: Changes = {"last_round_denied": _has_denied(state, runner)}
-    if (last := ending(results)) is not None:
-        return _told({**changes, **await _ended_by(last, state, ports, results)}, state, ports)
+    if (last := find_ending_result(results)) is not None:
+        return _announce_tools({**changes, **await _end_run(last, state, ports, results)}, state, ports)
     for call in runner.asked.values():
         await ports.journal.record_decision(call, by="")
     left = tuple(runner.asked.get(n, call) for n, call in enumerate(calls) if n not in results)
@@ -69,48 +69,48 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
         # An older program would not know the way back to the question.
         changes["graph_version"] = max(state.graph_version, ASKED_ONCE_MORE)
     changes |= with_results(state, _in_order(results), left)
-    return _told(with_old_ones_put_away(state, changes, results.values(), ports), state, ports)
+    return _announce_tools(evict_old_results(state, changes, results.values(), ports), state, ports)
 
 
-def _told(changes: Changes, state: ApplicationState, ports: Ports) -> Changes:
+def _announce_tools(changes: Changes, state: ApplicationState, ports: Ports) -> Changes:
     """Tell which tools there are from now on, if that changes."""
     if "equipment" in changes:
-        tell_of_change(state.equipment, changes["equipment"], ports)
+        announce_tool_changes(state.equipment, changes["equipment"], ports)
     return changes
 
 
-async def _ended_by(
+async def _end_run(
     last: ToolResult, state: ApplicationState, ports: Ports, results: dict[int, ToolResult]
 ) -> Changes:
     """Answer the calls that have no result, then the person."""
     for offset, call in enumerate(state.pending_tool_calls):
         if offset not in results:
             results[offset] = result(call, "error", NOT_RUN.format(tool=last.tool))
-            await refused(ports, results[offset], state.active_step_id)
-    if more := await going_on(state, ports, last.ends_run or ""):
+            await record_refusal(ports, results[offset], state.active_step_id)
+    if more := await ask_hooks_to_continue(state, ports, last.ends_run or ""):
         return with_results(state, _in_order(results), more=more)
     changes = with_results(state, _in_order(results))
     answered = state.model_copy(update=changes)
-    return {**changes, **ended(answered, ports, last.ends_run or "")}
+    return {**changes, **end_turn(answered, ports, last.ends_run or "")}
 
 
 def _in_order(results: Mapping[int, ToolResult]) -> list[ToolResult]:
     return [results[offset] for offset in sorted(results)]
 
 
-async def _known(state: ApplicationState, ports: Ports) -> dict[int, ToolResult]:
+async def _collect_known_results(state: ApplicationState, ports: Ports) -> dict[int, ToolResult]:
     """Return the results of the calls that do not run: known from before, denied, unusable."""
     calls = state.pending_tool_calls
     recorded = await ports.journal.load_calls(call.call_id for call in calls)
     results: dict[int, ToolResult] = {}
     for offset, call in enumerate(calls):
         known = recorded.get(call.call_id)
-        answer = settled(call, known) or refusal(call)
+        answer = find_settled_result(call, known) or refusal(call)
         if answer is None:
             continue
         results[offset] = answer
         if known is None or known.result is None:
-            await refused(ports, answer, state.active_step_id)
+            await record_refusal(ports, answer, state.active_step_id)
         else:
             ports.emit(ToolFinished.of(answer, state.active_step_id))
     return results

@@ -28,7 +28,7 @@ async def human_confirm(
         if call.decision != "undecided" or decision is None:
             calls.append(call)
             continue
-        take = _settled if call.kind == "outcome_unknown" else _decided
+        take = _settle if call.kind == "outcome_unknown" else _apply_decision
         decided, problem = take(call, decision, ports, state.execution_mode)
         calls.append(decided)
         if problem:
@@ -38,7 +38,7 @@ async def human_confirm(
     return {"pending_tool_calls": tuple(calls)}
 
 
-def _decided(
+def _apply_decision(
     call: PendingCall, decision: CallDecision, ports: Ports, mode: ExecutionMode
 ) -> tuple[PendingCall, str]:
     """Return the call as decided, and what is wrong with an edit. Deny rules hold for a person, too."""
@@ -49,7 +49,9 @@ def _decided(
         who = "hook" if decision.by == HOOK_DECIDES else "person"
         denied = {"decision": "denied", "decided_by": who, "reason": reason}
         return call.model_copy(update=denied), ""
-    edited = call if decision.arguments is None else _edited(call, encodable(decision.arguments), ports)
+    edited = (
+        call if decision.arguments is None else _replace_arguments(call, encodable(decision.arguments), ports)
+    )
     if problem := why_lost(edited, ports):
         return call, f"{problem} Give the arguments in full with --edit, or deny it."
     judged = judge(edited, ports, mode)
@@ -65,7 +67,7 @@ def _decided(
     return judged.model_copy(update={"decision": "approved", "decided_by": "person", **said}), ""
 
 
-def _edited(call: PendingCall, arguments: str, ports: Ports) -> PendingCall:
+def _replace_arguments(call: PendingCall, arguments: str, ports: Ports) -> PendingCall:
     """Return the call with other arguments, whose secrets are kept in memory alone."""
     wish = mask_call_fields(arguments, ports.masker)
     if wish["arguments"] == call.arguments:
@@ -74,7 +76,7 @@ def _edited(call: PendingCall, arguments: str, ports: Ports) -> PendingCall:
     return call.model_copy(update={**wish, "hook": hook})
 
 
-def _settled(
+def _settle(
     call: PendingCall, decision: CallDecision, ports: Ports, mode: ExecutionMode
 ) -> tuple[PendingCall, str]:
     """Return a call of unknown outcome as the person settles it; approvals do not fit it."""

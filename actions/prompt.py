@@ -8,11 +8,11 @@ from ..state.conversation.messages import UserContent, assistant_message, person
 from .ports import Ports
 from .ports.events import MessageAdded, Notice
 from .turn.burr_action import Changes, graph_action
-from .turn.calls.equipping import tell_of_change
+from .turn.calls.equipping import announce_tool_changes
 from .turn.calls.tool_results import close_calls
-from .turn.calls.user_command import taken_in
+from .turn.calls.user_command import propose_user_command
 from .turn.commands import answer_command
-from .turn.steering import HEARD_FIELDS, heard_in, with_heard
+from .turn.steering import STEERING_FIELDS, add_steering_to_chat, find_person_messages
 from .turn.step_turn import MAX_SUMMARY_CHARS, with_step
 
 _NEW_TURN: dict[str, Any] = {
@@ -45,7 +45,7 @@ _NEW_TURN: dict[str, Any] = {
         "pending_tool_calls",
         "equipment",
         "graph_version",
-        *HEARD_FIELDS,
+        *STEERING_FIELDS,
     ],
     writes=[
         "chat_history",
@@ -53,7 +53,7 @@ _NEW_TURN: dict[str, Any] = {
         "execution_mode",
         "equipment",
         "graph_version",
-        *HEARD_FIELDS,
+        *STEERING_FIELDS,
         *_NEW_TURN,
     ],
     waits_for="message",
@@ -75,7 +75,7 @@ async def prompt(
     said = user_input.strip() if isinstance(user_input, str) else user_input
     if runs is not None and isinstance(said, str):
         closed = await _close_open_turn(state, ports)
-        return {**_NEW_TURN, "turn_open": False, **await taken_in(said, runs, closed, ports)}
+        return {**_NEW_TURN, "turn_open": False, **await propose_user_command(said, runs, closed, ports)}
     message = person_message(said)
     text = message.display_text
     if noted:
@@ -91,13 +91,13 @@ async def prompt(
         ports.emit(Notice(f"A hook refused the message: {advice.refusal}"))
         return {"user_input": ""}
     # What nobody read before its run was over was said before this.
-    closed = await with_heard(await _close_open_turn(state, ports), ports)
+    closed = await add_steering_to_chat(await _close_open_turn(state, ports), ports)
     history = closed.chat_history.append(message)
     if advice is not None and advice.context:
         history = history.append(runtime_message(advice.context))
     ports.emit(MessageAdded("user", text))
     if closed.equipment != state.equipment:
-        tell_of_change(state.equipment, closed.equipment, ports)
+        announce_tool_changes(state.equipment, closed.equipment, ports)
     kept = {"equipment": closed.equipment, "inbox_taken": closed.inbox_taken}
     return {**_NEW_TURN, "user_input": text, "chat_history": history, **kept}
 
@@ -114,15 +114,15 @@ async def _close_open_turn(state: ApplicationState, ports: Ports) -> Application
     step = state.active_step
     note = "(interrupted before an answer)"
     if step is not None:
-        note = f"Step {step.step_id} interrupted: {step.description}{_said_in(step)}"
+        note = f"Step {step.step_id} interrupted: {step.description}{_quote_partial_answer(step)}"
         stopped = step.model_copy(update={"status": "failed", "analysis": "interrupted"})
         state = state.model_copy(update={"vibe_plan": with_step(state, stopped)})
-    said = () if step is None else heard_in(step)
+    said = () if step is None else find_person_messages(step)
     history = state.chat_history.append(*said, assistant_message(note, "runtime"))
     return state.model_copy(update={"chat_history": history})
 
 
-def _said_in(step: VibeStep) -> str:
+def _quote_partial_answer(step: VibeStep) -> str:
     """Return what the model was saying when the step was interrupted, which nothing else would tell it."""
     history = list(step.chat_history)
     if not history or not history[-1].is_cut_mark:

@@ -10,11 +10,17 @@ from .ports.events import MessageAdded, Notice, ToolRequested
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from .turn.decision_tools import START_PLAN, SUBMIT_PLAN, StartPlan, find_decision
-from .turn.model_call import CALL_READS, REPLIED_FIELDS, CutReply, KeptReply, ask, overflow, replied
-from .turn.output.answers import Closing, closing, forced_in_repair, refuse_further_tries, wanted_output
+from .turn.model_call import CALL_READS, REPLY_FIELDS, CutReply, KeptReply, apply_reply, ask, overflow
+from .turn.output.answers import (
+    Closing,
+    check_answer,
+    find_output_format,
+    find_repair_tool,
+    refuse_further_tries,
+)
 from .turn.output.format import OutputFormat
-from .turn.run_end import going_on
-from .turn.steering import HEARD_FIELDS, with_heard
+from .turn.run_end import ask_hooks_to_continue
+from .turn.steering import STEERING_FIELDS, add_steering_to_chat
 
 _PLAN_STARTED = f"A plan is made first. Now call {SUBMIT_PLAN.name} with its steps."
 _NOT_RUN = "Not run: a plan is made first."
@@ -30,9 +36,9 @@ _WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_to
         "rejected_answers",
         "graph_version",
         *CALL_READS,
-        *HEARD_FIELDS,
+        *STEERING_FIELDS,
     ],
-    writes=[*_WRITES, *REPLIED_FIELDS, *HEARD_FIELDS, "bad_rounds", "rejected_answers", "graph_version"],
+    writes=[*_WRITES, *REPLY_FIELDS, *STEERING_FIELDS, "bad_rounds", "rejected_answers", "graph_version"],
     asks_model="turn",
     proposes_calls=True,
     stop_note="It stopped while the model was answering.",
@@ -41,18 +47,18 @@ async def router(
     state: ApplicationState, ports: Ports, cut: CutReply = (), kept: KeptReply = None
 ) -> Changes:
     """Ask the model what to do with the newest message or results."""
-    state = await with_heard(state, ports, bool(cut))
+    state = await add_steering_to_chat(state, ports, bool(cut))
     taken: Changes = {"inbox_taken": state.inbox_taken}
     if cut:
         ports.emit(MessageAdded("assistant", cut[0].text))
         return {"chat_history": state.chat_history.append(*cut), **taken}
     histories = (state.chat_history,)
-    forced, output = _wanted(state, ports)
+    forced, output = _find_required_form(state, ports)
     reply = await ask(state, ports, histories, forced, output, kept)
     if reply is None:
         return overflow(state, "router")
     message = _with_unique_ids(reply.message, ports)
-    closed = None if _is_free(ports) else await _closed(state, ports, reply, message)
+    closed = None if _is_free(ports) else await _close_turn(state, ports, reply, message)
     changes = await _route(state, ports, reply, message) if closed is None else closed.changes
     pending: tuple[PendingCall, ...] = changes.get("pending_tool_calls", ())
     await _record_wishes(message, pending, ports)
@@ -68,7 +74,7 @@ async def router(
         ports.emit(MessageAdded("assistant", closed.answer))
     for call in pending:
         ports.emit(ToolRequested(call.call_id, call.tool, call.arguments))
-    return {**replied(state, ports, histories, reply), **changes, **taken}
+    return {**apply_reply(state, ports, histories, reply), **changes, **taken}
 
 
 def _with_unique_ids(message: Message, ports: Ports) -> Message:
@@ -88,18 +94,20 @@ def _is_free(ports: Ports) -> bool:
     return ports.turn.output is None and not ports.turn.done_tool
 
 
-def _wanted(state: ApplicationState, ports: Ports) -> tuple[str | None, OutputFormat | None]:
+def _find_required_form(state: ApplicationState, ports: Ports) -> tuple[str | None, OutputFormat | None]:
     """Return the tool that has to be called now, and the form of an answer in words."""
     if _is_free(ports):
         return None, None
 
     refuse_further_tries(state, ports)
-    return forced_in_repair(state, ports), wanted_output(ports)
+    return find_repair_tool(state, ports), find_output_format(ports)
 
 
-async def _closed(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> Closing | None:
+async def _close_turn(
+    before: ApplicationState, ports: Ports, reply: Reply, message: Message
+) -> Closing | None:
     """Return what comes of an answer that needs a form, or a tool to be one; None: of anything else."""
-    closed = closing(before, ports, reply, message)
+    closed = check_answer(before, ports, reply, message)
     if closed is None or closed.held is None:
         return closed
     more = await _going_on(before, ports, closed.answer or message.text)
@@ -113,7 +121,7 @@ async def _going_on(state: ApplicationState, ports: Ports, answer: str) -> Messa
     if ports.hooks is None:
         return None
 
-    return await going_on(state, ports, answer)
+    return await ask_hooks_to_continue(state, ports, answer)
 
 
 async def _route(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> Changes:

@@ -8,7 +8,7 @@ from .ports import Ports
 from .ports.events import MessageAdded, Notice, StepChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.decision_tools import PLAN_FINISHED, SUBMIT_PLAN
-from .turn.steering import heard_in
+from .turn.steering import find_person_messages
 from .turn.step_turn import step_line, with_step
 
 _REVISE = (
@@ -34,7 +34,7 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
         ports.emit(Notice(f"The plan was revised {state.replans} times; it is not revised again."))
     ports.emit(MessageAdded("assistant", line))
     ports.emit(StepChanged(step.step_id, step.status, step.analysis))
-    told = (*heard_in(step), assistant_message(line, "runtime"), *changes.pop("notes"))
+    told = (*find_person_messages(step), assistant_message(line, "runtime"), *changes.pop("notes"))
     history = state.chat_history.append(*told)
     return {"vibe_plan": plan, "active_step_id": None, "chat_history": history, **changes}
 

@@ -15,8 +15,8 @@ from .turn.decision_tools import (
     steps_from_text,
     why_unusable,
 )
-from .turn.model_call import CALL_READS, REPLIED_FIELDS, CutReply, KeptReply, ask, overflow, replied
-from .turn.steering import HEARD_FIELDS, with_heard
+from .turn.model_call import CALL_READS, REPLY_FIELDS, CutReply, KeptReply, apply_reply, ask, overflow
+from .turn.steering import STEERING_FIELDS, add_steering_to_chat
 
 MAX_TRIES = 3
 _ACCEPTED = "The plan is accepted; its steps are worked through one by one."
@@ -24,8 +24,8 @@ _PLEASE = f"No plan was found in this. Call {SUBMIT_PLAN.name} with the steps."
 
 
 @graph_action(
-    reads=["chat_history", "current_goal", "vibe_plan", *CALL_READS, *HEARD_FIELDS],
-    writes=["chat_history", "vibe_plan", "phase", "bad_rounds", *REPLIED_FIELDS, *HEARD_FIELDS],
+    reads=["chat_history", "current_goal", "vibe_plan", *CALL_READS, *STEERING_FIELDS],
+    writes=["chat_history", "vibe_plan", "phase", "bad_rounds", *REPLY_FIELDS, *STEERING_FIELDS],
     asks_model="turn",
     step_kind="plan",
     stop_note="It stopped while the model was planning.",
@@ -34,7 +34,7 @@ async def vibe_planner(
     state: ApplicationState, ports: Ports, cut: CutReply = (), kept: KeptReply = None
 ) -> Changes:
     """Ask the model for the steps that are still to do."""
-    state = await with_heard(state, ports, bool(cut))
+    state = await add_steering_to_chat(state, ports, bool(cut))
     taken: Changes = {"inbox_taken": state.inbox_taken}
     if cut:
         ports.emit(MessageAdded("assistant", cut[0].text))
@@ -44,14 +44,14 @@ async def vibe_planner(
     if reply is None:
         return overflow(state, "vibe_planner")
     message = with_unique_ids(reply.message, ports)
-    changes = _planned(state, reply, message)
+    changes = _plan_steps(state, reply, message)
     await record_wishes(message, (), ports)
     if "vibe_plan" in changes:
         ports.emit(PlanChanged(changes["vibe_plan"]))
-    return {**replied(state, ports, histories, reply), **changes, **taken}
+    return {**apply_reply(state, ports, histories, reply), **changes, **taken}
 
 
-def _planned(before: ApplicationState, reply: Reply, message: Message) -> Changes:
+def _plan_steps(before: ApplicationState, reply: Reply, message: Message) -> Changes:
     """Return the new plan, or the request for a usable one."""
     history = before.chat_history.append(message)
     descriptions, accepted = _read_plan(message) if reply.finish != "length" else ([], {})

@@ -3,13 +3,13 @@
 from ..state.application import ApplicationState
 from .ports import Ports
 from .turn.burr_action import Changes, graph_action
-from .turn.model_call import REPLIED_FIELDS, CutReply, KeptReply
+from .turn.model_call import REPLY_FIELDS, CutReply, KeptReply
 from .turn.step_turn import STEP_READS, STEP_WRITES, take_turn
 
 
 @graph_action(
     reads=[*STEP_READS, "active_step_id"],
-    writes=[*STEP_WRITES, *REPLIED_FIELDS],
+    writes=[*STEP_WRITES, *REPLY_FIELDS],
     asks_model="turn",
     proposes_calls=True,
     stop_note="It stopped while the model was looking at results.",

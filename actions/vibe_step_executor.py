@@ -7,13 +7,13 @@ from .ports import Ports
 from .ports.events import StepChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.decision_tools import FINISH_STEP
-from .turn.model_call import REPLIED_FIELDS, CutReply, KeptReply
+from .turn.model_call import REPLY_FIELDS, CutReply, KeptReply
 from .turn.step_turn import STEP_READS, STEP_WRITES, take_turn
 
 
 @graph_action(
     reads=[*STEP_READS, "current_goal"],
-    writes=[*STEP_WRITES, *REPLIED_FIELDS],
+    writes=[*STEP_WRITES, *REPLY_FIELDS],
     asks_model="turn",
     proposes_calls=True,
     stop_note="It stopped before the next step of the plan.",

@@ -10,11 +10,12 @@ from .model import ModelRequest as ModelRequest
 from .model import Reply as Reply
 from .model import TokenCounter as TokenCounter
 from .model import ToolSpec as ToolSpec
-from .model import closed_object as closed_object
+from .model import build_object_schema as build_object_schema
 from .session import PORTS as PORTS
 from .session import CallPlaces as CallPlaces
 from .session import CallSettings as CallSettings
 from .session import EventPort as EventPort
+from .session import Fingerprinter as Fingerprinter
 from .session import Gate as Gate
 from .session import Journal as Journal
 from .session import KnowsAllowRules as KnowsAllowRules
@@ -23,11 +24,10 @@ from .session import Masker as Masker
 from .session import Ports as Ports
 from .session import RequestSettings as RequestSettings
 from .session import SteeringInbox as SteeringInbox
-from .session import ToolOffer as ToolOffer
-from .session import ToolOffers as ToolOffers
+from .session import ToolListing as ToolListing
+from .session import ToolListings as ToolListings
 from .session import Trace as Trace
 from .session import TurnRules as TurnRules
-from .session import Witness as Witness
 from .tool import BadArguments as BadArguments
 from .tool import FilesRun as FilesRun
 from .tool import HoldsSecrets as HoldsSecrets

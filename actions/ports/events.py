@@ -217,7 +217,7 @@ class EventBacklog:
         # Live output is repeated by the result: what nobody has seen in time is left out.
         if isinstance(event, ToolOutput) and len(self._events) > _MOST_OUTPUTS:
             return
-        merged = _merged(self._events[-1], event) if self._events else None
+        merged = _merge(self._events[-1], event) if self._events else None
         if merged is not None:
             self._events[-1] = merged
         else:
@@ -233,12 +233,12 @@ class EventBacklog:
             await self._arrived.wait()
         return self._events.popleft()
 
-    async def taken(self) -> None:
+    async def wait_until_empty(self) -> None:
         """Wait until the follower is done with everything."""
         await self._taken.wait()
 
 
-def _merged(last: Event | None, event: Event | None) -> Event | None:
+def _merge(last: Event | None, event: Event | None) -> Event | None:
     """Return what says the same as both, if that is not too long."""
     match last, event:
         case (TextDelta(), TextDelta()) if last.step_id == event.step_id:

@@ -25,7 +25,9 @@ class ToolSpec:
     """JSON schema of the arguments object."""
 
 
-def closed_object(properties: Mapping[str, Any], required: Sequence[str] | None = None) -> dict[str, Any]:
+def build_object_schema(
+    properties: Mapping[str, Any], required: Sequence[str] | None = None
+) -> dict[str, Any]:
     """Return the schema of an object with these fields and no others; without `required` it needs all."""
     return {
         "type": "object",
@@ -78,7 +80,7 @@ class Reply:
     """Of the tries before it, `llm_calls` = 0."""
 
     @property
-    def used(self) -> Usage:
+    def total_usage(self) -> Usage:
         return self.usage + self.discarded
 
 

@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from .advice import Advice
 
 
-class Witness(Protocol):
+class Fingerprinter(Protocol):
     """Looks at what a person's approval of a call rests on."""
 
-    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> ApprovalFingerprint | None:
+    def fingerprint(
+        self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path
+    ) -> ApprovalFingerprint | None:
         """Return how it is now; `call.reason` is why the gate asks. None: that is not known."""
         ...
 
@@ -123,7 +125,7 @@ class Journal(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolOffer:
+class ToolListing:
     """What every request says before its histories."""
 
     specs: tuple[ToolSpec, ...]
@@ -134,16 +136,16 @@ class ToolOffer:
     """Of system prompt and tools."""
 
     @classmethod
-    def made(cls, system: str, specs: tuple[ToolSpec, ...]) -> ToolOffer:
+    def build(cls, system: str, specs: tuple[ToolSpec, ...]) -> ToolListing:
         described = json.dumps([[spec.name, spec.description, dict(spec.parameters)] for spec in specs])
         fixed = system.encode() + described.encode()
         return cls(specs, len(fixed), hashlib.sha256(fixed).hexdigest())
 
 
-class ToolOffers(Protocol):
+class ToolListings(Protocol):
     """Which tools the model is told of, by what it has brought into the session."""
 
-    def of(self, equipment: Equipment) -> ToolOffer: ...
+    def of(self, equipment: Equipment) -> ToolListing: ...
 
     def why_inactive(self, tool: str, equipment: Equipment) -> str:
         """Say in a sentence why a tool cannot be called yet; empty if it can."""
@@ -164,11 +166,11 @@ class SteeringInbox(Protocol):
     """What a person says to the model while it works."""
 
     @property
-    def handed(self) -> int:
+    def last_number(self) -> int:
         """The number of the newest message that was handed out."""
         ...
 
-    async def steering(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
+    async def load_new_messages(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
         """Hand out what no history holds yet, oldest first."""
         ...
 
@@ -217,7 +219,7 @@ class Masker(Protocol):
         ...
 
 
-def _unheard(event: Event) -> None:
+def _ignore_event(event: Event) -> None:
     pass
 
 
@@ -225,7 +227,7 @@ def _unheard(event: Event) -> None:
 class EventPort:
     """Where the actions of a session tell what happens; whoever drives them listens."""
 
-    listener: Callable[[Event], None] = _unheard
+    listener: Callable[[Event], None] = _ignore_event
 
     def notify(self, text: str) -> None:
         """Tell the person something."""
@@ -233,7 +235,7 @@ class EventPort:
 
 
 @dataclass(slots=True)
-class SharedByCalls:
+class LazyRunScope:
     """What the calls of a run share: most runs call nothing that opens anything."""
 
     _scope: RunScope | None = None
@@ -257,18 +259,18 @@ class RequestSettings:
     """What every request to the model of a session says, and when one is too large."""
 
     system: str
-    first_offer: ToolOffer
+    first_offer: ToolListing
     """What is offered before the model has brought anything in."""
     compress_at: float
     """Share of the model's window that a request may fill."""
-    offers: ToolOffers | None = None
+    offers: ToolListings | None = None
     """What is offered where the model has brought something in; None: always the same."""
     token_counter: TokenCounter | None = None
     """Without one, requests are estimated by their bytes."""
     masks_replies: bool = True
     """False where a model's replies are recorded ones, which stay what they were."""
 
-    def offer(self, equipment: Equipment) -> ToolOffer:
+    def offer(self, equipment: Equipment) -> ToolListing:
         """Return what requests say with this equipment: always the very same objects."""
         if self.offers is None or equipment == NO_EQUIPMENT:
             return self.first_offer
@@ -308,7 +310,7 @@ class CallSettings:
     max_concurrent_reads: int = 8
     wrap: WrapToolCall | None = None
     """What goes around every call of a tool; None: nothing does."""
-    shared: SharedByCalls = field(default_factory=SharedByCalls)
+    shared: LazyRunScope = field(default_factory=LazyRunScope)
     """The driver of the run closes it at its end."""
 
 
@@ -334,7 +336,7 @@ class Ports:
     requests: RequestSettings
     toolbox: Toolbox
     gate: Gate
-    witness: Witness
+    fingerprinter: Fingerprinter
     journal: Journal
     trace: Trace
     masker: Masker

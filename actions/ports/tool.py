@@ -95,7 +95,7 @@ class Verdict:
     """A command passes because a sandbox without a network holds it: it runs in one."""
 
 
-def _unjudged(arguments: Any) -> Verdict:
+def _deny_all(arguments: Any) -> Verdict:
     return Verdict("deny", "nobody judges what comes after the call itself")
 
 
@@ -136,7 +136,7 @@ class ToolContext:
     """Tell whether the model can look at such a file in a result."""
     reach: PathScope = ANYWHERE
     """Where the tool may open files."""
-    judge: Callable[[Any], Verdict] = _unjudged
+    judge: Callable[[Any], Verdict] = _deny_all
     """What the gate says of the same tool with other arguments, such as where a redirect leads."""
     results: KeptResults | None = None
     """What earlier calls gave back; None: nothing of it can be read."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from ..ports import BadArguments, ToolSpec, closed_object
+from ..ports import BadArguments, ToolSpec, build_object_schema
 
 MAX_BYTES = 4_000_000
 """Longer arguments are refused: no sensible call needs them, and a history keeps them for ever."""
@@ -52,7 +52,7 @@ def spec_of(name: str, description: str, model: type[ToolArguments]) -> ToolSpec
     return ToolSpec(
         name,
         description,
-        closed_object(
+        build_object_schema(
             {key: _flat(value) for key, value in schema["properties"].items()}, schema.get("required", [])
         ),
     )

@@ -49,24 +49,24 @@ COMMANDS = frozenset({"mode", "compact", "help", "exit", "quit", *_ELSEWHERE})
 
 
 def is_command(text: str) -> bool:
-    return parted(text) is not None
+    return parse_command(text) is not None
 
 
-def parted(text: str) -> tuple[str, str] | None:
+def parse_command(text: str) -> tuple[str, str] | None:
     """Return the name of a command and the words behind it; None if `text` is a message."""
     match = _COMMAND.fullmatch(text.strip())
     return None if match is None else (match[1], (match[2] or "").strip())
 
 
-def own_command(text: str) -> str | None:
+def parse_shell_command(text: str) -> str | None:
     """Return the shell command behind a `!`, empty if there is none; None if `text` is no such line."""
     said = text.strip()
     return said[1:].strip() if said.startswith("!") else None
 
 
-def chosen_mode(text: str) -> ExecutionMode | None:
+def parse_mode_command(text: str) -> ExecutionMode | None:
     """Return the mode that a text would change to, if it is the command for that."""
-    typed = parted(text)
+    typed = parse_command(text)
     return _mode(typed[1]) if typed is not None and typed[0].lower() == "mode" else None
 
 
@@ -76,7 +76,7 @@ def _mode(argument: str) -> ExecutionMode | None:
 
 def answer_command(text: str, state: ApplicationState) -> CommandAnswer | None:
     """Return what a command does, or None if `text` is a message."""
-    typed = parted(text)
+    typed = parse_command(text)
     if typed is None:
         return None
     name, argument = typed[0].lower(), typed[1]

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...state.conversation.messages import Message, ToolUse
-from ..ports import ToolSpec, closed_object
+from ..ports import ToolSpec, build_object_schema
 
 MAX_STEPS = 30
 
@@ -41,16 +41,18 @@ START_PLAN = ToolSpec(
     "start_plan",
     "Begin a plan. Use it instead of working tools when the goal needs several separate steps that each"
     " have their own result. Never inside a plan step.",
-    closed_object({"goal": {"type": "string", "description": "The whole goal in one or two sentences."}}),
+    build_object_schema(
+        {"goal": {"type": "string", "description": "The whole goal in one or two sentences."}}
+    ),
 )
 SUBMIT_PLAN = ToolSpec(
     "submit_plan",
     "Hand in the plan when you are asked for one: the steps still to do, in order.",
-    closed_object(
+    build_object_schema(
         {
             "steps": {
                 "type": "array",
-                "items": closed_object(
+                "items": build_object_schema(
                     {
                         "description": {
                             "type": "string",
@@ -65,7 +67,7 @@ SUBMIT_PLAN = ToolSpec(
 FINISH_STEP = ToolSpec(
     "finish_step",
     "Close the current plan step, once you have seen the results of its calls. Call it alone.",
-    closed_object(
+    build_object_schema(
         {
             "status": {"type": "string", "enum": ["completed", "failed"]},
             "summary": {

@@ -21,7 +21,7 @@ _INTERRUPTED = Failure(code="interrupted", message="The call was interrupted.")
 
 
 @dataclass(slots=True)
-class _Seen:
+class _CallMeasures:
     fixed_sha256: str
     began: float = field(default_factory=time.monotonic)
     began_at: str = field(default_factory=now)
@@ -35,7 +35,7 @@ class _Seen:
         if isinstance(item, TextDelta | ThinkingDelta):
             self.pieces += 1
             if self.first_ms is None:
-                self.first_ms = self.elapsed_ms
+                self.first_ms = self.duration_ms
         elif isinstance(item, Discarded):
             self.discarded += item.usage
         elif isinstance(item, Notice):
@@ -43,11 +43,11 @@ class _Seen:
             self.notices += [item.message] if len(self.notices) < _MAX_NOTICES else []
 
     @property
-    def elapsed_ms(self) -> int:
+    def duration_ms(self) -> int:
         return int((time.monotonic() - self.began) * 1000)
 
 
-async def called(
+async def call_model(
     state: ApplicationState, ports: Ports, request: ModelRequest, is_aside: bool = False
 ) -> Reply:
     """Make a model call and tell what streams in; its record is there before the reply is returned.
@@ -55,7 +55,10 @@ async def called(
     `is_aside`: nobody is shown the text, and no history takes the reply in, so that the record does. It
     also holds a reply that hooks will judge: they take their time, and the process may die meanwhile.
     """
-    seen, shown = _Seen(ports.requests.offer(state.equipment).sha256), _Shown(ports, state.active_step_id)
+    seen, shown = (
+        _CallMeasures(ports.requests.offer(state.equipment).sha256),
+        _LiveText(ports, state.active_step_id),
+    )
     reply: Reply | None = None
     error: Failure | None = _INTERRUPTED
     try:
@@ -91,7 +94,7 @@ def _is_judged(reply: Message, ports: Ports) -> bool:
     return ports.hooks is not None and ports.hooks.judges(reply)
 
 
-class _Shown:
+class _LiveText:
     """What streams in, without its secrets: an end of it may have to wait for what follows."""
 
     def __init__(self, ports: Ports, step_id: str | None) -> None:
@@ -147,7 +150,7 @@ def _block_without_secrets(block: Block, masker: Masker) -> Block:
     return block.model_copy(update={"arguments": shown, "masked": True})
 
 
-def _record(ports: Ports, request: ModelRequest, seen: _Seen, **end: Any) -> None:
+def _record(ports: Ports, request: ModelRequest, seen: _CallMeasures, **end: Any) -> None:
     histories = tuple((len(history), history.size_bytes) for history in request.histories)
     shape = RequestShape(
         fixed_sha256=seen.fixed_sha256,
@@ -160,7 +163,7 @@ def _record(ports: Ports, request: ModelRequest, seen: _Seen, **end: Any) -> Non
             model=ports.model.name,
             began_at=seen.began_at,
             first_ms=seen.first_ms,
-            duration_ms=seen.elapsed_ms,
+            duration_ms=seen.duration_ms,
             pieces=seen.pieces,
             notices=tuple(seen.notices),
             retries=seen.retries if seen.notices else None,
@@ -195,7 +198,7 @@ async def ask(
     """
     if kept is not None:
         ports.emit(TextDelta(kept.message.display_text, state.active_step_id))
-        ports.emit(UsageChanged(state.turn_usage + kept.used, kept.used))
+        ports.emit(UsageChanged(state.turn_usage + kept.total_usage, kept.total_usage))
         return kept
     if state.bad_rounds >= MAX_BAD_ROUNDS:
         raise ModelError(
@@ -209,11 +212,11 @@ async def ask(
         return None
     reach("request_before_send")
     try:
-        reply = await called(state, ports, request)
+        reply = await call_model(state, ports, request)
     except ContextFull:
         return None
     reach("reply_before_commit")
-    ports.emit(UsageChanged(state.turn_usage + reply.used, reply.usage))
+    ports.emit(UsageChanged(state.turn_usage + reply.total_usage, reply.usage))
     if _is_judged(reply.message, ports):
         await ports.trace.flush()
         reach("reply_kept")
@@ -233,25 +236,27 @@ async def _fits(state: ApplicationState, ports: Ports, request: ModelRequest) ->
         else None
     )
     if tokens is None:
-        tokens = _sent_bytes(state, ports, request.histories) * state.tokens_per_byte
+        tokens = _count_request_bytes(state, ports, request.histories) * state.tokens_per_byte
     return tokens <= ports.model.context_window * ports.requests.compress_at
 
 
-def _sent_bytes(state: ApplicationState, ports: Ports, histories: tuple[Transcript, ...]) -> int:
+def _count_request_bytes(state: ApplicationState, ports: Ports, histories: tuple[Transcript, ...]) -> int:
     return ports.requests.offer(state.equipment).size_bytes + sum(history.size_bytes for history in histories)
 
 
-def replied(
+def apply_reply(
     state: ApplicationState, ports: Ports, histories: tuple[Transcript, ...], reply: Reply
 ) -> dict[str, Any]:
     """Return the state changes that every reply brings: usage, and what it teaches about tokens."""
     learned = state.tokens_per_byte
     if reply.usage.input_tokens:
         low, high = _LEARNED_RANGE
-        learned = min(high, max(low, reply.usage.input_tokens / _sent_bytes(state, ports, histories)))
+        learned = min(
+            high, max(low, reply.usage.input_tokens / _count_request_bytes(state, ports, histories))
+        )
     return {
-        "usage": state.usage + reply.used,
-        "turn_usage": state.turn_usage + reply.used,
+        "usage": state.usage + reply.total_usage,
+        "turn_usage": state.turn_usage + reply.total_usage,
         "tokens_per_byte": learned,
         "compressions": 0,
     }
@@ -260,9 +265,9 @@ def replied(
 CALL_READS = [
     "usage", "turn_usage", "tokens_per_byte", "compressions", "active_step_id", "bad_rounds", "equipment",
 ]  # fmt: skip
-"""What `ask` and `replied` read."""
-REPLIED_FIELDS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "overflow_from"]
-"""What `replied` and `overflow` write."""
+"""What `ask` and `apply_reply` read."""
+REPLY_FIELDS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "overflow_from"]
+"""What `apply_reply` and `overflow` write."""
 
 
 def overflow(state: ApplicationState, action: str) -> dict[str, Any]:

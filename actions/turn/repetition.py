@@ -51,14 +51,14 @@ class _Past(NamedTuple):
         return self[3:] == other[3:] or self.is_refused or other.is_refused
 
 
-def times(turns: int, length: int) -> str:
+def format_turn_count(turns: int, length: int) -> str:
     return f"{turns} times in a row" + (f", in a cycle of {length} calls" if length > 1 else "")
 
 
-def stuck(turns: int, length: int) -> str:
+def describe_repetition(turns: int, length: int) -> str:
     """Return what the model is told instead of a result."""
     return (
-        f"{_STUCK_BEGINS}{times(turns, length)}, and would have it again."
+        f"{_STUCK_BEGINS}{format_turn_count(turns, length)}, and would have it again."
         " Do something else: other arguments, another way, or tell the user what keeps you from going on."
     )
 
@@ -116,7 +116,7 @@ def require_progress(state: ApplicationState) -> None:
     """Raise `Repeated` for a model that goes on with what is refused because it repeats itself."""
     if state.graph_version < NOTICES_CYCLES:
         return
-    if _refused_rounds(state.active_history, state.execution_mode == "yolo") >= MOST_REFUSED_ROUNDS:
+    if _count_refused_rounds(state.active_history, state.execution_mode == "yolo") >= MOST_REFUSED_ROUNDS:
         raise Repeated(
             "The model repeats itself: it asked for the same calls again after these were refused"
             f" {MOST_REFUSED_ROUNDS} times in a row.",
@@ -124,7 +124,7 @@ def require_progress(state: ApplicationState) -> None:
         )
 
 
-def _refused_rounds(history: Transcript, denied: bool) -> int:
+def _count_refused_rounds(history: Transcript, denied: bool) -> int:
     """Return how many of the newest rounds in a row had no call that ran, of those that repeat themselves.
 
     With `denied` a call that was denied is none either.

@@ -10,7 +10,7 @@ from ...state.conversation.messages import Message, ToolResult, assistant_messag
 from ..ports import Ports
 from ..ports.events import MessageAdded, Notice, PlanChanged, StepChanged
 from .burr_action import Changes
-from .steering import heard_in
+from .steering import find_person_messages
 from .step_turn import step_line, with_step
 
 NOT_RUN = "Not run: {tool} has ended the run."
@@ -18,7 +18,7 @@ NOT_RUN = "Not run: {tool} has ended the run."
 _GO_ON = "[The turn is not over: a hook of the user says why.]\n"
 
 
-async def going_on(state: ApplicationState, ports: Ports, answer: str) -> Message | None:
+async def ask_hooks_to_continue(state: ApplicationState, ports: Ports, answer: str) -> Message | None:
     """Ask the hooks about an answer; return what the model is told if the turn is to go on, which is once."""
     if ports.hooks is None:
         return None
@@ -33,12 +33,12 @@ async def going_on(state: ApplicationState, ports: Ports, answer: str) -> Messag
     return runtime_message(f"{_GO_ON}{reason}")
 
 
-def ending(results: Mapping[int, ToolResult]) -> ToolResult | None:
+def find_ending_result(results: Mapping[int, ToolResult]) -> ToolResult | None:
     """Return the result that ends the run: of those of one reply that would, the first."""
     return next((results[place] for place in sorted(results) if results[place].ends_run is not None), None)
 
 
-def ended(state: ApplicationState, ports: Ports, answer: str) -> Changes:
+def end_turn(state: ApplicationState, ports: Ports, answer: str) -> Changes:
     """Return the changes that close the turn with this answer; every call has its result already.
 
     A plan step ends with it as its summary, and the steps behind it are not started any more.
@@ -52,7 +52,7 @@ def ended(state: ApplicationState, ports: Ports, answer: str) -> Changes:
     step = state.active_step
     if step is not None:
         closed = step.model_copy(update={"status": "completed", "analysis": answer})
-        history = history.append(*heard_in(step), assistant_message(step_line(closed), "runtime"))
+        history = history.append(*find_person_messages(step), assistant_message(step_line(closed), "runtime"))
         # Its history stays loaded: the last results in it are not on disk yet.
         plan = tuple(one for one in with_step(state, closed) if one.status != "pending")
         changes |= {"vibe_plan": plan, "active_step_id": None}

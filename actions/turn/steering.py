@@ -10,11 +10,11 @@ from ...state.session import WaitingMessage
 from ..ports import Ports
 from ..ports.events import MessageAdded
 
-HEARD_FIELDS = ["inbox_taken"]
+STEERING_FIELDS = ["inbox_taken"]
 """What an action reads and writes that lets messages in."""
 
 
-async def heard(
+async def take_steering(
     state: ApplicationState,
     ports: Ports,
     history: Transcript,
@@ -27,8 +27,8 @@ async def heard(
     """
     if ports.inbox is None:
         return history, state.inbox_taken
-    known = ports.inbox.handed
-    said = await ports.inbox.steering(state.inbox_taken)
+    known = ports.inbox.last_number
+    said = await ports.inbox.load_new_messages(state.inbox_taken)
     if was_cut:
         said = [one for one in said if one.number <= known]
     if not said:
@@ -41,9 +41,11 @@ async def heard(
     return history.append_in_new_log(*_messages(said)), taken
 
 
-async def with_heard(state: ApplicationState, ports: Ports, was_cut: bool = False) -> ApplicationState:
+async def add_steering_to_chat(
+    state: ApplicationState, ports: Ports, was_cut: bool = False
+) -> ApplicationState:
     """Return the state with what was said in its global history."""
-    history, taken = await heard(state, ports, state.chat_history, None, was_cut)
+    history, taken = await take_steering(state, ports, state.chat_history, None, was_cut)
     return state.model_copy(update={"chat_history": history, "inbox_taken": taken})
 
 
@@ -55,6 +57,6 @@ def _messages(said: Sequence[WaitingMessage]) -> list[Message]:
     return messages
 
 
-def heard_in(step: VibeStep) -> tuple[Message, ...]:
+def find_person_messages(step: VibeStep) -> tuple[Message, ...]:
     """Return what the person said in a step: it counts for what comes after it, too."""
     return tuple(message for message in step.chat_history if message.origin == "person")

@@ -7,12 +7,12 @@ from ..ports.events import MessageAdded, ToolRequested
 from .burr_action import Changes
 from .calls.proposals import answer_all, count_bad_rounds, propose, record_wishes, with_unique_ids
 from .decision_tools import FINISH_STEP, FinishStep, find_decision
-from .model_call import CALL_READS, CutReply, KeptReply, ask, overflow, replied
-from .steering import HEARD_FIELDS, heard
+from .model_call import CALL_READS, CutReply, KeptReply, apply_reply, ask, overflow
+from .steering import STEERING_FIELDS, take_steering
 
-STEP_READS = ["vibe_plan", "chat_history", "execution_mode", *CALL_READS, *HEARD_FIELDS]
+STEP_READS = ["vibe_plan", "chat_history", "execution_mode", *CALL_READS, *STEERING_FIELDS]
 MAX_SUMMARY_CHARS = 4000
-STEP_WRITES = ["vibe_plan", "active_step_id", "pending_tool_calls", "bad_rounds", *HEARD_FIELDS]
+STEP_WRITES = ["vibe_plan", "active_step_id", "pending_tool_calls", "bad_rounds", *STEERING_FIELDS]
 
 _RECORDED = "The step is closed."
 
@@ -26,7 +26,7 @@ async def take_turn(
     kept: KeptReply = None,
 ) -> Changes:
     """Return the state changes of the turn that `action` is; the compressor's if the request does not fit."""
-    history, newest = await heard(before, ports, step.chat_history, step.step_id, bool(cut))
+    history, newest = await take_steering(before, ports, step.chat_history, step.step_id, bool(cut))
     step = step.model_copy(update={"chat_history": history})
     taken: Changes = {"active_step_id": step.step_id, "inbox_taken": newest}
     if cut:
@@ -44,7 +44,7 @@ async def take_turn(
         ports.emit(MessageAdded("assistant", message.display_text, step.step_id))
     for call in changes["pending_tool_calls"]:
         ports.emit(ToolRequested(call.call_id, call.tool, call.arguments, step.step_id))
-    return {**replied(before, ports, histories, reply), **changes, **taken}
+    return {**apply_reply(before, ports, histories, reply), **changes, **taken}
 
 
 async def _judge(

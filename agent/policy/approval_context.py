@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...actions.masking.references import mask_call_fields
 from ...actions.ports import Ports, Tool
 from ...actions.turn.calls.approval_fingerprint import why_incomplete
-from ...actions.turn.calls.proposals import judged
+from ...actions.turn.calls.proposals import judge_and_parse
 from ...state.application import ExecutionMode
 from ...state.calls import PendingCall
 from .call import Call
@@ -41,7 +41,7 @@ def circumstances(call: PendingCall, ports: Ports, mode: ExecutionMode, is_edite
     """Look at a call as it is now; the reason of one that was not edited is the one that it asked for."""
     wish = mask_call_fields(call.arguments, ports.masker)
     asked = call.model_copy(update={**wish, "masked": call.masked or wish["masked"]})
-    now, arguments = judged(asked, ports, mode)
+    now, arguments = judge_and_parse(asked, ports, mode)
     if now.decision == "invalid":
         return Circumstances(problem=now.reason)
     why = f"it would run unasked now: {now.reason}" if now.decision == "approved" else now.reason

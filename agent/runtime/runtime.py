@@ -127,7 +127,7 @@ class Runtime:
         system, stored, said = await self._extend_prompt(system, definition)
         system = masker_for(self.env, self.settings.cwd).text(system)
         session = settings_of_session(self.settings, model, system)
-        form = output_schema or (definition.output and definition.output.stored)
+        form = output_schema or (definition.output and definition.output.output_schema)
         own = {
             **stored,
             "agent": definition.source,
@@ -177,7 +177,7 @@ class Runtime:
         )
         new_state = ApplicationState(execution_mode=session.mode)
         definition, said = self._definition_of(session)
-        if definition.output is not None and definition.output.stored != session.output_schema:
+        if definition.output is not None and definition.output.output_schema != session.output_schema:
             said = [*said, "Answers have another form now; this session keeps the one that it began with."]
         try:
             opened = await self._assembly.session(session_id, session, new_state, definition, needs_model)

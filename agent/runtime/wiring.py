@@ -20,15 +20,15 @@ from ...actions.ports import (
     TokenCounter,
     Tool,
     Toolbox,
-    ToolOffer,
-    ToolOffers,
+    ToolListing,
+    ToolListings,
     ToolSpec,
     TurnRules,
     Verdict,
     WrapToolCall,
 )
 from ...actions.tools.registry import FindsService, usual_network_tools
-from ...actions.turn.calls.approval_fingerprint import bound_now
+from ...actions.turn.calls.approval_fingerprint import take_fingerprint
 from ...actions.turn.calls.tool_results import session_temp
 from ...actions.turn.decision_tools import DECISION_TOOLS, final_answer
 from ...actions.turn.output.format import OutputFormat, output_format
@@ -97,8 +97,8 @@ class SessionGate:
 class DiskWitness:
     """Looks at the disk when a call is asked about, and again when it starts."""
 
-    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> ApprovalFingerprint:
-        return bound_now(call, tool, arguments, cwd)
+    def fingerprint(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> ApprovalFingerprint:
+        return take_fingerprint(call, tool, arguments, cwd)
 
 
 def settings_of_session(settings: Settings, model: str, system_prompt: str = "") -> SessionSettings:
@@ -244,16 +244,16 @@ def gates_of_run(
 
 def offers_of(
     toolbox: Toolbox, session: SessionSettings, output: OutputFormat | None = None
-) -> tuple[ToolOffer, ToolOffers | None]:
+) -> tuple[ToolListing, ToolListings | None]:
     """Return what a model is told at first of the working and the decision tools, and what it may be later.
 
     A form of answers has a tool wherever it is, so that all models of a session are told the same.
     """
     steering = DECISION_TOOLS if session.has_planning else ()
     if output is not None:
-        steering = (*steering, final_answer(output.sent, session.has_planning))
+        steering = (*steering, final_answer(output.request_schema, session.has_planning))
     if not any(tool.traits.groups or tool.traits.equips for tool in toolbox.values()):
-        return ToolOffer.made(
+        return ToolListing.build(
             session.system_prompt, (*(tool.spec for tool in toolbox.values()), *steering)
         ), None
 
@@ -266,7 +266,7 @@ def output_of(session: SessionSettings, own: OutputFormat | None = None) -> Outp
     stored = session.output_schema
     if stored is None:
         return None
-    if own is not None and own.stored == stored:
+    if own is not None and own.output_schema == stored:
         return own
 
     return output_format(stored)

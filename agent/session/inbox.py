@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ...actions.ports import Masker
 from ...actions.ports.advice import Advice
-from ...actions.turn.commands import is_command, own_command
+from ...actions.turn.commands import is_command, parse_shell_command
 from ...state.application import InboxTaken
 from ...state.conversation.messages import encodable
 from ...state.errors import UsageError
@@ -20,7 +20,7 @@ class SessionInbox:
         self, inbox: Inbox, masker: Masker, advice: Advice | None, tell: Callable[[str], None]
     ) -> None:
         """`advice` has its say about every message that steers, `tell` is told what it refuses."""
-        self.handed = 0
+        self.last_number = 0
         """The number of the newest steering message that a call of the model was made with."""
         self._inbox = inbox
         self._masker = masker
@@ -29,12 +29,12 @@ class SessionInbox:
         self._advised: dict[int, WaitingMessage] = {}
         """What came from outside, with what the hooks add."""
 
-    async def steering(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
+    async def load_new_messages(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
         """Hand out what steers and is in no history yet, oldest first."""
         waiting = await self._inbox.read(taken)
         found = [await self._taken_in(one) for one in waiting if one.kind == "steer"]
         steering = [one for one in found if one is not None]
-        self.handed = max((self.handed, *(one.number for one in steering)))
+        self.last_number = max((self.last_number, *(one.number for one in steering)))
         return steering
 
     async def _taken_in(self, message: WaitingMessage) -> WaitingMessage | None:
@@ -82,7 +82,7 @@ class SessionInbox:
     async def withdraw(self, number: int, taken: InboxTaken, is_running: bool) -> str:
         """Take a message back and return it; raises `UsageError` once it was read, or is not there."""
         found = next((one for one in self._inbox.waiting(taken) if one.number == number), None)
-        if found is None or (is_running and found.kind == "steer" and number <= self.handed):
+        if found is None or (is_running and found.kind == "steer" and number <= self.last_number):
             raise UsageError("The model has this message already.")
         if not await self._inbox.withdraw(number):
             raise UsageError("This message does not wait any more.")
@@ -120,12 +120,12 @@ class SessionInbox:
 
 def _is_order(text: str) -> bool:
     """Tell whether a text would be a command where a person types it."""
-    return is_command(text) or own_command(text) is not None
+    return is_command(text) or parse_shell_command(text) is not None
 
 
 def _leads_to_no_step(text: str) -> bool:
     """Tell whether the chat itself does what a text wants; a command for the shell is a step."""
-    return is_command(text) or own_command(text) == ""
+    return is_command(text) or parse_shell_command(text) == ""
 
 
 async def leave_message(inbox: Inbox, masker: Masker, kind: InboxKind, text: str) -> WaitingMessage:

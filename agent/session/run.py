@@ -27,7 +27,7 @@ from ...actions.ports.events import (
     ToolStarted,
     UsageChanged,
 )
-from ...actions.turn.calls.proposals import denied_by_hooks
+from ...actions.turn.calls.proposals import find_hook_denials
 from ...actions.turn.calls.tool_results import remove_if_empty
 from ...actions.turn.model_call import KeptReply
 from ...actions.turn.output.answers import ReadAnswer, read_answer
@@ -429,7 +429,7 @@ class Run:
             return ()
         self._last = ""
 
-        denied = await denied_by_hooks(self._position.state.pending_tool_calls, self._ports)
+        denied = await find_hook_denials(self._position.state.pending_tool_calls, self._ports)
         self._check_hooks()
         return denied
 
@@ -444,7 +444,7 @@ class Run:
             # Recorded as it is, a step may wait for whoever follows: what nobody reads must not pile up.
             # Once interrupted it may not: who follows may be who waits for the end of the interruption.
             if not self._was_interrupted:
-                await self._events.taken()
+                await self._events.wait_until_empty()
             if "halt_before" in halt:
                 self._check_hooks()
                 self._check_repetition()

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from burr.core import Application
 
 from ...actions.masking.references import mask_arguments
-from ...actions.ports import Gate, Model, Ports, Tool, Toolbox, ToolOffer, Verdict
+from ...actions.ports import Gate, Model, Ports, Tool, Toolbox, ToolListing, Verdict
 from ...actions.ports.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.tools.registry import builtin_tools
 from ...actions.turn.bugs_logged import BugsLogged
 from ...actions.turn.calls.proposals import judge
-from ...actions.turn.calls.recovery import triage, waiting_or_told
+from ...actions.turn.calls.recovery import route_unknown_outcome, triage
 from ...actions.turn.calls.user_command import shell_of, without_secrets
 from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
-from ...actions.turn.output.answers import tried_again
+from ...actions.turn.output.answers import allow_another_try
 from ...state.application import ApplicationState, ExecutionMode, InboxTaken
 from ...state.calls import CallDecision, Origin, PendingCall
 from ...state.conversation.messages import UserContent, encodable, person_message
@@ -121,7 +121,7 @@ class Session:
         return self._ports.toolbox
 
     @property
-    def offered(self) -> ToolOffer:
+    def offered(self) -> ToolListing:
         """What the model is told now beside the conversation."""
         return self._ports.requests.offer(self.state.equipment)
 
@@ -371,7 +371,7 @@ class Session:
     def _judged_again(self, call: PendingCall) -> PendingCall:
         mode = self.state.execution_mode
         if call.kind == "outcome_unknown":
-            return waiting_or_told(call, mode) if call.recovery.settled_as is None else call
+            return route_unknown_outcome(call, mode) if call.recovery.settled_as is None else call
         is_typed = call.origin == "person" and call.decision == "approved" and call.binding is None
         is_persons = call.decided_by == "person" and not is_typed
         if call.decision == "invalid" or is_persons or call.recovery.starts:
@@ -451,7 +451,7 @@ class Session:
         if not self.state.rejected_answers:
             return {}
 
-        return tried_again(self.state, self._ports)
+        return allow_another_try(self.state, self._ports)
 
     def _record_beginning(self, first: str | None) -> None:
         self._ports.trace.add(

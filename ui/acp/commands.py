@@ -8,7 +8,7 @@ from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredComm
 
 from ...actions.ports.events import Event
 from ...actions.tools.registry import SERVER_PREFIX
-from ...actions.turn.commands import chosen_mode, is_command, parted
+from ...actions.turn.commands import is_command, parse_command, parse_mode_command
 from ...agent.extensions.mcp.prompts import ServerPrompt
 from ...agent.extensions.prompt_commands import PromptCommand, find_commands
 from ...agent.extensions.skills.catalogue import find_skills
@@ -74,7 +74,7 @@ class ModelAsked(NamedTuple):
 
 def model_for(said: UserContent, runtime: Runtime, session: Session) -> ModelAsked | None:
     """Return the model that a message asks for: by `/model NAME`, or as its markdown file says."""
-    typed = parted(said) if isinstance(said, str) else None
+    typed = parse_command(said) if isinstance(said, str) else None
     if typed is None:
         return None
     name, words = typed
@@ -110,7 +110,7 @@ async def events_of(
         message = file.message(said.strip().partition(" ")[2].strip())
         # What a file says is a message, whatever it looks like.
         return session.send(f"The command {file.name} says: {message}" if is_command(message) else message)
-    mode = chosen_mode(said)
+    mode = parse_mode_command(said)
     if mode is not None and mode not in modes:
         raise UsageError(f"The mode {mode} is not offered here.", "Start it with: sandbur acp --mode yolo")
     return session.send(said)

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Thread
 
 from ...actions.ports.events import Event, RunFinished
-from ...actions.turn.commands import MODES, own_command
+from ...actions.turn.commands import MODES, parse_shell_command
 from ...agent.config.paths import data_home
 from ...agent.config.settings import Settings
 from ...agent.config.yolo import is_acknowledged
@@ -224,7 +224,7 @@ class Chat:
             text = "/exit"
         if (result := await commanded(self, text)) is not None:
             return result.leaves
-        if (command := own_command(text)) is not None:
+        if (command := parse_shell_command(text)) is not None:
             await self._run_command(command, text)
         elif text.strip() and not (is_open and text.strip() == self._taken_back):
             await self._turn(await self._sending.send(self.session, self.renderer, text), text)
@@ -370,7 +370,7 @@ class Chat:
     async def _commanded(self, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
         """Do a command that was typed at a question; return how the turn goes on, as `_caught_up` does."""
         session = self.session
-        if own_command(text) is not None:
+        if parse_shell_command(text) is not None:
             self.renderer.lines([("yellow", "A command of yours waits until the question is answered.")])
             return None, True
         self.asks = True

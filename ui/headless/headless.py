@@ -9,7 +9,13 @@ from os import fstat, read
 from pathlib import Path
 
 from ...actions.ports.events import Event, RunFinished, RunStarted
-from ...actions.turn.commands import COMMANDS, chosen_mode, is_command, own_command, parted
+from ...actions.turn.commands import (
+    COMMANDS,
+    is_command,
+    parse_command,
+    parse_mode_command,
+    parse_shell_command,
+)
 from ...agent.session.session import Session
 from ...state.calls import PendingCall
 from ...state.errors import OutputLost, SandburError, UsageError
@@ -47,7 +53,7 @@ def refuse_yolo(prompt: str) -> None:
     if not prompt.lstrip().startswith("/"):
         return
 
-    if chosen_mode(prompt) == "yolo":
+    if parse_mode_command(prompt) == "yolo":
         raise UsageError(
             "`/mode yolo` counts only where a person types it into the chat.", "Here: -y or --mode yolo."
         )
@@ -127,7 +133,7 @@ async def _left_for(session: Session) -> str | None:
         # What steers is heard where the turn goes on.
         return None
     first = waiting[0].text if waiting else ""
-    is_order = is_command(first) or own_command(first) is not None
+    is_order = is_command(first) or parse_shell_command(first) is not None
     if is_order and not any(one.kind == "steer" for one in waiting):
         return None
     return await session.next_queued()
@@ -146,7 +152,7 @@ def _said_by_file(prompt: str, cwd: str, env: Mapping[str, str]) -> str:
     if not prompt.lstrip().startswith("/"):
         return prompt
 
-    typed = parted(prompt)
+    typed = parse_command(prompt)
     if typed is None or typed[0].lower() in COMMANDS:
         return prompt
     from ...agent.extensions.prompt_commands import find_commands

@@ -11,7 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import CoreConfig, CoreSchema, SchemaValidator
 
 from ....state.errors import UsageError
-from ...ports import BadArguments, ToolSpec, closed_object
+from ...ports import BadArguments, ToolSpec, build_object_schema
 from ..schema import expected, given_object, quoted, shown
 from .callee import Parameter, Unresolved
 from .flat_schema import flat
@@ -142,7 +142,7 @@ def _json_schema(
 def _flat(schema: dict[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
     body = flat(schema, is_closed=True)
     properties = {name: _plain(one, texts.get(name, "")) for name, one in body.get("properties", {}).items()}
-    done = closed_object(properties, body.get("required", []))
+    done = build_object_schema(properties, body.get("required", []))
     return {**done, "$defs": body["$defs"]} if "$defs" in body else done
 
 

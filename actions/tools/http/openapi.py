@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from ....state.calls import Effect
 from ....state.errors import ConfigError
-from ...ports import closed_object
+from ...ports import build_object_schema
 from ..functions.schema_tool import usable_name, usual
 from ..web.web_url import UnfitUrl, WebUrl, web_url
 from .endpoint import BodyKind, HttpEndpoint, QueryField, Style
@@ -157,7 +157,7 @@ class _Reading:
         return fnmatchcase(self._operation.id, pattern) or fnmatchcase(self._operation.place, pattern)
 
     def _schema(self) -> dict[str, Any]:
-        return self._document.with_definitions(closed_object(self._properties, self._required))
+        return self._document.with_definitions(build_object_schema(self._properties, self._required))
 
     def _description(self) -> str:
         body = self._operation.body

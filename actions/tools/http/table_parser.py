@@ -8,7 +8,7 @@ from urllib.parse import unquote_plus
 
 from ....state.calls import Effect
 from ....state.errors import ConfigError, SandburError
-from ...ports import closed_object
+from ...ports import build_object_schema
 from ..functions.schema_tool import usual
 from ..registry import SERVER_PREFIX
 from ..web.exchange import READING_METHODS
@@ -107,7 +107,7 @@ def schema_of(given: Mapping[str, Any], fault: Fault) -> dict[str, Any]:
             fault(f"has a parameter `{name}` whose `required` is neither true nor false")
         required += [name] if is_required else []
         properties[name] = schema if _says_type(schema) else {"type": "string", **schema}
-    return usual(closed_object(properties, required), fault.what)
+    return usual(build_object_schema(properties, required), fault.what)
 
 
 def _says_type(schema: Mapping[str, Any]) -> bool:

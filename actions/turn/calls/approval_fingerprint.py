@@ -22,11 +22,11 @@ _MAX_DIGESTED_IN_ALL = 64_000_000
 """Of the files that a command names: what is larger, or more, is known by its size and times."""
 
 
-def bound_now(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> ApprovalFingerprint:
+def take_fingerprint(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> ApprovalFingerprint:
     """Look at the disk: what a call would mean if it ran now."""
     files: list[FingerprintedFile] = []
     with BugsLogged(f"the files that a call of {call.tool} names") as looking:
-        files += (_looked_at(path, cwd, tool.traits.writes_files) for path in tool.paths(arguments))
+        files += (_fingerprint_file(path, cwd, tool.traits.writes_files) for path in tool.paths(arguments))
         if isinstance(tool, RunsFiles):
             files += _files_run(tool.files_run(arguments, cwd), {file.path for file in files}, cwd)
     if looking.bug:
@@ -58,18 +58,20 @@ def _files_run(named: FilesRun, known: Container[str], cwd: Path) -> Iterator[Fi
         size = _size_of(path)
         is_digested = size <= min(left, _MAX_DIGESTED_BYTES)
         left -= size if is_digested else 0
-        yield _looked_at(path, cwd, is_digested, is_versioned=True)
+        yield _fingerprint_file(path, cwd, is_digested, is_versioned=True)
     if not named.is_complete:
         yield FingerprintedFile(path=_BEYOND, real="")
 
 
 def _size_of(path: str) -> int:
     with suppress(OSError):
-        return os.stat(path).st_size  # noqa: PTH116 -- as `_looked_at` does
+        return os.stat(path).st_size  # noqa: PTH116 -- as `_fingerprint_file` does
     return 0
 
 
-def _looked_at(path: str, cwd: Path, is_bytewise: bool, is_versioned: bool = False) -> FingerprintedFile:
+def _fingerprint_file(
+    path: str, cwd: Path, is_bytewise: bool, is_versioned: bool = False
+) -> FingerprintedFile:
     """Describe what a path means now; `is_bytewise`: every byte of the content matters.
 
     `is_versioned`: where not every byte is looked at, size and times are, which nobody can set back.

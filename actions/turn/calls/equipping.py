@@ -9,7 +9,7 @@ from ...ports import Ports
 from ...ports.events import ToolsChanged
 
 
-def equipped(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str, Any]:
+def merge_equipment(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str, Any]:
     """Return the state changes of what the results bring in; none if that is nothing new."""
     found = state.equipment
     for result in results:
@@ -17,7 +17,7 @@ def equipped(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str
     return {} if found == state.equipment else {"equipment": found}
 
 
-def tell_of_change(before: Equipment, after: Equipment, ports: Ports) -> None:
+def announce_tool_changes(before: Equipment, after: Equipment, ports: Ports) -> None:
     """Tell what the next request offers that the last one did not, and the other way round."""
     if before == after:
         return

@@ -70,7 +70,7 @@ async def propose(
 ) -> tuple[PendingCall, ...]:
     """Judge each call; `decision` is the only decision tool that would have fitted."""
 
-    async def proposed(number: int, use: ToolUse) -> PendingCall:
+    async def propose_one(number: int, use: ToolUse) -> PendingCall:
         if number >= MOST_CALLS:
             return _invalid(use, _TOO_MANY)
         if _is_decision(use, ports):
@@ -81,9 +81,9 @@ async def propose(
             return _invalid(use, why)
         if ports.hooks is None:
             return judge(use, ports, before.execution_mode)
-        return await advised(use, ports, before.execution_mode)
+        return await judge_with_hooks(use, ports, before.execution_mode)
 
-    calls = [await proposed(number, use) for number, use in enumerate(uses)]
+    calls = [await propose_one(number, use) for number, use in enumerate(uses)]
     if ports.hooks is not None and calls:
         reach("advice_taken")
     return tuple(calls)
@@ -110,10 +110,10 @@ def judge(
     use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookVerdict | None = None
 ) -> PendingCall:
     """Return the call with what the gate says about it; a call that cannot run is `invalid`."""
-    return judged(use, ports, mode, hook)[0]
+    return judge_and_parse(use, ports, mode, hook)[0]
 
 
-def judged(
+def judge_and_parse(
     use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookVerdict | None = None
 ) -> tuple[PendingCall, Any]:
     """Return the call with what the gate says about it, and what its tool made of the arguments."""
@@ -144,11 +144,11 @@ def judge_fully(
         parsed = tool.parse(use.arguments if original is None else original)
     except BadArguments as error:
         return _invalid(use, said(str(error))), None, None
-    if problem := "" if use.masked else _refused_placeholder(tool, use.arguments, ports):
+    if problem := "" if use.masked else _explain_placeholder(tool, use.arguments, ports):
         return _invalid(use, problem), None, None
     origin: Origin = use.origin if isinstance(use, PendingCall) else "model"
     verdict = ports.gate.judge(tool, parsed, mode)
-    decision, by, reason = joined_decision(verdict, hook, origin)
+    decision, by, reason = combine_decisions(verdict, hook, origin)
     call = PendingCall(
         call_id=use.call_id,
         tool=use.tool,
@@ -163,7 +163,7 @@ def judge_fully(
         origin=origin,
     )
     if call.decision == "undecided":
-        binding = ports.witness.seen(call, tool, parsed, ports.places.cwd)
+        binding = ports.fingerprinter.fingerprint(call, tool, parsed, ports.places.cwd)
         call = call.model_copy(update={"binding": binding})
     return call, parsed, verdict
 
@@ -175,7 +175,7 @@ def _effect_of(tool: Tool, arguments: Any) -> Effect:
     return "effect"
 
 
-def joined_decision(
+def combine_decisions(
     verdict: Verdict, hook: HookVerdict | None, origin: Origin = "model"
 ) -> tuple[Decision, DecidedBy, str]:
     """Join what the gate and a hook say: the stricter one counts, but for a question that may be spared.
@@ -205,13 +205,15 @@ _DECISIONS: Mapping[str, Decision] = {"allow": "approved", "ask": "undecided", "
 
 async def propose_own(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origin) -> PendingCall:
     """Judge a command of the person's own, and put it into the journal with the step that takes it in."""
-    call = await advised(use, ports, mode, origin)
+    call = await judge_with_hooks(use, ports, mode, origin)
     wish = use.model_copy(update={"arguments": call.arguments}) if call.edited else use
     await ports.journal.record_proposal(wish, call)
     return call
 
 
-async def advised(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origin = "model") -> PendingCall:
+async def judge_with_hooks(
+    use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origin = "model"
+) -> PendingCall:
     """Ask the hooks about a call, and judge it with what they say: nothing of it is recorded before."""
     advice = ports.hooks
     if advice is None:
@@ -247,7 +249,7 @@ def _wish(use: ToolUse, origin: Origin, hook: HookVerdict | None = None) -> Tool
     )
 
 
-async def denied_by_hooks(pending: Sequence[PendingCall], ports: Ports) -> tuple[CallDecision, ...]:
+async def find_hook_denials(pending: Sequence[PendingCall], ports: Ports) -> tuple[CallDecision, ...]:
     """Ask the hooks about questions that came up after all; what they would allow is the person's to say."""
     found: list[CallDecision] = []
     for call in pending:
@@ -259,7 +261,7 @@ async def denied_by_hooks(pending: Sequence[PendingCall], ports: Ports) -> tuple
     return tuple(found)
 
 
-def _refused_placeholder(tool: Tool, arguments: str, ports: Ports) -> str:
+def _explain_placeholder(tool: Tool, arguments: str, ports: Ports) -> str:
     """Say why the placeholder of a secret that is no reference here cannot run; empty if there is none."""
     if "[masked " not in arguments or tool.effect == "read":
         return ""

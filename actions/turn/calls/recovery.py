@@ -7,7 +7,7 @@ from ...masking.secret_contents import drop_secret_contents
 from ...ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable
 from .proposals import judge
 from .result_limit import most_bytes
-from .tool_runner import context_of, guarded, record_outcome
+from .tool_runner import catch_failures, context_of, record_outcome
 
 _AGAIN_SAFE = ("read", "idempotent")
 _DONE = "It had been done when the process died: the files are as they were to become."
@@ -20,7 +20,7 @@ async def triage(state: ApplicationState, ports: Ports) -> tuple[PendingCall, ..
     """
     calls = state.pending_tool_calls
     recorded = await ports.journal.load_calls(call.call_id for call in calls)
-    return tuple([await _examined(call, recorded.get(call.call_id), ports, state) for call in calls])
+    return tuple([await _examine(call, recorded.get(call.call_id), ports, state) for call in calls])
 
 
 def is_open(call: PendingCall, recorded: JournaledCall | None) -> bool:
@@ -31,12 +31,12 @@ def is_open(call: PendingCall, recorded: JournaledCall | None) -> bool:
     return known.settled_as is None or recorded.starts > known.starts
 
 
-def waiting_or_told(call: PendingCall, mode: ExecutionMode) -> PendingCall:
+def route_unknown_outcome(call: PendingCall, mode: ExecutionMode) -> PendingCall:
     """Let a person decide about an unknown outcome; in yolo mode the model is told instead."""
     return call.model_copy(update={"decision": "approved" if mode == "yolo" else "undecided"})
 
 
-async def _examined(
+async def _examine(
     call: PendingCall, recorded: JournaledCall | None, ports: Ports, state: ApplicationState
 ) -> PendingCall:
     if recorded is None or not is_open(call, recorded):
@@ -47,10 +47,10 @@ async def _examined(
     call = call.model_copy(update={"kind": "approval"})
     if call.effect in _AGAIN_SAFE:
         return update_recovery(call, settled_as="rerun")
-    verified = await _verified(call, ports)
+    verified = await _verify(call, ports)
     if verified == "not_done":
         return update_recovery(call, settled_as="rerun")
-    found = Recovered(ToolOutcome("ok", _DONE)) if verified == "done" else await _recovered(call, ports)
+    found = Recovered(ToolOutcome("ok", _DONE)) if verified == "done" else await _recover(call, ports)
     if found.is_not_started:
         return update_recovery(call, settled_as="rerun")
     if is_first and found.changed.changes:
@@ -67,23 +67,23 @@ async def _examined(
         # A new start would begin with what the old one left.
         "binding": judge(call, ports, state.execution_mode).binding,
     }
-    return waiting_or_told(call.model_copy(update=unknown), state.execution_mode)
+    return route_unknown_outcome(call.model_copy(update=unknown), state.execution_mode)
 
 
-async def _verified(call: PendingCall, ports: Ports) -> str:
+async def _verify(call: PendingCall, ports: Ports) -> str:
     tool = ports.toolbox.get(call.tool)
     changes = await ports.journal.load_changes(call.call_id)
     if not isinstance(tool, Verifiable) or not changes:
         return "unknown"
-    found = await guarded(call, lambda: tool.verify(changes))
+    found = await catch_failures(call, lambda: tool.verify(changes))
     return "unknown" if isinstance(found, ToolOutcome) else found
 
 
-async def _recovered(call: PendingCall, ports: Ports) -> Recovered:
+async def _recover(call: PendingCall, ports: Ports) -> Recovered:
     tool = ports.toolbox.get(call.tool)
     nothing = Recovered(None)
     if not isinstance(tool, Recoverable):
         return nothing
     context = context_of(ports, call, lambda chunk: None)
-    found = await guarded(call, lambda: tool.recover(tool.parse(call.arguments), context))
+    found = await catch_failures(call, lambda: tool.recover(tool.parse(call.arguments), context))
     return nothing if isinstance(found, ToolOutcome) else found

@@ -9,29 +9,29 @@ from ....state.conversation.messages import ToolResult, tool_message
 from ....state.conversation.transcript import Transcript, TranscriptRange
 from ...ports import Ports, Toolbox
 from ...ports.events import Notice
-from .result_limit import reading
+from .result_limit import format_read_call
 
 LEAST = 4
 """So many go at once: each time the provider reads anew what comes behind the first of them."""
 
 
-def with_old_ones_put_away(
+def evict_old_results(
     state: ApplicationState, changes: dict[str, Any], results: Iterable[ToolResult], ports: Ports
 ) -> dict[str, Any]:
     """Return the state changes of these results, with older ones put away if there are enough of them."""
     if not any(_most(ports.toolbox, result.tool) for result in results):
         return changes
     after = state.model_copy(update=changes)
-    shorter, count = shortened(after.active_history, ports.toolbox, LEAST)
+    shorter, count = evict_results(after.active_history, ports.toolbox, LEAST)
     if not count:
         return changes
     ports.emit(Notice(f"{count} older results were put away; the model can read them again."))
     return {**changes, **after.replace_history(shorter)}
 
 
-def shortened(history: Transcript, tools: Toolbox, least: int) -> tuple[Transcript, int]:
+def evict_results(history: Transcript, tools: Toolbox, least: int) -> tuple[Transcript, int]:
     """Return the history with what may go put away, and how many that are: none if fewer than `least`."""
-    going = list(_going(history, tools))[::-1]
+    going = list(_find_evictable(history, tools))[::-1]
     if len(going) < max(least, 1):
         return history, 0
     lines = Transcript.of(*(tool_message(_line(result, tools)) for _, result in going))
@@ -43,7 +43,7 @@ def shortened(history: Transcript, tools: Toolbox, least: int) -> tuple[Transcri
     return Transcript([*spans, *history.part(end).spans]), len(going)
 
 
-def _going(history: Transcript, tools: Toolbox) -> Iterator[tuple[int, ToolResult]]:
+def _find_evictable(history: Transcript, tools: Toolbox) -> Iterator[tuple[int, ToolResult]]:
     """Yield the places of the results that may go, the newest first."""
     seen: Counter[str] = Counter()
     for back, message in enumerate(reversed(history), 1):
@@ -60,7 +60,7 @@ def _most(tools: Toolbox, name: str) -> int:
 
 
 def _line(result: ToolResult, tools: Toolbox) -> ToolResult:
-    how = reading(tools, result.call_id)
+    how = format_read_call(tools, result.call_id)
     said = f"[This result was put away to save room: {len(result.display_text):,} characters."
     said += f" Read it: {how}]" if how else " Call the tool again if you need it.]"
     return ToolResult(

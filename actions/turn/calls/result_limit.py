@@ -21,21 +21,21 @@ def most_bytes(max_tokens: int, tokens_per_byte: float) -> int:
     return int(max_tokens / max(tokens_per_byte, _LEAST_TOKENS_PER_BYTE))
 
 
-def fitted(outcome: ToolOutcome, call_id: str, limit_bytes: int, tools: Toolbox) -> ToolOutcome:
+def limit_outcome(outcome: ToolOutcome, call_id: str, limit_bytes: int, tools: Toolbox) -> ToolOutcome:
     """Return what of an outcome goes to the model, and, as `full_output`, what has to be kept beside it."""
     beside = [block.text for block in outcome.blocks if isinstance(block, Text)]
     text = "\n".join((outcome.content, *beside))
     if limit_bytes and len(text.encode(errors="replace")) > limit_bytes:
         files = tuple(block for block in outcome.blocks if not isinstance(block, Text))
         is_whole = not _has_whole(outcome)
-        shown = _shown(text, call_id, int(limit_bytes * _SHOWN_SHARE), tools, is_whole)
+        shown = _cut_middle(text, call_id, int(limit_bytes * _SHOWN_SHARE), tools, is_whole)
         outcome = replace(outcome, content=shown, blocks=files)
         kept = (text if is_whole else "\n".join(("", *beside))).encode(errors="replace")
         if outcome.output_file is not None:
             outcome.output_file.append(kept)
             return outcome
         return replace(outcome, full_output=(outcome.full_output or b"") + kept)
-    reader = reading(tools, call_id) if _has_whole(outcome) else ""
+    reader = format_read_call(tools, call_id) if _has_whole(outcome) else ""
     if not reader:
         return outcome
     # The last line is the tool's own: an exit code, or how much of a page there is.
@@ -48,21 +48,21 @@ def _has_whole(outcome: ToolOutcome) -> bool:
     return outcome.full_output is not None or outcome.output_file is not None
 
 
-def reading(tools: Toolbox, call_id: str, offset: int = 1) -> str:
+def format_read_call(tools: Toolbox, call_id: str, offset: int = 1) -> str:
     """Return the call that reads the result of a call; empty if no tool does that."""
     reader = next((name for name, tool in tools.items() if tool.traits.reads_results), "")
     more = f", offset={offset}" if offset > 1 else ""
     return f'{reader}(handle="{call_id}"{more})' if reader else ""
 
 
-def _shown(text: str, call_id: str, size_bytes: int, tools: Toolbox, is_whole: bool) -> str:
+def _cut_middle(text: str, call_id: str, size_bytes: int, tools: Toolbox, is_whole: bool) -> str:
     """Return both ends, with what is between them in one line.
 
     `is_whole`: what is kept is this very text, so that its rows have the same numbers.
     """
     head, tail = _ends(text, size_bytes)
     left_out = len(text) - len(head) - len(tail)
-    reader = reading(tools, call_id, _row_after(head) if is_whole else 1)
+    reader = format_read_call(tools, call_id, _row_after(head) if is_whole else 1)
     how = f": {reader}" if reader else ""
     said = f"[... {left_out:,} of {len(text):,} characters are left out; all is kept{how} ...]"
     return f"{head.rstrip(chr(10))}\n{said}\n{tail}"

@@ -8,9 +8,9 @@ from ....state.calls import ApprovalFingerprint, FileChange, PendingCall, digest
 from ...ports import KnowsAllowRules, Ports, Prepared, ToolOutcome, Verifiable
 from ...workspace.paths import resolve_paths
 from ..bugs_logged import BugsLogged
-from ..repetition import MOST_IN_A_ROW, find_cycle, stuck, times
+from ..repetition import MOST_IN_A_ROW, describe_repetition, find_cycle, format_turn_count
 from .approval_fingerprint import discrepancies, is_made_by, pre_images_fit
-from .proposals import joined_decision, judge_fully, why_lost
+from .proposals import combine_decisions, judge_fully, why_lost
 
 _TAMPERED = (
     "Not run: its arguments are not those that were proposed and approved, so the record of this session was"
@@ -22,7 +22,7 @@ _REPEATED = "this very call had the same result {times}"
 OTHER_FILE = _CHANGED.format(why="the file has changed")
 
 
-class Looked(NamedTuple):
+class CheckedCall(NamedTuple):
     """What came of the look: the call as it stands now, and what its tool made of the arguments.
 
     It may run if it is `approved`, has to be asked about again if `undecided`, and never runs otherwise.
@@ -40,49 +40,53 @@ class Looked(NamedTuple):
     """See there."""
 
 
-async def look_again(call: PendingCall, state: ApplicationState, ports: Ports) -> Looked:
+async def check_before_start(call: PendingCall, state: ApplicationState, ports: Ports) -> CheckedCall:
     """Judge a call by what is true now; whatever ran before it may have changed that."""
     agreed = await ports.journal.load_agreed_digest(call.call_id)
     if agreed and agreed != digest_arguments(call.arguments):
-        return Looked(_refused(call, _TAMPERED))
+        return CheckedCall(_refuse(call, _TAMPERED))
     if problem := why_lost(call, ports):
-        return Looked(_refused(call, f"It was not run: {problem}"))
+        return CheckedCall(_refuse(call, f"It was not run: {problem}"))
     mode = state.execution_mode
     now, arguments, verdict = judge_fully(call, ports, mode)
     if now.decision in ("denied", "invalid"):
-        return Looked(now)
+        return CheckedCall(now)
     is_persons = call.decided_by == "person"
     leads: Sequence[str] | None = None
     with BugsLogged(f"the places to which a call of {call.tool} leads"):
         leads = resolve_paths(ports.toolbox[call.tool].paths(arguments), ports.places.cwd)
     if leads is None:
-        return Looked(_refused(call, _UNKNOWN_PLACES))
-    now = _held_to(leads, now, arguments, ports, mode)
+        return CheckedCall(_refuse(call, _UNKNOWN_PLACES))
+    now = _judge_real_paths(leads, now, arguments, ports, mode)
     if now.decision == "approved":
         is_by_rule = _is_by_rule(now, arguments, ports)
         turns, length = (0, 0) if is_persons else await _repetition(now, state, ports, is_by_rule)
         if not turns:
             by_proof = verdict is not None and verdict.by_proof
             in_sandbox = verdict is not None and verdict.in_sandbox
-            return Looked(call, arguments, None, leads, call.decided_by == "policy" and by_proof, in_sandbox)
+            return CheckedCall(
+                call, arguments, None, leads, call.decided_by == "policy" and by_proof, in_sandbox
+            )
         if mode == "yolo" or is_by_rule:
-            return Looked(_refused(call, stuck(turns, length)))
-        return Looked(asked_again(call, now.binding, _REPEATED.format(times=times(turns, length))))
+            return CheckedCall(_refuse(call, describe_repetition(turns, length)))
+        return CheckedCall(
+            ask_again(call, now.binding, _REPEATED.format(times=format_turn_count(turns, length)))
+        )
     if not is_persons or (call.origin == "person" and call.binding is None):
         # A command that somebody typed was let through without a question: now there is one.
-        return Looked(asked_again(call, now.binding, now.reason))
+        return CheckedCall(ask_again(call, now.binding, now.reason))
     if call.binding is None or now.binding is None:
-        return Looked(call, arguments, None, leads)
+        return CheckedCall(call, arguments, None, leads)
     why = await _what_changed(call, call.binding, now.binding, state, ports)
-    return Looked(
-        asked_again(call, now.binding, why) if why else call,
+    return CheckedCall(
+        ask_again(call, now.binding, why) if why else call,
         arguments,
         now.binding,
         [file.real for file in now.binding.files],
     )
 
 
-def _held_to(
+def _judge_real_paths(
     leads: Sequence[str], now: PendingCall, arguments: Any, ports: Ports, mode: ExecutionMode
 ) -> PendingCall:
     """Ask after all unless the places to which the paths lead pass as well as the paths did a moment ago."""
@@ -90,13 +94,15 @@ def _held_to(
     if now.decision != "approved" or not leads or tool.traits.runs_commands:
         return now
     verdict = ports.gate.judge(tool, arguments, mode, leads)
-    if joined_decision(verdict, now.hook, now.origin)[0] == "approved":
+    if combine_decisions(verdict, now.hook, now.origin)[0] == "approved":
         return now
     asks = now.model_copy(update={"decision": "undecided", "reason": verdict.reason})
-    return asks.model_copy(update={"binding": ports.witness.seen(asks, tool, arguments, ports.places.cwd)})
+    return asks.model_copy(
+        update={"binding": ports.fingerprinter.fingerprint(asks, tool, arguments, ports.places.cwd)}
+    )
 
 
-def fits_approval(looked: Looked, prepared: Prepared | ToolOutcome | None) -> bool:
+def fits_approval(looked: CheckedCall, prepared: Prepared | ToolOutcome | None) -> bool:
     """Tell whether what a tool is about to replace is what the person saw when they approved it."""
     if looked.seen is None or not isinstance(prepared, Prepared):
         return True
@@ -159,12 +165,12 @@ def _is_by_rule(now: PendingCall, arguments: Any, ports: Ports) -> bool:
     return isinstance(gate, KnowsAllowRules) and gate.is_allowed_by_rule(tool, arguments)
 
 
-def asked_again(call: PendingCall, binding: ApprovalFingerprint | None, why: str) -> PendingCall:
+def ask_again(call: PendingCall, binding: ApprovalFingerprint | None, why: str) -> PendingCall:
     """Return a call that was approved as one that waits for a new decision."""
     again = {"decision": "undecided", "decided_by": "policy", "reason": why, "binding": binding}
     asked = call.model_copy(update=again)
     return asked if call.kind == "approval" else update_recovery(asked, settled_as=None, settled_result="")
 
 
-def _refused(call: PendingCall, why: str) -> PendingCall:
+def _refuse(call: PendingCall, why: str) -> PendingCall:
     return call.model_copy(update={"decision": "invalid", "decided_by": "runtime", "reason": why})

@@ -25,7 +25,7 @@ from ....state.conversation.messages import (
 )
 from ....state.process.crashpoints import reach
 from ...ports import Ports
-from .equipping import equipped
+from .equipping import merge_equipment
 
 _SESSION_TEMP = "temp"
 """Beside the folders of calls in the scratch folder of a session."""
@@ -124,7 +124,7 @@ def with_results(
     if more is not None:
         messages.append(more)
     cleared: dict[str, Any] = {"pending_tool_calls": left, "note": state.note if left else ""}
-    cleared |= equipped(state, results)
+    cleared |= merge_equipment(state, results)
     return {**state.replace_history(state.active_history.append(*messages)), **cleared}
 
 
@@ -177,7 +177,7 @@ def refusal(call: PendingCall) -> ToolResult | None:
     return result(call, "denied", f"Denied by {who}{reason}. It did not run.")
 
 
-def settled(call: PendingCall, recorded: JournaledCall | None) -> ToolResult | None:
+def find_settled_result(call: PendingCall, recorded: JournaledCall | None) -> ToolResult | None:
     """Return the result that an earlier run left behind, or None if the call may run."""
     if recorded is None or recorded.move == "proposed":
         return None
@@ -206,7 +206,7 @@ async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState
     results: list[ToolResult] = []
     for call in calls:
         known = recorded.get(call.call_id)
-        answer = settled(call, known) or refusal(call) or result(call, "interrupted", _SUPERSEDED)
+        answer = find_settled_result(call, known) or refusal(call) or result(call, "interrupted", _SUPERSEDED)
         if known is None or known.result is None:
             clear_once_committed(ports, call.call_id)
             await ports.journal.record_result(answer, flush=False)

@@ -27,8 +27,8 @@ from ...ports import (
 from ...ports.events import ToolFinished, ToolOutput, ToolStarted
 from ...workspace.safe_open import PathScope
 from ..model_call import reads
-from .result_limit import fitted, most_bytes
-from .start_check import OTHER_FILE, Looked, asked_again, fits_approval, look_again
+from .result_limit import limit_outcome, most_bytes
+from .start_check import OTHER_FILE, CheckedCall, ask_again, check_before_start, fits_approval
 from .tool_results import clear, clear_once_committed, edit_note, refusal, result, scratch_of, temp_of
 from .whole_output import mask_whole_output
 
@@ -72,7 +72,7 @@ class ToolRunner:
 
     async def _run_one(self, offset: int, call: PendingCall) -> None:
         async with self._slots:
-            looked = await look_again(call, self._state, self._ports)
+            looked = await check_before_start(call, self._state, self._ports)
             if looked.call.decision == "undecided":
                 self._ask(offset, looked.call)
             elif (answer := refusal(looked.call)) is not None:
@@ -88,9 +88,9 @@ class ToolRunner:
         self._running -= 1
         self.denied += [call] if call.decision == "denied" else []
         self.results[offset] = answer
-        await refused(self._ports, answer, self._step_id)
+        await record_refusal(self._ports, answer, self._step_id)
 
-    async def _run_approved(self, offset: int, call: PendingCall, looked: Looked) -> None:
+    async def _run_approved(self, offset: int, call: PendingCall, looked: CheckedCall) -> None:
         self._ports.masker.learn(call.arguments)
         shown = self._ports.masker.stream()
 
@@ -101,14 +101,14 @@ class ToolRunner:
         arguments, context = looked.arguments, context_of(self._ports, call, emit)
         reach_of = PathScope.of(self._ports.places.roots, looked.leads)
         held = {"is_walled": looked.is_walled, "in_sandbox": looked.in_sandbox}
-        context = replace(context, reach=reach_of, results=self._kept(), **held)
+        context = replace(context, reach=reach_of, results=self._bind_kept_results(), **held)
         if self._ports.toolbox[call.tool].traits.writes_files:
             context = replace(context, known=await self._ports.journal.load_known_files())
-        ready = await guarded(call, lambda: self._prepared(call, arguments, context))
+        ready = await catch_failures(call, lambda: self._prepare(call, arguments, context))
         if not fits_approval(looked, ready):
-            self._ask(offset, asked_again(call, looked.seen, OTHER_FILE))
+            self._ask(offset, ask_again(call, looked.seen, OTHER_FILE))
             return
-        note = await self._started(call, ready)
+        note = await self._record_start(call, ready)
         self._ports.emit(ToolStarted(call.call_id, call.tool, self._step_id))
         began = time.monotonic()
         try:
@@ -117,22 +117,22 @@ class ToolRunner:
                 self._ports.emit(ToolOutput(call.call_id, tail))
             reach("tool_ran")
         except asyncio.CancelledError as cancelled:
-            outcome = noted(_interrupted(cancelled, time.monotonic() - began), note)
+            outcome = add_note(_describe_interruption(cancelled, time.monotonic() - began), note)
             await self._record(offset, call, outcome, began, flush=True)
             raise
         if outcome.asks:
-            self._ask(offset, await self._asked_once_more(call, arguments, outcome.asks))
+            self._ask(offset, await self._ask_after_run(call, arguments, outcome.asks))
             return
-        await self._finish(offset, call, noted(outcome, note), began)
+        await self._finish(offset, call, add_note(outcome, note), began)
 
-    async def _asked_once_more(self, call: PendingCall, arguments: Any, why: str) -> PendingCall:
+    async def _ask_after_run(self, call: PendingCall, arguments: Any, why: str) -> PendingCall:
         """Return a call that only reads and did not get through as one that waits for a person.
 
         Its start is on disk and no end: once it is approved it is started again, as after a crash.
         """
-        asked = asked_again(call, None, self._ports.masker.text(encodable(why)))
+        asked = ask_again(call, None, self._ports.masker.text(encodable(why)))
         tool = self._ports.toolbox[call.tool]
-        binding = self._ports.witness.seen(asked, tool, arguments, self._ports.places.cwd)
+        binding = self._ports.fingerprinter.fingerprint(asked, tool, arguments, self._ports.places.cwd)
         recorded = await self._ports.journal.load_calls([call.call_id])
         starts = recorded[call.call_id].starts
         asked = asked.model_copy(update={"binding": binding, "kind": "approval"})
@@ -148,7 +148,7 @@ class ToolRunner:
             await self._record(offset, call, outcome, began, flush=not is_alone)
             return
         flush = advice.comments_results or not is_alone
-        answer = await self._recorded(call, outcome, began, flush)
+        answer = await self._record_outcome(call, outcome, began, flush)
         try:
             more = await advice.after_call(call, outcome, int((time.monotonic() - began) * 1000))
         except asyncio.CancelledError:
@@ -157,11 +157,11 @@ class ToolRunner:
         said = {"content": encodable(f"{answer.content}\n{more}")} if more else {}
         self._end(offset, answer.model_copy(update=said))
 
-    def _kept(self) -> KeptResults:
+    def _bind_kept_results(self) -> KeptResults:
         limit_bytes = most_bytes(self._ports.calls.max_result_tokens, self._state.tokens_per_byte)
         return KeptResults(self._ports.journal.load_kept_result, limit_bytes)
 
-    async def _prepared(
+    async def _prepare(
         self, call: PendingCall, arguments: Any, context: ToolContext
     ) -> Prepared | ToolOutcome | None:
         tool = self._ports.toolbox[call.tool]
@@ -169,7 +169,7 @@ class ToolRunner:
             return None
         return await tool.prepare(arguments, context)
 
-    async def _started(self, call: PendingCall, ready: Prepared | ToolOutcome | None) -> str:
+    async def _record_start(self, call: PendingCall, ready: Prepared | ToolOutcome | None) -> str:
         """Put the start on disk; return what is said of contents that are not kept."""
         # What an earlier start left must not be taken for what this one will leave.
         clear(scratch_of(self._ports, call.call_id))
@@ -191,15 +191,15 @@ class ToolRunner:
         ready_context = replace(context, prepared=ready, judge=judge)
         wrap = self._ports.calls.wrap
         if wrap is not None:
-            return await guarded(call, lambda: wrap(tool, arguments, ready_context))
-        return await guarded(call, lambda: tool.run(arguments, ready_context))
+            return await catch_failures(call, lambda: wrap(tool, arguments, ready_context))
+        return await catch_failures(call, lambda: tool.run(arguments, ready_context))
 
     async def _record(
         self, offset: int, call: PendingCall, outcome: ToolOutcome, began: float, flush: bool
     ) -> None:
-        self._end(offset, await self._recorded(call, outcome, began, flush))
+        self._end(offset, await self._record_outcome(call, outcome, began, flush))
 
-    async def _recorded(
+    async def _record_outcome(
         self, call: PendingCall, outcome: ToolOutcome, began: float, flush: bool
     ) -> ToolResult:
         duration_ms = int((time.monotonic() - began) * 1000)
@@ -236,7 +236,7 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
     )
 
 
-async def refused(ports: Ports, answer: ToolResult, step_id: str | None) -> None:
+async def record_refusal(ports: Ports, answer: ToolResult, step_id: str | None) -> None:
     """Record and tell the answer to a call that did not run."""
     clear_once_committed(ports, answer.call_id)
     await ports.journal.record_result(answer, flush=False)
@@ -259,8 +259,8 @@ async def record_outcome(
     changes, pre_images = outcome.changed
     kept, note = await drop_secret_contents(changes, pre_images, ports.masker)
     scratch = scratch_of(ports, call.call_id) or ports.places.cwd
-    outcome = await _without_secrets(noted(outcome, note), ports.masker, scratch)
-    outcome = fitted(outcome, call.call_id, limit_bytes, ports.toolbox)
+    outcome = await _without_secrets(add_note(outcome, note), ports.masker, scratch)
+    outcome = limit_outcome(outcome, call.call_id, limit_bytes, ports.toolbox)
     content = before + outcome.content
     brought = (outcome.blocks, outcome.ends_run, outcome.equips)
     answer = result(call, outcome.outcome, content, duration_ms, *brought)
@@ -281,23 +281,23 @@ async def _without_secrets(outcome: ToolOutcome, masker: Masker, scratch: Path) 
     return replace(
         outcome,
         content=masker.text(outcome.content),
-        blocks=tuple(_masked(block, masker) for block in outcome.blocks),
+        blocks=tuple(_mask_block(block, masker) for block in outcome.blocks),
         ends_run=None if said is None else masker.text(said),
     )
 
 
-def _masked(block: Text | Image | Document, masker: Masker) -> Text | Image | Document:
+def _mask_block(block: Text | Image | Document, masker: Masker) -> Text | Image | Document:
     return Text(text=encodable(masker.text(block.text))) if isinstance(block, Text) else block
 
 
-def noted(outcome: ToolOutcome, note: str) -> ToolOutcome:
+def add_note(outcome: ToolOutcome, note: str) -> ToolOutcome:
     """Add a sentence to what the model reads; a failure has said enough."""
     if not note or outcome.outcome == "error":
         return outcome
     return replace(outcome, content=f"{outcome.content}\n{note}")
 
 
-async def guarded(call: PendingCall, work: Callable[[], Awaitable[ResultT]]) -> ResultT | ToolOutcome:
+async def catch_failures(call: PendingCall, work: Callable[[], Awaitable[ResultT]]) -> ResultT | ToolOutcome:
     """Do a tool's work; whatever goes wrong in it is an outcome that the model reads."""
     try:
         return await work()
@@ -308,7 +308,7 @@ async def guarded(call: PendingCall, work: Callable[[], Awaitable[ResultT]]) -> 
         return ToolOutcome("error", f"{call.tool} failed{where}: {type(error).__name__}: {error}")
 
 
-def _interrupted(cancelled: asyncio.CancelledError, seconds: float) -> ToolOutcome:
+def _describe_interruption(cancelled: asyncio.CancelledError, seconds: float) -> ToolOutcome:
     partial = cancelled.args[0] if cancelled.args else ""
     known = next((said for said in cancelled.args if isinstance(said, FileChanges)), NO_FILE_CHANGES)
     return ToolOutcome(

@@ -10,7 +10,7 @@ from ...masking.references import find_placeholder, mask_arguments
 from ...ports import Masker, Ports, Tool, Toolbox
 from ...ports.events import ToolRequested
 from ..burr_action import Changes
-from ..commands import own_command
+from ..commands import parse_shell_command
 from .proposals import propose_own
 
 
@@ -25,9 +25,9 @@ def without_secrets(command: str, tool: Tool, masker: Masker) -> str:
     return str(shown.get(tool.traits.subject, ""))
 
 
-async def taken_in(said: str, origin: Origin, state: ApplicationState, ports: Ports) -> Changes:
+async def propose_user_command(said: str, origin: Origin, state: ApplicationState, ports: Ports) -> Changes:
     """Return the state changes that let the command behind a `!` wait to be run, or to be asked about."""
-    tool, command = shell_of(ports.toolbox), own_command(said) or ""
+    tool, command = shell_of(ports.toolbox), parse_shell_command(said) or ""
     assert tool is not None, "a command was taken in that no tool runs"
     arguments = _arguments(tool, command)
     use = ToolUse(

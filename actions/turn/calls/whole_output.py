@@ -16,7 +16,7 @@ def mask_whole_output(outcome: ToolOutcome, masker: Masker, folder: Path) -> Too
         whole = outcome.full_output
         return outcome if whole is None else replace(outcome, full_output=masker.data(whole))
     try:
-        file = _masked_file(output, masker, folder)
+        file = _mask_file(output, masker, folder)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         return replace(outcome, content=f"{outcome.content}\n{_LOST.format(why=why)}", output_file=None)
@@ -25,7 +25,7 @@ def mask_whole_output(outcome: ToolOutcome, masker: Masker, folder: Path) -> Too
     return replace(outcome, output_file=file)
 
 
-def _masked_file(output: OpenFile, masker: Masker, folder: Path) -> OpenFile | bytes:
+def _mask_file(output: OpenFile, masker: Masker, folder: Path) -> OpenFile | bytes:
     """Write the masked output to a file, or where there is no room for one return it."""
     try:
         file = OpenFile.create_nameless(folder)

@@ -63,7 +63,7 @@ def read_answer(output: OutputFormat, text: str) -> ReadAnswer:
     except (ValueError, RecursionError) as error:
         said = str(error) if isinstance(error, ValueError) else "it is nested too deep"
         return ReadAnswer(text, problem=f"it is no JSON ({said}).")
-    value = without_added_nulls(output.schema, output.unwrapped(given), output.schema)
+    value = without_added_nulls(output.schema, output.unwrap(given), output.schema)
     problem = output.check(value)
     return ReadAnswer(inner if value == given else json.dumps(value, ensure_ascii=False), value, problem)
 
@@ -78,14 +78,14 @@ def is_ended_by_tool(ports: Ports) -> bool:
     return ports.turn.done_tool in ports.toolbox
 
 
-def wanted_output(ports: Ports) -> OutputFormat | None:
+def find_output_format(ports: Ports) -> OutputFormat | None:
     """Return the form of what the model answers in words, if it has one."""
     return None if is_ended_by_tool(ports) else ports.turn.output
 
 
-def forced_in_repair(state: ApplicationState, ports: Ports) -> str | None:
+def find_repair_tool(state: ApplicationState, ports: Ports) -> str | None:
     """Return the tool that the model must call once its answer was not taken."""
-    return FINAL_ANSWER if state.rejected_answers and wanted_output(ports) is not None else None
+    return FINAL_ANSWER if state.rejected_answers and find_output_format(ports) is not None else None
 
 
 def refuse_further_tries(state: ApplicationState, ports: Ports) -> None:
@@ -103,7 +103,7 @@ def refuse_further_tries(state: ApplicationState, ports: Ports) -> None:
             hint,
         )
     name = ports.turn.output.name if ports.turn.output is not None else ""
-    problem = recorded_problem(told)
+    problem = parse_problem(told)
     raise OutputInvalid(
         f"The answer does not fit the schema {name}, and did not after it was asked for again: {problem}"
         f" The model said: {shown}",
@@ -115,13 +115,13 @@ def _most_rejections(ports: Ports) -> int:
     return MOST_REMINDERS if is_ended_by_tool(ports) else MOST_REPAIRS
 
 
-def tried_again(state: ApplicationState, ports: Ports) -> Changes:
+def allow_another_try(state: ApplicationState, ports: Ports) -> Changes:
     """Return the changes with which a resume lets the model try once more after its last try."""
     most = _most_rejections(ports)
     return {"rejected_answers": most} if state.rejected_answers > most else {}
 
 
-def closing(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> Closing | None:
+def check_answer(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> Closing | None:
     """Return what comes of an answer that needs a form, or a tool to be one; None: of anything else."""
     use = _final_call(ports, message)
     if message.tool_uses and use is None:
@@ -129,7 +129,7 @@ def closing(before: ApplicationState, ports: Ports, reply: Reply, message: Messa
     history = before.chat_history.append(message)
     if use is None and is_ended_by_tool(ports):
         told = runtime_message(_REMINDER.format(tool=ports.turn.done_tool))
-        return Closing(_rejected(before, history.append(told)))
+        return Closing(_reject_answer(before, history.append(told)))
     if ports.turn.output is None:
         return None
     answer = read_answer(ports.turn.output, message.text if use is None else use.arguments)
@@ -139,27 +139,27 @@ def closing(before: ApplicationState, ports: Ports, reply: Reply, message: Messa
         told = REJECTED.format(problem=problem)
         result = [runtime_message(told)] if use is None else answer_all(message, {}, told)
         notice = f"The answer is not in the form that was asked for: {problem}"
-        return Closing(_rejected(before, history.append(*result)), notice)
+        return Closing(_reject_answer(before, history.append(*result)), notice)
     if use is None:
-        return Closing(_closed(before, history), held=history)
+        return Closing(_close_turn(before, history), held=history)
     history = history.append(*answer_all(message, {use.call_id: _ACCEPTED}, ""))
-    changes = _closed(before, history.append(assistant_message(answer.text, "runtime")))
+    changes = _close_turn(before, history.append(assistant_message(answer.text, "runtime")))
     return Closing(changes, answer=answer.text, held=history)
 
 
 def _final_call(ports: Ports, message: Message) -> ToolUse | None:
     """Return the call that is the answer: the only one of its reply."""
     uses = message.tool_uses
-    is_one = wanted_output(ports) is not None and len(uses) == 1 and uses[0].tool == FINAL_ANSWER
+    is_one = find_output_format(ports) is not None and len(uses) == 1 and uses[0].tool == FINAL_ANSWER
     return uses[0] if is_one else None
 
 
-def _closed(before: ApplicationState, history: Transcript) -> Changes:
+def _close_turn(before: ApplicationState, history: Transcript) -> Changes:
     changes: Changes = {"chat_history": history, "turn_open": False, "phase": "idle", "bad_rounds": 0}
     return {**changes, "rejected_answers": 0} if before.rejected_answers else changes
 
 
-def _rejected(before: ApplicationState, history: Transcript) -> Changes:
+def _reject_answer(before: ApplicationState, history: Transcript) -> Changes:
     return {
         "chat_history": history,
         "rejected_answers": before.rejected_answers + 1,
@@ -169,7 +169,7 @@ def _rejected(before: ApplicationState, history: Transcript) -> Changes:
     }
 
 
-def recorded_problem(told: Message | None) -> str:
+def parse_problem(told: Message | None) -> str:
     """Return why an answer was rejected, by what the model was told of it."""
     if told is None:
         return ""

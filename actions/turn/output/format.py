@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, cast
 
 from ....state.session import OutputSchema
-from ...ports import closed_object
-from .json_schema import BadSchema, Schema, problems, require_schema, resolved
+from ...ports import build_object_schema
+from .json_schema import BadSchema, Schema, problems, require_schema, resolve
 
 CheckValue = Callable[[Any], str]
 """Says what keeps a JSON value from being the answer; empty if nothing does."""
@@ -41,8 +41,8 @@ class OutputFormat:
     wants_strict: bool = True
 
     @cached_property
-    def _sent(self) -> tuple[Schema, bool]:
-        root = self.wrapped
+    def _request_form(self) -> tuple[Schema, bool]:
+        root = self.object_schema
         if self.wants_strict:
             try:
                 return strict(root), True
@@ -51,40 +51,43 @@ class OutputFormat:
         return root, False
 
     @cached_property
-    def wrapped(self) -> Schema:
+    def object_schema(self) -> Schema:
         """The schema of an object, whatever the answer is: providers take no other."""
         schema = {name: value for name, value in self.schema.items() if name not in _NOT_SENT}
         if not self.is_wrapped:
-            return _inlined(schema)
+            return _inline_root(schema)
         shared = {name: schema.pop(name) for name in ("$defs", "definitions") if name in schema}
-        inner = _moved(schema)
-        return {**closed_object({_WRAPPED: inner}), **{name: _moved(each) for name, each in shared.items()}}
+        inner = _move_references(schema)
+        return {
+            **build_object_schema({_WRAPPED: inner}),
+            **{name: _move_references(each) for name, each in shared.items()},
+        }
 
     @cached_property
     def is_wrapped(self) -> bool:
         """Whether the answer is the one field of the object that providers are asked for."""
-        root = resolved(self.schema, self.schema)
+        root = resolve(self.schema, self.schema)
         return not (isinstance(root, dict) and cast(Schema, root).get("type") == "object" and _is_plain(root))
 
     @property
-    def stored(self) -> OutputSchema:
+    def output_schema(self) -> OutputSchema:
         return OutputSchema(name=self.name, json_schema=dict(self.schema), strict=self.wants_strict)
 
     @property
-    def sent(self) -> Schema:
+    def request_schema(self) -> Schema:
         """What a provider is given."""
-        return self._sent[0]
+        return self._request_form[0]
 
     @property
     def is_strict(self) -> bool:
-        """Whether `sent` fits what providers guarantee: closed objects, every field required."""
-        return self._sent[1]
+        """Whether `request_schema` fits what providers guarantee: closed objects, every field required."""
+        return self._request_form[1]
 
     @cached_property
     def digest(self) -> str:
-        return hashlib.sha256(json.dumps([self.name, self.sent]).encode()).hexdigest()[:12]
+        return hashlib.sha256(json.dumps([self.name, self.request_schema]).encode()).hexdigest()[:12]
 
-    def unwrapped(self, value: Any) -> Any:
+    def unwrap(self, value: Any) -> Any:
         """Return the answer in what a provider's format, or the tool, gave."""
         is_so = self.is_wrapped and isinstance(value, dict) and [*cast("dict[str, Any]", value)] == [_WRAPPED]
         return cast(Any, value[_WRAPPED] if is_so else value)
@@ -132,7 +135,7 @@ def _strict(schema: Any, root: Schema) -> Any:
     if "items" in fields:
         fields["items"] = _strict(fields["items"], root)
     is_object = fields.get("type") == "object" or "properties" in fields
-    return _closed(fields, root) if is_object else fields
+    return _close_object(fields, root) if is_object else fields
 
 
 def _is_never_strict(fields: dict[str, Any]) -> bool:
@@ -153,7 +156,7 @@ def _strict_reference(fields: dict[str, Any]) -> dict[str, Any]:
     return {"$ref": fields["$ref"], **beside}
 
 
-def _closed(fields: dict[str, Any], root: Schema) -> dict[str, Any]:
+def _close_object(fields: dict[str, Any], root: Schema) -> dict[str, Any]:
     known = fields.get("properties")
     if known is None or fields.get("additionalProperties", False) is not False:
         raise _NotStrict
@@ -188,21 +191,21 @@ def _is_plain(root: Any) -> bool:
     return not {"anyOf", "oneOf", "allOf", "not"} & cast(Schema, root).keys()
 
 
-def _inlined(schema: dict[str, Any]) -> Schema:
+def _inline_root(schema: dict[str, Any]) -> Schema:
     """Return a schema whose root is no reference."""
     if "$ref" not in schema:
         return schema
-    root = cast(Schema, resolved(schema, schema))
+    root = cast(Schema, resolve(schema, schema))
     return {**{name: value for name, value in root.items() if name not in _NOT_SENT}, **_definitions(schema)}
 
 
-def _moved(schema: Any) -> Any:
+def _move_references(schema: Any) -> Any:
     """Return a schema that stands one level deeper: its references follow, but for those to definitions."""
     if isinstance(schema, list):
-        return [_moved(each) for each in cast("list[Any]", schema)]
+        return [_move_references(each) for each in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
-    fields = {name: _moved(value) for name, value in cast("dict[str, Any]", schema).items()}
+    fields = {name: _move_references(value) for name, value in cast("dict[str, Any]", schema).items()}
     ref = fields.get("$ref")
     if isinstance(ref, str) and not ref.startswith(("#/$defs/", "#/definitions/")):
         fields["$ref"] = f"#/properties/{_WRAPPED}{ref[1:]}"
@@ -235,7 +238,7 @@ def without_added_nulls(schema: Any, value: Any, root: Schema) -> Any:
 def _forms(schema: Any, root: Schema, depth: int = 0) -> list[Mapping[str, Any]]:
     """Return the schemas without choices and references that a value may be of."""
     try:
-        schema = resolved(schema, root)
+        schema = resolve(schema, root)
     except BadSchema:
         return []
     if not isinstance(schema, dict) or depth > _MOST_CHOICES:

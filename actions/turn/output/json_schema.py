@@ -28,7 +28,7 @@ def require_schema(schema: Any) -> None:
         raise BadSchema("it is no object")
     # What a person wrote may be quoted to them.
     _validator(cast(Schema, schema), mask=None)
-    resolved(schema, cast(Schema, schema))
+    resolve(schema, cast(Schema, schema))
 
 
 def problems(schema: Schema, value: Any) -> list[str]:
@@ -74,7 +74,7 @@ def _place(path: Sequence[str | int]) -> str:
     return "".join(parts).removeprefix(".")
 
 
-def resolved(schema: Any, root: Schema) -> Any:
+def resolve(schema: Any, root: Schema) -> Any:
     """Return what a schema that only refers to another one means; raises `BadSchema` for a circle."""
     seen: set[str] = set()
     while isinstance(schema, dict) and isinstance(ref := cast("dict[str, Any]", schema).get("$ref"), str):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from ....actions.ports import Toolbox, ToolOffer, ToolSpec
+from ....actions.ports import Toolbox, ToolListing, ToolSpec
 from ....actions.tools.registry import declared
 from ....state.conversation.messages import NO_EQUIPMENT, Equipment
 from ....state.session import ToolChoice
@@ -23,10 +23,10 @@ class Offers:
         self._system = system
         self._steering = steering
         self._groups = active_groups(choice)
-        self._known: dict[Equipment, ToolOffer] = {}
+        self._known: dict[Equipment, ToolListing] = {}
         self._meta = {tool.traits.equips: name for name, tool in toolbox.items()}
 
-    def of(self, equipment: Equipment) -> ToolOffer:
+    def of(self, equipment: Equipment) -> ToolListing:
         if equipment not in self._known:
             self._known[equipment] = self._made(equipment)
         return self._known[equipment]
@@ -38,13 +38,13 @@ class Offers:
         equip, groups = self._meta.get("groups", ""), ", ".join(sorted(missing))
         return f"{tool} is not active yet. Call {equip} first, with the group {groups}."
 
-    def _made(self, equipment: Equipment) -> ToolOffer:
+    def _made(self, equipment: Equipment) -> ToolListing:
         first = list(self._listed(NO_EQUIPMENT, equipment))
         later = [name for name in self._listed(equipment, equipment) if name not in first]
         by_search = [name for name in self._found(equipment) if name not in first]
         specs = [*map(self._spec_of(equipment), first), *self._steering]
         specs += [self._toolbox[name].spec for name in dict.fromkeys((*later, *by_search))]
-        return ToolOffer.made(self._system, tuple(specs))
+        return ToolListing.build(self._system, tuple(specs))
 
     def _spec_of(self, equipment: Equipment) -> Callable[[str], ToolSpec]:
         def spec(name: str) -> ToolSpec:

@@ -20,7 +20,7 @@ from ....actions.ports import (
 )
 from ....actions.ports.advice import CallAdvice, PromptAdvice
 from ....actions.turn.calls.tool_results import edit_note
-from ....actions.turn.output.answers import recorded_problem
+from ....actions.turn.output.answers import parse_problem
 from ....state.application import InboxTaken
 from ....state.calls import (
     ApprovalFingerprint,
@@ -183,7 +183,7 @@ def recorded_check(stage: Stage) -> Callable[[Any], str]:
         before, after = stage.moment.before, stage.moment.after
         if after["rejected_answers"] <= before["rejected_answers"]:
             return ""
-        return recorded_problem(after["chat_history"].last)
+        return parse_problem(after["chat_history"].last)
 
     return check
 
@@ -194,7 +194,9 @@ class RecordedWitness:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
-    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> ApprovalFingerprint | None:
+    def fingerprint(
+        self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path
+    ) -> ApprovalFingerprint | None:
         moment = self._stage.moment
         for values in (moment.after, moment.before):
             for recorded in values["pending_tool_calls"]:
@@ -206,13 +208,13 @@ class RecordedWitness:
 class RecordedInbox:
     """Hands out what was said while the model worked, in the step that took it in."""
 
-    handed = sys.maxsize
+    last_number = sys.maxsize
     """Nothing of it is new to anybody."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
-    async def steering(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
+    async def load_new_messages(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
         return self._stage.moment.heard
 
 

@@ -148,7 +148,7 @@ def _bound(
         ),
         toolbox=toolbox,
         gate=RecordedGate(today.gate_of(then)),
-        witness=RecordedWitness(stage),
+        fingerprinter=RecordedWitness(stage),
         journal=journal,
         trace=stage,
         masker=TextMasker() if tools is None else tools.masker,

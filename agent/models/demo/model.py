@@ -98,7 +98,7 @@ def _formed(move: _Move, request: ModelRequest) -> _Move:
     if request.output is None or move.tool:
         return move
 
-    return _Move("", FINAL_ANSWER, sample_of(request.output.sent, move.text))
+    return _Move("", FINAL_ANSWER, sample_of(request.output.request_schema, move.text))
 
 
 def _move(request: ModelRequest, phrases: Phrases) -> _Move:

@@ -304,7 +304,9 @@ class AnthropicMessagesDialect(Dialect):
         return super().formats(output, without) and output.is_strict and self._claude.formats_output
 
     def output_format(self, output: OutputFormat) -> dict[str, Any]:
-        return {"output_config": {"format": {"type": "json_schema", "schema": unlimited(output.sent)}}}
+        return {
+            "output_config": {"format": {"type": "json_schema", "schema": unlimited(output.request_schema)}}
+        }
 
     def wishes(self, request: ModelRequest, without: frozenset[str]) -> dict[str, Any]:
         wishes = super().wishes(request, without)

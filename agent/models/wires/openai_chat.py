@@ -221,7 +221,7 @@ class OpenAIChatDialect(Dialect):
         return {"type": "function", "function": {"name": tool}}
 
     def output_format(self, output: OutputFormat) -> dict[str, Any]:
-        form = {"name": output.name, "schema": dict(output.sent), "strict": output.is_strict}
+        form = {"name": output.name, "schema": dict(output.request_schema), "strict": output.is_strict}
         return {"response_format": {"type": "json_schema", "json_schema": form}}
 
     def items(self, message: Message) -> list[dict[str, Any]]:

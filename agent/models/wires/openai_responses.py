@@ -210,7 +210,7 @@ class OpenAIResponsesDialect(Dialect):
         return {"type": "function", "name": tool}
 
     def output_format(self, output: OutputFormat) -> dict[str, Any]:
-        form = {"name": output.name, "schema": dict(output.sent), "strict": output.is_strict}
+        form = {"name": output.name, "schema": dict(output.request_schema), "strict": output.is_strict}
         return {"text": {"format": {"type": "json_schema", **form}}}
 
     def items(self, message: Message) -> list[dict[str, Any]]:

@@ -57,7 +57,7 @@ class _Unwritten:
 class _Blind:
     """A witness that has seen nothing."""
 
-    def seen(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> None:
+    def fingerprint(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> None:
         return None
 
 
@@ -154,7 +154,7 @@ def _ports_with(verdict: Verdict, is_firm: bool) -> Ports:
         requests=request_settings(settings, toolbox, compress_at=1),
         toolbox=toolbox,
         gate=_Fixed(verdict),
-        witness=_Blind(),
+        fingerprinter=_Blind(),
         journal=unwritten,
         trace=unwritten,
         masker=TextMasker(),

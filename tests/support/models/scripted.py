@@ -19,7 +19,7 @@ from sandbur.actions.ports import (
     Reply,
     RequestSettings,
     ToolContext,
-    ToolOffer,
+    ToolListing,
     ToolOutcome,
     ToolSpec,
     ToolTraits,
@@ -212,14 +212,14 @@ async def open_session(
 def scripted_ports(
     store: Store, model: Any, *tools: Recorder, session_id: str = "s1", trace: Any, gate: Any = None
 ) -> Ports:
-    offer = ToolOffer((*(tool.spec for tool in tools), *DECISION_TOOLS), 100, "")
+    offer = ToolListing((*(tool.spec for tool in tools), *DECISION_TOOLS), 100, "")
     return Ports(
         session_id="",
         model=model,
         requests=RequestSettings("You are a test.", offer, compress_at=0.8),
         toolbox={tool.spec.name: tool for tool in tools},
         gate=gate or AskUnlessYolo(),
-        witness=DiskWitness(),
+        fingerprinter=DiskWitness(),
         journal=store.journal(session_id),
         trace=trace,
         masker=MasksNothing(),

@@ -98,10 +98,10 @@ def test_what_a_model_gives_becomes_a_value_of_the_type(kind: Any, given: Any, v
 @pytest.mark.parametrize(("kind", "given", "value"), VALUES, ids=lambda one: str(one)[:30])
 def test_what_providers_are_given_is_an_object_that_takes_it(kind: Any, given: Any, value: Any) -> None:
     form = output_format_of(kind).format
-    assert form.sent["type"] == "object"
-    assert problems(form.sent, given) == []
+    assert form.request_schema["type"] == "object"
+    assert problems(form.request_schema, given) == []
     if form.is_strict:
-        assert_strict(form.sent)
+        assert_strict(form.request_schema)
     else:
         assert kind in (dict[str, int],)
 
@@ -124,7 +124,7 @@ def test_the_type_itself_checks_its_validators_included() -> None:
     assert form.check({"when": "soon"}).startswith("when: ")
     assert "items[0].price" in form.check({"when": "2026-11-22", "items": [{"name": "x", "price": -1}]})
     # A session that is resumed without the type checks by the schema alone.
-    assert output_format(form.stored).check({"when": "2026-11-22", "note": "rude"}) == ""
+    assert output_format(form.output_schema).check({"when": "2026-11-22", "note": "rude"}) == ""
 
 
 def test_a_form_has_a_name_that_providers_take() -> None:
@@ -149,8 +149,8 @@ def test_the_given_schema_is_left_as_it_was() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "default": "x"}}}
     before = json.dumps(schema)
     form = output_format(output_schema(schema))
-    assert form.sent != schema
-    assert json.dumps(schema) == before == json.dumps(form.stored.json_schema)
+    assert form.request_schema != schema
+    assert json.dumps(schema) == before == json.dumps(form.output_schema.json_schema)
 
 
 def test_nulls_that_mean_nothing_are_taken_away_and_others_stay() -> None:

@@ -16,7 +16,7 @@ from prompt_toolkit.utils import is_dumb_terminal
 from rich.cells import cell_len
 from rich.text import Text
 
-from ....actions.turn.commands import is_command, own_command
+from ....actions.turn.commands import is_command, parse_shell_command
 from ...headless.headless import clean
 from ...terminal.output import is_behind
 from ...terminal.render import Renderer
@@ -269,7 +269,7 @@ class Questions:
         A `safe` choice counts whatever follows, a `firm` one only with Enter.
         """
         answer = await self._ask(question, choices, text_means, firm, safe)
-        if is_command(answer.text) or own_command(answer.text) is not None:
+        if is_command(answer.text) or parse_shell_command(answer.text) is not None:
             raise CommandTyped(answer.text)
         return answer
 

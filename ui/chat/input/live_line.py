@@ -25,7 +25,7 @@ from rich.console import Group
 from rich.text import Text
 
 from ....actions.ports.events import Event, MessageAdded
-from ....actions.turn.commands import is_command, own_command
+from ....actions.turn.commands import is_command, parse_shell_command
 from ....state.errors import SandburError
 from ....state.session import SessionSettings, WaitingMessage
 from ...headless.headless import clean
@@ -212,7 +212,7 @@ class LiveLine:
         self._hint = ""
         self._composer.history.append_string(self._buffer.text)
         self._buffer.reset()
-        is_done_later = is_command(text) or own_command(text) is not None
+        is_done_later = is_command(text) or parse_shell_command(text) is not None
         waits = not steers or is_done_later or bool(named_in(text, Path(run.settings.cwd)))
         self._begin(self._sent(run.queue if waits else run.steer, text))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ....actions.turn.commands import MODES, chosen_mode
+from ....actions.turn.commands import MODES, parse_mode_command
 from ..decisions.consent import knows_yolo
 from .command import DONE, SlashContext, SlashOffer, SlashResult, warn
 from .picking import can_pick, pick
@@ -27,7 +27,7 @@ async def change_mode(context: SlashContext, words: str) -> SlashResult:
         if words in ("", now):
             return DONE
     text = f"/mode {words}".strip()
-    if chosen_mode(text) == "yolo":
+    if parse_mode_command(text) == "yolo":
         knows = await context.wait(knows_yolo(context.runtime.settings.home), lambda _: False)
         if not knows:
             warn(context, "The mode stays as it is.")

@@ -1,6 +1,6 @@
 """Runs a typed command, or refuses it with a sentence."""
 
-from ....actions.turn.commands import parted
+from ....actions.turn.commands import parse_command
 from ....agent.extensions.extension import load
 from ....agent.extensions.registry import extensions
 from ....state.errors import SandburError, SessionHeld, SessionMoved
@@ -10,7 +10,7 @@ from .table import find, unknown
 
 async def commanded(context: SlashContext, text: str) -> SlashResult | None:
     """Run the command in `text` and return what the chat does next; None if `text` is a message."""
-    typed = parted(text)
+    typed = parse_command(text)
     if typed is None:
         return None
     name, words = typed

@@ -102,7 +102,9 @@ async def _answer(settings: Settings, name: str, within_s: float) -> Finding:
                     has_answered = has_answered or isinstance(event, Discarded)
                     if isinstance(event, Reply):
                         took = f"{time.monotonic() - began:.1f} s"
-                        return Finding("good", "online", f"{name} answered in {took}; {_used(event.used)}")
+                        return Finding(
+                            "good", "online", f"{name} answered in {took}; {_used(event.total_usage)}"
+                        )
         finally:
             await model.aclose()
     except SandburError as error:

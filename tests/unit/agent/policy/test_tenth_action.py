@@ -26,12 +26,12 @@ from .ports import Ports
 from .ports.events import MessageAdded
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.proposals import count_bad_rounds, propose, record_wishes, with_unique_ids
-from .turn.model_call import CALL_READS, REPLIED_FIELDS, CutReply, KeptReply, ask, overflow, replied
+from .turn.model_call import CALL_READS, REPLY_FIELDS, CutReply, KeptReply, ask, overflow, apply_reply
 
 
 @graph_action(
     reads=["chat_history", "execution_mode", *CALL_READS],
-    writes=["chat_history", "pending_tool_calls", "turn_open", "bad_rounds", *REPLIED_FIELDS],
+    writes=["chat_history", "pending_tool_calls", "turn_open", "bad_rounds", *REPLY_FIELDS],
     asks_model="turn",
     proposes_calls=True,
     stop_note="It stopped while the model was looking at its work.",
@@ -51,7 +51,7 @@ async def critic(
     await record_wishes(message, pending, ports)
     ports.emit(MessageAdded("assistant", message.shown))
     return {
-        **replied(state, ports, histories, reply),
+        **apply_reply(state, ports, histories, reply),
         "chat_history": state.chat_history.append(message),
         "pending_tool_calls": pending,
         "turn_open": bool(pending),

@@ -11,14 +11,14 @@ from support.models.scripted import Recorder, ScriptedModel, act, collect, open_
 from sandbur.actions.ports import Verdict
 from sandbur.actions.ports.events import ToolFinished
 from sandbur.actions.turn.calls.proposals import MOST_CALLS
-from sandbur.actions.turn.repetition import MOST_BY_RULE, MOST_REFUSED_ROUNDS, Cycle, stuck
+from sandbur.actions.turn.repetition import MOST_BY_RULE, MOST_REFUSED_ROUNDS, Cycle, describe_repetition
 from sandbur.state.calls import CallDecision, JournaledCall
 from sandbur.state.conversation.messages import ToolResult
 from sandbur.state.errors import ModelError
 from sandbur.state.process.clock import format_time
 from sandbur.state.store.store import Store
 
-STUCK = stuck(3, 1)
+STUCK = describe_repetition(3, 1)
 
 
 class AllowAll:
@@ -68,7 +68,7 @@ async def test_a_cycle_of_up_to_four_rounds_is_a_circle(store: Store, period: in
     assert end.result == "end"
     assert tool.done == [call["text"] for one in rounds for _, call in one] * 3
     refused = [text for text in answers(events) if text.startswith("Not run")]
-    assert refused == [stuck(3, period * together)] * (min(period, 2) * together)
+    assert refused == [describe_repetition(3, period * together)] * (min(period, 2) * together)
 
 
 async def test_a_cycle_of_five_rounds_is_none(store: Store) -> None:

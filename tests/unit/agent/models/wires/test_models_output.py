@@ -37,7 +37,7 @@ def form(schema: Any = SCHEMA) -> OutputFormat:
 
 
 def asking(output: OutputFormat, forced: str | None = None) -> ModelRequest:
-    tools = (SHELL, final_answer(output.sent))
+    tools = (SHELL, final_answer(output.request_schema))
     return ModelRequest("You are a test.", tools, (Transcript.of(person_message("hello")),), forced, output)
 
 
