@@ -49,7 +49,7 @@ async def critic(
     message = with_unique_ids(reply.message, ports)
     pending = await propose(message.tool_uses, reply, ports, state, None)
     await record_wishes(message, pending, ports)
-    ports.emit(MessageAdded("assistant", message.shown))
+    ports.emit(MessageAdded("assistant", message.display_text))
     return {
         **apply_reply(state, ports, histories, reply),
         "chat_history": state.chat_history.append(message),
