@@ -14,16 +14,16 @@ def check_aliases(aliases: Mapping[str, str]) -> None:
             f"`aliases.{_SHIPPED}`: {_SHIPPED} is the model that ships.", "Give the alias another name."
         )
     for alias in aliases:
-        _followed(alias, aliases)
+        _resolve(alias, aliases)
 
 
 def model_of(name: str, aliases: Mapping[str, str]) -> str:
     """Return the model that an alias stands for; any other name as it is."""
     name = name.strip()
-    return _followed(name, aliases) if name in aliases else name
+    return _resolve(name, aliases) if name in aliases else name
 
 
-def _followed(alias: str, aliases: Mapping[str, str]) -> str:
+def _resolve(alias: str, aliases: Mapping[str, str]) -> str:
     way = [alias]
     while (name := aliases[way[-1]].strip()) in aliases:
         if name in way:

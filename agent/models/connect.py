@@ -27,7 +27,7 @@ from .providers import (
 from .providers import context_window as family_window
 from .requests import Dialect
 from .transport.clients import Clients
-from .transport.clouds import surroundings, usual_address
+from .transport.clouds import find_cloud_variables, usual_address
 from .transport.http import HttpTransport, warm_http
 
 DEMO = "demo"
@@ -204,12 +204,12 @@ def _cloud_endpoint(profile: Profile, model: str, env: Mapping[str, str]) -> End
     return Endpoint(
         profile=profile,
         model=model,
-        base_url=_checked(own, named or "The configured base_url") if own else usual_address(profile, env),
+        base_url=_check_url(own, named or "The configured base_url") if own else usual_address(profile, env),
         api_key="" if key == _NO_KEY else key,
         key_env=key_env,
         sends_ambient_headers=False,
         has_own_address=bool(own),
-        env=surroundings(profile.cloud or "azure", env),
+        env=find_cloud_variables(profile.cloud or "azure", env),
     )
 
 
@@ -275,7 +275,7 @@ def _find(
     if not slash or not model:
         raise UsageError(f"{name!r} names no model.", f"Use -m {provider}/MODEL.")
     if provider in providers:
-        return _defined(provider, providers[provider]), model
+        return _configure_profile(provider, providers[provider]), model
     return PROFILES[provider], model
 
 
@@ -295,7 +295,7 @@ def _no_provider(name: str, known: list[str], aliases: Iterable[str]) -> UsageEr
     )
 
 
-def _defined(name: str, override: ProviderOverride) -> Profile:
+def _configure_profile(name: str, override: ProviderOverride) -> Profile:
     """Return the profile of a provider from the configuration; a known name keeps its other properties."""
     known = PROFILES.get(name) or Profile(name=name, wire="chat", base_url=override.base_url)
     return replace(
@@ -324,7 +324,7 @@ def _locate(profile: Profile, env: Mapping[str, str]) -> tuple[Profile, str, boo
     else:
         if profile.name == "ollama" and profile == PROFILES["ollama"]:
             url, source = _ollama_url(env), "OLLAMA_HOST"
-    url = _checked(url, source).rstrip("/")
+    url = _check_url(url, source).rstrip("/")
     if profile.wire == "messages":
         url = url.removesuffix("/v1")
     default = PROFILES.get(profile.name)
@@ -343,7 +343,7 @@ def _ollama_url(env: Mapping[str, str]) -> str:
     return f"{'https' if address.encrypted else 'http'}://{host}:{address.port}/v1"
 
 
-def _checked(url: str, source: str) -> str:
+def _check_url(url: str, source: str) -> str:
     try:
         parts = urlsplit(url)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

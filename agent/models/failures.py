@@ -51,7 +51,7 @@ _TEXTS = re.compile(
 )
 
 
-def says_context_full(status: int, code: str, text: str) -> bool:
+def is_context_full(status: int, code: str, text: str) -> bool:
     if code in _CODES:
         return True
     return status in _STATUSES and _TEXTS.search(text) is not None
@@ -96,7 +96,7 @@ class Transient(Exception):
         """The server itself said no; else it is the connection or the answer that failed."""
 
 
-def cut(who: str) -> Transient:
+def truncated_answer_error(who: str) -> Transient:
     """Return the failure of an answer that ended before it was whole."""
     return Transient(f"the answer of {who} was cut off")
 
@@ -137,7 +137,7 @@ def judge(refusal: Refusal, endpoint: Endpoint) -> Exception:
     detail = readable(text, endpoint)
     if status in (401, 403):
         return _bad_credentials(status, detail, endpoint)
-    if says_context_full(status, code or kind, text):
+    if is_context_full(status, code or kind, text):
         return ContextFull(f"The request does not fit into the window of {endpoint.name}: {detail}")
     if status == 402 or {code, kind} & _NEVER_AGAIN:
         return ModelError(
@@ -239,7 +239,7 @@ _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
-def unreached(error: Exception, endpoint: Endpoint) -> Exception:
+def classify_connection_error(error: Exception, endpoint: Endpoint) -> Exception:
     """Return what a lost connection is: `Transient`, or `Unreachable` where trying again does not help.
 
     Where this process could not even begin one it is `Exhausted`: nothing is known about the server then.
@@ -255,7 +255,7 @@ def unreached(error: Exception, endpoint: Endpoint) -> Exception:
                 " else check the base URL and the clock of this machine.",
             )
         if isinstance(cause, gaierror):
-            return _unresolved(cause, endpoint)
+            return _classify_dns_error(cause, endpoint)
         if isinstance(cause, ConnectionRefusedError) and endpoint.profile.start_command:
             return Unreachable(
                 f"No {endpoint.provider} is running at {endpoint.base_url}.",
@@ -281,12 +281,12 @@ def unusable_settings(error: Exception, endpoint: Endpoint) -> SandburError | No
     if (ours := to_exhausted(error)) is not None:
         return ours
     if isinstance(error, OSError):
-        named = " and ".join(f"{name}={os.environ[name]}" for name in _said(_CERTIFICATES))
+        named = " and ".join(f"{name}={os.environ[name]}" for name in _find_set_variables(_CERTIFICATES))
         reason = readable(error.strerror or str(error), endpoint)
         problem = f"No certificates can be read from {readable(named, endpoint)}: {reason}."
     else:
         # Without the values: they may hold a password.
-        named = " and ".join(_said(_PROXIES))
+        named = " and ".join(_find_set_variables(_PROXIES))
         is_socks = isinstance(error, ImportError)
         problem = f"A proxy in {named} cannot be used: " + (
             "for SOCKS, the package socksio is missing." if is_socks else "its address is none."
@@ -294,17 +294,17 @@ def unusable_settings(error: Exception, endpoint: Endpoint) -> SandburError | No
     return ConfigError(problem, "Correct or unset it.") if named else None
 
 
-def _unresolved(error: gaierror, endpoint: Endpoint) -> Exception:
+def _classify_dns_error(error: gaierror, endpoint: Endpoint) -> Exception:
     what = f"cannot find the host of {endpoint.base_url} ({readable(error.strerror or '', endpoint)})"
     hint = "Check the base URL for a mistyped name, and the network of this machine."
-    if proxies := _said(_PROXIES[:3]):
+    if proxies := _find_set_variables(_PROXIES[:3]):
         hint = f"{hint} {' and '.join(proxies)} may name the host, too."
     if error.errno == EAI_AGAIN:
         return Transient(what, max_tries=2, lasting=Unreachable, hint=hint)
     return Unreachable(f"{what[0].upper()}{what[1:]}.", hint)
 
 
-def _said(names: tuple[str, ...]) -> list[str]:
+def _find_set_variables(names: tuple[str, ...]) -> list[str]:
     """Return those of the variables that are set, in capitals or, as proxies often are, in small letters."""
     return [name for each in names for name in (each, each.lower()) if os.environ.get(name)]
 

@@ -41,7 +41,7 @@ class SentFile:
         return f"data:{self.file.media_type};base64,{self.data}"
 
 
-def made_picture(said: Any) -> Image | None:
+def parse_picture(said: Any) -> Image | None:
     """Return a picture of a reply, from base64 or a data URL; None for what is none."""
     try:
         return Image.from_bytes(base64.b64decode(str(said).rpartition("base64,")[2]))
@@ -50,7 +50,7 @@ def made_picture(said: Any) -> Image | None:
 
 
 @dataclass(slots=True)
-class Files:
+class FileSupport:
     """What one model takes; `refused` grows when its server turns something down."""
 
     endpoint: Endpoint
@@ -74,7 +74,7 @@ class Files:
         """Tell whether a file is sent as one, which a server may turn down."""
         return file.media_type != "text/plain" and not self.refusal_of(file)
 
-    def given(self, block: Text | Image | Document) -> Text | SentFile:
+    def render(self, block: Text | Image | Document) -> Text | SentFile:
         """Return what the model is given: words, the file itself, or a line that says why it is not sent."""
         if isinstance(block, Text):
             return block
@@ -88,7 +88,7 @@ class Files:
             return Text(text=f"{block.name}:\n{content.decode('utf-8', 'replace')}")
         return SentFile(block, content)
 
-    def turned_down(self, detail: str, sent: frozenset[FileKind]) -> frozenset[FileKind]:
+    def note_rejection(self, detail: str, sent: frozenset[FileKind]) -> frozenset[FileKind]:
         """Note which of the kinds that were sent a server's refusal is about, and return them."""
         named: frozenset[FileKind] = frozenset(
             kind for kind in sent - self.refused if _REFUSALS[kind].search(detail)

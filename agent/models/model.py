@@ -21,7 +21,7 @@ from .failures import Rejected, Transient
 from .prices.pricing import PriceOf
 from .providers import Endpoint
 from .requests import Bodies, Body, Dialect, Draft, ReplyReader
-from .transport.events import StreamPatience, read_events
+from .transport.events import StreamTimeouts, read_events
 
 _LONG_S = 2 * 3600
 
@@ -57,9 +57,9 @@ class Tries:
         if now - self._first_failure + wait_s > self._policy.max_total_s:
             if failure.retry_after_s is None:
                 raise self._final(failure, f"gave up after {round(now - self._first_failure)} s")
-            raise self._final(failure, f"it asks to wait {asked_wait(wait_s)}", "Try again then.")
+            raise self._final(failure, f"it asks to wait {format_wait(wait_s)}", "Try again then.")
         return wait_s, (
-            f"{failure.what}, trying again in {spoken(wait_s)} ({self._failures + 1} of {max_tries})"
+            f"{failure.what}, trying again in {format_seconds(wait_s)} ({self._failures + 1} of {max_tries})"
         )
 
     def _wait_s(self, failure: Transient) -> float:
@@ -77,7 +77,7 @@ class Tries:
         return error
 
 
-def spoken(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     if seconds < 10:
         return f"{seconds:.1f}".removesuffix(".0") + " s"
     if seconds < 120:
@@ -85,10 +85,10 @@ def spoken(seconds: float) -> str:
     return f"{round(seconds / 60)} minutes"
 
 
-def asked_wait(seconds: float) -> str:
+def format_wait(seconds: float) -> str:
     """Return a wait in words; the end of a long one as the local date and minute."""
     if seconds < _LONG_S:
-        return spoken(seconds)
+        return format_seconds(seconds)
     now = datetime.now(UTC)
     # Two days short of the last date there is, so that every time zone has it.
     most_s = (datetime.max.replace(tzinfo=UTC) - now).total_seconds() - 2 * 86_400
@@ -110,7 +110,7 @@ class _Try:
     """One request and what has come back for it."""
 
     reader: ReplyReader
-    patience: StreamPatience
+    patience: StreamTimeouts
     is_answered: bool = False
     """The server took the request: it answered with 200."""
     has_begun: bool = False
@@ -168,7 +168,7 @@ class WireModel:
         while True:
             has_shown = False
             body = self._bodies.build(request, self._without)
-            patience = StreamPatience(self._limits.idle_s, self._limits.total_s)
+            patience = StreamTimeouts(self._limits.idle_s, self._limits.total_s)
             attempt = _Try(self._dialect.reply(self._endpoint), patience)
             try:
                 async with aclosing(self._attempt(body, attempt)) as events:
@@ -178,12 +178,12 @@ class WireModel:
                 return
             except (Transient, ModelError) as error:
                 failure = error
-            if (changed := self._changed(failure, request, body)) is not None:
+            if (changed := self._leave_out_rejected(failure, request, body)) is not None:
                 if changed:
                     yield Notice(changed)
                 continue
             if attempt.is_discarded(failure):
-                yield Discarded(self._discarded(attempt))
+                yield Discarded(self._discarded_usage(attempt))
             if not isinstance(failure, Transient):
                 raise failure
             wait_s, announcement = tries.after(failure)
@@ -212,7 +212,7 @@ class WireModel:
             await response.aclose()
         yield self._reply(attempt.reader.draft())
 
-    async def _post(self, body: Body, patience: StreamPatience) -> Response:
+    async def _post(self, body: Body, patience: StreamTimeouts) -> Response:
         try:
             async with asyncio.timeout_at(patience.until):
                 return await self._transport.post(self._dialect.path, body.content)
@@ -224,7 +224,7 @@ class WireModel:
         async with aclosing(read_events(response, self._endpoint, patience)) as events:
             async for name, data in events:
                 if data is None:
-                    reader.done()
+                    reader.mark_done()
                 else:
                     for delta in reader.read(name, data):
                         yield delta
@@ -238,12 +238,12 @@ class WireModel:
         if draft.wire is not None:
             wire = Wire(provider=self._endpoint.provider, model=self._endpoint.model, body=draft.wire)
         message = Message(role="assistant", origin="model", blocks=draft.blocks, wire=wire)
-        return Reply(message, draft.finish, self._priced(draft.usage, llm_calls=1))
+        return Reply(message, draft.finish, self._add_price(draft.usage, llm_calls=1))
 
-    def _discarded(self, attempt: _Try) -> Usage:
+    def _discarded_usage(self, attempt: _Try) -> Usage:
         usage = attempt.reader.usage
         if attempt.is_whole:
-            return self._priced(usage, llm_calls=0)
+            return self._add_price(usage, llm_calls=0)
         return Usage(
             input_tokens=usage.input_tokens or 0,
             output_tokens=usage.output_tokens or 0,
@@ -252,12 +252,14 @@ class WireModel:
             cost_usd=None,
         )
 
-    def _priced(self, usage: Usage, llm_calls: int) -> Usage:
+    def _add_price(self, usage: Usage, llm_calls: int) -> Usage:
         usage = usage.model_copy(update={"llm_calls": llm_calls})
         cost = self._price(usage) if self._price is not None else None
         return usage.model_copy(update={"cost_usd": cost})
 
-    def _changed(self, failure: Transient | ModelError, request: ModelRequest, body: Body) -> str | None:
+    def _leave_out_rejected(
+        self, failure: Transient | ModelError, request: ModelRequest, body: Body
+    ) -> str | None:
         """Leave out what the server does not take; return what is said of it, None: nothing is left out."""
         left_out = self._adapt(failure, request, body) if isinstance(failure, Rejected) else None
         if left_out == "effort":
@@ -290,7 +292,7 @@ class WireModel:
             return ""
         detail = failure.detail if isinstance(failure, Rejected) else str(failure)
         files = self._dialect.files
-        turned_down = files.turned_down(detail, body.sent)
+        turned_down = files.note_rejection(detail, body.sent)
         if not turned_down:
             return ""
         self._bodies.start_over()

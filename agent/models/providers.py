@@ -218,7 +218,7 @@ class Endpoint:
     def name(self) -> str:
         return f"{self.provider}/{self.model}"
 
-    def said(self, wire: Wire) -> bool:
+    def wrote(self, wire: Wire) -> bool:
         """Tell whether this very model wrote it."""
         return (wire.provider, wire.model) == (self.provider, self.model)
 

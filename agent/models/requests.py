@@ -17,7 +17,7 @@ from ...state.conversation.content import MAX_IMAGE_BYTES
 from ...state.conversation.messages import Block, Document, Image, Message, Text, refuse_json_constant
 from ...state.conversation.transcript import Transcript, TranscriptRange
 from ...state.session import Effort
-from .files import FileKind, Files, SentFile
+from .files import FileKind, FileSupport, SentFile
 from .providers import Endpoint
 
 Delta = TextDelta | ThinkingDelta
@@ -55,7 +55,7 @@ class ReplyReader(ABC):
     def read(self, name: str, data: dict[str, Any]) -> Iterable[Delta]:
         """Take one event; raises what a provider's error in the stream means."""
 
-    def done(self) -> None:
+    def mark_done(self) -> None:
         """Take the `[DONE]` mark."""
         self._is_done = True
 
@@ -84,7 +84,7 @@ class Dialect(ABC):
         self._endpoint = endpoint
         self._max_output_tokens = max_output_tokens
         self._effort = effort
-        self.files = Files(endpoint, self.max_image_bytes, self.takes_text_files)
+        self.files = FileSupport(endpoint, self.max_image_bytes, self.takes_text_files)
 
     @property
     def key(self) -> str:
@@ -100,10 +100,10 @@ class Dialect(ABC):
     def items(self, message: Message) -> Sequence[dict[str, Any]]:
         """Return the JSON objects that a message becomes; none if there is nothing to send."""
 
-    def given(self, blocks: Iterable[Block]) -> list[Text | SentFile]:
+    def render_blocks(self, blocks: Iterable[Block]) -> list[Text | SentFile]:
         """Return the words and files of a message, or of a result, as the model is given them."""
         parts = (block for block in blocks if isinstance(block, Text | Image | Document))
-        given = (self.files.given(part) for part in parts)
+        given = (self.files.render(part) for part in parts)
         return [one for one in given if isinstance(one, SentFile) or one.text]
 
     def follow_up(self, messages: Sequence[Message]) -> bytes:
@@ -140,7 +140,7 @@ class Dialect(ABC):
     def can_replay(self, message: Message) -> bool:
         """Tell whether this very model wrote it, and in this format."""
         wire = message.wire
-        return wire is not None and self._endpoint.said(wire) and isinstance(wire.body, self.wire_type)
+        return wire is not None and self._endpoint.wrote(wire) and isinstance(wire.body, self.wire_type)
 
     def fragment(self, message: Message, replay: bool) -> bytes:
         """Return the message as JSON; empty if there is nothing to send."""
@@ -155,10 +155,10 @@ class Dialect(ABC):
 
     def tail(self, last_role: str | None, request: ModelRequest, without: frozenset[str]) -> bytes:
         """Return the request from behind the last message."""
-        fields = self.wishes(request, without)
+        fields = self.request_options(request, without)
         return b"]" + (b"," + encode(fields)[1:] if fields else b"}")
 
-    def wishes(self, request: ModelRequest, without: frozenset[str]) -> dict[str, Any]:
+    def request_options(self, request: ModelRequest, without: frozenset[str]) -> dict[str, Any]:
         """Return the fields that differ from call to call."""
         if request.output is not None and self.formats(request.output, without):
             return self.output_format(request.output)
@@ -225,7 +225,7 @@ class RenderedHistory:
         message = message.for_model
         if message.role != "tool":
             self._follow_up()
-        fragment, is_wire = self._rendered(message)
+        fragment, is_wire = self._render_message(message)
         files = list(message.files)
         self.sent |= {file.kind for file in files if self._dialect.files.is_sent(file)}
         if files and message.role == "tool":
@@ -250,7 +250,7 @@ class RenderedHistory:
             self._blocks.append(b"".join(self._fresh))
             self._fresh, self._fresh_bytes = [], 0
 
-    def _rendered(self, message: Message) -> tuple[bytes, bool]:
+    def _render_message(self, message: Message) -> tuple[bytes, bool]:
         """Return the message's JSON, from its cache slot if it is there."""
         key = self._dialect.key
         slot = message.dialect_cache
@@ -339,7 +339,7 @@ def encode(value: Any) -> bytes:
         return without_surrogates(text).encode()
 
 
-def opened(fields: dict[str, Any], last_field: str) -> bytes:
+def encode_open_object(fields: dict[str, Any], last_field: str) -> bytes:
     """Return the object of `fields` as far as the open bracket of one more field, a list."""
     return encode({**fields, last_field: []})[:-2]
 

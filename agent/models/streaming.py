@@ -80,7 +80,7 @@ def new_call_id() -> str:
     return f"call_{secrets.token_hex(10)}"
 
 
-def finished(draft: Draft, who: str) -> Draft:
+def complete_draft(draft: Draft, who: str) -> Draft:
     """Return the draft if it says anything; a refusal without words gets some."""
     if any(
         isinstance(block, ToolUse | Image) or (isinstance(block, Text) and block.text.strip())
@@ -99,7 +99,7 @@ def count(value: Any) -> int | None:
     return value if is_number and 0 <= value <= _MAX_TOKENS else None
 
 
-def reported(sent: int | None, answered: int | None, read: int | None, written: int | None) -> Usage:
+def make_usage(sent: int | None, answered: int | None, read: int | None, written: int | None) -> Usage:
     """Return what a provider says about tokens: all input, output, read from and written to its cache."""
     return Usage(
         input_tokens=sent,
@@ -113,7 +113,7 @@ def reported(sent: int | None, answered: int | None, read: int | None, written: 
 def openai_usage(usage: dict[str, Any], input_key: str, output_key: str) -> Usage:
     details = as_object(usage.get(f"{input_key}_details"))
     read, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
-    return reported(count(usage.get(input_key)), count(usage.get(output_key)), read, written)
+    return make_usage(count(usage.get(input_key)), count(usage.get(output_key)), read, written)
 
 
 def as_object(value: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ...state.application import ExecutionMode
 from ...state.calls import PendingCall
 from .call import Call
 from .rules.path_rules import Workspace
-from .shell.reasons import written_places
+from .shell.reasons import find_writes
 
 _MOST_PLACES = 8
 _MOST_WORDS = 500
@@ -22,7 +22,7 @@ _HOST = re.compile(r"\b[a-z][a-z0-9+.-]{1,15}://(?:[^/?#\s@'\"]*@)?([^/?#\s'\"\\
 _UNCONFINED = "off: it runs with your rights"
 
 
-class Circumstances(NamedTuple):
+class ApprovalContext(NamedTuple):
     """What is said of one call beside its arguments; all of it may hold what a model wrote."""
 
     why: str = ""
@@ -37,27 +37,29 @@ class Circumstances(NamedTuple):
     """Why it cannot run as it is."""
 
 
-def circumstances(call: PendingCall, ports: Ports, mode: ExecutionMode, is_edited: bool) -> Circumstances:
+def build_approval_context(
+    call: PendingCall, ports: Ports, mode: ExecutionMode, is_edited: bool
+) -> ApprovalContext:
     """Look at a call as it is now; the reason of one that was not edited is the one that it asked for."""
     wish = mask_call_fields(call.arguments, ports.masker)
     asked = call.model_copy(update={**wish, "masked": call.masked or wish["masked"]})
     now, arguments = judge_and_parse(asked, ports, mode)
     if now.decision == "invalid":
-        return Circumstances(problem=now.reason)
+        return ApprovalContext(problem=now.reason)
     why = f"it would run unasked now: {now.reason}" if now.decision == "approved" else now.reason
     why = call.reason if call.reason and not is_edited else why
     why = "; ".join(filter(None, (why, why_incomplete(now.binding))))
     tool = ports.toolbox[call.tool]
-    return Circumstances(
+    return ApprovalContext(
         ports.masker.text(why),
-        _bounded(ports, _places(tool, arguments, ports)),
-        _bounded(ports, _hosts(tool, arguments)),
+        _limit_places(ports, _places(tool, arguments, ports)),
+        _limit_places(ports, _hosts(tool, arguments)),
         _sandbox(ports) if tool.traits.runs_commands else "",
         now.reason if now.decision == "denied" else "",
     )
 
 
-def _bounded(ports: Ports, found: Iterator[str]) -> tuple[str, ...]:
+def _limit_places(ports: Ports, found: Iterator[str]) -> tuple[str, ...]:
     masked = [ports.masker.text(one) for one in islice(dict.fromkeys(found), _MOST_PLACES + 1)]
     return tuple([*masked[:_MOST_PLACES], "..."] if len(masked) > _MOST_PLACES else masked)
 
@@ -72,29 +74,29 @@ def _places(tool: Tool, arguments: Any, ports: Ports) -> Iterator[str]:
     if call.is_virtual:
         yield call.subject
         return
-    for path in _named(call, workspace):
+    for path in _find_paths(call, workspace):
         try:
             real = workspace.real(path)
         except (ValueError, OSError):  # no path that the system would take
             continue
-        yield _shown(real, workspace)
+        yield _format_place(real, workspace)
 
 
-def _named(call: Call, workspace: Workspace) -> Iterator[str]:
+def _find_paths(call: Call, workspace: Workspace) -> Iterator[str]:
     """Yield the paths that a call names; of a command what it writes, then what is there of its words."""
     if not call.traits.runs_commands:
         yield from call.paths
         return
 
     cwd = workspace.real(call.paths[0]) if call.paths else workspace.cwd
-    yield from (place for place, _ in written_places(call.sight, cwd))
+    yield from (place for place, _ in find_writes(call.sight, cwd))
     words = (word for seen in call.sight.commands for word in seen.words[1:])
     for word in islice(words, _MOST_WORDS):
-        if not word.startswith("-") and "\0" not in word and lexists(workspace.written(word)):
+        if not word.startswith("-") and "\0" not in word and lexists(workspace.absolute(word)):
             yield word
 
 
-def _shown(real: str, workspace: Workspace) -> str:
+def _format_place(real: str, workspace: Workspace) -> str:
     return relpath(real, workspace.cwd) if workspace.holds(real) else f"{real} (outside the workspace)"
 
 

@@ -20,10 +20,10 @@ from .protected_places import why_always_asked, why_protected
 from .rules import path_rules, shell_rules, web_rules
 from .rules.path_rules import Workspace
 from .rules.rules import SANDBOXED, Rule, by_precision, literal_of
-from .shell.destructive_commands import catastrophe
+from .shell.destructive_commands import find_destruction
 from .shell.edits import only_edits
 from .shell.git_programs import why_git_may_run_programs
-from .shell.named_places import named_places
+from .shell.named_places import find_places
 from .shell.read_paths import secret_below, why_not_read_only
 from .shell.reasons import purpose, why_always_asked_write, why_protected_write
 
@@ -67,10 +67,10 @@ class Policy:
     def _judge(self, call: Call, mode: ExecutionMode) -> Verdict:
         try:
             return (
-                self._denied(call)
-                or self._firm(self._asked(call, mode))
-                or self._reaching(call, mode)
-                or self._firm_if_protected(call, self._decided(call, mode))
+                self._check_deny_rules(call)
+                or self._make_firm(self._check_questions(call, mode))
+                or self._judge_network(call, mode)
+                or self._make_firm_if_protected(call, self._decide_by_mode(call, mode))
             )
         except ValueError:
             # A NUL or a lone surrogate: no system call will take this as a path.
@@ -81,12 +81,12 @@ class Policy:
 
     def is_allowed_by_rule(self, tool: Tool, arguments: Any) -> bool:
         """Tell whether allow rules cover the whole call, also where its mode lets it pass without them."""
-        return bool(self._allowing(Call.of(tool, arguments, None)))
+        return bool(self._find_allow_rules(Call.of(tool, arguments, None)))
 
-    def _firm(self, verdict: Verdict | None) -> Verdict | None:
+    def _make_firm(self, verdict: Verdict | None) -> Verdict | None:
         return None if verdict is None else replace(verdict, is_firm=True)
 
-    def _firm_if_protected(self, call: Call, verdict: Verdict) -> Verdict:
+    def _make_firm_if_protected(self, call: Call, verdict: Verdict) -> Verdict:
         """Leave no question about a protected place to anybody but a person."""
         if verdict.decision != "ask":
             return verdict
@@ -96,16 +96,16 @@ class Policy:
             is_firm = any(why_protected(self._workspace.real(path), self._own) for path in call.paths)
         return replace(verdict, is_firm=is_firm)
 
-    def _denied(self, call: Call) -> Verdict | None:
+    def _check_deny_rules(self, call: Call) -> Verdict | None:
         for rule in self._deny:
             if rule.names(call.tool) and self._hits(rule, call):
                 return Verdict("deny", f"denied by rule {rule.text}", rule.text)
-        rule, _ = self._hiding(call)
+        rule, _ = self._find_hiding_rules(call)
         if rule is not None:
             return Verdict("deny", f"denied by rule {rule.text}, which holds for what shows files", rule.text)
         return None
 
-    def _asked(self, call: Call, mode: ExecutionMode) -> Verdict | None:
+    def _check_questions(self, call: Call, mode: ExecutionMode) -> Verdict | None:
         """Return the question that no mode and no wide rule spares; plan mode answers it at once."""
         verdict = self._question(call)
         if verdict is not None and mode == "plan" and self._concern(call) is not None:
@@ -116,7 +116,7 @@ class Policy:
         for rule in self._ask:
             if rule.names(call.tool) and self._hits(rule, call):
                 return Verdict("ask", f"asked for by rule {rule.text}", rule.text)
-        _, near = self._hiding(call)
+        _, near = self._find_hiding_rules(call)
         if near is not None:
             return Verdict("ask", f"may show files that the rule {near.text} denies", near.text)
         if call.traits.asks == "always" and not self._is_named_exactly(call):
@@ -127,7 +127,7 @@ class Policy:
             return Verdict("ask", why)
         if not call.traits.runs_commands:
             return None
-        return self._doubt(call) or self._catastrophe(call)
+        return self._check_doubts(call) or self._check_destructive(call)
 
     def _why_always_asked(self, call: Call) -> str | None:
         """Say what a call changes that no mode and no wide rule means."""
@@ -136,10 +136,10 @@ class Policy:
         if call.traits.writes_files and not call.is_virtual:
             for path in call.paths:
                 if why := why_always_asked(self._workspace.real(path), self._own):
-                    return f"writes to a protected place: {_shown(path)} ({_shown(why)})"
+                    return f"writes to a protected place: {_format_path(path)} ({_format_path(why)})"
         return None
 
-    def _doubt(self, call: Call) -> Verdict | None:
+    def _check_doubts(self, call: Call) -> Verdict | None:
         """Ask where deny rules cannot be held against what a command runs."""
         for rule in self._deny:
             if rule.names(call.tool) and rule.pattern is not None and call.sight.doubts:
@@ -147,14 +147,14 @@ class Policy:
                 return Verdict("ask", f"may run what the rule {rule.text} denies: {why}", rule.text)
         return None
 
-    def _catastrophe(self, call: Call) -> Verdict | None:
+    def _check_destructive(self, call: Call) -> Verdict | None:
         if self._runs_catastrophes:
             return None
 
-        why = catastrophe(call.subject, self._cwd_of(call), self._workspace.roots, call.sight)
+        why = find_destruction(call.subject, self._cwd_of(call), self._workspace.roots, call.sight)
         return None if why is None else Verdict("ask", f"no undo reaches it: {why}")
 
-    def _reaching(self, call: Call, mode: ExecutionMode) -> Verdict | None:
+    def _judge_network(self, call: Call, mode: ExecutionMode) -> Verdict | None:
         """Judge what goes over the network; None for what does not."""
         if call.traits.reaches not in ("address", "service"):
             return None
@@ -162,20 +162,22 @@ class Policy:
         judge = web_rules.verdict if call.traits.reaches == "address" else web_rules.service_verdict
         return judge(call.tool, call.subject, mode, [rule for rule in self._allow if rule.names(call.tool)])
 
-    def _decided(self, call: Call, mode: ExecutionMode) -> Verdict:
+    def _decide_by_mode(self, call: Call, mode: ExecutionMode) -> Verdict:
         if mode == "yolo":
-            return Verdict("allow", "everything is allowed in yolo mode", ", ".join(self._allowing(call)))
+            return Verdict(
+                "allow", "everything is allowed in yolo mode", ", ".join(self._find_allow_rules(call))
+            )
         concern = self._concern(call)
         if concern is None:
             where = "is declared to only read" if call.traits.reaches else "only reads inside the workspace"
             where = "only reads files that are none of the disk" if call.is_virtual else where
-            by_proof = call.traits.runs_commands and not self._allowing(call)
+            by_proof = call.traits.runs_commands and not self._find_allow_rules(call)
             return Verdict("allow", f"{call.tool} {where}", by_proof=by_proof)
         if call.traits.asks == "never" and mode != "plan":
             return Verdict("allow", f"{call.tool} is declared to need no question")
         if mode == "plan" and not call.is_read_only:
             return Verdict("deny", f"plan mode only looks: {concern}")
-        if rules := self._allowing(call):
+        if rules := self._find_allow_rules(call):
             used = ", ".join(rules)
             return Verdict("allow", f"allowed by rule {used}", used)
         if mode == "plan":
@@ -213,7 +215,7 @@ class Policy:
         if not call.traits.runs_commands or self._outside(call) or call.sight.doubts:
             return False
 
-        paths = list(named_places(call.sight.commands, self._cwd_of(call)))
+        paths = list(find_places(call.sight.commands, self._cwd_of(call)))
         real = map(self._workspace.real, paths)
         if self._workspace.outside(paths) is not None or any(map(is_secret_file, (*paths, *real))):
             return False
@@ -261,17 +263,21 @@ class Policy:
 
     def _outside(self, call: Call) -> str | None:
         path = self._workspace.outside(call.paths)
-        return None if path is None else f"leads outside the workspace: {_shown(self._workspace.real(path))}"
+        return (
+            None
+            if path is None
+            else f"leads outside the workspace: {_format_path(self._workspace.real(path))}"
+        )
 
     def _secret(self, call: Call) -> str | None:
         for path in call.paths:
             real = self._workspace.real(path)
-            if is_secret_file(real) or is_secret_file(self._workspace.written(path)):
-                return f"shows a secret file: {_shown(real)}"
+            if is_secret_file(real) or is_secret_file(self._workspace.absolute(path)):
+                return f"shows a secret file: {_format_path(real)}"
             if isinstance(call.source, Searching):
                 found = secret_below(real, not call.source.reaches_hidden(call.arguments))
                 if found is not None:
-                    return f"shows a secret file: {_shown(found)}"
+                    return f"shows a secret file: {_format_path(found)}"
         return None
 
     def _edit(self, call: Call) -> Verdict:
@@ -280,13 +286,15 @@ class Policy:
         if call.is_virtual:
             return Verdict("allow", "edits of files that are none of the disk are allowed in auto-edit mode")
         if not call.paths:
-            return Verdict("ask", f"may write anywhere: {_shown(call.subject)}")
+            return Verdict("ask", f"may write anywhere: {_format_path(call.subject)}")
         for path in call.paths:
             if why := why_protected(self._workspace.real(path), self._own):
-                return Verdict("ask", f"writes to a protected place: {_shown(path)} ({_shown(why)})")
+                return Verdict(
+                    "ask", f"writes to a protected place: {_format_path(path)} ({_format_path(why)})"
+                )
         return Verdict("allow", "edits inside the workspace are allowed in auto-edit mode")
 
-    def _allowing(self, call: Call) -> list[str]:
+    def _find_allow_rules(self, call: Call) -> list[str]:
         """Return the rules that together cover the whole call; empty if any part of it is not covered."""
         rules = [rule for rule in self._allow if rule.names(call.tool)]
         if not rules:
@@ -318,14 +326,14 @@ class Policy:
         commands, doubts = shell_rules.read_commands(call.subject)
         if doubts or self._why_protected_write(call) or self._why_git_runs_more(call):
             return []
-        return _covering(rules, commands, shell_rules.covers)
+        return _find_covering_rules(rules, commands, shell_rules.covers)
 
     def _covering_paths(self, rules: Sequence[Rule], call: Call) -> list[str]:
         if not call.paths:
             matching = (rule.text for rule in rules if fnmatchcase(call.subject, rule.pattern or ""))
             return list(matching)[:1]
         covers = self._covers_write if call.traits.writes_files else self._covers
-        return _covering(rules, call.paths, covers)
+        return _find_covering_rules(rules, call.paths, covers)
 
     def _covers(self, pattern: str, path: str) -> bool:
         return path_rules.covers(pattern, path, self._workspace)
@@ -350,12 +358,12 @@ class Policy:
             return True
         return any(path_rules.hits(rule.pattern, path, self._workspace) for path in call.paths)
 
-    def _hiding(self, call: Call) -> tuple[Rule | None, Rule | None]:
+    def _find_hiding_rules(self, call: Call) -> tuple[Rule | None, Rule | None]:
         """Return the rule that denies to show what a call names, and the one that speaks of what is below."""
         if not (call.traits.shows or call.traits.runs_commands):
             return None, None
         if call.is_virtual:
-            return _hidden_elsewhere(self._rules_that_hide(), call)
+            return _find_hiding_rules_off_disk(self._rules_that_hide(), call)
         hidden = self._hidden_files()
         if not hidden:
             return None, None
@@ -384,8 +392,8 @@ class Policy:
         return realpath(join(self._workspace.cwd, *call.paths[:1]))
 
 
-def _hidden_elsewhere(rules: Sequence[Rule], call: Call) -> tuple[Rule | None, Rule | None]:
-    """Return what `Policy._hiding` does of a call whose path is none of the disk."""
+def _find_hiding_rules_off_disk(rules: Sequence[Rule], call: Call) -> tuple[Rule | None, Rule | None]:
+    """Return what `Policy._find_hiding_rules` does of a call whose path is none of the disk."""
     patterns = [(rule, rule.pattern or "") for rule in rules]
     denying = next((rule for rule, pattern in patterns if fnmatchcase(call.subject, pattern)), None)
     if denying is not None or not isinstance(call.source, Searching):
@@ -398,7 +406,7 @@ def _hidden_elsewhere(rules: Sequence[Rule], call: Call) -> tuple[Rule | None, R
     return None, None
 
 
-def _covering(
+def _find_covering_rules(
     rules: Sequence[Rule], parts: Iterable[PartT], covers: Callable[[str, PartT], bool]
 ) -> list[str]:
     """Return the first rules that cover the parts; empty if any part is not covered."""
@@ -411,6 +419,6 @@ def _covering(
     return list(used)
 
 
-def _shown(path: str) -> str:
+def _format_path(path: str) -> str:
     text = path if path.isprintable() else ascii(path)
     return text if len(text) <= 200 else f"{text[:200]}..."

@@ -20,7 +20,7 @@ from ...state.application import ApplicationState, Phase, VibeStep
 from ...state.calls import PendingCall
 from ...state.errors import SandburError
 from ..graph import TransitionCondition
-from .past.gate_outcomes import CallKind, made_by_a_person, made_by_the_gate
+from .past.gate_outcomes import CallKind, find_gate_outcomes, find_person_outcomes
 
 _KINDS: tuple[CallKind, ...] = get_args(CallKind)
 _STEP = "1"
@@ -149,7 +149,7 @@ class Proof:
 
 async def prove(graph: Graph) -> Proof:
     """Look at every path of the graph."""
-    return _Explorer(graph, made_by_the_gate(), await made_by_a_person()).proof()
+    return _Explorer(graph, find_gate_outcomes(), await find_person_outcomes()).proof()
 
 
 class _Explorer:
@@ -189,7 +189,7 @@ class _Explorer:
         problem = ""
         while waiting and not problem:
             point = waiting.popleft()
-            kept = (point.action, self._kept(point))
+            kept = (point.action, self._keep_read_parts(point))
             if kept in done:
                 continue
             done.add(kept)
@@ -214,7 +214,7 @@ class _Explorer:
             path=tuple(self._path(last)) if problem else (),
         )
 
-    def _kept(self, point: _Point) -> _Abstract:
+    def _keep_read_parts(self, point: _Point) -> _Abstract:
         """Return what the action leaves of the state: it does the same wherever this is the same."""
         free = {
             part: self._domains[part][0] for part in self._domains if self._is_written(part, point.action)
@@ -229,7 +229,7 @@ class _Explorer:
         for state in self._results(point):
             after = _Point(point.action, state)
             if after not in self._next:
-                self._next[after] = self._taken(after)
+                self._next[after] = self._choose_transition(after)
             action, why = self._next[after]
             yield _Point(action, state), why
             yield _Point(self._start, state), "a new message"
@@ -250,12 +250,12 @@ class _Explorer:
         """
         left = {calls}
         if self._is_written("calls", action):
-            left = self._written_calls(action, calls)
+            left = self._possible_calls(action, calls)
         judged = _subsets(self._gated)
         left |= {some | kept for kept in left if kept for some in judged if some}
         return sorted(left, key=lambda kinds: (len(kinds), sorted(kinds)))
 
-    def _written_calls(self, action: str, calls: frozenset[CallKind]) -> set[frozenset[CallKind]]:
+    def _possible_calls(self, action: str, calls: frozenset[CallKind]) -> set[frozenset[CallKind]]:
         if action == human_confirm.__name__:
             fates = [_subsets(self._confirmed[kind]) - {frozenset()} for kind in calls]
             return {frozenset[CallKind]().union(*chosen) for chosen in product(*fates)}
@@ -264,7 +264,7 @@ class _Explorer:
         cleared = {frozenset[CallKind](), calls} if action in self._clears else {calls}
         return cleared | (_subsets(self._gated) if action in self._judges else set())
 
-    def _taken(self, after: _Point) -> tuple[str, str]:
+    def _choose_transition(self, after: _Point) -> tuple[str, str]:
         """Return the action that the graph goes to, and the condition of that way."""
         real = _real(after.state)
         for to, condition in self._ways[after.action]:
@@ -284,7 +284,7 @@ class _Explorer:
         while point is not None:
             came = self._came_from[point]
             why = f"  ({came[1]})" if came is not None else ""
-            lines.append(f"{point.action}{why}{_shown(point.state)}")
+            lines.append(f"{point.action}{why}{_format_state(point.state)}")
             point = came[0] if came is not None else None
         return lines[::-1]
 
@@ -298,7 +298,7 @@ def _problem(point: _Point) -> str:
     return ""
 
 
-def _shown(state: _Abstract) -> str:
+def _format_state(state: _Abstract) -> str:
     return f"  calls: {', '.join(sorted(state.calls))}" if state.calls else ""
 
 

@@ -63,8 +63,8 @@ class HiddenFiles:
         for seen in sight.commands:
             if seen.program == "cd" and len(seen.words) == 2:
                 here = realpath(join(here, expanduser(seen.words[1])))
-            named = [join(here, expanduser(path)) for path in _named(seen)]
-            if rule := self.rule_for([place for path in named for place in _expanded(path)]):
+            named = [join(here, expanduser(path)) for path in _find_file_words(seen)]
+            if rule := self.rule_for([place for path in named for place in _expand_glob(path)]):
                 return rule, None
             if near is None and _reads_folders(seen):
                 folders = [path for path in named if Path(path).is_dir()] or [here]
@@ -72,7 +72,7 @@ class HiddenFiles:
         return None, near
 
 
-def _named(seen: SeenCommand) -> Iterator[str]:
+def _find_file_words(seen: SeenCommand) -> Iterator[str]:
     """Yield the words that may be names of files."""
     if seen.program in _MENTIONS:
         return
@@ -88,7 +88,7 @@ def _named(seen: SeenCommand) -> Iterator[str]:
             yield word[1:]
 
 
-def _expanded(path: str) -> list[str]:
+def _expand_glob(path: str) -> list[str]:
     if not re.search(r"[*?\[]", path):
         return [path]
     return list(islice(glob.iglob(path), _MAX_MATCHES)) or [path]  # noqa: PTH207 -- as text

@@ -247,10 +247,10 @@ class Assembly:
 
     def keep_connections(self) -> None:
         """Leave connections open between sessions, until as many calls of `drop_connections`."""
-        self._shared_clients().keep()
+        self._shared_clients().hold()
 
     async def drop_connections(self) -> None:
-        await self._shared_clients().let_go()
+        await self._shared_clients().release()
 
     async def _confine(self, session: SessionSettings, session_id: str) -> tuple[Sandbox | None, str]:
         if session.sandbox == "off":

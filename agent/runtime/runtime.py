@@ -74,9 +74,9 @@ class Runtime:
         settings = load_settings(said, env, of_project=definition is None)
         is_embedded = definition is not None
         if definition is None and settings.agent is not None:
-            from ..sdk.loading import named_agent
+            from ..sdk.loading import load_named_agent
 
-            definition = named_agent(settings.agent, settings.cwd, env, is_said="agent" in said)
+            definition = load_named_agent(settings.agent, settings.cwd, env, is_said="agent" in said)
         if definition is not None:
             said = joined(definition.said, said)
             settings = load_settings(said, env, of_project=not is_embedded)
@@ -315,9 +315,9 @@ class Runtime:
             return given, []
         if not session.agent:
             return PLAIN, []
-        from ..sdk.loading import known_agent
+        from ..sdk.loading import load_known_agent
 
-        return known_agent(session.agent, Path(session.cwd), self.env)
+        return load_known_agent(session.agent, Path(session.cwd), self.env)
 
 
 def _lost_files(state: ApplicationState) -> list[str]:

@@ -399,9 +399,9 @@ def _priced_when_used(name: str, settings: Settings) -> PriceOf:
 
     @cache
     def found() -> PriceOf | None:
-        from ..models.prices.known_prices import known_price
+        from ..models.prices.known_prices import find_price
 
-        return known_price(name, settings.prices, settings.home)
+        return find_price(name, settings.prices, settings.home)
 
     def price(usage: Usage) -> float | None:
         price_now = found()

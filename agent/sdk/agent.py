@@ -105,15 +105,15 @@ class Agent(Generic[OutputT]):
     ) -> None:
         require_fitting(locals())
         self.name, self.output, self._env = name, output, env
-        self._typed = _typed_output(output)
-        said = _said(
+        self._typed = _output_type(output)
+        said = _collect_settings(
             limits or Limits(), cwd, add_dirs, mcp_servers, model=_name_of(model), mode=mode, allow=allow,
             ask=ask, deny=deny, store=store, fallback_models=fallback_models, sandbox=sandbox,
             allow_net=allow_net, compress_at=compress_at, effort=effort, groups=groups,
             available_groups=available_groups, max_listed_tools=max_listed_tools,
             max_result_tokens=max_result_tokens,
         )  # fmt: skip
-        made = _made(model, instructions, as_tools(tools), require_done, tuple(middleware), said)
+        made = _make_definition(model, instructions, as_tools(tools), require_done, tuple(middleware), said)
         form, may_plan = self._typed and self._typed.format, planning == "auto" and made.has_tools
         self._definition = replace(made, output=form, token_counter=token_counter, has_planning=may_plan)
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
@@ -160,7 +160,7 @@ class Agent(Generic[OutputT]):
         are what `{var.NAME}` is in its HTTP tools; the session keeps them.
         """
         parse = None if self._typed is None else self._typed.parse
-        return AgentSession(partial(self._opened, session_id, variables), self._closed, parse)
+        return AgentSession(partial(self._open_session, session_id, variables), self._close_session, parse)
 
     async def history(self, session_id: str) -> tuple[Message, ...]:
         """Return the global history of a stored session; raises `SessionNotFound`."""
@@ -222,7 +222,7 @@ class Agent(Generic[OutputT]):
         if ending is not None and not ending.get_loop().is_closed():
             await asyncio.wait([ending])
 
-    async def _opened(self, session_id: str | None, variables: Mapping[str, str] | None) -> Session:
+    async def _open_session(self, session_id: str | None, variables: Mapping[str, str] | None) -> Session:
         await self._end_abandoned_runs(session_id)
         # Two of one session in a process would not be kept apart by its lease.
         if session_id is not None and session_id in self._entered:
@@ -238,11 +238,11 @@ class Agent(Generic[OutputT]):
                 await runtime.require_free(session_id)
                 session = await runtime.resume(session_id, variables=variables)
             else:
-                session = await runtime.create(_checked_id(session_id), variables=variables)
+                session = await runtime.create(_check_id(session_id), variables=variables)
             undo.pop_all()
         return session
 
-    async def _closed(self, session: Session, run: StreamedRun | None) -> None:
+    async def _close_session(self, session: Session, run: StreamedRun | None) -> None:
         ending = self._ending[session.id] = asyncio.ensure_future(self._close(session, run))
         await run_in_background(ending)
 
@@ -280,7 +280,7 @@ class Agent(Generic[OutputT]):
         return f"{self._module}:{name}" if name else ""
 
 
-def _typed_output(output: TypeForm[OutputT]) -> TypedOutput[OutputT] | None:
+def _output_type(output: TypeForm[OutputT]) -> TypedOutput[OutputT] | None:
     """Return the form of an output, None for a text."""
     return None if cast("object", output) in (str, None) else output_format_of(output)
 
@@ -293,7 +293,7 @@ def _is_in_loop() -> bool:
     return True
 
 
-def _done_tool(tools: Sequence[Tool]) -> str:
+def _find_done_tool(tools: Sequence[Tool]) -> str:
     """Return the name of the tool by which runs end; raises `UsageError` unless there is exactly one."""
     names = [tool.spec.name for tool in tools if tool.traits.is_done_tool]
     if len(names) == 1:
@@ -312,7 +312,7 @@ def _name_of(model: str | Model | None) -> str | None:
     return model if model is None or isinstance(model, str) else model.name
 
 
-def _made(
+def _make_definition(
     model: str | Model | None,
     instructions: Instructions,
     tools: tuple[Tool, ...],
@@ -326,12 +326,12 @@ def _made(
         instructions=instructions,
         has_builtin_tools=False,
         tools=tools,
-        done_tool=_done_tool(tools) if require_done else "",
+        done_tool=_find_done_tool(tools) if require_done else "",
         middleware=middleware,
     )
 
 
-def _said(
+def _collect_settings(
     limits: Limits,
     cwd: str | Path | None,
     add_dirs: Sequence[str | Path],
@@ -379,7 +379,7 @@ def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
 _MOST_ID_CHARS = 64
 
 
-def _checked_id(session_id: str) -> str:
+def _check_id(session_id: str) -> str:
     plain = session_id.isascii() and all(each.isalnum() or each in "-_.:@" for each in session_id)
     if not plain or not 0 < len(session_id) <= _MOST_ID_CHARS:
         raise UsageError(

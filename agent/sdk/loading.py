@@ -26,7 +26,7 @@ _STARTS_A_RUN = frozenset(
 _SOURCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
-def named_agent(source: str, folder: Path, env: Mapping[str, str], is_said: bool) -> Definition:
+def load_named_agent(source: str, folder: Path, env: Mapping[str, str], is_said: bool) -> Definition:
     """Return the agent that a flag (`is_said`), a variable or a trusted configuration names.
 
     What the person names is known from then on, so that its sessions find it again.
@@ -38,7 +38,7 @@ def named_agent(source: str, folder: Path, env: Mapping[str, str], is_said: bool
     return found
 
 
-def known_agent(source: str, folder: Path, env: Mapping[str, str]) -> tuple[Definition, list[str]]:
+def load_known_agent(source: str, folder: Path, env: Mapping[str, str]) -> tuple[Definition, list[str]]:
     """Return the agent of a stored session, if this machine has run it in that folder before.
 
     Else a plain one, and what to say: a record from elsewhere must not choose what code is run here.
@@ -57,7 +57,7 @@ def load_agent(source: str, folder: Path, error: type[SandburError]) -> Definiti
     if not _SOURCE.fullmatch(source):
         raise error(f"`{source}` names no agent.", "Write MODULE:NAME, such as support.bot:agent.")
     module_name, _, name = source.partition(":")
-    agent = getattr(_imported(module_name, folder, error), name, None)
+    agent = getattr(_import_module(module_name, folder, error), name, None)
     if agent is None:
         raise error(f"The module {module_name} has no `{name}`.", "Check the part after the colon.")
     if not isinstance(agent, Agent):
@@ -65,7 +65,7 @@ def load_agent(source: str, folder: Path, error: type[SandburError]) -> Definiti
     return agent.definition_of(source)
 
 
-def _imported(module_name: str, folder: Path, error: type[SandburError]) -> Any:
+def _import_module(module_name: str, folder: Path, error: type[SandburError]) -> Any:
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:

@@ -60,29 +60,29 @@ class AgentSession(Generic[OutputT]):
 
     @property
     def id(self) -> str:
-        return self._entered.id
+        return self._active_session.id
 
     async def rename(self, title: str) -> str:
         """Give the session another title, durably; return it as it is kept."""
-        return await self._entered.rename(title)
+        return await self._active_session.rename(title)
 
     @property
     def notices(self) -> tuple[str, ...]:
         """What its owner should know of its opening, such as tools that are gone; the first run says it."""
-        return self._entered.notices
+        return self._active_session.notices
 
     @property
     def pending(self) -> tuple[PendingDecision, ...]:
         """The calls that wait for a decision, also those that another process left."""
         return tuple(
             PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason)
-            for call in self._entered.state.calls_to_decide
+            for call in self._active_session.state.calls_to_decide
         )
 
     @property
     def history(self) -> tuple[Message, ...]:
         """The global history as the next request would send it."""
-        return tuple(self._entered.state.chat_history)
+        return tuple(self._active_session.state.chat_history)
 
     @property
     def result(self) -> RunResult[OutputT] | None:
@@ -98,7 +98,7 @@ class AgentSession(Generic[OutputT]):
 
     async def run(self, message: UserContent | None = None) -> RunResult[OutputT]:
         """Send a message, or without one carry an interrupted run on, and return what it came to."""
-        return await self._ended(self.stream(message))
+        return await self._finish_run(self.stream(message))
 
     async def approve(
         self, *call_ids: str, arguments: str | None = None, record_only: bool = False
@@ -107,7 +107,7 @@ class AgentSession(Generic[OutputT]):
 
         `arguments` is the JSON text of an edit, for a single call.
         """
-        chosen = self._chosen(call_ids)
+        chosen = self._select_calls(call_ids)
         if arguments is not None and len(chosen) != 1:
             raise UsageError("An edit is for one call.", "Name the call that it is for.")
         return await self.decide(
@@ -116,7 +116,7 @@ class AgentSession(Generic[OutputT]):
 
     async def deny(self, *call_ids: str, reason: str = "", record_only: bool = False) -> RunResult[OutputT]:
         """Refuse waiting calls, all of them if none is named, and carry the run on."""
-        chosen = self._chosen(call_ids)
+        chosen = self._select_calls(call_ids)
         return await self.decide((make_decision(each, "deny", reason) for each in chosen), record_only)
 
     async def settle(
@@ -134,7 +134,7 @@ class AgentSession(Generic[OutputT]):
         self, decisions: Iterable[CallDecision], record_only: bool = False
     ) -> RunResult[OutputT]:
         """Record decisions and carry the run on, unless they are only to be recorded."""
-        return await self._ended(self.stream_decisions(decisions, record_only))
+        return await self._finish_run(self.stream_decisions(decisions, record_only))
 
     def stream_decisions(self, decisions: Iterable[CallDecision], record_only: bool = False) -> EventStream:
         """Record decisions and carry the run on; what happens is read from the stream."""
@@ -150,67 +150,67 @@ class AgentSession(Generic[OutputT]):
 
         Raises `UsageError` while a turn is open.
         """
-        self._entered.change_history(self._entered.state.chat_history.append(*messages))
+        self._active_session.change_history(self._active_session.state.chat_history.append(*messages))
 
     def clear(self) -> None:
         """Begin anew: no message of the past is sent again. The store keeps them.
 
         Raises `UsageError` while a turn is open.
         """
-        self._entered.change_history(Transcript())
+        self._active_session.change_history(Transcript())
 
     async def steer(self, text: str) -> None:
         """Say something while a run goes on: on disk when this returns, read before the model's next call.
 
         What no run reads becomes part of the next one. Raises `UsageError` for a command.
         """
-        await self._entered.steer(text)
+        await self._active_session.steer(text)
 
     async def queue(self, text: str) -> None:
         """Keep a message for after the run: on disk when this returns, and sent by `next_queued`."""
-        await self._entered.queue(text)
+        await self._active_session.queue(text)
 
     @property
     def waiting_messages(self) -> tuple[WaitingMessage, ...]:
         """What was said and is in no history yet."""
-        return self._entered.waiting_messages
+        return self._active_session.waiting_messages
 
     async def withdraw(self, number: int) -> str:
         """Take a message that waits back, and return it; raises `UsageError` if it waits no more."""
-        return await self._entered.withdraw(number)
+        return await self._active_session.withdraw(number)
 
     async def next_queued(self) -> str | None:
         """Return the message that is to be sent now, None if there is none; `run` or `stream` takes it."""
-        return await self._entered.next_queued()
+        return await self._active_session.next_queued()
 
     @property
-    def _entered(self) -> Session:
+    def _active_session(self) -> Session:
         if self._session is None:
             raise UsageError("This session is not open.", "Write `async with agent.session() as session:`.")
         return self._session
 
-    def _chosen(self, call_ids: tuple[str, ...]) -> tuple[str, ...]:
+    def _select_calls(self, call_ids: tuple[str, ...]) -> tuple[str, ...]:
         waiting = tuple(each.call_id for each in self.pending)
         for unknown in (each for each in call_ids if each not in waiting):
             raise UsageError(f"No call {unknown} waits for a decision.", f"Waiting: {', '.join(waiting)}.")
         return call_ids or waiting
 
     def _stream(self, start: Callable[[Session], AsyncIterator[Event]]) -> EventStream:
-        return EventStream(lambda run: self._followed(run, start), self._end_abandoned_run)
+        return EventStream(lambda run: self._follow_run(run, start), self._end_abandoned_run)
 
     async def _end_abandoned_run(self, run: StreamedRun) -> None:
         """End a run whose stream is abandoned; raises `UsageError` for one that goes on."""
-        session = self._entered
+        session = self._active_session
         while self._run is not None and not self._run.is_over:
             if not (self._run.is_abandoned or self._run.is_own):
                 raise UsageError(f"Session {session.id} is running.", "Let its run end, or call interrupt().")
             await self._run.close()
         self._run, self._last = run, None
 
-    async def _followed(
+    async def _follow_run(
         self, run: StreamedRun, start: Callable[[Session], AsyncIterator[Event]]
     ) -> AsyncGenerator[Event]:
-        session = self._entered
+        session = self._active_session
         events = cast("AsyncGenerator[Event]", start(session))
         run.interrupt = session.interrupt
         self._notices = []
@@ -230,7 +230,7 @@ class AgentSession(Generic[OutputT]):
         texts, self._opening_notices = self._opening_notices, ()
         return [Notice(text) for text in texts]
 
-    async def _ended(self, stream: EventStream) -> RunResult[OutputT]:
+    async def _finish_run(self, stream: EventStream) -> RunResult[OutputT]:
         async with stream:
             async for _ in stream:
                 pass

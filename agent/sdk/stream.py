@@ -110,7 +110,7 @@ class StreamedRun:
         task = self._task = asyncio.ensure_future(self._drive())
         _driving.add(task)
         task.add_done_callback(_driving.discard)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
 
     async def _drive(self) -> None:
         async with aclosing(self._events(self)) as events:
@@ -122,7 +122,7 @@ class StreamedRun:
                     self._answer.set_result(event)
                 await self._asked.wait()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._error = None if task.cancelled() else task.exception()
         self._settle_answer()
 

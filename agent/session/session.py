@@ -38,8 +38,8 @@ from .position import Position
 from .run import Limits, Run, finished
 
 if TYPE_CHECKING:
-    from ..policy.approval_context import Circumstances
-    from ..policy.rules.rule_suggestions import Offer
+    from ..policy.approval_context import ApprovalContext
+    from ..policy.rules.rule_suggestions import RuleSuggestion
     from .unknown_outcome import Aftermath
 
 _MAX_CHARS = 120
@@ -282,7 +282,7 @@ class Session:
         """Take what was changed in another object of this session and is not recorded yet."""
         self._position.change(**earlier._position.unrecorded)
 
-    def accept(self, offer: Offer) -> None:
+    def accept(self, offer: RuleSuggestion) -> None:
         """Let what was offered pass unasked for the rest of this session."""
         from ..policy.rules.rule_suggestions import EDITING
 
@@ -323,21 +323,23 @@ class Session:
         judge = Judge(self._gate_of(self.settings), builtin_tools())
         return judge.reading_verdict(path, self.state.execution_mode)
 
-    def offers(self, call: PendingCall) -> tuple[Offer, ...]:
+    def offers(self, call: PendingCall) -> tuple[RuleSuggestion, ...]:
         """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
-        from ..policy.rules.rule_suggestions import offers_for
+        from ..policy.rules.rule_suggestions import suggest_rules_for_call
 
         with BugsLogged(f"the rules that would let a call of {call.tool} pass"):
-            return offers_for(call, self._ports, self.settings, self._gate_of, self.state.execution_mode)
+            return suggest_rules_for_call(
+                call, self._ports, self.settings, self._gate_of, self.state.execution_mode
+            )
         return ()
 
-    def circumstances(self, call: PendingCall, is_edited: bool = False) -> Circumstances:
+    def circumstances(self, call: PendingCall, is_edited: bool = False) -> ApprovalContext:
         """Return why a waiting call asks, where it leads and what it runs in, as it is now."""
-        from ..policy.approval_context import Circumstances, circumstances
+        from ..policy.approval_context import ApprovalContext, build_approval_context
 
         with BugsLogged(f"what a person is told of a call of {call.tool}") as border:
-            return circumstances(call, self._ports, self.state.execution_mode, is_edited)
-        return Circumstances(f"{call.reason}; the rest is not known: a bug in Sandbur ({border.bug})")
+            return build_approval_context(call, self._ports, self.state.execution_mode, is_edited)
+        return ApprovalContext(f"{call.reason}; the rest is not known: a bug in Sandbur ({border.bug})")
 
     async def aftermath(self, call: PendingCall) -> Aftermath:
         """Look, for a moment, at what a call of unknown outcome may have left."""

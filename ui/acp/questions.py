@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from acp.schema import AllowedOutcome, PermissionOption, PermissionOptionKind, RequestPermissionResponse
 
-from ...agent.policy.rules.rule_suggestions import EDITING, Offer
+from ...agent.policy.rules.rule_suggestions import EDITING, RuleSuggestion
 from ...agent.session.decisions import ApprovalAnswer, make_decision, sign
 from ...agent.session.session import Session
 from ...state.calls import CallDecision, PendingCall, Settlement
@@ -19,7 +19,7 @@ class PermissionChoice:
     """What picking an option means: a verdict, or what came of a call whose outcome nobody knows."""
 
     approved: bool = False
-    offer: Offer | None = None
+    offer: RuleSuggestion | None = None
     """What passes unasked from now on."""
     settle: Settlement | None = None
 
@@ -49,7 +49,7 @@ class Question:
         return self.choices.get(picked.option_id) if isinstance(picked, AllowedOutcome) else None
 
 
-def question_about(call: PendingCall, offers: Sequence[Offer]) -> Question:
+def question_about(call: PendingCall, offers: Sequence[RuleSuggestion]) -> Question:
     """Return what can be said about a call; `offers` is what "always" can mean for it."""
     rows = _outcomes() if call.kind == "outcome_unknown" else _verdicts(offers)
     options = [PermissionOption(option_id=name, name=words, kind=kind) for name, words, kind, _ in rows]
@@ -59,7 +59,7 @@ def question_about(call: PendingCall, offers: Sequence[Offer]) -> Question:
 _Row = tuple[str, str, PermissionOptionKind, PermissionChoice]
 
 
-def _verdicts(offers: Sequence[Offer]) -> list[_Row]:
+def _verdicts(offers: Sequence[RuleSuggestion]) -> list[_Row]:
     always: list[_Row] = [
         (f"always-{number}", _named(offer), "allow_always", PermissionChoice(True, offer))
         for number, offer in enumerate(offers, 1)
@@ -87,7 +87,7 @@ def _outcomes() -> list[_Row]:
     ]
 
 
-def _named(offer: Offer) -> str:
+def _named(offer: RuleSuggestion) -> str:
     if not offer.rule:
         return f"Allow all edits in this workspace for this session (mode {EDITING})"
     if offer.kind == "sandbox":

@@ -138,12 +138,12 @@ def _read_web(phrases: Phrases, text: str) -> Iterator[_Finding]:
         if not timings:
             yield phrases.not_timed, ""
     for url, status, *seconds in timings:
-        yield _judged(phrases, url, int(status), *map(_number, seconds))
+        yield _judge_response(phrases, url, int(status), *map(_number, seconds))
     if timings and not any(int(status) for _, status, *_ in timings):
         yield phrases.nothing_answered, phrases.no_answer_anywhere
 
 
-def _judged(
+def _judge_response(
     phrases: Phrases, url: str, status: int, lookup_s: float, first_byte_s: float, total_s: float
 ) -> _Finding:
     if not status:
@@ -183,7 +183,7 @@ _PROBES = [_probes_in(phrases) for phrases in LANGUAGES]
 LOAD, WEB, DISK, FOLDERS = _PROBES[LANGUAGES.index(ENGLISH)].values()
 
 
-def planned_steps(goal: str, ended: Sequence[str], phrases: Phrases = ENGLISH) -> list[str]:
+def plan_steps(goal: str, ended: Sequence[str], phrases: Phrases = ENGLISH) -> list[str]:
     """Return the titles of the goal's measurements but for those of which the `ended` summaries tell."""
     topics: tuple[Topic, ...] = ("disk", "folders") if speaks_of_disk(goal) else ("load", "disk")
     topics = ("load", "web", "disk") if speaks_of_web(goal) else topics

@@ -17,7 +17,7 @@ from ....actions.ports.events import TextDelta
 from ....actions.turn.decision_tools import FINAL_ANSWER, PLAN_FINISHED, RESERVED_NAMES, SUBMIT_PLAN
 from ....state.application import Usage
 from ....state.conversation.messages import Block, Message, Text, ToolResult, ToolUse, parse_json_object
-from .diagnosis import next_in_step, planned_steps, report
+from .diagnosis import next_in_step, plan_steps, report
 from .languages import LANGUAGES, language_of, request_in, speaks_of_trouble
 from .phrases import Ability, Phrases
 from .sample import sample_of
@@ -67,7 +67,7 @@ class DemoModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         phrases = _language(request)
-        move = _formed(_possible(_move(request, phrases), request, phrases), request)
+        move = _format_answer(_possible(_move(request, phrases), request, phrases), request)
         for piece in _PIECES.findall(move.text):
             await asyncio.sleep(0)
             yield TextDelta(piece)
@@ -93,7 +93,7 @@ def _usage(request: ModelRequest, message: Message) -> Usage:
     )
 
 
-def _formed(move: _Move, request: ModelRequest) -> _Move:
+def _format_answer(move: _Move, request: ModelRequest) -> _Move:
     """Return an answer in the form that is asked for."""
     if request.output is None or move.tool:
         return move
@@ -105,7 +105,7 @@ def _move(request: ModelRequest, phrases: Phrases) -> _Move:
     main, child = [*map(list, request.histories), [], []][:2]
     turn = _since_person(main)
     if request.forced_tool == SUBMIT_PLAN.name:
-        steps = planned_steps(_goal(turn), [summary for _, summary in _steps_ended(turn)], phrases)
+        steps = plan_steps(_goal(turn), [summary for _, summary in _steps_ended(turn)], phrases)
         return _Move("", "submit_plan", {"steps": [{"description": title} for title in steps]})
     if child:
         return _step(child, phrases)
@@ -115,8 +115,8 @@ def _move(request: ModelRequest, phrases: Phrases) -> _Move:
     if told.startswith(_ASKS_FOR_SUMMARY):
         return _Move(_summary(told))
     if main and main[-1].role == "tool":
-        return _after_results(_done(turn), request, phrases)
-    return _answer(_said(turn), phrases)
+        return _after_results(_collect_results(turn), request, phrases)
+    return _answer(_find_last_message(turn), phrases)
 
 
 def _language(request: ModelRequest) -> Phrases:
@@ -124,7 +124,7 @@ def _language(request: ModelRequest) -> Phrases:
     main = list(request.histories[0]) if request.histories else []
     spoken = [message.text for message in reversed(main) if message.origin == "person"]
     # Where a summary took the place of what was said, it has the person's lines.
-    return language_of([*spoken, _pinned("The user's last message", main), *_person_lines(main)])
+    return language_of([*spoken, _find_pinned("The user's last message", main), *_person_lines(main)])
 
 
 def _person_lines(main: Sequence[Message]) -> list[str]:
@@ -149,18 +149,18 @@ def _since_person(messages: Sequence[Message]) -> Sequence[Message]:
     return messages[next(starts, 0) :]
 
 
-def _said(turn: Sequence[Message]) -> str:
-    return (_pinned("The user's last message", turn) or turn[0].text) if turn else ""
+def _find_last_message(turn: Sequence[Message]) -> str:
+    return (_find_pinned("The user's last message", turn) or turn[0].text) if turn else ""
 
 
 def _goal(turn: Sequence[Message]) -> str:
     """Return the newest goal that a plan was started for."""
     uses = (use for message in reversed(turn) for use in message.tool_uses if use.tool == "start_plan")
     goals = ((parse_json_object(use.arguments) or {}).get("goal") for use in uses)
-    return str(next(goals, None) or _pinned("Goal", turn) or _said(turn))
+    return str(next(goals, None) or _find_pinned("Goal", turn) or _find_last_message(turn))
 
 
-def _pinned(what: str, turn: Sequence[Message]) -> str:
+def _find_pinned(what: str, turn: Sequence[Message]) -> str:
     """Return what a summary keeps word by word; empty if none took the place of what was said."""
     is_summary = turn and turn[0].origin == "runtime"
     found = re.search(rf"^{what}: (.+)$", turn[0].text, re.MULTILINE) if is_summary else None
@@ -178,7 +178,7 @@ def _summary(text: str) -> str:
     return "\n".join(lines[-_MAX_SUMMARY_LINES:]) or language_of([]).nothing_to_summarize
 
 
-def _done(messages: Sequence[Message]) -> list[Done]:
+def _collect_results(messages: Sequence[Message]) -> list[Done]:
     uses = {use.call_id: use for message in messages for use in message.tool_uses}
     results = (result for message in messages for result in message.tool_results)
     return [
@@ -191,7 +191,7 @@ def _done(messages: Sequence[Message]) -> list[Done]:
 def _step(child: Sequence[Message], phrases: Phrases) -> _Move:
     found = _STEP_TITLE.search(child[0].text)
     title = found[1].strip() if found else ""
-    move = next_in_step(title, _done(child))
+    move = next_in_step(title, _collect_results(child))
     if move is None:
         summary = phrases.no_program.format(title=title or phrases.this_step)
         return _Move("", "finish_step", {"status": "failed", "summary": summary})

@@ -11,13 +11,13 @@ from pydantic import ValidationError
 
 from ....actions.workspace.content_cache import write_whole
 from ...config.sources import Price
-from .pricing import PriceOf, constant_price, paid_by, price_of
+from .pricing import PriceOf, constant_price, make_pricer, price_of
 
 FILE = "prices.json"
 _MOST_MODELS = 200
 
 
-def known_price(model: str, overrides: Mapping[str, Price], home: Path) -> PriceOf | None:
+def find_price(model: str, overrides: Mapping[str, Price], home: Path) -> PriceOf | None:
     """Return what `price_of` does; the catalogue is read only for a model whose price is not in the file.
 
     A price that depends on more than the number of tokens is looked up in the catalogue each time.
@@ -28,7 +28,7 @@ def known_price(model: str, overrides: Mapping[str, Price], home: Path) -> Price
     known = _read(home / FILE, catalogue)
     if model in known:
         with suppress(ValidationError):
-            return None if known[model] is None else paid_by(Price.model_validate(known[model]))
+            return None if known[model] is None else make_pricer(Price.model_validate(known[model]))
     found = price_of(model, overrides)
     constant = constant_price(model) if found is not None else None
     if found is None or constant is not None:

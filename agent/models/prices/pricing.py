@@ -23,7 +23,7 @@ _CATALOGUE_IDS = {
 _NEVER_LISTED = {"demo", "ollama"}
 
 
-def paid(price: Price, usage: Usage) -> float | None:
+def calculate_cost(price: Price, usage: Usage) -> float | None:
     """Return US dollars; None if input or output tokens are unknown."""
     counts = _counts(usage)
     if counts is None:
@@ -43,22 +43,22 @@ def price_of(model: str, overrides: Mapping[str, Price]) -> PriceOf | None:
     bound. `demo` costs nothing; `ollama/` models have no price unless the configuration names one.
     """
     if override := overrides.get(model):
-        return partial(paid, override)
+        return partial(calculate_cost, override)
     if model == "demo":
         return _nothing
-    found = _listed(model)
+    found = _find_in_catalogue(model)
     if found is None or not found[1].prices:
         return None
     provider, info = found
 
-    def listed_price(usage: Usage) -> float | None:
+    def catalogue_price(usage: Usage) -> float | None:
         return _catalogue_price(provider, info, usage)
 
-    return listed_price
+    return catalogue_price
 
 
-def paid_by(price: Price) -> PriceOf:
-    return partial(paid, price)
+def make_pricer(price: Price) -> PriceOf:
+    return partial(calculate_cost, price)
 
 
 _MILLION = 1_000_000
@@ -70,7 +70,7 @@ _SAMPLE = Usage(
 
 def constant_price(model: str) -> Price | None:
     """Return what the catalogue says of a model as four numbers; None where they depend on time or amount."""
-    found = _listed(model)
+    found = _find_in_catalogue(model)
     if found is None:
         return None
 
@@ -93,7 +93,7 @@ def constant_price(model: str) -> Price | None:
     )  # fmt: skip
     whole = _catalogue_price(provider, info, _SAMPLE)
     # A price of each request, or of what else there may be, is none of the four.
-    return price if whole is not None and isclose(paid(price, _SAMPLE) or 0.0, whole) else None
+    return price if whole is not None and isclose(calculate_cost(price, _SAMPLE) or 0.0, whole) else None
 
 
 def _nothing(usage: Usage) -> float | None:
@@ -122,7 +122,7 @@ def _counts(usage: Usage) -> tuple[int, int, int, int] | None:
     return max(sent, read + written), read, written, answered
 
 
-def _listed(model: str) -> tuple[Provider, ModelInfo] | None:
+def _find_in_catalogue(model: str) -> tuple[Provider, ModelInfo] | None:
     provider_name, _, name = model.partition("/")
     if provider_name in _NEVER_LISTED or not name:
         return None

@@ -18,7 +18,7 @@ Start = Callable[[], Coroutine[Any, Any, C]]
 
 
 @dataclass(slots=True, eq=False)
-class Shared(Generic[C]):
+class SharedClient(Generic[C]):
     """A client with those who use it."""
 
     loop: asyncio.AbstractEventLoop
@@ -40,20 +40,20 @@ class Clients:
     """
 
     def __init__(self) -> None:
-        self._shared: dict[Hashable, Shared[Any]] = {}
+        self._shared: dict[Hashable, SharedClient[Any]] = {}
         self._keepers: Counter[asyncio.AbstractEventLoop] = Counter()
 
-    async def take(self, identity: Hashable, start: Start[C]) -> Shared[C]:
+    async def take(self, identity: Hashable, start: Start[C]) -> SharedClient[C]:
         """Return the client of this identity, started if there is none yet; whoever takes it gives it back.
 
         Raises what `start` raises.
         """
         loop = asyncio.get_running_loop()
         key = loop, identity
-        shared = cast("Shared[C] | None", self._shared.get(key))
+        shared = cast("SharedClient[C] | None", self._shared.get(key))
         if shared is None:
             # A task of its own: who is cancelled while it starts does not end it for the others.
-            shared = self._shared[key] = Shared(loop, loop.create_task(start()))
+            shared = self._shared[key] = SharedClient(loop, loop.create_task(start()))
         shared.users += 1
         try:
             await asyncio.shield(shared.starting)
@@ -64,17 +64,17 @@ class Clients:
             raise
         return shared
 
-    async def give_back(self, shared: Shared[Any]) -> None:
+    async def give_back(self, shared: SharedClient[Any]) -> None:
         shared.users -= 1
         if not shared.users and not self._keepers[shared.loop]:
             self._forget(shared)
             await shared.close()
 
-    def keep(self) -> None:
-        """Leave connections of the running loop open until `let_go`, also while nobody uses them."""
+    def hold(self) -> None:
+        """Leave connections of the running loop open until `release`, also while nobody uses them."""
         self._keepers[asyncio.get_running_loop()] += 1
 
-    async def let_go(self) -> None:
+    async def release(self) -> None:
         loop = asyncio.get_running_loop()
         self._keepers[loop] -= 1
         if self._keepers[loop] > 0:
@@ -84,32 +84,32 @@ class Clients:
             self._forget(idle)
             await idle.close()
 
-    def _forget(self, shared: Shared[Any]) -> None:
+    def _forget(self, shared: SharedClient[Any]) -> None:
         for key in [key for key, each in self._shared.items() if each is shared]:
             del self._shared[key]
 
 
-class Seat(Generic[C]):
+class PooledClient(Generic[C]):
     """One model's share in a client, taken with its first request."""
 
     def __init__(self, clients: Clients, identity: Hashable, start: Start[C]) -> None:
         self._clients = clients
         self._identity = identity
         self._start = start
-        self._taken: Shared[C] | None = None
+        self._shared: SharedClient[C] | None = None
 
     async def client(self) -> C:
         """Return the client; raises what starting it raises."""
-        if self._taken is None:
+        if self._shared is None:
             taken = await self._clients.take(self._identity, self._start)
-            if self._taken is None:
-                self._taken = taken
+            if self._shared is None:
+                self._shared = taken
             else:
                 # Another call was faster.
                 await self._clients.give_back(taken)
-        return self._taken.starting.result()
+        return self._shared.starting.result()
 
     async def aclose(self) -> None:
-        if self._taken is not None:
-            taken, self._taken = self._taken, None
+        if self._shared is not None:
+            taken, self._shared = self._shared, None
             await self._clients.give_back(taken)

@@ -33,7 +33,7 @@ _VARIABLES: Mapping[Cloud, tuple[str, ...]] = {
 """What each client is told of the environment, beside its key and its address."""
 
 
-def surroundings(cloud: Cloud, env: Mapping[str, str]) -> dict[str, str]:
+def find_cloud_variables(cloud: Cloud, env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that are set of those which say how to reach this cloud."""
     return {name: value for name in _VARIABLES[cloud] if (value := env.get(name, "").strip())}
 
@@ -46,11 +46,11 @@ def usual_address(profile: Profile, env: Mapping[str, str]) -> str:
             f"Run: export {profile.url_env[0]}=https://NAME.openai.azure.com",
         )
     if profile.cloud == "bedrock":
-        return f"https://bedrock-runtime{_dotted(_first(env, _AWS_REGIONS))}.amazonaws.com"
+        return f"https://bedrock-runtime{_region_suffix(_first(env, _AWS_REGIONS))}.amazonaws.com"
     return "https://aiplatform.googleapis.com/v1"
 
 
-def _dotted(region: str) -> str:
+def _region_suffix(region: str) -> str:
     return f".{region}" if region else ""
 
 
@@ -95,7 +95,7 @@ def _bedrock(endpoint: Endpoint, module: Any, options: dict[str, Any]) -> Any:
         is_known = bool(endpoint.api_key or given["aws_access_key"] or session.get_credentials())
         region = _first(endpoint.env, _AWS_REGIONS) or session.region_name
     except sign_in_errors("bedrock") as error:
-        raise refused_credentials(endpoint, error) from None
+        raise credentials_error(endpoint, error) from None
     if not is_known:
         raise CredentialsError(f"No credentials for {endpoint.provider}: AWS knows none here.", _AWS_WAYS)
     if not region:
@@ -114,7 +114,7 @@ def _vertex(endpoint: Endpoint, module: Any, options: dict[str, Any]) -> Any:
     try:
         credentials, own_project = _google_credentials(endpoint.env.get(_GOOGLE_FILE))
     except sign_in_errors("vertex") as error:
-        raise refused_credentials(endpoint, error) from None
+        raise credentials_error(endpoint, error) from None
     project = _first(endpoint.env, _GOOGLE_PROJECTS) or own_project
     region = _first(endpoint.env, _GOOGLE_REGIONS)
     for value, what, names in ((project, "project", _GOOGLE_PROJECTS), (region, "region", _GOOGLE_REGIONS)):
@@ -148,7 +148,7 @@ _AWS_WAYS = (
 _GOOGLE_WAYS = f"Run `gcloud auth application-default login`, or set {_GOOGLE_FILE} to the file of a key."
 
 
-def refused_credentials(endpoint: Endpoint, error: Exception) -> CredentialsError:
+def credentials_error(endpoint: Endpoint, error: Exception) -> CredentialsError:
     """Say what the cloud's own library found wrong with the credentials."""
     ways = {"bedrock": _AWS_WAYS, "vertex": _GOOGLE_WAYS}
     said = str(error.args[0]) if error.args else type(error).__name__

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ....state.errors import ModelError
-from ..failures import MAX_DETAIL_CHARS, Transient, cut, judge, readable, refusal_in_stream
+from ..failures import MAX_DETAIL_CHARS, Transient, judge, readable, refusal_in_stream, truncated_answer_error
 from ..providers import Endpoint
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ _AWS_EVENTS = "application/vnd.amazon.eventstream"
 _EVENT_FIELDS = (":", "event:", "id:", "retry:")
 
 
-class StreamPatience:
+class StreamTimeouts:
     """How long the next piece may take."""
 
     def __init__(self, idle_s: float, total_s: float) -> None:
@@ -96,7 +96,7 @@ class StreamPatience:
 
 
 async def read_events(
-    response: Response, endpoint: Endpoint, patience: StreamPatience
+    response: Response, endpoint: Endpoint, patience: StreamTimeouts
 ) -> AsyncGenerator[tuple[str, dict[str, Any] | None]]:
     """Yield (event name, data), with None as data for `[DONE]`; raises `Transient` or `ModelError`."""
     parser, start, is_silent = _parser_of(response), bytearray(), True
@@ -104,7 +104,7 @@ async def read_events(
         async for piece in pieces:
             if is_silent:
                 start += piece[: _SNIFFED_BYTES - len(start)]
-            for event in _fed(parser, piece, endpoint):
+            for event in _feed(parser, piece, endpoint):
                 is_silent = False
                 for data in _parse(event, endpoint):
                     yield event.name, data
@@ -113,7 +113,7 @@ async def read_events(
         for data in _parse(event, endpoint):
             yield event.name, data
     if is_silent:
-        yield "", _unstreamed(bytes(start), endpoint)
+        yield "", _parse_whole_body(bytes(start), endpoint)
 
 
 def _parser_of(response: Response) -> EventParser | AwsEventParser:
@@ -124,18 +124,18 @@ def _parser_of(response: Response) -> EventParser | AwsEventParser:
     return AwsEventParser()
 
 
-def _fed(parser: EventParser | AwsEventParser, piece: bytes, endpoint: Endpoint) -> list[ServerEvent]:
+def _feed(parser: EventParser | AwsEventParser, piece: bytes, endpoint: Endpoint) -> list[ServerEvent]:
     try:
         return parser.feed(piece)
     except ValueError:
-        raise damaged(endpoint) from None
+        raise damaged_answer_error(endpoint) from None
 
 
-def damaged(endpoint: Endpoint) -> Transient:
+def damaged_answer_error(endpoint: Endpoint) -> Transient:
     return Transient(f"{endpoint.provider} sent a damaged answer")
 
 
-async def _pieces(response: Response, endpoint: Endpoint, patience: StreamPatience) -> AsyncGenerator[bytes]:
+async def _pieces(response: Response, endpoint: Endpoint, patience: StreamTimeouts) -> AsyncGenerator[bytes]:
     from httpx2 import HTTPError, StreamError
 
     size = 0
@@ -148,7 +148,7 @@ async def _pieces(response: Response, endpoint: Endpoint, patience: StreamPatien
             except TimeoutError:
                 raise Transient(f"{endpoint.provider} stopped answering") from None
             except (HTTPError, StreamError) as error:
-                raise cut(endpoint.provider) from error
+                raise truncated_answer_error(endpoint.provider) from error
             if piece is None:
                 return
             size += len(piece)
@@ -168,7 +168,7 @@ def _parse(event: ServerEvent, endpoint: Endpoint) -> list[dict[str, Any] | None
         # Some servers leave the empty line between two events out.
         return [None if line.strip() == DONE else _object(line) for line in event.data.split("\n")]
     except (ValueError, RecursionError):
-        raise damaged(endpoint) from None
+        raise damaged_answer_error(endpoint) from None
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -178,11 +178,11 @@ def _object(text: str) -> dict[str, Any]:
     return cast(dict[str, Any], value)
 
 
-def _unstreamed(start: bytes, endpoint: Endpoint) -> dict[str, Any]:
+def _parse_whole_body(start: bytes, endpoint: Endpoint) -> dict[str, Any]:
     """Read a body without any event in it: a JSON object, or what tells why there is none."""
     text = start.decode("utf-8", "replace").strip()
     if all(line.startswith(_EVENT_FIELDS) for line in text.splitlines()):
-        raise cut(endpoint.provider)
+        raise truncated_answer_error(endpoint.provider)
     try:
         data = _object(text)
     except (ValueError, RecursionError):

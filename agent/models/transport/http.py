@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ....actions.tools.web.tls import tls_context
 from ...version import VERSION
-from ..failures import Refusal, Transient, cut, judge, unreached, unusable_settings
+from ..failures import (
+    Refusal,
+    Transient,
+    classify_connection_error,
+    judge,
+    truncated_answer_error,
+    unusable_settings,
+)
 from ..providers import Endpoint
-from .clients import Clients, Seat
+from .clients import Clients, PooledClient
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient, Response
@@ -34,8 +41,8 @@ class HttpTransport:
     def __init__(self, endpoint: Endpoint, clients: Clients) -> None:
         self._endpoint = endpoint
         encrypted = is_encrypted(endpoint.base_url)
-        start = partial(_started, endpoint, encrypted)
-        self._seat: Seat[AsyncClient] = Seat(clients, ("http", encrypted), start)
+        start = partial(_start_client, endpoint, encrypted)
+        self._seat: PooledClient[AsyncClient] = PooledClient(clients, ("http", encrypted), start)
         self._prepared: tuple[Any, Any] | None = None
         """The address and the headers, which are the same for all requests."""
 
@@ -48,11 +55,11 @@ class HttpTransport:
         from httpx2 import HTTPError, InvalidURL, TimeoutException
 
         try:
-            response = await self._sent(client, path, content)
+            response = await self._send(client, path, content)
         except TimeoutException:
             raise Transient(f"{self._endpoint.base_url} does not answer") from None
         except (HTTPError, InvalidURL, ValueError) as error:  # no name of a host, no text for a header
-            raise unreached(error, self._endpoint) from error
+            raise classify_connection_error(error, self._endpoint) from error
         if not response.is_success:
             raise judge(await self._refusal(response), self._endpoint)
         return response
@@ -60,7 +67,7 @@ class HttpTransport:
     async def aclose(self) -> None:
         await self._seat.aclose()
 
-    async def _sent(self, client: AsyncClient, path: str, content: bytes) -> Response:
+    async def _send(self, client: AsyncClient, path: str, content: bytes) -> Response:
         """Send once; a second time if it went into a connection that the server had closed meanwhile."""
         from httpx2 import ByteStream, ReadError, RemoteProtocolError, Request, WriteError
 
@@ -97,11 +104,11 @@ class HttpTransport:
                     if len(body) > _MAX_REFUSAL_BYTES:
                         break
         except (HTTPError, StreamError) as error:
-            raise cut(self._endpoint.provider) from error
+            raise truncated_answer_error(self._endpoint.provider) from error
         finally:
             await response.aclose()
         headers = {name.lower(): value for name, value in response.headers.items()}
-        said = _parsed(body.decode("utf-8", "replace"))
+        said = _parse_error_body(body.decode("utf-8", "replace"))
         if isinstance(said, dict) and self._endpoint.profile.wire != "messages":
             said = cast(dict[str, Any], said).get("error", said)
         return Refusal(response.status_code, said, headers)
@@ -131,7 +138,9 @@ def headers_of(endpoint: Endpoint) -> dict[str, str]:
         **key_headers(endpoint),
     }
     return (
-        _merged(headers, _ambient(is_anthropic, endpoint.env)) if endpoint.sends_ambient_headers else headers
+        _merge_headers(headers, _ambient(is_anthropic, endpoint.env))
+        if endpoint.sends_ambient_headers
+        else headers
     )
 
 
@@ -156,12 +165,12 @@ def _ambient(is_anthropic: bool, env: Mapping[str, str]) -> dict[str, str]:
     return {**said, **custom_headers(is_anthropic, env)}
 
 
-def _merged(headers: dict[str, str], more: dict[str, str]) -> dict[str, str]:
+def _merge_headers(headers: dict[str, str], more: dict[str, str]) -> dict[str, str]:
     replaced = {name.lower() for name in more}
     return {name: value for name, value in headers.items() if name.lower() not in replaced} | more
 
 
-def _parsed(text: str) -> Any:
+def _parse_error_body(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -190,7 +199,7 @@ def warm_http(base_url: str) -> None:
     anyio.run(anyio.sleep, 0)
 
 
-async def _started(endpoint: Endpoint, encrypted: bool) -> AsyncClient:
+async def _start_client(endpoint: Endpoint, encrypted: bool) -> AsyncClient:
     try:
         await asyncio.to_thread(load_http, encrypted)
         return _client(encrypted)

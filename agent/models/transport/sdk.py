@@ -14,10 +14,17 @@ from typing import Any
 from httpx2 import HTTPError, InvalidURL, Response, Timeout
 
 from ....actions.tools.web.tls import tls_context
-from ..failures import Refusal, Transient, cut, judge, unreached, unusable_settings
+from ..failures import (
+    Refusal,
+    Transient,
+    classify_connection_error,
+    judge,
+    truncated_answer_error,
+    unusable_settings,
+)
 from ..providers import Endpoint, Profile
-from .clients import Clients, Seat
-from .clouds import refused_credentials, sign_in_errors, start_client
+from .clients import Clients, PooledClient
+from .clouds import credentials_error, sign_in_errors, start_client
 from .http import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, custom_headers, key_headers
 
 
@@ -47,7 +54,7 @@ def _identity(endpoint: Endpoint) -> tuple[Any, ...]:
 class SdkTransport:
     def __init__(self, endpoint: Endpoint, clients: Clients) -> None:
         self._endpoint = endpoint
-        self._seat = Seat(clients, _identity(endpoint), partial(_started, endpoint))
+        self._seat = PooledClient(clients, _identity(endpoint), partial(_start_sdk, endpoint))
 
     async def post(self, path: str, content: bytes) -> Response:
         """Send and return the response, not read yet.
@@ -68,25 +75,25 @@ class SdkTransport:
                 **body,
             )
         except sdk.sign_in_errors as error:
-            raise refused_credentials(self._endpoint, error) from error
+            raise credentials_error(self._endpoint, error) from error
         except sdk.module.APIError as error:
-            raise translated(error, sdk.module, self._endpoint) from error
+            raise translate_error(error, sdk.module, self._endpoint) from error
         except HTTPError as error:
             # The SDKs read the body of an error answer unguarded.
-            raise cut(self._endpoint.provider) from error
+            raise truncated_answer_error(self._endpoint.provider) from error
 
     async def aclose(self) -> None:
         await self._seat.aclose()
 
 
-def translated(error: Any, module: Any, endpoint: Endpoint) -> Exception:
+def translate_error(error: Any, module: Any, endpoint: Endpoint) -> Exception:
     """Say an error of the openai or the anthropic library in our terms."""
     if isinstance(error, module.APIStatusError):
         headers = {name.lower(): value for name, value in error.response.headers.items()}
         return judge(Refusal(error.status_code, error.body, headers), endpoint)
     if isinstance(error, module.APITimeoutError):
         return Transient(f"{endpoint.base_url} does not answer")
-    return unreached(error, endpoint)
+    return classify_connection_error(error, endpoint)
 
 
 def load_sdk(profile: Profile) -> ModuleType:
@@ -94,7 +101,7 @@ def load_sdk(profile: Profile) -> ModuleType:
     return import_module("anthropic" if profile.wire == "messages" else "openai")
 
 
-async def _started(endpoint: Endpoint) -> Sdk:
+async def _start_sdk(endpoint: Endpoint) -> Sdk:
     await asyncio.to_thread(load_sdk, endpoint.profile)
     try:
         # Looking credentials up may read files and ask servers.

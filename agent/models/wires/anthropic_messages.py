@@ -21,7 +21,7 @@ from ....state.conversation.messages import (
 )
 from ....state.errors import ContextFull
 from ....state.session import Effort
-from ..failures import cut, judge, refusal_in_stream
+from ..failures import judge, refusal_in_stream, truncated_answer_error
 from ..files import SentFile
 from ..providers import Endpoint, claude
 from ..requests import (
@@ -29,9 +29,9 @@ from ..requests import (
     Dialect,
     Draft,
     ReplyReader,
+    encode_open_object,
     legal_id,
     legal_name,
-    opened,
     sendable_object,
 )
 from ..streaming import (
@@ -40,9 +40,9 @@ from ..streaming import (
     as_json_text,
     as_object,
     as_text,
+    complete_draft,
     count,
-    finished,
-    reported,
+    make_usage,
     settle_ids,
 )
 
@@ -114,7 +114,7 @@ class AnthropicMessagesReply(ReplyReader):
             block.call = PartialCall(as_text(fields.get("id")), as_text(fields.get("name")), pieces)
         elif block.type in ("text", "thinking"):
             block.signature = as_text(fields.get("signature"))
-            yield from _shown(block, as_text(fields.get(block.type)))
+            yield from _text_deltas(block, as_text(fields.get(block.type)))
 
     def _place(self, data: dict[str, Any], otherwise: int) -> int:
         index = data.get("index")
@@ -135,7 +135,7 @@ class AnthropicMessagesReply(ReplyReader):
             block.call = block.call or PartialCall()
             block.call.pieces.append(text)
         else:
-            yield from _shown(block, text)
+            yield from _text_deltas(block, text)
 
     def _keep_unknown(self, place: int, delta: dict[str, Any]) -> None:
         """Keep citations; other unknown deltas change nothing that is sent back."""
@@ -146,7 +146,7 @@ class AnthropicMessagesReply(ReplyReader):
     def draft(self) -> Draft:
         who = self._endpoint.provider
         if not self._has_ended or not self._stop_reason:
-            raise cut(who)
+            raise truncated_answer_error(who)
         if self._stop_reason == "model_context_window_exceeded":
             raise ContextFull(f"The answer of {self._endpoint.name} no longer fits into its window.")
         ordered = [self._blocks[place] for place in sorted(self._blocks)]
@@ -155,8 +155,8 @@ class AnthropicMessagesReply(ReplyReader):
         finish = _FINISHES.get(self._stop_reason, "tool_calls" if calls else "stop")
         blocks = tuple(made for block in ordered if (made := _neutral(block)))
         is_ordinary = had_twins or all(map(_is_ordinary, ordered))
-        wire = None if is_ordinary else [sent for block in ordered if (sent := _sent_back(block))]
-        return finished(Draft(blocks, finish, self.usage, wire), who)
+        wire = None if is_ordinary else [sent for block in ordered if (sent := _echo_block(block))]
+        return complete_draft(Draft(blocks, finish, self.usage, wire), who)
 
     @property
     def usage(self) -> Usage:
@@ -165,10 +165,10 @@ class AnthropicMessagesReply(ReplyReader):
         )
         plain = count(self._usage.get("input_tokens"))
         total = None if plain is None else plain + (read or 0) + (written or 0)
-        return reported(total, count(self._usage.get("output_tokens")), read, written)
+        return make_usage(total, count(self._usage.get("output_tokens")), read, written)
 
 
-def _shown(block: _Block, text: str) -> Iterator[Delta]:
+def _text_deltas(block: _Block, text: str) -> Iterator[Delta]:
     if shown := block.text.add(text):
         yield ThinkingDelta(shown) if block.type == "thinking" else TextDelta(shown)
 
@@ -187,7 +187,7 @@ def _is_ordinary(block: _Block) -> bool:
     return known is not None and block.fields.keys() <= known and not block.fields.get("citations")
 
 
-def _sent_back(block: _Block) -> dict[str, Any] | None:
+def _echo_block(block: _Block) -> dict[str, Any] | None:
     """Return the block as the server wants it back; empty text it would refuse."""
     if block.call is not None:
         call = block.call
@@ -257,7 +257,7 @@ class AnthropicMessagesDialect(Dialect):
             fields["system"] = [
                 {"type": "text", "text": system, **({"cache_control": _CACHED} if caches else {})}
             ]
-        return opened(fields, "messages")
+        return encode_open_object(fields, "messages")
 
     def _thinking(self) -> dict[str, Any]:
         """Return how the model is told to think; empty: as it likes."""
@@ -269,7 +269,7 @@ class AnthropicMessagesDialect(Dialect):
         # Less than this the API refuses.
         return {"type": "enabled", "budget_tokens": budget} if budget >= _LEAST_BUDGET else {}
 
-    def _wanted_effort(self, without: frozenset[str]) -> str | None:
+    def _effort_value(self, without: frozenset[str]) -> str | None:
         if self._effort is None or "effort" in without or not self._claude.thinks_adaptively:
             return None
         return _EFFORTS.get(self._effort)
@@ -305,12 +305,17 @@ class AnthropicMessagesDialect(Dialect):
 
     def output_format(self, output: OutputFormat) -> dict[str, Any]:
         return {
-            "output_config": {"format": {"type": "json_schema", "schema": unlimited(output.request_schema)}}
+            "output_config": {
+                "format": {
+                    "type": "json_schema",
+                    "schema": move_limits_to_descriptions(output.request_schema),
+                }
+            }
         }
 
-    def wishes(self, request: ModelRequest, without: frozenset[str]) -> dict[str, Any]:
-        wishes = super().wishes(request, without)
-        if (effort := self._wanted_effort(without)) is not None:
+    def request_options(self, request: ModelRequest, without: frozenset[str]) -> dict[str, Any]:
+        wishes = super().request_options(request, without)
+        if (effort := self._effort_value(without)) is not None:
             # One field for both.
             wishes["output_config"] = {"effort": effort, **wishes.get("output_config", {})}
         return wishes
@@ -328,7 +333,7 @@ class AnthropicMessagesDialect(Dialect):
                 # An assistant's own content holds no pictures.
                 return {"type": "text", "text": block.label}
             case Image() | Document():
-                return _part(self.files.given(block))
+                return _part(self.files.render(block))
             case ToolResult():
                 return self._result(block)
             case _:
@@ -345,7 +350,9 @@ class AnthropicMessagesDialect(Dialect):
             return {**sent, "content": result.display_text, "is_error": True}
         if result.blocks:
             said = [Text(text=result.content)] if result.content else []
-            sent["content"] = [part for one in self.given((*said, *result.blocks)) if (part := _part(one))]
+            sent["content"] = [
+                part for one in self.render_blocks((*said, *result.blocks)) if (part := _part(one))
+            ]
         return sent
 
 
@@ -356,16 +363,20 @@ _LIMITS = (
 """What this provider's schemas do not know."""
 
 
-def unlimited(schema: Any) -> Any:
+def move_limits_to_descriptions(schema: Any) -> Any:
     """Return a schema whose limits stand in its descriptions, where the model at least reads them."""
     if isinstance(schema, list):
-        return [unlimited(each) for each in cast("list[Any]", schema)]
+        return [move_limits_to_descriptions(each) for each in cast("list[Any]", schema)]
     if not isinstance(schema, Mapping):
         return schema
     fields = cast("Mapping[str, Any]", schema)
     is_schema = "type" in fields and not isinstance(fields["type"], Mapping)
     limits = [f"{name}: {fields[name]}" for name in _LIMITS if is_schema and name in fields]
-    kept = {name: unlimited(value) for name, value in fields.items() if not limits or name not in _LIMITS}
+    kept = {
+        name: move_limits_to_descriptions(value)
+        for name, value in fields.items()
+        if not limits or name not in _LIMITS
+    }
     if limits:
         said = f"{{{', '.join(limits)}}}"
         kept["description"] = " ".join(filter(None, (str(fields.get("description", "")), said)))

@@ -9,8 +9,8 @@ from ....actions.ports.events import TextDelta, ThinkingDelta
 from ....actions.turn.output.format import OutputFormat
 from ....state.application import Usage
 from ....state.conversation.messages import Block, Image, Message, Text, Thinking, ToolResult, ToolUse
-from ..failures import Transient, cut, judge, refusal_in_stream
-from ..files import YOUR_PICTURES, SentFile, made_picture
+from ..failures import Transient, judge, refusal_in_stream, truncated_answer_error
+from ..files import YOUR_PICTURES, SentFile, parse_picture
 from ..providers import Endpoint
 from ..requests import (
     Delta,
@@ -18,9 +18,9 @@ from ..requests import (
     Draft,
     ReplyReader,
     encode,
+    encode_open_object,
     legal_id,
     legal_name,
-    opened,
     sendable_text,
     words_of,
 )
@@ -31,7 +31,7 @@ from ..streaming import (
     as_list,
     as_object,
     as_text,
-    finished,
+    complete_draft,
     openai_usage,
     settle_ids,
 )
@@ -89,7 +89,7 @@ class OpenAIChatReply(ReplyReader):
                 yield TextDelta(shown)
         for made in as_list(delta.get("images")):
             url = as_text(as_object(as_object(made).get("image_url")).get("url"))
-            self._pictures += filter(None, [made_picture(url)])
+            self._pictures += filter(None, [parse_picture(url)])
         for piece in as_list(delta.get("tool_calls")):
             self._read_call(as_object(piece))
         if extra := as_object(delta.get("extra_content")):
@@ -143,7 +143,7 @@ class OpenAIChatReply(ReplyReader):
     def draft(self) -> Draft:
         who = self._endpoint.provider
         if self._finish is None:
-            raise cut(who)
+            raise truncated_answer_error(who)
         if self._finish in _FAILED:
             raise Transient(f"{who} failed in the middle of the answer")
         had_twins = settle_ids(self._calls, self._endpoint.profile.max_id_chars, is_strict=False)
@@ -153,7 +153,7 @@ class OpenAIChatReply(ReplyReader):
         thinking: tuple[Block, ...] = (Thinking(text=thought),) if thought else ()
         blocks = (*thinking, *said, *self._pictures, *(call.use() for call in self._calls))
         wire = None if had_twins or self._pictures else self._wire(text)
-        return finished(Draft(blocks, self._finish_reason(), self.usage, wire), who)
+        return complete_draft(Draft(blocks, self._finish_reason(), self.usage, wire), who)
 
     def _finish_reason(self) -> FinishReason:
         if self._refusal.text:
@@ -170,7 +170,7 @@ class OpenAIChatReply(ReplyReader):
         message: dict[str, Any] = {"role": "assistant", "content": text or None, **extra}
         if self._calls:
             message = {**(self._endpoint.profile.call_message_extra or {}), **message}
-            message["tool_calls"] = [_sent_back(call) for call in self._calls]
+            message["tool_calls"] = [_echo_call(call) for call in self._calls]
         return message
 
 
@@ -186,7 +186,7 @@ def _is_another(known: PartialCall, call_id: str, name: str, arguments: str) -> 
     return bool(arguments.strip()) and known.is_whole
 
 
-def _sent_back(call: PartialCall) -> dict[str, Any]:
+def _echo_call(call: PartialCall) -> dict[str, Any]:
     function = {"name": legal_name(call.name), "arguments": sendable_text(call.arguments)}
     return {"id": call.id, "type": "function", "function": function, **call.extra}
 
@@ -214,7 +214,7 @@ class OpenAIChatDialect(Dialect):
             fields["reasoning_effort"] = self._effort
         if tools:
             fields["tools"] = [{"type": "function", "function": _function(tool)} for tool in tools]
-        start = opened(fields, "messages")
+        start = encode_open_object(fields, "messages")
         return start + encode({"role": "system", "content": system}) + b"," if system else start
 
     def tool_choice(self, tool: str) -> dict[str, Any]:
@@ -236,7 +236,7 @@ class OpenAIChatDialect(Dialect):
     def _user(self, message: Message) -> list[dict[str, Any]]:
         if all(isinstance(block, Text) for block in message.blocks):
             return [{"role": "user", "content": message.text}] if message.text else []
-        return [_user_said(self.given(message.blocks))]
+        return [_user_said(self.render_blocks(message.blocks))]
 
     def _assistant(self, message: Message) -> list[dict[str, Any]]:
         calls = [self._call(use) for use in message.tool_uses]
@@ -244,7 +244,7 @@ class OpenAIChatDialect(Dialect):
         said: dict[str, Any] = {"role": "assistant", "content": message.display_text or None}
         if calls:
             return [{**said, "tool_calls": calls, **(self._endpoint.profile.call_message_extra or {})}]
-        pictures = self.given(message.files)
+        pictures = self.render_blocks(message.files)
         shown = [_user_said([Text(text=YOUR_PICTURES), *pictures])] if words_of(pictures) is None else []
         return [said, *shown] if message.display_text else []
 
@@ -254,17 +254,19 @@ class OpenAIChatDialect(Dialect):
         return {**call, **(self._endpoint.profile.rebuilt_call_extra or {})}
 
     def _result(self, result: ToolResult) -> dict[str, Any]:
-        words = [one.text if isinstance(one, Text) else one.file.label for one in self.given(result.blocks)]
+        words = [
+            one.text if isinstance(one, Text) else one.file.label for one in self.render_blocks(result.blocks)
+        ]
         content = "\n".join(filter(None, (result.content, *words))) if words else result.content
         return {"role": "tool", "tool_call_id": self._id(result.call_id), "content": content}
 
     def follow_up(self, messages: Sequence[Message]) -> bytes:
         """Send the files of results: few servers take them in a message of a tool."""
-        given = [one for message in messages for one in self._given_back(message)]
+        given = [one for message in messages for one in self._echo_reasoning(message)]
         return encode(_user_said(given)) if given else b""
 
-    def _given_back(self, message: Message) -> list[Text | SentFile]:
-        files = [one for one in self.given(message.files) if isinstance(one, SentFile)]
+    def _echo_reasoning(self, message: Message) -> list[Text | SentFile]:
+        files = [one for one in self.render_blocks(message.files) if isinstance(one, SentFile)]
         names = ", ".join(f"{result.tool} ({self._id(result.call_id)})" for result in message.tool_results)
         return [Text(text=f"[What {names} gave back:]"), *files] if files else []
 

@@ -18,17 +18,17 @@ from ....state.conversation.messages import (
     ToolResult,
     ToolUse,
 )
-from ..failures import cut, judge, refusal_in_stream
-from ..files import YOUR_PICTURES, SentFile, made_picture
+from ..failures import judge, refusal_in_stream, truncated_answer_error
+from ..files import YOUR_PICTURES, SentFile, parse_picture
 from ..providers import Endpoint, reasons
 from ..requests import (
     Delta,
     Dialect,
     Draft,
     ReplyReader,
+    encode_open_object,
     legal_id,
     legal_name,
-    opened,
     sendable_text,
     without_surrogates,
     words_of,
@@ -39,7 +39,7 @@ from ..streaming import (
     as_list,
     as_object,
     as_text,
-    finished,
+    complete_draft,
     openai_usage,
     settle_ids,
 )
@@ -97,7 +97,7 @@ class OpenAIResponsesReply(ReplyReader):
     def draft(self) -> Draft:
         who = self._endpoint.provider
         if self._end is None:
-            raise cut(who)
+            raise truncated_answer_error(who)
         items = self._items.in_order(as_list(self._end.get("output")))
         calls = {
             number: _call(item) for number, item in enumerate(items) if item.get("type") == "function_call"
@@ -110,8 +110,8 @@ class OpenAIResponsesReply(ReplyReader):
         # Pictures are not kept in the provider's own JSON: they are as large as many messages.
         has_picture = any(isinstance(block, Image) for block in blocks)
         is_ordinary = had_twins or has_picture or finish == "length" or all(map(_is_ordinary, items))
-        wire = None if is_ordinary else [_sent_back(item, calls.get(n)) for n, item in enumerate(items)]
-        return finished(Draft(blocks, finish, self.usage, wire), who)
+        wire = None if is_ordinary else [_echo_item(item, calls.get(n)) for n, item in enumerate(items)]
+        return complete_draft(Draft(blocks, finish, self.usage, wire), who)
 
     def _blocks(self, item: dict[str, Any], call: PartialCall | None) -> Iterator[Block]:
         if call is not None:
@@ -125,7 +125,7 @@ class OpenAIResponsesReply(ReplyReader):
             self._is_refusal = self._is_refusal or any(part.get("type") == "refusal" for part in parts)
             if text := without_surrogates(text_of(item) or as_text(item.get("collected"))):
                 yield Text(text=text)
-        elif item.get("type") == "image_generation_call" and (picture := made_picture(item.get("result"))):
+        elif item.get("type") == "image_generation_call" and (picture := parse_picture(item.get("result"))):
             yield picture
 
     def _finish(self, has_calls: bool) -> FinishReason:
@@ -158,7 +158,7 @@ def _is_ordinary(item: dict[str, Any]) -> bool:
     return all(part.keys() <= _ORDINARY_PARTS and not part.get("annotations") for part in parts)
 
 
-def _sent_back(item: dict[str, Any], call: PartialCall | None) -> dict[str, Any]:
+def _echo_item(item: dict[str, Any], call: PartialCall | None) -> dict[str, Any]:
     kept = {key: value for key, value in item.items() if key != "collected"}
     if "collected" in item and not item.get("content"):
         kept["content"] = [{"type": "output_text", "text": item["collected"]}]
@@ -196,7 +196,7 @@ class OpenAIResponsesDialect(Dialect):
             fields["instructions"] = system
         if tools:
             fields["tools"] = [_tool(tool) for tool in tools]
-        return opened(fields, "input")
+        return encode_open_object(fields, "input")
 
     def _reasoning(self, without: frozenset[str]) -> dict[str, str]:
         reasoning: dict[str, str] = {}
@@ -222,7 +222,7 @@ class OpenAIResponsesDialect(Dialect):
     def _user_content(self, message: Message) -> str | list[dict[str, Any]]:
         if all(isinstance(block, Text) for block in message.blocks):
             return message.text
-        given = self.given(message.blocks)
+        given = self.render_blocks(message.blocks)
         words = words_of(given)
         return words if words is not None else list(map(_part, given))
 
@@ -239,13 +239,13 @@ class OpenAIResponsesDialect(Dialect):
         """Return the words of a result, or its parts if it has files that are sent."""
         if not result.blocks:
             return result.content
-        given = self.given((*([Text(text=result.content)] if result.content else []), *result.blocks))
+        given = self.render_blocks((*([Text(text=result.content)] if result.content else []), *result.blocks))
         words = words_of(given)
         return words if words is not None else list(map(_part, given))
 
     def _pictures(self, message: Message) -> list[dict[str, Any]]:
         """Show the model the pictures of its own reply: as the person's, since replies cannot hold them."""
-        given = self.given(message.files)
+        given = self.render_blocks(message.files)
         if message.tool_uses or words_of(given) is not None:
             return []
         return [{"role": "user", "content": [_part(Text(text=YOUR_PICTURES)), *map(_part, given)]}]

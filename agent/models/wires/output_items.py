@@ -67,7 +67,7 @@ class OutputItems:
         """Take a finished item in, in place of what was collected of it."""
         given = dict(as_object(data.get("item")))
         new = OutputItem(given, _index(data))
-        found = self._named(new, data) or self._unnamed(new)
+        found = self._find_named(new, data) or self._find_unnamed(new)
         if found is None:
             self._append(new)
             found = new
@@ -96,7 +96,7 @@ class OutputItems:
         # One list or the other: of both together a call could run twice.
         return listed if _says_more(listed, collected) else collected
 
-    def _named(self, new: OutputItem, data: dict[str, Any]) -> OutputItem | None:
+    def _find_named(self, new: OutputItem, data: dict[str, Any]) -> OutputItem | None:
         """Return the item that the event names, by its id or by an index that fits."""
         for id in new.ids:
             found = self._by_id.get(id)
@@ -115,7 +115,7 @@ class OutputItems:
             (one for one in self._items if one.is_open and id in one.ids and one.kind == new.kind), None
         )
 
-    def _unnamed(self, new: OutputItem) -> OutputItem | None:
+    def _find_unnamed(self, new: OutputItem) -> OutputItem | None:
         """Return the open item that has collected the same, else the newest one of its kind."""
         said = as_text(new.fields.get("arguments")) or text_of(new.fields)
         of_kind = [one for one in self._items if one.is_open and one.kind in ("", new.kind)]

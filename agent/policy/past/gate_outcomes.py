@@ -35,7 +35,7 @@ _VERDICTS = (
 )
 
 
-class _Fixed:
+class _ConstantGate:
     """A gate that always says the same."""
 
     def __init__(self, verdict: Verdict) -> None:
@@ -47,26 +47,26 @@ class _Fixed:
         return self._verdict
 
 
-class _Unwritten:
+class _NullJournal:
     """The part of a journal that a decision needs; it keeps nothing."""
 
-    async def decided(self, call: PendingCall, by: str) -> None:
+    async def record_decision(self, call: PendingCall, by: str) -> None:
         pass
 
 
-class _Blind:
+class _NullFingerprinter:
     """A witness that has seen nothing."""
 
     def fingerprint(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> None:
         return None
 
 
-def made_by_the_gate() -> frozenset[CallKind]:
+def find_gate_outcomes() -> frozenset[CallKind]:
     """Return what a call can be after the gate step."""
     found: set[CallKind] = set()
     for verdict in _VERDICTS:
         ports = _ports(verdict)
-        for tool, arguments in _wishes(ports):
+        for tool, arguments in _example_calls(ports):
             for mode, origin in product(MODES, _ORIGINS):
                 # One that was not judged yet is as good as a wish.
                 wish = PendingCall(call_id=_ID, tool=tool, arguments=arguments, origin=origin)
@@ -75,14 +75,16 @@ def made_by_the_gate() -> frozenset[CallKind]:
     return frozenset(found)
 
 
-async def made_by_a_person() -> Mapping[CallKind, frozenset[CallKind]]:
+async def find_person_outcomes() -> Mapping[CallKind, frozenset[CallKind]]:
     """Return what `human_confirm` can make of a call of each kind."""
     waiting = {"undecided": _calls("undecided"), "granted": _calls("approved"), "refused": _calls("denied")}
-    fates = {kind: frozenset([after async for after in _fates(calls)]) for kind, calls in waiting.items()}
+    fates = {
+        kind: frozenset([after async for after in _find_outcomes(calls)]) for kind, calls in waiting.items()
+    }
     return cast("Mapping[CallKind, frozenset[CallKind]]", {**fates, "ungranted": frozenset({"ungranted"})})
 
 
-async def _fates(calls: Iterable[PendingCall]) -> AsyncIterator[CallKind]:
+async def _find_outcomes(calls: Iterable[PendingCall]) -> AsyncIterator[CallKind]:
     decide: Any = inspect.unwrap(cast(Any, human_confirm))
     for call in calls:
         for verdict in _VERDICTS:
@@ -110,7 +112,7 @@ def _kind(call: PendingCall, is_granted: bool) -> CallKind:
 
 def _calls(decision: str) -> Iterator[PendingCall]:
     """Yield a call that may run, and one whose outcome is unknown."""
-    tool, arguments = next(_wishes(_ports(_VERDICTS[0])))
+    tool, arguments = next(_example_calls(_ports(_VERDICTS[0])))
     for kind in ("approval", "outcome_unknown"):
         yield PendingCall.model_validate(
             {"call_id": _ID, "tool": tool, "arguments": arguments, "decision": decision, "kind": kind}
@@ -121,14 +123,14 @@ def _decisions() -> Iterator[tuple[CallDecision, ...]]:
     """Yield what a person can say about the call: nothing, each decision, and each with changed arguments."""
     yield ()
     yield (CallDecision(call_id="another", approved=True),)
-    for arguments in (None, next(_wishes(_ports(_VERDICTS[0])))[1], "no JSON"):
+    for arguments in (None, next(_example_calls(_ports(_VERDICTS[0])))[1], "no JSON"):
         yield (CallDecision(call_id=_ID, approved=True, arguments=arguments),)
         yield (CallDecision(call_id=_ID, approved=False, arguments=arguments),)
     for settlement in get_args(Settlement):
         yield (CallDecision(call_id=_ID, settle=settlement),)
 
 
-def _wishes(ports: Ports) -> Iterator[tuple[str, str]]:
+def _example_calls(ports: Ports) -> Iterator[tuple[str, str]]:
     """Yield a call that can run, one with bad arguments and one of a tool that is not there."""
     for name, tool in ports.toolbox.items():
         if tool.traits.runs_commands:
@@ -145,7 +147,7 @@ def _ports(verdict: Verdict) -> Ports:
 @cache
 def _ports_with(verdict: Verdict, is_firm: bool) -> Ports:
     # The second argument is for the cache: verdicts that differ in firmness alone are equal.
-    unwritten = cast(Any, _Unwritten())
+    unwritten = cast(Any, _NullJournal())
     settings = SessionSettings.model_validate({"model": "", "cwd": ""})
     toolbox = builtin_tools()
     return Ports(
@@ -153,8 +155,8 @@ def _ports_with(verdict: Verdict, is_firm: bool) -> Ports:
         model=NoModel(""),
         requests=request_settings(settings, toolbox, compress_at=1),
         toolbox=toolbox,
-        gate=_Fixed(verdict),
-        fingerprinter=_Blind(),
+        gate=_ConstantGate(verdict),
+        fingerprinter=_NullFingerprinter(),
         journal=unwritten,
         trace=unwritten,
         masker=TextMasker(),

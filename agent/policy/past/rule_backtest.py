@@ -22,7 +22,7 @@ AS_THEN = {"allowed": "allow", "approved": "ask", "declined": "ask", "open": "as
 """What was decided then -> the verdict of then."""
 
 
-class Court:
+class Backtest:
     """Judges past calls by rules of today, each in the folders of its session."""
 
     def __init__(
@@ -33,7 +33,7 @@ class Court:
         self._toolbox = builtin_tools()
         self._judge = lru_cache(_KEPT_JUDGES)(self._new_judge)
 
-    def knows(self, call: PastCall) -> bool:
+    def has_tool(self, call: PastCall) -> bool:
         return call.tool in self._toolbox
 
     def verdict(
@@ -61,7 +61,7 @@ class ChangedVerdict(NamedTuple):
 
 
 @dataclass(slots=True)
-class Retrial:
+class BacktestResult:
     calls: int = 0
     unknown: int = 0
     """Calls of tools that are not there today."""
@@ -72,15 +72,17 @@ class Retrial:
     """Calls that are judged differently, too, and of which there are too many to keep."""
 
     @property
-    def changed(self) -> int:
+    def changed_count(self) -> int:
         return sum(count for (then, now), count in self.verdicts.items() if AS_THEN[then] != now)
 
 
-def tried_again(calls: Iterable[PastCall], court: Court, mode: ExecutionMode | None = None) -> Retrial:
+def run_backtest(
+    calls: Iterable[PastCall], court: Backtest, mode: ExecutionMode | None = None
+) -> BacktestResult:
     """Judge each call; what is kept does not grow with the number of calls."""
-    found = Retrial()
+    found = BacktestResult()
     for call in calls:
-        if not court.knows(call):
+        if not court.has_tool(call):
             found.unknown += 1
             continue
         found.calls += 1
@@ -91,7 +93,7 @@ def tried_again(calls: Iterable[PastCall], court: Court, mode: ExecutionMode | N
     return found
 
 
-def _keep(found: Retrial, difference: ChangedVerdict) -> None:
+def _keep(found: BacktestResult, difference: ChangedVerdict) -> None:
     if difference in found.differences or len(found.differences) < _MOST_KEPT:
         found.differences[difference] += 1
     else:

@@ -13,7 +13,7 @@ from ....actions.tools.registry import builtin_tools
 from ....state.errors import UsageError
 from ...history.reports.past_calls import PastCall
 from ..rules.rule_suggestions import NO_PREFIX, rules_for
-from .rule_backtest import Court
+from .rule_backtest import Backtest
 
 _MOST_GROUPS = 5000
 _MOST_CANDIDATES = 40
@@ -41,11 +41,11 @@ Groups = Counter[tuple[str, ...]]
 """How many questions the same rules would have saved."""
 
 
-def suggestions(calls: Iterable[PastCall], denied: Iterable[PastCall], court: Court) -> Suggestions:
+def suggestions(calls: Iterable[PastCall], denied: Iterable[PastCall], court: Backtest) -> Suggestions:
     """Find the rules; `calls` are those to save questions of, `denied` all that was ever denied."""
     toolbox, groups, questions = builtin_tools(), Groups(), 0
     for call in calls:
-        if call.then == "approved" and court.knows(call) and court.verdict(call).decision == "ask":
+        if call.then == "approved" and court.has_tool(call) and court.verdict(call).decision == "ask":
             questions += 1
             rules = () if call.is_edited else tuple(_rules_for(call, court, toolbox[call.tool]))
             if rules and (rules in groups or len(groups) < _MOST_GROUPS):
@@ -54,11 +54,11 @@ def suggestions(calls: Iterable[PastCall], denied: Iterable[PastCall], court: Co
     for rules, count in groups.items():
         saved.update(dict.fromkeys(rules, count))
     candidates = [rule for rule, count in saved.most_common(_MOST_CANDIDATES) if count >= _LEAST_SAVED]
-    refused = _letting_through(denied, candidates, court)
-    return Suggestions(questions, _chosen(groups, set(candidates) - refused), sorted(refused))
+    refused = _find_risky_rules(denied, candidates, court)
+    return Suggestions(questions, _choose_rules(groups, set(candidates) - refused), sorted(refused))
 
 
-def _rules_for(call: PastCall, court: Court, tool: Tool) -> Iterator[str]:
+def _rules_for(call: PastCall, court: Backtest, tool: Tool) -> Iterator[str]:
     """Yield the rules that would let this call pass, if it is none that can do anything."""
     try:
         arguments = tool.parse(call.arguments)
@@ -78,11 +78,11 @@ def _is_far_reaching(command: str) -> bool:
     return not NO_PREFIX.isdisjoint(names | {name.rstrip("0123456789.") for name in names})
 
 
-def _letting_through(denied: Iterable[PastCall], rules: Sequence[str], court: Court) -> set[str]:
+def _find_risky_rules(denied: Iterable[PastCall], rules: Sequence[str], court: Backtest) -> set[str]:
     """Return the rules that would have let a denied call pass which the rules of today stop."""
     found: set[str] = set()
     for call in denied:
-        if not court.knows(call) or court.verdict(call).decision == "allow":
+        if not court.has_tool(call) or court.verdict(call).decision == "allow":
             continue
         for rule in rules:
             if rule not in found and court.verdict(call, (rule,)).decision == "allow":
@@ -90,7 +90,7 @@ def _letting_through(denied: Iterable[PastCall], rules: Sequence[str], court: Co
     return found
 
 
-def _chosen(groups: Groups, allowed: Set[str]) -> list[Suggestion]:
+def _choose_rules(groups: Groups, allowed: Set[str]) -> list[Suggestion]:
     """Choose what saves the most, then what saves the most of the rest; of two equal ones the narrower."""
     left = Groups()
     for rules, count in groups.items():

@@ -26,7 +26,7 @@ class Workspace:
         self.cwd = realpath(cwd)
         self.roots = (self.cwd, *(realpath(folder) for folder in add_dirs))
 
-    def written(self, path: str) -> str:
+    def absolute(self, path: str) -> str:
         """Return the absolute path as it is written, links not followed."""
         return normpath(join(self.cwd, expanduser(path)))
 
@@ -49,7 +49,7 @@ class Workspace:
 def is_pattern(pattern: str) -> bool:
     """Tell whether the pattern can be read; a range such as `[z-a]` cannot."""
     try:
-        _compiled(pattern)
+        _compile_glob(pattern)
     except re.error:
         return False
     return True
@@ -61,19 +61,19 @@ def covers(pattern: str, path: str, workspace: Workspace) -> bool:
     if "/" not in pattern and pattern != "**":
         return workspace.contains(path) and _matches(pattern, basename(real))
     # A relative pattern keeps its links: a repository must not turn `src/**` into another folder.
-    return _matches(_anchored(pattern, workspace, follow=isabs(expanduser(pattern))), real)
+    return _matches(_make_absolute(pattern, workspace, follow=isabs(expanduser(pattern))), real)
 
 
 def hits(pattern: str, path: str, workspace: Workspace) -> bool:
     """Tell whether a deny pattern matches the path or a folder above it, as written or links followed."""
     places = [
         place
-        for name in {workspace.real(path), workspace.written(path)}
+        for name in {workspace.real(path), workspace.absolute(path)}
         for place in (PurePosixPath(name), *PurePosixPath(name).parents)
     ]
     if "/" not in pattern and pattern != "**":
         return any(_matches(pattern, place.name) for place in places)
-    anchored = {_anchored(pattern, workspace, follow) for follow in (True, False)}
+    anchored = {_make_absolute(pattern, workspace, follow) for follow in (True, False)}
     return any(_matches(one, str(place)) for one in anchored for place in places)
 
 
@@ -81,10 +81,10 @@ def means(pattern: str, place: str, workspace: Workspace) -> bool:
     """Tell whether a pattern matches an absolute path itself, as it is written."""
     if "/" not in pattern and pattern != "**":
         return _matches(pattern, basename(place))
-    return any(_matches(_anchored(pattern, workspace, follow), place) for follow in (True, False))
+    return any(_matches(_make_absolute(pattern, workspace, follow), place) for follow in (True, False))
 
 
-def _anchored(pattern: str, workspace: Workspace, follow: bool) -> str:
+def _make_absolute(pattern: str, workspace: Workspace, follow: bool) -> str:
     """Return the pattern as an absolute one; `follow` resolves links in its fixed part."""
     expanded = expanduser(pattern)
     if expanded.endswith("/"):
@@ -99,18 +99,18 @@ def _anchored(pattern: str, workspace: Workspace, follow: bool) -> str:
 
 
 def _matches(pattern: str, path: str) -> bool:
-    return _compiled(pattern).fullmatch(path) is not None
+    return _compile_glob(pattern).fullmatch(path) is not None
 
 
 @lru_cache(maxsize=512)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_glob(pattern: str) -> re.Pattern[str]:
     """Translate a glob in which `*` stays inside one folder and `**` crosses folders."""
     return re.compile(
-        "".join(translated(token, _MEANINGS, "/") for token in _TOKEN.findall(pattern)), re.DOTALL
+        "".join(translate_token(token, _MEANINGS, "/") for token in _TOKEN.findall(pattern)), re.DOTALL
     )
 
 
-def translated(token: str, meanings: Mapping[str, str], never: str = "") -> str:
+def translate_token(token: str, meanings: Mapping[str, str], never: str = "") -> str:
     """Return one token of a glob as a regular expression; `never` is what no inverted set matches."""
     if token in meanings:
         return meanings[token]

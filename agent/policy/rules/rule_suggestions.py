@@ -12,16 +12,16 @@ from ....state.calls import PendingCall
 from ....state.errors import UsageError
 from ....state.session import SessionSettings
 from ..shell.services import looking_part
-from .rules import exact_rule, sandboxed_rule
+from .rules import exact_rule, sandbox_rule
 
-OfferKind = Literal["exact", "prefix", "edits", "sandbox"]
+SuggestionKind = Literal["exact", "prefix", "edits", "sandbox"]
 EDITING: ExecutionMode = "auto-edit"
 GateOf = Callable[[SessionSettings], Gate]
 """Makes the gate of settings."""
 
 
-class Offer(NamedTuple):
-    kind: OfferKind
+class RuleSuggestion(NamedTuple):
+    kind: SuggestionKind
     rule: str = ""
     """An allow rule; empty for edits, which a mode lets through."""
 
@@ -77,22 +77,22 @@ def prefix_of(command: str) -> str | None:
     return " ".join((program, *words, "*"))
 
 
-def rules_for(tool: Tool, arguments: Any) -> Iterator[Offer]:
+def rules_for(tool: Tool, arguments: Any) -> Iterator[RuleSuggestion]:
     """Yield the rules that were made for this call; whether they cover it, only the gate knows."""
     subject = tool.subject(arguments)
     if tool.traits.runs_commands:
-        yield Offer("exact", exact_rule(tool.spec.name, subject))
+        yield RuleSuggestion("exact", exact_rule(tool.spec.name, subject))
         if (prefix := prefix_of(subject)) is not None:
-            yield Offer("prefix", f"{tool.spec.name}({prefix})")
+            yield RuleSuggestion("prefix", f"{tool.spec.name}({prefix})")
     else:
         # Without a slash a pattern means every file of that name.
         is_name = "/" not in subject and subject in tool.paths(arguments)
-        yield Offer("exact", exact_rule(tool.spec.name, f"./{subject}" if is_name else subject))
+        yield RuleSuggestion("exact", exact_rule(tool.spec.name, f"./{subject}" if is_name else subject))
 
 
-def offers_for(
+def suggest_rules_for_call(
     call: PendingCall, ports: Ports, settings: SessionSettings, gate_of: GateOf, mode: ExecutionMode
-) -> tuple[Offer, ...]:
+) -> tuple[RuleSuggestion, ...]:
     """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
     tool = ports.toolbox.get(call.tool)
     if tool is None:
@@ -101,7 +101,7 @@ def offers_for(
         arguments = tool.parse(call.arguments)
     except BadArguments:
         return ()
-    offered: list[Offer] = []
+    offered: list[RuleSuggestion] = []
     for offer in (*rules_for(tool, arguments), *_in_sandbox(tool)):
         with suppress(UsageError):  # of a command that no rule can be written for
             gate = gate_of(settings.model_copy(update={"allow": (*settings.allow, offer.rule)}))
@@ -110,11 +110,11 @@ def offers_for(
             offered += [offer] if fits else []
     if tool.traits.writes_files and mode == "interactive":
         edits = gate_of(settings).judge(tool, arguments, EDITING)
-        offered += [Offer("edits")] if edits.decision == "allow" else []
+        offered += [RuleSuggestion("edits")] if edits.decision == "allow" else []
     return tuple(offered)
 
 
-def _in_sandbox(tool: Tool) -> Iterator[Offer]:
+def _in_sandbox(tool: Tool) -> Iterator[RuleSuggestion]:
     """Yield the rule that lets commands pass in a sandbox, where one works."""
     if tool.traits.runs_commands and sandbox_kind() is not None:
-        yield Offer("sandbox", sandboxed_rule(tool.spec.name))
+        yield RuleSuggestion("sandbox", sandbox_rule(tool.spec.name))

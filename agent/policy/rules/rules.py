@@ -59,7 +59,7 @@ def parse_rule(text: str, tools: Collection[str] | None = None) -> Rule:
             raise UsageError(
                 f"The pattern of the rule `{text}` cannot be read.", "Check its square brackets."
             )
-    if tools is not None and (meant := _missed(tool, tools)):
+    if tools is not None and (meant := _find_similar_tool(tool, tools)):
         raise UsageError(
             f"The rule `{text}` names no tool: there is no `{tool}`.", f"Did you mean `{meant}`?"
         )
@@ -104,12 +104,12 @@ def literal_of(pattern: str) -> str | None:
     return None if re.search(r"[*?[]", rest) else re.sub(r"\[([*?[])\]", r"\1", pattern)
 
 
-def sandboxed_rule(tool: str) -> str:
+def sandbox_rule(tool: str) -> str:
     """Return the rule by which all commands of a tool pass that a sandbox holds."""
     return f"{SANDBOXED}({tool})"
 
 
-def _missed(tool: str, tools: Collection[str]) -> str | None:
+def _find_similar_tool(tool: str, tools: Collection[str]) -> str | None:
     """Return the tool that was surely meant by a name that is none; None if there is none that near."""
     if any(fnmatchcase(name, tool) for name in tools):
         return None

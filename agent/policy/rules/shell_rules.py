@@ -9,7 +9,7 @@ from posixpath import basename
 from ....actions.tools.shell.language.parser import ShellReader, SimpleCommand
 from ..shell.far_options import is_far_reaching
 from ..shell.seen_commands import MAX_CHARS, SeenCommand, Sight, look
-from .path_rules import translated
+from .path_rules import translate_token
 
 _OPTION_LETTERS = {
     "--recursive": "rR",
@@ -43,11 +43,11 @@ def covers(pattern: str, command: SimpleCommand) -> bool:
         return False
     if is_far_reaching(command.words, pattern):
         return False
-    quoted = " ".join(map(_quoted, command.words))
+    quoted = " ".join(map(_quote, command.words))
     return _matches_words(pattern, quoted) or _matches_words(pattern, command.source)
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     """Keep the words of a command apart, so that `"a b"` never passes for `a b`."""
     return word if word and not re.search(r"[\s'\"\\]", word) else "'" + word.replace("'", "'\"'\"'") + "'"
 
@@ -67,7 +67,7 @@ def _by_words(pattern: str) -> re.Pattern[str]:
 def _glob(piece: str) -> str:
     """Translate one piece of a glob; `*` crosses everything, as in a command line nothing is special."""
     token = re.compile(r"\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
-    return "".join(translated(each, _MEANINGS) for each in token.findall(piece))
+    return "".join(translate_token(each, _MEANINGS) for each in token.findall(piece))
 
 
 def hits(pattern: str, text: str, sight: Sight | None = None) -> bool:
@@ -133,7 +133,7 @@ def _has_options(pattern: str, words: tuple[str, ...]) -> bool:
 def _is_given(option: str, given: Sequence[str]) -> bool:
     if any(fnmatchcase(word, option) for word in given):
         return True
-    said = set("".join(word[1:] if word[:2] != "--" else _abbreviated(word) for word in given))
+    said = set("".join(word[1:] if word[:2] != "--" else _expand_abbreviation(word) for word in given))
     wanted = _letters(option.rstrip("*"))
     return bool(wanted) and all(said.intersection(same) for same in wanted)
 
@@ -146,5 +146,5 @@ def _letters(option: str) -> list[str]:
     return ["rR" if letter in "rR" else letter for letter in option[1:]]
 
 
-def _abbreviated(word: str) -> str:
+def _expand_abbreviation(word: str) -> str:
     return "".join(same for name, same in _OPTION_LETTERS.items() if len(word) > 3 and name.startswith(word))

@@ -26,7 +26,7 @@ _WILD = re.compile(r"[*?\[]")
 _MOST_DECODINGS = 5
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     method: str
     url: WebUrl
 
@@ -90,9 +90,9 @@ def hits(pattern: str, subject: str) -> bool:
     return any(fnmatchcase(text, glob) for text in _spellings(url) for glob in wanted)
 
 
-def _read(subject: str) -> _Asked:
+def _read(subject: str) -> _Request:
     method, rest = _method_of(subject)
-    return _Asked(method or "GET", web_url(rest))
+    return _Request(method or "GET", web_url(rest))
 
 
 def _method_of(text: str) -> tuple[str, str]:
@@ -102,7 +102,7 @@ def _method_of(text: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=512)
-def _exactly(pattern: str) -> _Asked | None:
+def _exactly(pattern: str) -> _Request | None:
     """Return the one request that a pattern without wildcards means."""
     literal = literal_of(pattern)
     try:

@@ -26,7 +26,7 @@ def names_given(commands: Sequence[SeenCommand], at: int) -> tuple[tuple[str, ..
     return (), is_narrow
 
 
-def with_given(seen: SeenCommand, names: Sequence[str]) -> SeenCommand:
+def add_arguments(seen: SeenCommand, names: Sequence[str]) -> SeenCommand:
     """Return a command with what it gets from `xargs`, or from the variable of a loop."""
     words = list(seen.words[1:])
     places = [at for at, word in enumerate(words) if (seen.fed or "{}") in word or _GIVEN.match(word)]
@@ -38,16 +38,16 @@ def with_given(seen: SeenCommand, names: Sequence[str]) -> SeenCommand:
     return SeenCommand((seen.words[0], *words), (False,) * (len(words) + 1))
 
 
-def _echoed(seen: SeenCommand) -> Iterator[str]:
+def _echo_words(seen: SeenCommand) -> Iterator[str]:
     yield from (word for word in seen.words[1:] if not word.startswith("-") and "%" not in word)
 
 
-def _listed(seen: SeenCommand) -> Iterator[str]:
+def _ls_patterns(seen: SeenCommand) -> Iterator[str]:
     folders = [word for word in seen.words[1:] if not word.startswith("-")]
     yield from (folder if "*" in folder else f"{folder.rstrip('/')}/*" for folder in folders or ["."])
 
 
-def _found(seen: SeenCommand) -> Iterator[str]:
+def _find_starts(seen: SeenCommand) -> Iterator[str]:
     starts: list[str] = []
     for word in seen.words[1:]:
         if word.startswith(("-", "(", "!")):
@@ -57,10 +57,10 @@ def _found(seen: SeenCommand) -> Iterator[str]:
 
 
 _NAMES: dict[str, Callable[[SeenCommand], Iterator[str]]] = {
-    "echo": _echoed,
-    "printf": _echoed,
-    "ls": _listed,
-    "find": _found,
+    "echo": _echo_words,
+    "printf": _echo_words,
+    "ls": _ls_patterns,
+    "find": _find_starts,
     "pwd": lambda seen: iter(("$PWD",)),
 }
 
@@ -79,7 +79,7 @@ class LoadedFiles:
         loads = self._loads(seen)
         self._is_piped = loads or (self._is_piped and seen.reads_pipe)
         if self._is_piped:
-            self._files |= {_path(name, cwd) for name in _written(seen, loads)}
+            self._files |= {_path(name, cwd) for name in _output_files(seen, loads)}
         return any(_path(name, cwd) in self._files for name in _run_by(seen))
 
 
@@ -87,7 +87,7 @@ def _path(name: str, cwd: str) -> str:
     return normpath(join(cwd, expanduser(name)))
 
 
-def _written(seen: SeenCommand, loads: bool) -> Iterator[str]:
+def _output_files(seen: SeenCommand, loads: bool) -> Iterator[str]:
     yield from (one.target for one in seen.redirections if ">" in one.operator)
     if not loads:
         yield from (word for word in seen.words[1:] if seen.program == "tee" and not word.startswith("-"))

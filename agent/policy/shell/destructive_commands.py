@@ -8,7 +8,7 @@ from itertools import islice
 from posixpath import basename, expanduser, join, normpath, realpath
 
 from ..protected_places import looks_like_repository
-from .chained_commands import LoadedFiles, names_given, with_given
+from .chained_commands import LoadedFiles, add_arguments, names_given
 from .seen_commands import GIVEN_PROGRAM, MADE_TEXT, SeenCommand, Sight, look
 
 _MAX_MATCHES = 1000
@@ -98,7 +98,9 @@ class _Place:
         return realpath(join(self.cwd, expanduser(target)))
 
 
-def catastrophe(text: str, cwd: str, roots: tuple[str, ...] = (), sight: Sight | None = None) -> str | None:
+def find_destruction(
+    text: str, cwd: str, roots: tuple[str, ...] = (), sight: Sight | None = None
+) -> str | None:
     """Say what a shell text would destroy for good; None if nothing of that kind is seen.
 
     `cwd` is where it would run, `roots` are the folders of the workspace.
@@ -125,7 +127,7 @@ def _destroys(text: str, sight: Sight, place: _Place) -> str | None:
             place = _Place(place.real((*seen.words, "~")[1]), place.roots)
         if loaded.runs(seen, place.cwd):
             return "runs what it loads from the network"
-        if why := _judged(seen, place) or _judged_with_pipe(sight.commands, at, place):
+        if why := _judge_command(seen, place) or _judge_piped_names(sight.commands, at, place):
             return why
     return None
 
@@ -161,7 +163,7 @@ def _with_values(text: str) -> Iterator[str]:
                 yield variable.sub(lambda _, value=word: value.strip("\"'"), text)
 
 
-def _judged_with_pipe(commands: Sequence[SeenCommand], at: int, place: _Place) -> str | None:
+def _judge_piped_names(commands: Sequence[SeenCommand], at: int, place: _Place) -> str | None:
     """Judge what deletes the files whose names come through a pipe."""
     seen = commands[at]
     is_fed = seen.fed or any(word.startswith("$") or "{}" in word for word in seen.words[1:])
@@ -172,7 +174,7 @@ def _judged_with_pipe(commands: Sequence[SeenCommand], at: int, place: _Place) -
         return None
     source = next((one for one in reversed(commands[:at]) if one.program == "find"), None)
     is_narrow |= source is not None and any(word in _NARROWS for word in source.words)
-    targets = _operands(with_given(seen, names))
+    targets = _operands(add_arguments(seen, names))
     if is_narrow:
         targets = [one for one in targets if place.real(one) in _WHOLE_FOLDERS or place.real(one) == _home()]
     return _erases(targets, place)
@@ -187,7 +189,7 @@ def _is_fork_bomb(text: str) -> bool:
     return _FORKS.search(text[:20_000]) is not None
 
 
-def _judged(seen: SeenCommand, place: _Place) -> str | None:
+def _judge_command(seen: SeenCommand, place: _Place) -> str | None:
     for redirection in seen.redirections:
         if ">" in redirection.operator and (why := _overwrites(redirection.target, place)):
             return why
@@ -198,10 +200,10 @@ def _judged(seen: SeenCommand, place: _Place) -> str | None:
         return _erases(_operands(seen), place)
     if seen.program in _RIGHTS:
         return _changes_rights(seen, place)
-    return _named(seen)
+    return _judge_dangerous_program(seen)
 
 
-def _named(seen: SeenCommand) -> str | None:
+def _judge_dangerous_program(seen: SeenCommand) -> str | None:
     """Judge programs that are dangerous unless they only look."""
     why = _BY_NAME.get(seen.program.partition(".")[0])
     if why is None:
@@ -232,11 +234,11 @@ def _overwrites(target: str, place: _Place) -> str | None:
 
 
 def _erases(targets: list[str], place: _Place) -> str | None:
-    for target in islice(_unbraced(targets), _MOST_TARGETS):
+    for target in islice(_expand_braces(targets), _MOST_TARGETS):
         if re.fullmatch(r"\$(?:\w+|\{\w+\})/[*.]*", target) and not re.match(r"\$\{?(?:HOME|PWD)\b", target):
             return f"erases everything if {target.partition('/')[0]} is empty"
-        for path, is_whole in _meant(target, place):
-            if why := _erased(path, place, is_whole):
+        for path, is_whole in _expand_target(target, place):
+            if why := _judge_erasure(path, place, is_whole):
                 return why
     return None
 
@@ -245,7 +247,7 @@ _BRACES = re.compile(r"\{([^{},]*,[^{}]*)\}")
 _MOST_TARGETS = 1000
 
 
-def _unbraced(targets: Iterable[str]) -> Iterator[str]:
+def _expand_braces(targets: Iterable[str]) -> Iterator[str]:
     """Yield what braces make of the targets."""
     waiting = list(targets)[::-1]
     while waiting:
@@ -262,7 +264,7 @@ def _home() -> str:
     return realpath(expanduser("~"))
 
 
-def _meant(target: str, place: _Place) -> Iterator[tuple[str, bool]]:
+def _expand_target(target: str, place: _Place) -> Iterator[tuple[str, bool]]:
     """Yield what a target is, and the folder that `folder/*` empties; and whether all of it goes."""
     yield place.real(target), True
     folder, _, last = target.rpartition("/")
@@ -272,7 +274,7 @@ def _meant(target: str, place: _Place) -> Iterator[tuple[str, bool]]:
         yield from ((path, True) for path in islice(glob.iglob(place.real(target)), _MAX_MATCHES))  # noqa: PTH207
 
 
-def _erased(path: str, place: _Place, is_whole: bool = True) -> str | None:
+def _judge_erasure(path: str, place: _Place, is_whole: bool = True) -> str | None:
     home = _home()
     if path in _WHOLE_FOLDERS or _DISK.fullmatch(path):
         return f"erases {path}"
@@ -294,7 +296,7 @@ def _changes_rights(seen: SeenCommand, place: _Place) -> str | None:
     is_recursive = any(re.fullmatch(r"-[a-zA-Z]*R[a-zA-Z]*|--rec.*", word) for word in seen.words[1:])
     targets = _operands(seen)
     for target in targets:
-        for path, _ in _meant(target, place):
+        for path, _ in _expand_target(target, place):
             if is_recursive and (path in _WHOLE_FOLDERS or path == _home()):
                 return f"changes the rights of everything in {path}"
             if _SYSTEM_FILE.fullmatch(path):
@@ -320,9 +322,9 @@ def _find(seen: SeenCommand, place: _Place) -> str | None:
             break
         starts.append(word)
     is_narrow = any(word in _NARROWS for word in words)
-    for real in {real for start in starts or ["."] for real, _ in _meant(start, place)}:
+    for real in {real for start in starts or ["."] for real, _ in _expand_target(start, place)}:
         is_system = real in _WHOLE_FOLDERS or real == _home()
-        if (is_system or not is_narrow) and (why := _erased(real, place)):
+        if (is_system or not is_narrow) and (why := _judge_erasure(real, place)):
             return why
     return None
 

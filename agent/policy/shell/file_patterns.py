@@ -72,7 +72,7 @@ def _matches(word: MarkedWord, here: str) -> Iterator[str]:
             elif os.path.lexists(join(here, path)):
                 yield path
             continue
-        fits = _compiled(part)
+        fits = _compile_part(part)
         for name in _names(join(here, begun), part.text.startswith(".")):
             if not fits(name):
                 continue
@@ -110,7 +110,7 @@ class _Fits:
         return (self._exact if name.isascii() else self._wide).fullmatch(name) is not None
 
 
-def _compiled(part: MarkedWord) -> _Fits:
+def _compile_part(part: MarkedWord) -> _Fits:
     exact: list[str] = []
     wide: list[str] = []
     at = 0

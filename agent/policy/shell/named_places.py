@@ -14,7 +14,7 @@ _IN_A_FOLDER = re.compile(r"\$\{?\w+\}?/|\$\{?HOME\}?$")
 """A variable that stands for a folder; of what others stand for, nothing is known."""
 
 
-def named_places(commands: Sequence[SeenCommand], cwd: str) -> Iterator[str]:
+def find_places(commands: Sequence[SeenCommand], cwd: str) -> Iterator[str]:
     """Yield paths that commands name in words, behind `=` and as what they read; not all of them exist."""
     for seen in commands:
         opened = (one.target for one in seen.redirections if one.operator in ("<", "<>"))

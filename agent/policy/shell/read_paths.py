@@ -28,7 +28,7 @@ from ....actions.tools.shell.read_only import GIT_GLOBAL_OPTIONS, NotProved, pro
 from ....actions.workspace.protected.secret_files import is_secret_file
 from ..rules.path_rules import Workspace
 from .file_patterns import expand_files, expand_tilde
-from .repository import find_repository, tracked_names, why_git_may_run_more
+from .repository import find_repository, read_index, why_git_may_run_more
 
 _MAX_ENTRIES = 100_000
 _MAX_LIST_BYTES = 100_000
@@ -69,7 +69,7 @@ def _why_not_all(steps: Sequence[CommandStep], workspace: Workspace, here: str) 
         if why := _program_of_workspace(step.command.words[0], workspace, place.here):
             return why
         if step.command.words[0] == "cd":
-            following = _followed(step, place)
+            following = _follow_cd(step, place)
             if following is None:
                 return "where `cd` leads is not known"
             place.here = following
@@ -115,7 +115,7 @@ def _loop_values(word: MarkedWord, here: str) -> Iterator[str]:
         yield from names
 
 
-def _followed(step: CommandStep, place: _Place) -> str | None:
+def _follow_cd(step: CommandStep, place: _Place) -> str | None:
     """Return the folder after a `cd` that surely happens and surely works."""
     command = step.command
     target = command.words[1]
@@ -139,17 +139,17 @@ def _program_of_workspace(program: str, workspace: Workspace, here: str) -> str 
         return None
     if "/" in program:
         return f"runs a program of its own: {program}"
-    found = _found_program(program, os.environ.get("PATH", os.defpath))
-    if why := _chosen_by_folder(CHOSEN_BY.get(program, ()), workspace, here):
+    found = _find_program(program, os.environ.get("PATH", os.defpath))
+    if why := _why_program_chosen_by_folder(CHOSEN_BY.get(program, ()), workspace, here):
         return why
     if found is None:
         return None
     if not isabs(found) or workspace.contains(found):
         return f"runs a program of the repository: {found}"
-    return _chosen_by_folder(CHOSEN_BY_SHIMS, workspace, here) if "/shims/" in found else None
+    return _why_program_chosen_by_folder(CHOSEN_BY_SHIMS, workspace, here) if "/shims/" in found else None
 
 
-def _chosen_by_folder(names: Sequence[str], workspace: Workspace, here: str) -> str | None:
+def _why_program_chosen_by_folder(names: Sequence[str], workspace: Workspace, here: str) -> str | None:
     """Say so if a file of the workspace chooses which program runs."""
     folder = here
     while names and workspace.holds(folder):
@@ -160,12 +160,12 @@ def _chosen_by_folder(names: Sequence[str], workspace: Workspace, here: str) -> 
 
 
 @lru_cache(maxsize=256)
-def _resolved(folder: str, program: str, modified: int) -> str | None:
+def _find_in_folder(folder: str, program: str, modified: int) -> str | None:
     path = join(folder, program)
     return path if os.access(path, os.X_OK) and not Path(path).is_dir() else None
 
 
-def _found_program(program: str, path: str) -> str | None:
+def _find_program(program: str, path: str) -> str | None:
     for folder in path.split(":"):
         if not isabs(folder):
             return join(folder or ".", program)
@@ -173,7 +173,7 @@ def _found_program(program: str, path: str) -> str | None:
             modified = os.stat(folder).st_mtime_ns  # noqa: PTH116 -- every microsecond of a verdict counts
         except OSError:
             continue
-        if found := _resolved(folder, program, modified):
+        if found := _find_in_folder(folder, program, modified):
             return found
     return None
 
@@ -228,7 +228,7 @@ def _why_not_ignore_file(path: str) -> str | None:
 
 def _why_not_below(folder: str, reading: Reading, workspace: Workspace) -> str | None:
     lists = _IGNORE_FILES if reading.obeys_ignore_files else ()
-    shows_hidden = _uncovered_names(_above(folder, workspace)) if reading.skips_hidden else set[str]()
+    shows_hidden = _find_reincluded_names(_above(folder, workspace)) if reading.skips_hidden else set[str]()
     for count, entry in enumerate(below(folder, reading.skips_hidden, reading.obeys_ignore_files)):
         if count >= _MAX_ENTRIES:
             return f"goes through too many files to be sure that none is secret: {folder}"
@@ -236,7 +236,7 @@ def _why_not_below(folder: str, reading: Reading, workspace: Workspace) -> str |
             if why := _why_not_ignore_file(entry.path):
                 return why
             if reading.skips_hidden and entry.name in lists:
-                shows_hidden |= _uncovered_names([entry.path])
+                shows_hidden |= _find_reincluded_names([entry.path])
         elif entry.is_symlink():
             if reading.follows_links and not workspace.contains(entry.path):
                 return f"leads outside the workspace: {realpath(entry.path)}"
@@ -261,7 +261,7 @@ def _above(folder: str, workspace: Workspace) -> Iterator[str]:
         folder = dirname(folder)
 
 
-def _uncovered_names(paths: Iterable[str]) -> set[str]:
+def _find_reincluded_names(paths: Iterable[str]) -> set[str]:
     """Return patterns of the hidden names that lists of names to leave out let in again: `!.env`."""
     found: set[str] = set()
     for path in paths:
@@ -280,7 +280,7 @@ def _why_not_hidden(folder: str, names: set[str]) -> str | None:
     entries = list(islice(below(folder), _MAX_ENTRIES + 1))
     if len(entries) > _MAX_ENTRIES:
         return f"goes through too many files to be sure that none is secret: {folder}"
-    names = names | _uncovered_names(entry.path for entry in entries if entry.name in _IGNORE_FILES)
+    names = names | _find_reincluded_names(entry.path for entry in entries if entry.name in _IGNORE_FILES)
     for entry in entries:
         if not is_secret_file(entry.path) or entry.is_dir(follow_symlinks=False):
             continue
@@ -354,7 +354,7 @@ def _why_not_git(words: Sequence[str], reading: Reading, workspace: Workspace, h
     if why := _why_not_paths(reading, workspace, here):
         return why
     if reading.shows_unnamed and not _names_its_files(words, here):
-        found = _secret_among(tracked_names(here))
+        found = _secret_among(read_index(here))
         if found is not None:
             return f"may show a secret file: {found}"
     return None

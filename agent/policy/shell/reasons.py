@@ -163,19 +163,19 @@ def _is_outside(seen: SeenCommand, workspace: Workspace) -> bool:
     return "/" in seen.words[0] and not workspace.contains(seen.words[0])
 
 
-def written_places(sight: Sight, cwd: str) -> Iterator[tuple[str, bool]]:
+def find_writes(sight: Sight, cwd: str) -> Iterator[tuple[str, bool]]:
     """Yield what can be seen to be written, resolved; and whether the path is made by the shell."""
     here = cwd
     for seen in sight.commands:
         if seen.program in ("cd", "pushd") and len(seen.words) < 3:
             here = realpath(join(here, expanduser((*seen.words[1:], "~")[0])))
         for target in _targets(seen):
-            yield _resolved(target, here), "$" in target or "*" in target
+            yield _resolve(target, here), "$" in target or "*" in target
             for match in islice(glob.iglob(_absolute(target, here)), _MAX_MATCHES):  # noqa: PTH207 -- as text
                 yield realpath(match), True
 
 
-def _resolved(target: str, here: str) -> str:
+def _resolve(target: str, here: str) -> str:
     return realpath(normpath(_absolute(target, here)))
 
 
@@ -225,7 +225,7 @@ def _into(sources: list[str], last: list[str]) -> Iterator[str]:
 
 def why_protected_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str | None:
     """Say which protected place a command line can be seen to write to."""
-    for real, _ in written_places(sight, cwd):
+    for real, _ in find_writes(sight, cwd):
         if why := why_protected(real, own):
             return f"writes to a protected place: {real} ({why})"
     return None
@@ -236,7 +236,7 @@ def why_always_asked_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str 
     for seen in sight.commands:
         if _changes_the_questions(seen):
             return f"changes what is asked about: {' '.join(seen.words[:3])}"
-    for real, _ in written_places(sight, cwd):
+    for real, _ in find_writes(sight, cwd):
         if why := why_always_asked(real, own):
             return f"writes to a protected place: {real} ({why})"
     return None

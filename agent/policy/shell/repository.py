@@ -108,7 +108,7 @@ def _link_inside(git: str) -> str | None:
         if not waiting:
             return None
         folder = waiting.pop()
-        link, folders = _looked_at(folder)
+        link, folders = _scan_folder(folder)
         if link is not None:
             return join(folder, link)
         # Hooks are scripts of their own: only one of them runs when git looks, and that is asked for by name.
@@ -116,19 +116,19 @@ def _link_inside(git: str) -> str | None:
     return waiting[0]
 
 
-def _looked_at(folder: str) -> tuple[str | None, tuple[str, ...]]:
+def _scan_folder(folder: str) -> tuple[str | None, tuple[str, ...]]:
     """Return the first link in a folder, and the folders in it."""
     try:
         status = os.lstat(folder)
         if time.time_ns() - status.st_mtime_ns < _SETTLED_NS:
             return _entries(folder)
-        return _settled_entries(folder, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        return _cached_entries(folder, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
     except OSError:
         return ".", ()
 
 
 @lru_cache(maxsize=4096)
-def _settled_entries(
+def _cached_entries(
     folder: str, modified: int, changed: int, inode: int
 ) -> tuple[str | None, tuple[str, ...]]:
     return _entries(folder)
@@ -211,7 +211,7 @@ def _of_index(path: str) -> str | None:
     return "the repository holds other repositories" if _SUBMODULE in content else None
 
 
-def tracked_names(folder: str) -> bytes:
+def read_index(folder: str) -> bytes:
     """Return the index of the repository in which a folder is, where the names of its files stand."""
     repository = find_repository(folder)
     return b"" if repository is None else _index_of(join(repository, ".git", "index")) or b""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from posixpath import basename
 
 from ....actions.tools.shell.language.parser import Redirection, ShellReader, SimpleCommand
-from .wrappers import wrapped_starts
+from .wrappers import find_wrapped_commands
 
 MAX_CHARS = 131_072
 """Linux refuses longer single arguments, so no longer text reaches `sh -c`."""
@@ -88,16 +88,16 @@ def _look_into(text: str, depth: int, sight: Sight) -> None:
     reader = ShellReader(text)
     reader.read()
     for command in reader.commands:
-        for nested in _looked_into(command, sight):
+        for nested in _inspect(command, sight):
             _look_into(nested, depth + 1, sight)
 
 
-def _looked_into(command: SimpleCommand, sight: Sight) -> Iterator[str]:
+def _inspect(command: SimpleCommand, sight: Sight) -> Iterator[str]:
     """Note the command and what it wraps; yield the shell texts among their arguments."""
     first = SeenCommand(
         command.words, command.computed, command.source, command.redirections, command.reads_pipe
     )
-    waiting = [first, *_braced(first)]
+    waiting = [first, *_expand_braces(first)]
     for count, seen in enumerate(waiting):
         if count > _MAX_WRAPPED or len(sight.commands) > _MAX_COMMANDS:
             sight.doubts[TOO_DEEP] = None
@@ -105,14 +105,14 @@ def _looked_into(command: SimpleCommand, sight: Sight) -> Iterator[str]:
         sight.commands.append(seen)
         if seen.computed[0] or (seen.fed and seen.fed in seen.words[0]):
             sight.doubts[MADE_NAME] = None
-        starts = list(wrapped_starts(seen.words))
-        waiting.extend(seen.rest(start, _fed(seen)) for start in starts)
+        starts = list(find_wrapped_commands(seen.words))
+        waiting.extend(seen.rest(start, _xargs_placeholder(seen)) for start in starts)
         if seen.program == "xargs" and any(_needs_more(seen.rest(start)) for start in starts):
             sight.doubts[MADE_NAME] = None
         yield from _texts(seen, sight)
 
 
-def _braced(seen: SeenCommand) -> list[SeenCommand]:
+def _expand_braces(seen: SeenCommand) -> list[SeenCommand]:
     """Return what `{rm,-r,x}` becomes."""
     name = seen.words[0]
     if not (name.startswith("{") and name.endswith("}") and "," in name):
@@ -121,7 +121,7 @@ def _braced(seen: SeenCommand) -> list[SeenCommand]:
     return [SeenCommand(words, (True,) * len(words))] if words[0] else []
 
 
-def _fed(seen: SeenCommand) -> str:
+def _xargs_placeholder(seen: SeenCommand) -> str:
     if seen.program == "xargs":
         for at, word in enumerate(seen.words):
             if word.startswith("-I"):
@@ -147,7 +147,7 @@ def _texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     elif INTERPRETER.fullmatch(program):
         _interpret(seen, sight)
     if program in _TEXT_IS_DATA:
-        yield from _piped(seen, sight)
+        yield from _piped_texts(seen, sight)
 
 
 def _shell_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
@@ -178,10 +178,10 @@ def _shell_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
         return
     if operands and seen.computed[operands[0]]:
         sight.doubts[MADE_TEXT] = None
-    yield from _piped(seen, sight)
+    yield from _piped_texts(seen, sight)
 
 
-def _piped(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+def _piped_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     """Say so where text comes in on standard input, and yield what of it is known."""
     for redirection in seen.redirections:
         if redirection.operator in ("<<", "<<-", "<<<"):
@@ -211,7 +211,7 @@ def _eval(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 
 def _source(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     sight.doubts[MADE_TEXT if any(seen.computed[1:]) else "it runs the text of a file in this shell"] = None
-    yield from _piped(seen, sight)
+    yield from _piped_texts(seen, sight)
 
 
 def _alias(seen: SeenCommand, sight: Sight) -> Iterator[str]:
@@ -256,20 +256,20 @@ def _remote(seen: SeenCommand, sight: Sight) -> Iterator[str]:
             sight.doubts[MADE_TEXT] = None
         yield " ".join(rest)
     else:
-        yield from _piped(seen, sight)
+        yield from _piped_texts(seen, sight)
 
 
 def _as_other(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     """Yield what a shell of another user is given: all that comes in, if it is told nothing else."""
     yield from _after_c(seen, sight)
     if not {"-c", "--command", "--session-command"} & set(seen.words) and not list(
-        wrapped_starts(seen.words)
+        find_wrapped_commands(seen.words)
     ):
-        yield from _piped(seen, sight)
+        yield from _piped_texts(seen, sight)
 
 
 def _watch(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    for start in wrapped_starts(seen.words):
+    for start in find_wrapped_commands(seen.words):
         yield " ".join(seen.words[start:])
 
 
@@ -339,12 +339,12 @@ _Reader = Callable[[SeenCommand, Sight], Iterator[str]]
 def _doubt_if(test: Callable[[str], object], doubt: str) -> _Reader:
     """Return what yields no text, and notes the doubt where the test holds for an argument."""
 
-    def noted(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+    def note(seen: SeenCommand, sight: Sight) -> Iterator[str]:
         if any(map(test, seen.words[1:])):
             sight.doubts[doubt] = None
         return iter(())
 
-    return noted
+    return note
 
 
 _sed = _doubt_if(lambda word: not word.startswith("-") and _SED_RUNS.search(word), GIVEN_PROGRAM)

@@ -100,7 +100,7 @@ _FROM_HERE = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exe
 _FINDERS = frozenset({"find", "gfind", "fd", "fdfind", "bfs"})
 
 
-def wrapped_starts(words: Sequence[str]) -> Iterator[int]:
+def find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
     """Yield where commands may begin that this command runs; several where an option is not known."""
     name = basename(words[0])
     if name in _FINDERS:

@@ -45,7 +45,7 @@ def recorded_replies(recording: str | Path, *, store: str | None = None) -> list
     """Return all that the model said in a recorded run, for a `ScriptedModel` to say it again."""
     from ...history.replay.replay_steps import read_recording
 
-    with _opened(recording, store) as (opened, session_id):
+    with _open_recording(recording, store) as (opened, session_id):
         called = [(each.called, each.reply) for each in read_recording(opened, session_id).moments()]
     replies = ((call.reply or reply) for call, reply in called if call is not None and call.error is None)
     return [reply for reply in replies if reply is not None]
@@ -65,14 +65,14 @@ def problem_of(
     # In a thread of its own: the test may run inside of an event loop.
     with ThreadPoolExecutor(1, thread_name_prefix="sandbur-replay") as executor:
         try:
-            replayed = executor.submit(_replayed, recording, agent, store, ignore_tools).result()
+            replayed = executor.submit(_replay, recording, agent, store, ignore_tools).result()
         except SandburError as error:
             return f"{Path(recording).name}: {error}"
     found = replayed.divergence
-    return "" if found is None else told(Path(recording).name, found, shown or _printable)
+    return "" if found is None else describe_divergence(Path(recording).name, found, shown or _printable)
 
 
-def told(name: str, found: Divergence, shown: Callable[[str], str]) -> str:
+def describe_divergence(name: str, found: Divergence, shown: Callable[[str], str]) -> str:
     """Return a few lines that say which step of the recording `name` differs, and how."""
     lines = [f"  {shown(line)}" for line in found.lines[:_MAX_LINES]]
     left_out = len(found.lines) - len(lines)
@@ -92,12 +92,12 @@ def _printable(text: str) -> str:
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
-def _replayed(
+def _replay(
     recording: str | Path, agent: Agent[Any] | None, store: str | None, ignore_tools: bool
 ) -> Replayed:
     from ...history.replay.replay import replay
 
-    with _opened(recording, store) as (opened, session_id):
+    with _open_recording(recording, store) as (opened, session_id):
         return asyncio.run(replay(opened, session_id, today=_today(agent), ignores_tools=ignore_tools))
 
 
@@ -110,7 +110,7 @@ def _today(agent: Agent[Any] | None) -> Today | None:
 
 
 @contextmanager
-def _opened(recording: str | Path, store: str | None) -> Generator[tuple[Store, str]]:
+def _open_recording(recording: str | Path, store: str | None) -> Generator[tuple[Store, str]]:
     """Lend a store that holds the recording, and the id of its session."""
     from ...history.replay.replay import recording_store
 

@@ -106,7 +106,7 @@ class ScriptedModel:
             self._left += cast("list[Answer | MakesAnswer]", replies if is_list else [replies])
         for reply in self._left:
             if not callable(reply) and not isinstance(reply, Reply | Message | BaseException):
-                _said(reply)
+                _build_reply(reply)
         self._length = len(self._left)
 
     async def aclose(self) -> None:
@@ -145,7 +145,7 @@ class ScriptedModel:
             return self._left.pop(0)
         raise ScriptEnded(
             f"The script of {self.name} has {self._length} replies, and this is request"
-            f" {len(self.requests)}, after {_last_said(request)}.",
+            f" {len(self.requests)}, after {_describe_last_message(request)}.",
             "Add the reply that should come here.",
         )
 
@@ -166,8 +166,8 @@ def _reply(answer: Answer, request: ModelRequest, usage: Usage | None) -> Reply:
     if isinstance(answer, Reply):
         return answer
     if isinstance(answer, Message):
-        return _whole(answer, None, usage or _estimated(answer, request))
-    said = _said(answer)
+        return _whole(answer, None, usage or _estimate_usage(answer, request))
+    said = _build_reply(answer)
     blocks: list[Block] = [Thinking(text=said.thinking)] if said.thinking else []
     # Derived from its place, so that no other call of the session has it, whichever process makes it.
     place = sum(len(history) for history in request.histories)
@@ -177,7 +177,7 @@ def _reply(answer: Answer, request: ModelRequest, usage: Usage | None) -> Reply:
         else:
             blocks.append(ToolUse(call_id=f"call_{place}_{number}", tool=part.name, arguments=part.arguments))
     message = Message(role="assistant", origin="model", blocks=tuple(blocks))
-    return _whole(message, said.finish, said.usage or usage or _estimated(message, request))
+    return _whole(message, said.finish, said.usage or usage or _estimate_usage(message, request))
 
 
 def _whole(message: Message, finish: FinishReason | None, usage: Usage) -> Reply:
@@ -185,7 +185,7 @@ def _whole(message: Message, finish: FinishReason | None, usage: Usage) -> Reply
     return Reply(message, finish or as_it_is, usage)
 
 
-def _said(answer: Any) -> Say:
+def _build_reply(answer: Any) -> Say:
     match answer:
         case Say():
             return answer
@@ -204,7 +204,7 @@ def _said(answer: Any) -> Say:
             )
 
 
-def _estimated(message: Message, request: ModelRequest) -> Usage:
+def _estimate_usage(message: Message, request: ModelRequest) -> Usage:
     sent = len(request.system.encode()) + request.size_bytes
     return Usage(
         llm_calls=1,
@@ -213,7 +213,7 @@ def _estimated(message: Message, request: ModelRequest) -> Usage:
     )
 
 
-def _last_said(request: ModelRequest) -> str:
+def _describe_last_message(request: ModelRequest) -> str:
     """Say in a few words what the request ends with."""
     last = next((message for history in reversed(request.histories) for message in reversed(history)), None)
     if last is None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ....agent.config.edit.edit_rules import ConfigPlace, keep, own_place, place_for
-from ....agent.policy.rules.rule_suggestions import EDITING, Offer
+from ....agent.policy.rules.rule_suggestions import EDITING, RuleSuggestion
 from ....state.calls import PendingCall
 from ....state.errors import SandburError
 from ...terminal.lines import Line
@@ -21,8 +21,8 @@ _MAX_CHARS = 80
 class Rules(Protocol):
     """The part of a session that "always" needs."""
 
-    def offers(self, call: PendingCall) -> Sequence[Offer]: ...
-    def accept(self, offer: Offer) -> None: ...
+    def offers(self, call: PendingCall) -> Sequence[RuleSuggestion]: ...
+    def accept(self, offer: RuleSuggestion) -> None: ...
 
 
 class Always:
@@ -34,18 +34,18 @@ class Always:
         self._cwd = cwd
         self._env = env
 
-    def offers(self, call: PendingCall) -> Sequence[Offer]:
+    def offers(self, call: PendingCall) -> Sequence[RuleSuggestion]:
         return [offer for offer in self._rules.offers(call) if offer.kind != "sandbox"]
 
-    def sandbox(self, call: PendingCall) -> Offer | None:
+    def sandbox(self, call: PendingCall) -> RuleSuggestion | None:
         """Return what lets commands pass that run in a sandbox, if that is on offer for a call."""
         return next((offer for offer in self._rules.offers(call) if offer.kind == "sandbox"), None)
 
-    def accept(self, offer: Offer) -> None:
+    def accept(self, offer: RuleSuggestion) -> None:
         """Let what was offered pass for the rest of this session."""
         self._rules.accept(offer)
 
-    async def choose(self, offers: Sequence[Offer]) -> bool:
+    async def choose(self, offers: Sequence[RuleSuggestion]) -> bool:
         """Ask which, and for how long; return whether the person took one: then it holds."""
         offer = offers[0] if len(offers) == 1 else await self._which(offers)
         if offer is None:
@@ -56,12 +56,12 @@ class Always:
             self._questions.renderer.lines([("red", one_line(str(problem)))])
             return False
 
-    async def _which(self, offers: Sequence[Offer]) -> Offer | None:
+    async def _which(self, offers: Sequence[RuleSuggestion]) -> RuleSuggestion | None:
         by_key = {_KEYS[offer.kind]: offer for offer in offers}
         choices = {key: _named(offer) for key, offer in by_key.items()}
         return by_key.get(await self._questions.key("Always what?", choices))
 
-    async def _for_how_long(self, offer: Offer) -> bool:
+    async def _for_how_long(self, offer: RuleSuggestion) -> bool:
         """Show in full what will hold, and take a key for it."""
         self._questions.show("From now on this passes unasked", _shown(offer))
 
@@ -80,12 +80,12 @@ class Always:
             self._rules.accept(offer)
         return bool(key)
 
-    def _keep(self, offer: Offer, place: ConfigPlace) -> None:
+    def _keep(self, offer: RuleSuggestion, place: ConfigPlace) -> None:
         key, value = ("allow", offer.rule) if offer.rule else ("mode", EDITING)
         keep(place, key, value, self._env)
 
 
-def _named(offer: Offer) -> str:
+def _named(offer: RuleSuggestion) -> str:
     """Return what an offer means, without a rule that is too long to choose by."""
     if not offer.rule:
         return _EDITS
@@ -94,7 +94,7 @@ def _named(offer: Offer) -> str:
     return f"{name}: {exposed(offer.rule)}" if is_short else name
 
 
-def _shown(offer: Offer) -> list[Line]:
+def _shown(offer: RuleSuggestion) -> list[Line]:
     if not offer.rule:
         return [("", _EDITS)]
     return [("", exposed(line)) for line in offer.rule.split("\n")]

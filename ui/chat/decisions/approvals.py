@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from ....agent.policy.approval_context import Circumstances
+from ....agent.policy.approval_context import ApprovalContext
 from ....state.calls import CallDecision, PendingCall
 from ...terminal.lines import Line, preview, title, tool_word
 from ...terminal.text.sanitize import exposed, one_line
@@ -16,7 +16,7 @@ _SHOWN_LINES = 60
 
 _ALL = {"y": "yes, all {count} of them, once each", "n": "no: one by one"}
 
-About = Callable[[PendingCall, bool], Circumstances]
+About = Callable[[PendingCall, bool], ApprovalContext]
 """Tells what is to be known of a call; True: its arguments are the person's."""
 
 
@@ -137,7 +137,7 @@ class Approvals:
         gap: Line = ("bold yellow", f"... {hidden} lines not shown; v shows everything ...")
         return [*lines[:half], gap, *lines[-half:]]
 
-    def _facts(self, about: Circumstances) -> Iterator[Line]:
+    def _facts(self, about: ApprovalContext) -> Iterator[Line]:
         """Yield why it asks, where it leads and what it runs in."""
         told = self._questions.told
         if about.problem:

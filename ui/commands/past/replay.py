@@ -21,8 +21,8 @@ from ....agent.history.replay.replay import Replayed, recording_store, replay
 from ....agent.history.replay.walk import Today, live_parts, next_message, started_calls
 from ....agent.history.timeline import list_timeline
 from ....agent.runtime.runtime import Runtime
-from ....agent.sdk.loading import known_agent
-from ....agent.sdk.testing.recorded_runs import told
+from ....agent.sdk.loading import load_known_agent
+from ....agent.sdk.testing.recorded_runs import describe_divergence
 from ....state.conversation.messages import UserContent
 from ....state.errors import OutputLost, SandburError, UsageError
 from ....state.maintenance.export import export_session
@@ -75,7 +75,7 @@ def _own_tools(session: SessionSettings) -> Toolbox:
     if not session.agent:
         return {}
 
-    definition, problems = known_agent(session.agent, Path(session.cwd), os.environ)
+    definition, problems = load_known_agent(session.agent, Path(session.cwd), os.environ)
     for problem in problems:
         say(f"{one_line(problem)} Calls of its tools are taken as they were recorded.")
     return {tool.spec.name: tool for tool in definition.tools}
@@ -182,7 +182,7 @@ async def add_test(command: AddTestCommand) -> int:
     put(str(test))
     say(f"Recorded {replayed.steps} steps in {one_line(str(recording))}, with all that was said and done.")
     if replayed.divergence is not None:
-        say(f"The test fails as it is: {told(name, replayed.divergence, one_line)}")
+        say(f"The test fails as it is: {describe_divergence(name, replayed.divergence, one_line)}")
         return 4
     say(f"Run it: pytest {one_line(str(test))}")
     return 0

@@ -16,7 +16,13 @@ from ....agent.config.paths import MAX_CONFIG_BYTES, read_bytes
 from ....agent.config.settings import SETTINGS, Settings
 from ....agent.config.values import parse_config
 from ....agent.history.reports.past_calls import past_calls
-from ....agent.policy.past.rule_backtest import AS_THEN, ChangedVerdict, Court, Retrial, tried_again
+from ....agent.policy.past.rule_backtest import (
+    AS_THEN,
+    Backtest,
+    BacktestResult,
+    ChangedVerdict,
+    run_backtest,
+)
 from ....agent.policy.past.suggest import Suggestions, suggestions
 from ....agent.policy.rules.rules import parse_rules
 from ....agent.runtime.wiring import gates_of_run, settings_of_session
@@ -48,7 +54,7 @@ async def test_rules(command: PolicyCommand) -> int:
         mode = settings.mode if command.said.get("mode") else None
         since = _since(command)
         found = await runtime.store.database.offload(
-            lambda: tried_again(past_calls(runtime.store, since), court, mode)
+            lambda: run_backtest(past_calls(runtime.store, since), court, mode)
         )
     put(
         json.dumps(_retrial_object(found, since), indent=1)
@@ -73,11 +79,11 @@ async def suggest_rules(command: PolicyCommand) -> int:
     return 0
 
 
-def _court(settings: Settings) -> Court:
+def _court(settings: Settings) -> Backtest:
     """Build the judge of calls for these settings, the same as in a run."""
     session = settings_of_session(settings, model="")
     gate_of, _ = gates_of_run(session, settings, os.environ)
-    return Court(session, gate_of)
+    return Backtest(session, gate_of)
 
 
 def _warn(settings: Settings) -> None:
@@ -105,12 +111,12 @@ def _with_rules_of(name: str, settings: Settings) -> Settings:
     return settings.but(**rules)
 
 
-def _lines(found: Retrial, since: str) -> Iterator[str]:
+def _lines(found: BacktestResult, since: str) -> Iterator[str]:
     calls = format_count(found.calls, "call")
-    yield f"{calls} since {since[:10]}: {found.changed} would be judged differently."
+    yield f"{calls} since {since[:10]}: {found.changed_count} would be judged differently."
     if found.unknown:
         yield f"{format_count(found.unknown, 'call')} more of tools that are not here today."
-    if found.changed:
+    if found.changed_count:
         yield ""
         yield from (f"{count:6}  {_WORDS[then]} -> {now}" for (then, now), count in _changed(found))
         yield ""
@@ -118,11 +124,11 @@ def _lines(found: Retrial, since: str) -> Iterator[str]:
     for difference, count in shown:
         yield f"{count:6}  {_WORDS[difference.then]} -> {difference.now}: {_title(difference)}"
         yield f"        {one_line(difference.reason)}"
-    if rest := found.changed - sum(count for _, count in shown):
+    if rest := found.changed_count - sum(count for _, count in shown):
         yield f"{rest:6}  more: --json"
 
 
-def _changed(found: Retrial) -> list[tuple[tuple[str, str], int]]:
+def _changed(found: BacktestResult) -> list[tuple[tuple[str, str], int]]:
     return [(pair, count) for pair, count in found.verdicts.most_common() if AS_THEN[pair[0]] != pair[1]]
 
 
@@ -130,19 +136,19 @@ def _title(difference: ChangedVerdict) -> str:
     return f"{one_line(difference.tool)} {one_line(difference.subject)[:_SUBJECT_CHARS]}"
 
 
-def _retrial_object(found: Retrial, since: str) -> dict[str, Any]:
+def _retrial_object(found: BacktestResult, since: str) -> dict[str, Any]:
     kept = found.differences.most_common(_MOST_IN_JSON)
     return {
         "since": since,
         "calls": found.calls,
         "calls_of_unknown_tools": found.unknown,
-        "changed": found.changed,
+        "changed": found.changed_count,
         "verdicts": [
             {"then": then, "now": now, "calls": count} for (then, now), count in found.verdicts.most_common()
         ],
         "differences": [{"calls": count, **difference._asdict(), "rule": difference.rule or None}
                         for difference, count in kept],
-        "calls_left_out": found.changed - sum(count for _, count in kept),
+        "calls_left_out": found.changed_count - sum(count for _, count in kept),
     }  # fmt: skip
 
 

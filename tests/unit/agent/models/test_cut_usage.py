@@ -17,13 +17,13 @@ from sandbur.actions.ports.events import RunFinished
 from sandbur.agent.config.sources import Price
 from sandbur.agent.history.reports.stats import stats_of
 from sandbur.agent.models.model import FallbackModel
-from sandbur.agent.models.prices.pricing import paid
+from sandbur.agent.models.prices.pricing import calculate_cost
 from sandbur.state.store.recording import list_traces
 from sandbur.state.store.store import Store
 from sandbur.state.trace import ModelCalled
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
-PRICE = partial(paid, Price(input=1000, output=1000))
+PRICE = partial(calculate_cost, Price(input=1000, output=1000))
 HALF = cut(say("half an answer"))
 NOTHING_YET = stream_of('data: {"error": {"message": "slow down", "code": 429}}\n\n')
 

@@ -11,7 +11,7 @@ from genai_prices.data import providers
 
 from sandbur.agent.config.sources import Price
 from sandbur.agent.models.connect import DEFAULTS
-from sandbur.agent.models.prices.known_prices import FILE, known_price
+from sandbur.agent.models.prices.known_prices import FILE, find_price
 from sandbur.agent.models.prices.pricing import constant_price, price_of
 from sandbur.state.application import Usage
 
@@ -46,7 +46,7 @@ def test_a_kept_price_is_the_one_of_the_catalogue(provider: str) -> None:
         if whole is None or constant is None:
             continue
         kept += 1
-        again = known_price(name, {name: constant}, Path("/nowhere"))
+        again = find_price(name, {name: constant}, Path("/nowhere"))
         assert again is not None
         for usage in USAGES:
             assert again(usage) == pytest.approx(whole(usage)), (name, usage)
@@ -57,7 +57,7 @@ def test_a_kept_price_is_the_one_of_the_catalogue(provider: str) -> None:
     "model", [*(model for _, model in DEFAULTS), "openai/gpt-5.2", "openai/none-such", "ollama/x"]
 )
 def test_the_second_look_is_as_the_first(tmp_path: Path, model: str) -> None:
-    first, second = (known_price(model, {}, tmp_path) for _ in range(2))
+    first, second = (find_price(model, {}, tmp_path) for _ in range(2))
     assert (first is None) == (second is None)
     for usage in USAGES:
         assert first is None or second is None or second(usage) == pytest.approx(first(usage))
@@ -67,9 +67,9 @@ def test_the_second_process_does_not_read_the_catalogue(tmp_path: Path) -> None:
     script = """
 import sys
 from pathlib import Path
-from sandbur.agent.models.prices.known_prices import known_price
+from sandbur.agent.models.prices.known_prices import find_price
 from sandbur.state.application import Usage
-price = known_price("openai/gpt-5.2", {}, Path(sys.argv[1]))
+price = find_price("openai/gpt-5.2", {}, Path(sys.argv[1]))
 print(round(price(Usage(llm_calls=1, input_tokens=1000, output_tokens=10)), 8), "genai_prices" in sys.modules)
 """
     line = [sys.executable, "-c", script, str(tmp_path)]
@@ -84,29 +84,29 @@ print(round(price(Usage(llm_calls=1, input_tokens=1000, output_tokens=10)), 8), 
 ])  # fmt: skip
 def test_a_file_of_another_catalogue_or_a_damaged_one_does_not_count(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE).write_text(content)
-    price = known_price("openai/gpt-5.2", {}, tmp_path)
+    price = find_price("openai/gpt-5.2", {}, tmp_path)
     assert price is not None
     assert price(Usage(llm_calls=1, input_tokens=1000, output_tokens=10)) == pytest.approx(0.00189)
     assert "openai/gpt-5.2" in json.loads((tmp_path / FILE).read_text())["models"]
 
 
 def test_a_damaged_price_does_not_count(tmp_path: Path) -> None:
-    known_price("openai/gpt-5.2", {}, tmp_path)
+    find_price("openai/gpt-5.2", {}, tmp_path)
     kept = json.loads((tmp_path / FILE).read_text())
     kept["models"]["openai/gpt-5.2"] = {"input": "much"}
     (tmp_path / FILE).write_text(json.dumps(kept))
-    price = known_price("openai/gpt-5.2", {}, tmp_path)
+    price = find_price("openai/gpt-5.2", {}, tmp_path)
     assert price is not None
     assert price(Usage(llm_calls=1, input_tokens=1000, output_tokens=10)) == pytest.approx(0.00189)
 
 
 def test_ones_own_price_comes_first_and_is_kept_nowhere(tmp_path: Path) -> None:
     own = {"openai/gpt-5.2": Price(input=1, output=1)}
-    price = known_price("openai/gpt-5.2", own, tmp_path)
+    price = find_price("openai/gpt-5.2", own, tmp_path)
     assert price is not None
     assert price(Usage(llm_calls=1, input_tokens=1_000_000, output_tokens=0)) == 1
     assert list(tmp_path.iterdir()) == []
 
 
 def test_without_a_folder_to_write_into_the_price_is_known_all_the_same(tmp_path: Path) -> None:
-    assert known_price("openai/gpt-5.2", {}, tmp_path / "missing") is not None
+    assert find_price("openai/gpt-5.2", {}, tmp_path / "missing") is not None

@@ -7,7 +7,7 @@ import pytest
 
 from sandbur.agent.config.sources import Price
 from sandbur.agent.models.connect import DEFAULTS
-from sandbur.agent.models.prices.pricing import paid, price_of, require_price
+from sandbur.agent.models.prices.pricing import calculate_cost, price_of, require_price
 from sandbur.state.application import Usage
 from sandbur.state.errors import UsageError
 
@@ -57,8 +57,8 @@ def test_ones_own_price_comes_first() -> None:
 def test_cached_tokens_have_their_own_price() -> None:
     price = Price(input=10, output=0, cache_read=1, cache_write=20)
     usage = Usage(input_tokens=1000, output_tokens=0, cache_read_tokens=500, cache_write_tokens=100)
-    assert paid(price, usage) == pytest.approx((400 * 10 + 500 * 1 + 100 * 20) / 1e6)
-    assert paid(Price(input=10, output=0), usage) == pytest.approx(1000 * 10 / 1e6)
+    assert calculate_cost(price, usage) == pytest.approx((400 * 10 + 500 * 1 + 100 * 20) / 1e6)
+    assert calculate_cost(Price(input=10, output=0), usage) == pytest.approx(1000 * 10 / 1e6)
 
 
 @pytest.mark.parametrize("field", ["input_tokens", "output_tokens"])

@@ -13,7 +13,7 @@ from support.tools.gate import SmallTool
 from sandbur.actions.ports import FilesRun
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.actions.turn.bugs_logged import BugsLogged
-from sandbur.agent.policy.approval_context import Circumstances
+from sandbur.agent.policy.approval_context import ApprovalContext
 from sandbur.state.calls import CallDecision, Effect
 from sandbur.state.errors import UsageError
 from sandbur.state.store.store import Store
@@ -59,7 +59,7 @@ async def test_a_tool_that_cannot_be_looked_at_is_asked_about_and_the_run_goes_o
         assert call.effect == "effect"
         assert ("could not be judged" in call.reason) == needs_verdict
         around = session.circumstances(call)
-        assert isinstance(around, Circumstances)
+        assert isinstance(around, ApprovalContext)
         is_unseen = tool.name == "RunsUnknownFiles"
         assert ("files that could not be looked at" in str(around)) == is_unseen
         assert isinstance(session.offers(call), tuple)

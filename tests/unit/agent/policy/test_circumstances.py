@@ -8,7 +8,7 @@ import pytest
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel
 
-from sandbur.agent.policy.approval_context import Circumstances
+from sandbur.agent.policy.approval_context import ApprovalContext
 from sandbur.agent.session.session import Session
 from sandbur.state.calls import PendingCall
 from sandbur.state.store.store import Store
@@ -28,7 +28,7 @@ async def session(tmp_path: Path) -> Session:
 
 def about(
     session: Session, tool: str, is_edited: bool = False, reason: str = "", **arguments: Any
-) -> Circumstances:
+) -> ApprovalContext:
     call = PendingCall(call_id="c", tool=tool, arguments=json.dumps(arguments), reason=reason)
     return session.circumstances(call, is_edited)
 

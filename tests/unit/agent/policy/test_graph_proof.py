@@ -24,7 +24,7 @@ from sandbur.agent.graph import (
     next_action,
 )
 from sandbur.agent.policy.graph_proof import UnprovableGraph, prove
-from sandbur.agent.policy.past.gate_outcomes import made_by_a_person, made_by_the_gate
+from sandbur.agent.policy.past.gate_outcomes import find_gate_outcomes, find_person_outcomes
 from sandbur.state.application import ApplicationState
 from sandbur.state.calls import PendingCall
 
@@ -128,11 +128,11 @@ async def test_a_condition_on_what_the_proof_does_not_look_at_is_refused(holds: 
 
 
 def test_the_gate_lets_nothing_run_that_it_did_not_allow() -> None:
-    assert made_by_the_gate() == {"undecided", "granted", "refused"}
+    assert find_gate_outcomes() == {"undecided", "granted", "refused"}
 
 
 async def test_a_person_decides_what_waits_and_nothing_else() -> None:
-    fates = await made_by_a_person()
+    fates = await find_person_outcomes()
     assert fates["undecided"] == {"undecided", "granted", "refused"}
     assert fates["granted"] == {"granted"}
     assert fates["refused"] == {"refused"}

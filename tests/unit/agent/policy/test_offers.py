@@ -8,7 +8,7 @@ import pytest
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 
 from sandbur.actions.tools.shell.sandbox.sandbox import sandbox_kind
-from sandbur.agent.policy.rules.rule_suggestions import Offer, prefix_of
+from sandbur.agent.policy.rules.rule_suggestions import RuleSuggestion, prefix_of
 from sandbur.agent.runtime.runtime import Runtime
 from sandbur.agent.session.session import Session
 from sandbur.state.calls import CallDecision, PendingCall
@@ -75,19 +75,19 @@ def test_a_prefix_is_a_program_and_its_first_word_and_never_one_that_runs_its_ar
 
 def test_exactly_this_and_its_prefix_are_offered_for_a_command(session: Session) -> None:
     assert rules_offered(session, shell("npm test -- -x")) == (
-        Offer("exact", "run_shell_command(npm test -- -x)"),
-        Offer("prefix", "run_shell_command(npm test *)"),
+        RuleSuggestion("exact", "run_shell_command(npm test -- -x)"),
+        RuleSuggestion("prefix", "run_shell_command(npm test *)"),
     )
 
 
-def rules_offered(session: Session, waiting: PendingCall) -> tuple[Offer, ...]:
+def rules_offered(session: Session, waiting: PendingCall) -> tuple[RuleSuggestion, ...]:
     """Return the offers that are no matter of the sandboxes that work on this machine."""
     return tuple(offer for offer in session.offers(waiting) if offer.kind != "sandbox")
 
 
 @pytest.mark.skipif(sandbox_kind() is None, reason="no sandbox works on this machine")
 def test_where_a_sandbox_works_commands_that_it_holds_can_pass_in_it(session: Session) -> None:
-    sandboxed = Offer("sandbox", "sandboxed(run_shell_command)")
+    sandboxed = RuleSuggestion("sandbox", "sandboxed(run_shell_command)")
     assert sandboxed in session.offers(shell("npm test"))
     for waiting in (
         shell("cp /etc/passwd ."),
@@ -114,7 +114,7 @@ def test_a_prefix_that_does_not_cover_the_whole_command_is_not_offered(
     ],
 )
 def test_one_key_covers_looking_at_a_service(session: Session, command: str, rule: str) -> None:
-    assert Offer("prefix", rule) in session.offers(shell(command))
+    assert RuleSuggestion("prefix", rule) in session.offers(shell(command))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_rule_for_exactly_one_file_covers_no_other_of_its_name(session: Sessio
 
 def test_all_edits_are_offered_where_the_mode_lets_this_one_pass(session: Session) -> None:
     inside = session.offers(call("write_file", path="a", content=""))
-    assert inside[-1] == Offer("edits")
+    assert inside[-1] == RuleSuggestion("edits")
     for path in ("/etc/passwd", ".git/config"):
         assert "edits" not in [
             offer.kind for offer in session.offers(call("write_file", path=path, content=""))
@@ -171,7 +171,7 @@ def test_nothing_is_offered_that_a_deny_rule_stops(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path), "SANDBUR_HOME": str(tmp_path / "data"), "SANDBUR_DENY": "run_shell_command"}
     runtime = Runtime.open({"model": "demo", "cwd": tmp_path}, env)
 
-    async def offered() -> tuple[Offer, ...]:
+    async def offered() -> tuple[RuleSuggestion, ...]:
         session = await runtime.create()
         found = session.offers(shell("npm test"))
         await runtime.aclose()

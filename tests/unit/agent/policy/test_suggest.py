@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sandbur.agent.history.reports.past_calls import PastCall, Then
-from sandbur.agent.policy.past.rule_backtest import Court, tried_again
+from sandbur.agent.policy.past.rule_backtest import Backtest, run_backtest
 from sandbur.agent.policy.past.suggest import Suggestion, Suggestions, suggestions
 from sandbur.state.session import SessionSettings
 
@@ -19,7 +19,7 @@ def past(folder: Path, command: str, then: Then = "approved", **more: Any) -> Pa
 
 
 def suggested(folder: Path, calls: list[PastCall], denied: list[PastCall], **today: Any) -> Suggestions:
-    return suggestions(calls, denied, Court(SessionSettings(model="", cwd=str(folder), **today)))
+    return suggestions(calls, denied, Backtest(SessionSettings(model="", cwd=str(folder), **today)))
 
 
 def rule(pattern: str) -> str:
@@ -67,16 +67,16 @@ def test_a_command_with_a_program_that_can_do_anything_in_it_speaks_for_no_rule(
 
 
 def test_each_call_is_judged_in_the_folder_of_its_session(tmp_path: Path) -> None:
-    court = Court(SessionSettings(model="", cwd=str(tmp_path)))
+    court = Backtest(SessionSettings(model="", cwd=str(tmp_path)))
     (tmp_path / "one").mkdir()
     session = SessionSettings(model="demo", cwd=str(tmp_path / "one"))
     for path, now in (("a", "allow"), ("../a", "ask")):
         call = PastCall(session, "read_file", json.dumps({"path": path}), "interactive", "allowed", False)
-        assert tried_again([call], court).verdicts == {("allowed", now): 1}
+        assert run_backtest([call], court).verdicts == {("allowed", now): 1}
 
 
 def test_a_tool_that_is_not_there_today_is_counted_apart(tmp_path: Path) -> None:
-    court = Court(SessionSettings(model="", cwd=str(tmp_path)))
+    court = Backtest(SessionSettings(model="", cwd=str(tmp_path)))
     call = PastCall(SessionSettings(model="", cwd="/"), "send_mail", "{}", "interactive", "allowed", False)
-    found = tried_again([call, call], court)
-    assert (found.calls, found.unknown, found.changed) == (0, 2, 0)
+    found = run_backtest([call, call], court)
+    assert (found.calls, found.unknown, found.changed_count) == (0, 2, 0)

@@ -11,8 +11,8 @@ from prompt_toolkit.input import PipeInput
 from support.screens.question_desk import Decisions, QuestionDesk, piped_keys
 
 from sandbur.agent.config.trust import trust
-from sandbur.agent.policy.approval_context import Circumstances
-from sandbur.agent.policy.rules.rule_suggestions import Offer
+from sandbur.agent.policy.approval_context import ApprovalContext
+from sandbur.agent.policy.rules.rule_suggestions import RuleSuggestion
 from sandbur.state.calls import CallDecision, PendingCall
 from sandbur.ui.chat.decisions.always import Always
 from sandbur.ui.chat.decisions.approvals import Approvals
@@ -26,13 +26,13 @@ class Rules:
     """What "always" can mean in a session that keeps it in memory."""
 
     def __init__(self) -> None:
-        self.accepted: list[Offer] = []
-        self.offered = [Offer("exact", "run_shell_command(df -h)")]
+        self.accepted: list[RuleSuggestion] = []
+        self.offered = [RuleSuggestion("exact", "run_shell_command(df -h)")]
 
-    def offers(self, call: PendingCall) -> list[Offer]:
+    def offers(self, call: PendingCall) -> list[RuleSuggestion]:
         return self.offered
 
-    def accept(self, offer: Offer) -> None:
+    def accept(self, offer: RuleSuggestion) -> None:
         self.accepted.append(offer)
 
 
@@ -45,9 +45,9 @@ class Desk(QuestionDesk):
         always = Always(self.questions, self.rules, cwd, env)
         self.approvals = Approvals(self.questions, always, str(cwd), self.about)
 
-    def about(self, call: PendingCall, is_edited: bool) -> Circumstances:
+    def about(self, call: PendingCall, is_edited: bool) -> ApprovalContext:
         why = "the person changed it" if is_edited else call.reason
-        return Circumstances(why, ("a.txt", "/etc/x (outside the workspace)"), ("x.example",), "off")
+        return ApprovalContext(why, ("a.txt", "/etc/x (outside the workspace)"), ("x.example",), "off")
 
     async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> Decisions:
         return await self.answered(self.approvals.ask(calls or [shell("df -h")]), typed)
@@ -85,7 +85,7 @@ async def test_n_denies(desk: Desk) -> None:
 
 
 async def test_s_with_enter_lets_commands_pass_in_a_sandbox(desk: Desk) -> None:
-    sandboxed = Offer("sandbox", "sandboxed(run_shell_command)")
+    sandboxed = RuleSuggestion("sandbox", "sandboxed(run_shell_command)")
     desk.rules.offered.append(sandboxed)
     decisions = await desk.decide("s\r", calls=[shell("df -h"), shell("du", "c2")])
     assert decisions == [CallDecision(call_id="c1", approved=True)]
@@ -122,7 +122,7 @@ async def test_for_good_waits_for_enter(desk: Desk) -> None:
 
 
 async def test_of_several_offers_one_is_chosen(desk: Desk) -> None:
-    desk.rules.offered += [Offer("prefix", "run_shell_command(df x *)"), Offer("edits")]
+    desk.rules.offered += [RuleSuggestion("prefix", "run_shell_command(df x *)"), RuleSuggestion("edits")]
     assert await desk.decide("a", "p", "s") == [CallDecision(call_id="c1", approved=True)]
     assert desk.rules.accepted == [desk.rules.offered[1]]
     choices, _, shown = desk.out.getvalue().partition("From now on this passes unasked")
@@ -132,7 +132,7 @@ async def test_of_several_offers_one_is_chosen(desk: Desk) -> None:
 
 
 async def test_all_edits_for_good_are_a_mode_of_the_project(desk: Desk) -> None:
-    desk.rules.offered = [Offer("edits")]
+    desk.rules.offered = [RuleSuggestion("edits")]
     desk.config.parent.mkdir()
     desk.config.write_text('# ours\nmode = "plan" # for now\n')
     trust(desk.config.parent.parent, {"HOME": str(desk.config.parent.parent / "home")})
@@ -160,7 +160,7 @@ async def test_words_at_the_question_behind_always_grant_nothing(desk: Desk, tex
 
 async def test_a_rule_of_many_lines_is_shown_whole_before_it_is_added(desk: Desk) -> None:
     lines = [f"echo {number}" for number in range(100)]
-    desk.rules.offered = [Offer("exact", f"run_shell_command({chr(10).join(lines)})")]
+    desk.rules.offered = [RuleSuggestion("exact", f"run_shell_command({chr(10).join(lines)})")]
     await desk.decide("a", "s")
     shown = desk.out.getvalue().partition("From now on this passes unasked")[2].partition("[s]")[0]
     for line in lines:
@@ -168,7 +168,7 @@ async def test_a_rule_of_many_lines_is_shown_whole_before_it_is_added(desk: Desk
 
 
 async def test_hidden_characters_of_a_rule_are_shown(desk: Desk) -> None:
-    desk.rules.offered = [Offer("exact", "run_shell_command(rm \u202e\x1b[8m x)")]
+    desk.rules.offered = [RuleSuggestion("exact", "run_shell_command(rm \u202e\x1b[8m x)")]
     await desk.decide("a", "s")
     assert "<U+202E>" in desk.out.getvalue()
     assert not {"\u202e", "\x1b"} & set(desk.out.getvalue())

@@ -6,7 +6,7 @@ import pytest
 from support.models.server import ModelServer, fail
 from support.models.talk import WIRES, connected, talk
 
-from sandbur.agent.models.failures import says_context_full
+from sandbur.agent.models.failures import is_context_full
 from sandbur.state.errors import ContextFull, Overloaded
 
 TOO_LONG = {
@@ -43,12 +43,12 @@ OTHERS = {
 
 @pytest.mark.parametrize("case", TOO_LONG.values(), ids=TOO_LONG)
 def test_a_full_context_is_recognized(case: tuple[int, str, str]):
-    assert says_context_full(*case)
+    assert is_context_full(*case)
 
 
 @pytest.mark.parametrize("case", OTHERS.values(), ids=OTHERS)
 def test_other_errors_are_not_taken_for_a_full_context(case: tuple[int, str, str]):
-    assert not says_context_full(*case)
+    assert not is_context_full(*case)
 
 
 @pytest.mark.parametrize("wire", WIRES)
