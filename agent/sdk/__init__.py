@@ -1,1 +1,1 @@
-"""Sandbur in programs of one's own."""
+"""The Python interface of Sandbur, for programs that run agents."""

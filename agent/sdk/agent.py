@@ -1,4 +1,4 @@
-"""`Agent`: a model, instructions and tools, as a durable agent in somebody's own program."""
+"""`Agent`: a model, instructions and tools that a program runs as a durable agent."""
 
 from __future__ import annotations
 
@@ -40,35 +40,35 @@ if TYPE_CHECKING:
 
 
 class Agent(Generic[OutputT]):
-    """An agent whose every step is on disk before the next one.
+    """An agent that stores every step before it begins the next one.
 
-    Where nothing else is said, its sessions are in the store of the command `sandbur`, which shows, approves
-    and resumes them, too.
+    By default its sessions are in the store of the command `sandbur`, which can list, approve
+    and resume them.
 
     Args:
-        model: `provider/model`, or an object that is a `sandbur.Model`. None: as the command chooses.
-        instructions: What it is for: a text, or a function of the session that begins, sync or async.
+        model: `provider/model`, or an object that is a `sandbur.Model`. None: the default of the command.
+        instructions: The system instructions: a text, or a function of the new session, sync or async.
         tools: Functions, decorated with `sandbur.tool` or plain, and tools of `sandbur.workspace_tools()`.
         output: The type of its answer: a pydantic model, a dataclass or another type with a schema. `str` or
             None: a text.
-        require_done: Whether every run has to end by the tool that is marked for it: `@tool(done=True)`.
-        mode: What runs unasked: `interactive`, `plan`, `auto-edit` or `yolo`.
+        require_done: Whether every run must end with the tool that is marked by `@tool(done=True)`.
+        mode: Which calls run without approval: `interactive`, `plan`, `auto-edit` or `yolo`.
         allow, ask, deny: Rules, such as `refund` or `fetch_page(https://example.org/*)`.
-        limits: Of one run.
+        limits: The limits of one run.
         store: `sqlite:///PATH`, `postgresql://...` or `mysql://...`. None: the command's store.
-        cwd, add_dirs: The folders its file tools work in; None: the present one.
-        effort: How much the model thinks: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
-        token_counter: Tells whether a request still fits; None: the model if it counts, else an estimate.
-        middleware: What goes around its model calls and tool calls, and watches its runs.
-        mcp_servers: Tool servers: the path of a `.mcp.json`, or what one has under `mcpServers`.
-        groups: Groups of its tools (`@tool(needs=...)`) that are active from the beginning.
-        available_groups: Groups that the model may make active by itself.
-        max_listed_tools: With more tools than this the model finds them by a search. None: 40.
-        planning: `auto`: the model may make plans, where it has tools; `off`: it is told nothing of them.
-        max_result_tokens: A result beyond this is kept in the store and shown in part. None: 20,000.
-        env: What it reads instead of the environment of the process.
+        cwd, add_dirs: The folders that its file tools may use; None: the current folder.
+        effort: How much the model reasons: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
+        token_counter: Counts the tokens of a request; None: the model if it can count, else an estimate.
+        middleware: Middleware around its model calls and tool calls, and observers of its runs.
+        mcp_servers: MCP servers: the path of a `.mcp.json`, or the value of `mcpServers` in such a file.
+        groups: Groups of its tools (`@tool(needs=...)`) that are active from the start.
+        available_groups: Groups that the model may activate.
+        max_listed_tools: With more tools than this, the model finds tools by a search. None: 40.
+        planning: `auto`: the model may make plans if it has tools; `off`: it gets no planning tools.
+        max_result_tokens: A longer result is stored, and the model gets a part of it. None: 20,000.
+        env: The environment variables to use instead of those of the process.
 
-    Raises `SandburError` where something does not fit, with one sentence that says what to do.
+    Raises `SandburError` for an argument that does not fit; the message says what to do.
     """
 
     def __init__(
@@ -118,26 +118,26 @@ class Agent(Generic[OutputT]):
         self._definition = replace(made, output=form, token_counter=token_counter, has_planning=may_plan)
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         self._runtime: Runtime | None = None
-        self._users, self._entered = 0, set[str]()  # How many keep it open; the ids of open sessions.
+        self._users, self._entered = 0, set[str]()  # users of the runtime; ids of open sessions
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._streams: set[StreamedRun] = set()
 
     @property
     def definition(self) -> Definition:
-        """What it is made of, for whoever runs it."""
+        """The definition from which the runtime opens sessions."""
         return self.definition_of(self._source())
 
     def definition_of(self, source: str) -> Definition:
-        """Return what it is made of, under the name by which it was found."""
+        """Return the definition, with `source` as the name by which the agent can be loaded again."""
         return replace(self._definition, source=source)
 
     async def run(self, message: UserContent, *, session_id: str | None = None) -> RunResult[OutputT]:
-        """Send a message and return what the run came to: in a new session, or the one of this id."""
+        """Send a message and return the result of the run, in a new session or in the session of this id."""
         async with self, self.session(session_id) as session:
             return await session.run(message)
 
     def run_sync(self, message: UserContent, *, session_id: str | None = None) -> RunResult[OutputT]:
-        """Do what `run` does, where no event loop is running; raises `UsageError` where one is."""
+        """Do what `run` does without an event loop; raises `UsageError` if one is running."""
         if _is_in_loop():
             raise UsageError(
                 "run_sync cannot be called where an event loop is running.", "Write `await agent.run(...)`."
@@ -145,7 +145,7 @@ class Agent(Generic[OutputT]):
         return asyncio.run(self.run(message, session_id=session_id))
 
     def stream(self, message: UserContent, *, session_id: str | None = None) -> EventStream:
-        """Send a message; what happens is read from the stream, whose last event is a `RunFinished`."""
+        """Send a message and return the stream of the run's events; the last event is a `RunFinished`."""
         return EventStream(
             lambda run: self._stream_events(run, message, session_id),
             lambda run: self._begin_stream(run, session_id),
@@ -154,10 +154,10 @@ class Agent(Generic[OutputT]):
     def session(
         self, session_id: str | None = None, *, variables: Mapping[str, str] | None = None
     ) -> AgentSession[OutputT]:
-        """Return a conversation to enter: a new one, or the one of this id, new if there is none yet.
+        """Return a session for `async with`: a new one, or the one of this id, created if it does not exist.
 
-        To enter one that is entered already, here or in another process, raises `SessionHeld`. `variables`
-        are what `{var.NAME}` is in its HTTP tools; the session keeps them.
+        Entering a session that is open, here or in another process, raises `SessionHeld`. `variables`
+        are the values of `{var.NAME}` in its HTTP tools; the session stores them.
         """
         parse = None if self._typed is None else self._typed.parse
         return AgentSession(partial(self._open_session, session_id, variables), self._close_session, parse)
@@ -173,7 +173,7 @@ class Agent(Generic[OutputT]):
             return history
 
     async def delete(self, session_id: str) -> None:
-        """Remove a session from the store for good; raises `SessionNotFound`, or `SessionHeld`."""
+        """Delete a session from the store; raises `SessionNotFound` or `SessionHeld`."""
         async with self:
             await asyncio.to_thread(cast("Runtime", self._runtime).store.delete, session_id)
 
@@ -214,7 +214,7 @@ class Agent(Generic[OutputT]):
             self._streams.discard(run)
 
     async def _end_abandoned_runs(self, session_id: str | None) -> None:
-        """End the abandoned streams of a session, and wait until it is closed."""
+        """End the abandoned streams of a session and wait until the session is closed."""
         for run in [run for run in self._streams if run.session_id == session_id]:
             if run.is_abandoned or run.is_own:
                 await run.close()
@@ -224,7 +224,7 @@ class Agent(Generic[OutputT]):
 
     async def _open_session(self, session_id: str | None, variables: Mapping[str, str] | None) -> Session:
         await self._end_abandoned_runs(session_id)
-        # Two of one session in a process would not be kept apart by its lease.
+        # The lease does not separate two objects of one session in one process.
         if session_id is not None and session_id in self._entered:
             raise SessionHeld(f"Session {session_id} is open already.", "Let the first one end, or share it.")
         session_id = str(uuid.uuid4()) if session_id is None else session_id
@@ -272,7 +272,7 @@ class Agent(Generic[OutputT]):
             await run_in_background(runtime.aclose())
 
     def _source(self) -> str:
-        """Return where another process finds this agent: in the module that made it, by its name there."""
+        """Return `module:name` of the variable that holds this agent; None if there is none."""
         module = sys.modules.get(self._module)
         if module is None or self._module == "__main__":
             return ""
@@ -281,7 +281,7 @@ class Agent(Generic[OutputT]):
 
 
 def _output_type(output: TypeForm[OutputT]) -> TypedOutput[OutputT] | None:
-    """Return the form of an output, None for a text."""
+    """Return the parser of an output type; None for a text."""
     return None if cast("object", output) in (str, None) else output_format_of(output)
 
 
@@ -294,7 +294,7 @@ def _is_in_loop() -> bool:
 
 
 def _find_done_tool(tools: Sequence[Tool]) -> str:
-    """Return the name of the tool by which runs end; raises `UsageError` unless there is exactly one."""
+    """Return the name of the tool that ends runs; raises `UsageError` unless there is exactly one."""
     names = [tool.spec.name for tool in tools if tool.traits.is_done_tool]
     if len(names) == 1:
         return names[0]
@@ -338,7 +338,7 @@ def _collect_settings(
     servers: str | Path | Mapping[str, Any] | None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Return the settings that are said, by key, lists as tuples; raises `UsageError`."""
+    """Return the settings that the arguments set, by key, lists as tuples; raises `UsageError`."""
     plain = (str, int, float, type(None))
     said = {key: value if isinstance(value, plain) else tuple(value) for key, value in more.items()} | {
         **asdict(limits),
@@ -352,7 +352,7 @@ def _collect_settings(
 
 
 def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return tool servers by name; raises `UsageError` for a file that cannot be read."""
+    """Return MCP servers by name; raises `UsageError` for a file that cannot be read."""
     if isinstance(given, Mapping):
         return given
 
@@ -368,7 +368,7 @@ def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
-    """Return tools as they are and functions as tools; raises `UsageError` for two of one name."""
+    """Return the tools, with functions wrapped as tools; raises `UsageError` for two tools of one name."""
     given = tuple(tools)
     if not given:
         return ()

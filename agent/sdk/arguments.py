@@ -1,4 +1,4 @@
-"""Checks the arguments of `Agent(...)`: one sentence names the argument, its value and what it takes."""
+"""Checks the arguments of `Agent(...)`; an error names the argument, its value and what it accepts."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -29,7 +29,7 @@ def require_model(model: Any) -> None:
 
 
 def require_fitting(given: Mapping[str, Any]) -> None:
-    """Raise `WrongType` for an argument of a type that it does not take."""
+    """Raise `WrongType` for an argument of the wrong type."""
     require_model(given["model"])
     _require_list("tools", given["tools"], "functions and tools")
     _require_list("middleware", given["middleware"], "objects of sandbur.Middleware")
@@ -54,7 +54,7 @@ def require_fitting(given: Mapping[str, Any]) -> None:
 
 
 def require_values(said: Mapping[str, Any]) -> None:
-    """Raise `UsageError` for a value that the setting of its name cannot have."""
+    """Raise `UsageError` for a value that its setting does not allow."""
     read_values(said, "Agent(...)", lambda key: f"`{key}`")
 
 

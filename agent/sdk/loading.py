@@ -1,4 +1,4 @@
-"""Finds an agent of somebody's own by `package.module:name`."""
+"""Loads an agent that a program defines, by `package.module:name`."""
 
 import asyncio
 import importlib
@@ -22,14 +22,14 @@ _STARTS_A_RUN = frozenset(
         asyncio.BaseEventLoop.run_until_complete.__code__,
     }
 )
-"""Every way to run a coroutine from plain code: none works while a module is imported from within a loop."""
+"""Functions that run a coroutine from sync code; they fail in a module imported inside an event loop."""
 _SOURCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def load_named_agent(source: str, folder: Path, env: Mapping[str, str], is_said: bool) -> Definition:
-    """Return the agent that a flag (`is_said`), a variable or a trusted configuration names.
+    """Load the agent that a flag (`is_said`), a variable or a trusted configuration names.
 
-    What the person names is known from then on, so that its sessions find it again.
+    The agent is trusted from then on, so that its stored sessions can load it again.
     """
     error: type[SandburError] = UsageError if is_said else ConfigError
     found = load_agent(source, folder, error)
@@ -39,9 +39,9 @@ def load_named_agent(source: str, folder: Path, env: Mapping[str, str], is_said:
 
 
 def load_known_agent(source: str, folder: Path, env: Mapping[str, str]) -> tuple[Definition, list[str]]:
-    """Return the agent of a stored session, if this machine has run it in that folder before.
+    """Load the agent of a stored session if it is trusted for that folder on this machine.
 
-    Else a plain one, and what to say: a record from elsewhere must not choose what code is run here.
+    Otherwise return the plain agent and the notices for the user: a record must not choose which code runs.
     """
     again = f"Resume it with --agent {source}."
     if not is_trusted_agent(source, folder, env):
@@ -53,7 +53,7 @@ def load_known_agent(source: str, folder: Path, env: Mapping[str, str]) -> tuple
 
 
 def load_agent(source: str, folder: Path, error: type[SandburError]) -> Definition:
-    """Import an agent as a program in `folder` would; raises `error` with a sentence."""
+    """Import an agent with `folder` on the import path; raises `error` with a message for the user."""
     if not _SOURCE.fullmatch(source):
         raise error(f"`{source}` names no agent.", "Write MODULE:NAME, such as support.bot:agent.")
     module_name, _, name = source.partition(":")
@@ -87,7 +87,7 @@ def _import_module(module_name: str, folder: Path, error: type[SandburError]) ->
 
 
 def _run_at_import(bug: Exception) -> str:
-    """Return which line of the module started a run that failed here; empty if none did."""
+    """Return the line of the module that started a run while it was imported; empty if no line did."""
     frames = list(traceback.walk_tb(bug.__traceback__))
     if not any(frame.f_code in _STARTS_A_RUN for frame, _ in frames):
         return ""

@@ -1,4 +1,4 @@
-"""What a run came to, for programs."""
+"""The result of a run, for programs."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ OutputT = TypeVar("OutputT", default=str)
 
 
 class RunFailed(SandburError):
-    """A run that was to be done stands elsewhere; its session can go on."""
+    """The run ended without being done; the session can be continued."""
 
     code = "run_failed"
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult(Generic[OutputT]):
-    """How one run ended; whatever it is, the session is on disk and can go on from there."""
+    """How one run ended. The session is stored in every case and can be continued."""
 
     session_id: str
     status: RunStatus
     """`done`, `needs_approval`, `needs_decision`, `denied`, `goal_not_reached`, `repeated`, `turn_limit`,
     `budget_limit`, `timeout`, `rate_limited`, `interrupted` or `error`."""
     output: OutputT | None
-    """The answer: a text, or a value of the agent's `output` type. None: the run is not over."""
+    """The answer: a text, or a value of the agent's `output` type. None if the run is not done."""
     text: str | None
-    """The answer as the model wrote it."""
+    """The text of the answer as the model wrote it."""
     pending: tuple[PendingDecision, ...]
     """Calls that wait for `approve`, `deny` or `settle`."""
     steps: tuple[StepOutcome, ...]
-    """Of the plan, if there was one."""
+    """The steps of the plan; empty without a plan."""
     usage: Usage
-    """Tokens and cost in US dollars, None where no price is known."""
+    """Tokens, and the cost in US dollars; the cost is None if no price is known."""
     duration_ms: int
     error: ErrorRaised | None
     exit_code: int
-    """As the command would end: 0 done, 3 a decision is needed, and so on."""
+    """The exit code that the command would return: 0 done, 3 a decision is needed, and so on."""
     hint: str = ""
-    """What to do about the error."""
+    """What the user can do about the error."""
     notices: tuple[str, ...] = ()
-    """What a person should know: tool servers that are left out, retries, compressions."""
+    """Notices for the user, such as MCP servers that are left out, retries and compressions."""
 
     @property
     def is_done(self) -> bool:
         return self.status == "done"
 
     def raise_for_status(self) -> DoneResult[OutputT]:
-        """Return this result, whose output is there; raises `RunFailed` unless the run is done."""
+        """Return this result, typed with an output; raises `RunFailed` unless the run is done."""
         if isinstance(self, DoneResult):
             return cast("DoneResult[OutputT]", self)
         if self.is_done:
@@ -67,7 +67,7 @@ class RunResult(Generic[OutputT]):
 
 @dataclass(frozen=True, slots=True)
 class DoneResult(RunResult[OutputT]):
-    """What a run that is done came to."""
+    """The result of a run that is done."""
 
     output: OutputT
 
@@ -75,11 +75,11 @@ class DoneResult(RunResult[OutputT]):
 def result_of(
     finished: RunFinished, parse: Callable[[Any], OutputT] | None = None, notices: Iterable[str] = ()
 ) -> RunResult[OutputT]:
-    """Return a run's end; its output is what `parse` makes of the answer's JSON value, else the text."""
+    """Build the result of a finished run; `parse` turns the answer's JSON value into the output."""
     output, is_fitting = cast(Any, finished.result), finished.status == "done"
     if parse is not None:
         output, is_fitting = None, is_fitting and finished.has_output
-        # A session that began with another form of answers keeps it.
+        # A session keeps the output type with which it began.
         try:
             output = parse(finished.output) if is_fitting else None
         except ValueError:

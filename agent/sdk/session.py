@@ -1,4 +1,4 @@
-"""A conversation with an agent, for programs."""
+"""A session with an agent, for programs."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
@@ -17,14 +17,14 @@ from .result import OutputT, RunResult, result_of
 from .stream import EventStream, StreamedRun
 
 _MOST_NOTICES = 200
-"""That a result keeps."""
+"""The most notices that one result keeps."""
 
 
 class AgentSession(Generic[OutputT]):
-    """One durable conversation: `async with agent.session() as session`.
+    """One durable session: `async with agent.session() as session`.
 
-    One run at a time. Whatever ends the program, `agent.session(id)` goes on at the exact action, from any
-    process that has the store.
+    It has one run at a time. After any crash `agent.session(id)` continues at the exact action, from any
+    process that can open the store.
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class AgentSession(Generic[OutputT]):
         self._parse = parse
         self._session: Session | None = None
         self._run: StreamedRun | None = None
-        """The one that began last."""
+        """The run that began last."""
         self._last: RunFinished | None = None
         self._notices: list[str] = []
-        """Of the last run, with those of the opening in the first one."""
+        """The notices of the last run; those of opening the session are part of the first run's."""
         self._opening_notices: tuple[str, ...] = ()
-        """Those of the opening, until the first run has begun."""
+        """The notices of opening the session, until the first run has begun."""
 
     async def __aenter__(self) -> Self:
         self._session = await self._opened()
@@ -63,17 +63,17 @@ class AgentSession(Generic[OutputT]):
         return self._active_session.id
 
     async def rename(self, title: str) -> str:
-        """Give the session another title, durably; return it as it is kept."""
+        """Store a new title of the session and return it in its stored form."""
         return await self._active_session.rename(title)
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What its owner should know of its opening, such as tools that are gone; the first run says it."""
+        """Notices of opening the session, such as tools that no longer exist; the first run has them, too."""
         return self._active_session.notices
 
     @property
     def pending(self) -> tuple[PendingDecision, ...]:
-        """The calls that wait for a decision, also those that another process left."""
+        """The calls that wait for a decision, including those that another process left."""
         return tuple(
             PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason)
             for call in self._active_session.state.calls_to_decide
@@ -81,31 +81,31 @@ class AgentSession(Generic[OutputT]):
 
     @property
     def history(self) -> tuple[Message, ...]:
-        """The global history as the next request would send it."""
+        """The global history as the next request sends it."""
         return tuple(self._active_session.state.chat_history)
 
     @property
     def result(self) -> RunResult[OutputT] | None:
-        """What the last run of this object came to."""
+        """The result of the last run of this object; None before the first one."""
         return None if self._last is None else result_of(self._last, self._parse, self._notices)
 
     def stream(self, message: UserContent | None = None) -> EventStream:
-        """Send a message, or without one carry an interrupted run on; what happens is read from the stream.
+        """Send a message, or without one continue an interrupted run; return the stream of events.
 
-        The last event is a `RunFinished`; `result` has it, too. Who stops reading interrupts the run.
+        The last event is a `RunFinished`; `result` has it, too. To stop reading interrupts the run.
         """
         return self._stream(lambda session: session.carry_on() if message is None else session.send(message))
 
     async def run(self, message: UserContent | None = None) -> RunResult[OutputT]:
-        """Send a message, or without one carry an interrupted run on, and return what it came to."""
+        """Send a message, or without one continue an interrupted run; return the result."""
         return await self._finish_run(self.stream(message))
 
     async def approve(
         self, *call_ids: str, arguments: str | None = None, record_only: bool = False
     ) -> RunResult[OutputT]:
-        """Let waiting calls run, all of them if none is named, and carry the run on.
+        """Approve the waiting calls of these ids, by default all, and continue the run.
 
-        `arguments` is the JSON text of an edit, for a single call.
+        `arguments` is the JSON text of edited arguments, for a single call.
         """
         chosen = self._select_calls(call_ids)
         if arguments is not None and len(chosen) != 1:
@@ -115,17 +115,17 @@ class AgentSession(Generic[OutputT]):
         )
 
     async def deny(self, *call_ids: str, reason: str = "", record_only: bool = False) -> RunResult[OutputT]:
-        """Refuse waiting calls, all of them if none is named, and carry the run on."""
+        """Deny the waiting calls of these ids, by default all, and continue the run."""
         chosen = self._select_calls(call_ids)
         return await self.decide((make_decision(each, "deny", reason) for each in chosen), record_only)
 
     async def settle(
         self, call_id: str, outcome: Settlement, result: str = "", record_only: bool = False
     ) -> RunResult[OutputT]:
-        """Say what came of a call whose outcome is unknown, and carry the run on.
+        """Settle a call with an unknown outcome and continue the run.
 
-        `outcome` is `done`, `failed`, `rerun` or `check` (the model is to find out); `result` is what the
-        model reads of it.
+        `outcome` is `done`, `failed`, `rerun` or `check` (the model finds out); `result` is the text that the
+        model gets as the result.
         """
         decision = make_decision(call_id, outcome, result)
         return await self.decide([decision], record_only)
@@ -133,11 +133,11 @@ class AgentSession(Generic[OutputT]):
     async def decide(
         self, decisions: Iterable[CallDecision], record_only: bool = False
     ) -> RunResult[OutputT]:
-        """Record decisions and carry the run on, unless they are only to be recorded."""
+        """Record decisions and continue the run, unless `record_only` is true."""
         return await self._finish_run(self.stream_decisions(decisions, record_only))
 
     def stream_decisions(self, decisions: Iterable[CallDecision], record_only: bool = False) -> EventStream:
-        """Record decisions and carry the run on; what happens is read from the stream."""
+        """Record decisions and continue the run; return the stream of events."""
         return self._stream(lambda session: session.decide(tuple(decisions), record_only))
 
     async def interrupt(self) -> None:
@@ -146,41 +146,41 @@ class AgentSession(Generic[OutputT]):
             await self._session.interrupt()
 
     def load(self, messages: Iterable[Message]) -> None:
-        """Put messages of another conversation into the history; recorded with the next step.
+        """Add messages of another conversation to the history; they are stored with the next step.
 
         Raises `UsageError` while a turn is open.
         """
         self._active_session.change_history(self._active_session.state.chat_history.append(*messages))
 
     def clear(self) -> None:
-        """Begin anew: no message of the past is sent again. The store keeps them.
+        """Clear the history: no past message is sent again. The store keeps the messages.
 
         Raises `UsageError` while a turn is open.
         """
         self._active_session.change_history(Transcript())
 
     async def steer(self, text: str) -> None:
-        """Say something while a run goes on: on disk when this returns, read before the model's next call.
+        """Send a message to the current run: stored when this returns, and read before the next model call.
 
-        What no run reads becomes part of the next one. Raises `UsageError` for a command.
+        A message that no run reads is part of the next run. Raises `UsageError` for a command.
         """
         await self._active_session.steer(text)
 
     async def queue(self, text: str) -> None:
-        """Keep a message for after the run: on disk when this returns, and sent by `next_queued`."""
+        """Queue a message for after the run: stored when this returns, and returned by `next_queued`."""
         await self._active_session.queue(text)
 
     @property
     def waiting_messages(self) -> tuple[WaitingMessage, ...]:
-        """What was said and is in no history yet."""
+        """The messages in the inbox, which are in no history yet."""
         return self._active_session.waiting_messages
 
     async def withdraw(self, number: int) -> str:
-        """Take a message that waits back, and return it; raises `UsageError` if it waits no more."""
+        """Remove a waiting message and return it; raises `UsageError` if it no longer waits."""
         return await self._active_session.withdraw(number)
 
     async def next_queued(self) -> str | None:
-        """Return the message that is to be sent now, None if there is none; `run` or `stream` takes it."""
+        """Return the next queued message, None if there is none; pass it to `run` or `stream`."""
         return await self._active_session.next_queued()
 
     @property
@@ -199,7 +199,7 @@ class AgentSession(Generic[OutputT]):
         return EventStream(lambda run: self._follow_run(run, start), self._end_abandoned_run)
 
     async def _end_abandoned_run(self, run: StreamedRun) -> None:
-        """End a run whose stream is abandoned; raises `UsageError` for one that goes on."""
+        """End a run with an abandoned stream; raises `UsageError` for a run that is still read."""
         session = self._active_session
         while self._run is not None and not self._run.is_over:
             if not (self._run.is_abandoned or self._run.is_own):
@@ -224,7 +224,7 @@ class AgentSession(Generic[OutputT]):
                     yield one
 
     def _notices_after(self, event: Event) -> list[Notice]:
-        """Return the notices of the opening after the event that begins the first run."""
+        """Return the notices of opening the session, after the event that begins the first run."""
         if not isinstance(event, RunStarted):
             return []
         texts, self._opening_notices = self._opening_notices, ()

@@ -1,4 +1,4 @@
-"""The tools that ship, for agents that ask for them."""
+"""The built-in tools, for agents that list them."""
 
 import os
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from ...state.errors import UsageError
 
 
 def workspace_tools(*, files: FileBackend | Composite | None = None) -> tuple[Tool, ...]:
-    """Return the tools that ship, for the files and commands of the agent's folder.
+    """Return the built-in tools for files and commands in the agent's folder.
 
-    With `files` the file tools work there; commands see nothing of it.
+    With `files` the file tools work on that back end; shell commands cannot see it.
     """
     tools = builtin_tools()
     if files is not None:
@@ -31,10 +31,10 @@ def web_tools(
     search_key_env: str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> tuple[Tool, ...]:
-    """Return the tools that ship for requests and pages of the web, and with `search` one that finds pages.
+    """Return the built-in tools for web requests and pages, and with `search` a search tool.
 
-    `search_url` and `search_key_env` are where the service is and which variable holds its key, if not the
-    usual ones; `env` is read instead of the environment of the process. Raises `UsageError`.
+    `search_url` is the search service and `search_key_env` the variable that holds its key, if not the
+    usual ones; `env` replaces the environment of the process. Raises `UsageError`.
     """
     from ...actions.tools.web.search_services import SEARCH_PROVIDERS, search_service
     from ...actions.tools.web.web_url import UnfitUrl

@@ -1,4 +1,4 @@
-"""The events of a run as a program reads them: a stream that is abandoned, in whatever way, ends its run."""
+"""The event stream of a run for programs; a stream that is abandoned in any way ends its run."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ...actions.ports.events import Event
 from ...state.errors import UsageError
 
 _driving: set[asyncio.Task[None]] = set()
-"""The event loop holds its tasks by weak references only."""
+"""Strong references: the event loop holds its tasks by weak references only."""
 
 
 class StreamedRun:
-    """Drives the events of one run in a task of its own, one event each time it is asked for one.
+    """Runs the events of one run in a separate task, one event for each request of the reader.
 
-    So no cancellation of a reader, not even a repeated one, cuts the end of a run short.
+    So a cancelled reader, even one that is cancelled repeatedly, cannot cut the end of a run short.
     """
 
     def __init__(
         self, events: Callable[[StreamedRun], AsyncGenerator[Event]], begin: Callable[[], Awaitable[None]]
     ) -> None:
-        """`begin` is awaited by the first reader, before anything is driven; it may refuse the run."""
+        """The first reader awaits `begin` before the run starts; `begin` may raise to refuse the run."""
         self._events = events
         self._begin = begin
         self._task: asyncio.Task[None] | None = None
@@ -35,27 +35,27 @@ class StreamedRun:
         self._is_stopped = False
         self._is_dropped = False
         self.interrupt: Callable[[], Awaitable[None]] | None = None
-        """Ends the run in order, as soon as there is one."""
+        """Interrupts the run cleanly; set when the run exists."""
         self.session_id = ""
-        """Empty until it is known."""
+        """The id of the session; empty until it is known."""
 
     @property
     def is_over(self) -> bool:
-        """True where nothing is driven: not yet, or not any more."""
+        """True if no run is active: it has not started, or it has ended."""
         return self._task is None or self._task.done() or self._task.get_loop().is_closed()
 
     @property
     def is_abandoned(self) -> bool:
-        """True if it was stopped or dropped, or the task that read it is over: no event is read any more."""
+        """True if it was stopped or dropped, or its reader's task has ended: no event is read any more."""
         return self._is_stopped or self._is_dropped or self._reader is None or self._reader.done()
 
     @property
     def is_own(self) -> bool:
-        """True if the current task is its reader, so that it does not wait for the next event now."""
+        """True if the current task is its reader, so that it cannot be waiting for the next event."""
         return self._reader is asyncio.current_task()
 
     async def next(self) -> Event:
-        """Return the next event; raises `StopAsyncIteration` after the last one, and what ended the run."""
+        """Return the next event; after the last one raise `StopAsyncIteration`, or the error of the run."""
         if self._task is None and not self._is_stopped:
             await self._begin()
             self._start()
@@ -78,7 +78,7 @@ class StreamedRun:
         return event
 
     def stop(self) -> None:
-        """Interrupt the run, if it is not over; nothing of it is read any more."""
+        """Interrupt the run if it is active; no more events are read."""
         if self._is_stopped or self._task is None:
             self._is_stopped = True
             return
@@ -94,13 +94,13 @@ class StreamedRun:
         self._asked.set()
 
     async def close(self) -> None:
-        """Stop, and wait until the run is over and what it held is free."""
+        """Stop, and wait until the run has ended and its resources are free."""
         self.stop()
         if self._task is not None and not self.is_over and self._task is not asyncio.current_task():
             await asyncio.wait([self._task])
 
     def drop(self) -> None:
-        """Stop from anywhere, as the garbage collector may come from any thread."""
+        """Stop from any thread: the garbage collector may run in any of them."""
         self._is_dropped = True
         if self._task is None or self.is_over:
             return
@@ -116,7 +116,7 @@ class StreamedRun:
         async with aclosing(self._events(self)) as events:
             async for event in events:
                 if self._is_stopped:
-                    continue  # an interrupted run is read to its end, so that its result is recorded
+                    continue  # read an interrupted run to its end, so that its result is recorded
                 self._asked.clear()
                 if self._answer is not None and not self._answer.done():
                     self._answer.set_result(event)
@@ -127,7 +127,7 @@ class StreamedRun:
         self._settle_answer()
 
     def _settle_answer(self) -> None:
-        """End the wait of the reader: the first time with the error of the run, if it had one."""
+        """Wake the reader up: the first time with the error of the run, if it had one."""
         if self._answer is None or self._answer.done():
             return
         error, self._error = self._error, None
@@ -138,11 +138,11 @@ class StreamedRun:
 
 
 class EventStream(AsyncIterator[Event]):
-    """What happens in a run, event by event; the last one is a `RunFinished`.
+    """The events of a run; the last one is a `RunFinished`.
 
-    To leave `async for event in stream` early, by `break`, `return` or an exception, interrupts the run,
-    which can go on later. `async with stream` and `aclose()` wait until the run has ended and its session is
-    free; the next run of the session waits for that, too.
+    Leaving `async for event in stream` early, by `break`, `return` or an exception, interrupts the run,
+    which can be continued later. `async with stream` and `aclose()` wait until the run has ended and its
+    session is free; the next run of the session waits for that, too.
     """
 
     def __init__(
@@ -153,8 +153,8 @@ class EventStream(AsyncIterator[Event]):
         async def begin_this() -> None:
             await begin(run)
 
-        # The run holds no reference to this object, which is collected, and drops the run, once no program
-        # holds it.
+        # The run holds no reference to this object: it is collected, and then drops the run,
+        # when no program holds it.
         run = self._run = StreamedRun(events, begin_this)
 
     def __aiter__(self) -> Self:
@@ -164,7 +164,7 @@ class EventStream(AsyncIterator[Event]):
         return await self._run.next()
 
     async def aclose(self) -> None:
-        """Interrupt the run, if it is not over, and wait until its session is free."""
+        """Interrupt the run if it is active, and wait until its session is free."""
         await self._run.close()
 
     async def __aenter__(self) -> Self:

@@ -1,1 +1,1 @@
-"""What tests of agents use; public as `sandbur.testing`."""
+"""Tools for tests of agents; public as `sandbur.testing`."""

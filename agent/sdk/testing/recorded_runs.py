@@ -1,4 +1,4 @@
-"""Runs that happened as tests: today's program has to do what was recorded, or a model says it again."""
+"""Recorded runs as tests: compare today's program with a recording, or reuse the recorded replies."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def assert_replays(
 ) -> None:
     """Fail with the first difference between a recorded run and today's program.
 
-    Nothing is asked or run: replies and results come from the record. `recording` is a file that
+    No model is asked, no tool runs: replies and results come from the recording. `recording` is a file that
     `sandbur sessions export` or `sandbur test add` wrote or, with the URL of a `store`, the id of a session
-    there. `agent` is the one that ran it, where it was one: without it its tools count as they were then.
-    `ignore_tools`: tools in other words, new or gone are no difference.
+    there. `agent` is the agent that ran it, if there was one; without it the recorded tools are used.
+    `ignore_tools`: changed, new and removed tools are no difference.
     """
     problem = problem_of(recording, agent, store, ignore_tools)
     if problem:
@@ -42,7 +42,7 @@ def assert_replays(
 
 
 def recorded_replies(recording: str | Path, *, store: str | None = None) -> list[Message]:
-    """Return all that the model said in a recorded run, for a `ScriptedModel` to say it again."""
+    """Return the model's replies of a recorded run, for a `ScriptedModel` to repeat."""
     from ...history.replay.replay_steps import read_recording
 
     with _open_recording(recording, store) as (opened, session_id):
@@ -58,11 +58,11 @@ def problem_of(
     ignore_tools: bool = False,
     shown: Callable[[str], str] | None = None,
 ) -> str:
-    """Return what keeps a recorded run from being replayed, or its first difference; empty: there is none.
+    """Return why a recorded run cannot be replayed, or its first difference; empty if there is neither.
 
-    `shown` makes untrusted text harmless where the answer is shown.
+    `shown` makes untrusted text safe to print.
     """
-    # In a thread of its own: the test may run inside of an event loop.
+    # In another thread: the test may run inside an event loop.
     with ThreadPoolExecutor(1, thread_name_prefix="sandbur-replay") as executor:
         try:
             replayed = executor.submit(_replay, recording, agent, store, ignore_tools).result()
@@ -73,7 +73,7 @@ def problem_of(
 
 
 def describe_divergence(name: str, found: Divergence, shown: Callable[[str], str]) -> str:
-    """Return a few lines that say which step of the recording `name` differs, and how."""
+    """Describe in a few lines which step of the recording `name` differs, and how."""
     lines = [f"  {shown(line)}" for line in found.lines[:_MAX_LINES]]
     left_out = len(found.lines) - len(lines)
     more = [f"  ({left_out} lines more)"] if left_out > 0 else []
@@ -111,7 +111,7 @@ def _today(agent: Agent[Any] | None) -> Today | None:
 
 @contextmanager
 def _open_recording(recording: str | Path, store: str | None) -> Generator[tuple[Store, str]]:
-    """Lend a store that holds the recording, and the id of its session."""
+    """Open a store that holds the recording; yield the store and the id of the session."""
     from ...history.replay.replay import recording_store
 
     if store is None:

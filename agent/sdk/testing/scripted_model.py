@@ -1,4 +1,4 @@
-"""A model that says what a test wrote down: text, tool calls, errors, what a function makes of a request."""
+"""A model with scripted replies: texts, tool calls, errors, or functions of the request."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _MAX_QUOTED_CHARS = 200
 
 
 class ToolCall:
-    """A call that the model makes: `ToolCall("find_customer", email="a@example.com")`."""
+    """A tool call of the model: `ToolCall("find_customer", email="a@example.com")`."""
 
     __slots__ = ("arguments", "name")
 
     def __init__(self, name: str, /, **arguments: Any) -> None:
         self.name = name
         self.arguments = json.dumps(arguments)
-        """As JSON text."""
+        """The arguments as JSON text."""
 
     @classmethod
     def of_text(cls, name: str, arguments: str) -> ToolCall:
-        """Make a call whose arguments are this very text, JSON or not."""
+        """Make a call with exactly this text as arguments, JSON or not."""
         call = cls(name)
         call.arguments = arguments
         return call
@@ -41,7 +41,7 @@ class ToolCall:
 
 
 class Say:
-    """One reply in all its parts: texts and calls in their order, and what a provider says beside them."""
+    """One reply with all its parts: texts and calls in order, thinking, usage and finish reason."""
 
     __slots__ = ("finish", "parts", "thinking", "usage")
 
@@ -52,7 +52,7 @@ class Say:
         usage: Usage | None = None,
         finish: FinishReason | None = None,
     ) -> None:
-        """`usage` None: estimated, and free. `finish` None: as the parts have it.
+        """`usage` None: estimated, at no cost. `finish` None: derived from the parts.
 
         Each text is one delta of the stream.
         """
@@ -64,22 +64,22 @@ class Say:
 
 Said = str | ToolCall | Say | Reply | Message | BaseModel | Mapping[str, Any] | BaseException
 Answer = Said | Sequence[str | ToolCall] | type[BaseException]
-"""What one reply can be written as."""
+"""The types that can describe one reply."""
 MakesAnswer = Callable[[ModelRequest], Answer | Awaitable[Answer]]
 
 
 class ScriptEnded(ModelError, AssertionError):
-    """The model was asked once more than its script has replies."""
+    """The model was asked again after the last reply of its script."""
 
     code = "script_ended"
 
 
 class ScriptedModel:
-    """Implements `sandbur.Model`: answers request after request with the replies of a list.
+    """Implements `sandbur.Model`: answers each request with the next reply of a list.
 
-    A reply is a text, a `ToolCall`, a list of both (one reply), `Say(...)`, a dict or pydantic object (said
+    A reply is a text, a `ToolCall`, a list of both (one reply), `Say(...)`, a dict or pydantic object (sent
     as JSON), an exception to raise such as `sandbur.Overloaded("busy")`, or a function, sync or async, that
-    makes one of these of the `ModelRequest`. A function in place of the list answers every request.
+    returns one of these for the `ModelRequest`. A function in place of the list answers every request.
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class ScriptedModel:
         context_window: int = 200_000,
         usage: Usage | None = None,
     ) -> None:
-        """`usage`: of every reply that says none of its own; without it tokens are estimated, at no cost.
+        """`usage`: the usage of each reply without one; by default tokens are estimated, at no cost.
 
-        Raises `TypeError` for what no model can say.
+        Raises `TypeError` for a reply of another type.
         """
         self.name = name
         self.context_window = context_window
         self.requests: list[ModelRequest] = []
-        """All that were made, in order."""
+        """All requests so far, in order."""
         self._usage = usage
         self._always = replies if callable(replies) else None
         self._left: list[Answer | MakesAnswer] = []
@@ -110,7 +110,7 @@ class ScriptedModel:
         self._length = len(self._left)
 
     async def aclose(self) -> None:
-        """Hold nothing, so close nothing: the same object may be used again."""
+        """Do nothing: the object holds no resource and can be used again."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         self.requests.append(request)
@@ -124,11 +124,11 @@ class ScriptedModel:
 
     @property
     def left(self) -> int:
-        """How many replies nobody has asked for yet."""
+        """The number of replies that were not used yet."""
         return len(self._left)
 
     def assert_done(self) -> None:
-        """Fail unless every reply was asked for, and none beyond them."""
+        """Raise `AssertionError` unless every reply was used and no request came after the last one."""
         if self._left:
             raise AssertionError(
                 f"{self.left} of the {self._length} replies of {self.name} were never asked for; the next one"
@@ -151,7 +151,7 @@ class ScriptedModel:
 
 
 async def _answer(scripted: Answer | MakesAnswer, request: ModelRequest) -> Answer:
-    """Return what a function makes of the request, or what stands in the script; raises what says so."""
+    """Return the scripted reply or the value of its function; raises a scripted exception."""
     if isinstance(scripted, type):
         raise scripted("The script says so.")
     if callable(scripted):
@@ -169,7 +169,7 @@ def _reply(answer: Answer, request: ModelRequest, usage: Usage | None) -> Reply:
         return _whole(answer, None, usage or _estimate_usage(answer, request))
     said = _build_reply(answer)
     blocks: list[Block] = [Thinking(text=said.thinking)] if said.thinking else []
-    # Derived from its place, so that no other call of the session has it, whichever process makes it.
+    # Derived from the position, so that it is unique in the session and the same in every process.
     place = sum(len(history) for history in request.histories)
     for number, part in enumerate(said.parts):
         if isinstance(part, str):
@@ -214,7 +214,7 @@ def _estimate_usage(message: Message, request: ModelRequest) -> Usage:
 
 
 def _describe_last_message(request: ModelRequest) -> str:
-    """Say in a few words what the request ends with."""
+    """Describe the last message of the request in a few words."""
     last = next((message for history in reversed(request.histories) for message in reversed(history)), None)
     if last is None:
         return "nothing was said"

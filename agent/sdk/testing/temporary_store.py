@@ -1,4 +1,4 @@
-"""A store for one test, and surroundings in which nothing of the person who runs it counts."""
+"""A store for one test, and an environment without the settings of the user who runs it."""
 
 import os
 import tempfile
@@ -13,15 +13,15 @@ _IN_MEMORY = Path("/dev/shm")
 @dataclass(frozen=True, slots=True)
 class TemporaryStore:
     url: str
-    """For `Agent(store=...)`."""
+    """The value for `Agent(store=...)`."""
     env: Mapping[str, str]
-    """For `Agent(env=...)`: the environment of the process, with data and configuration in the folder."""
+    """For `Agent(env=...)`: the process environment, with data and configuration in this folder."""
     folder: Path
 
 
 @contextmanager
 def temporary_store() -> Generator[TemporaryStore]:
-    """Lend an empty store, in memory where the system keeps files there; everything is gone afterwards."""
+    """Open an empty store, in a memory file system if there is one; it is deleted at the end of the block."""
     place = _IN_MEMORY if _IN_MEMORY.is_dir() and os.access(_IN_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="sandbur-test-", dir=place) as name:
         folder = Path(name)

@@ -1,7 +1,7 @@
-"""What tests of agents use: `from sandbur.testing import ScriptedModel, ToolCall`.
+"""Tools for tests of agents: `from sandbur.testing import ScriptedModel, ToolCall`.
 
-It is the module `sandbur.testing`, wherever it lies: in an installed package beside `sandbur/__init__.py`, in
-the sources here, which `sandbur.py` names in its path. Imports are written as from there.
+This file is the module `sandbur.testing`: in an installed package it is beside `sandbur/__init__.py`, in
+the sources `sandbur.py` adds this folder to its path. Imports are relative to the package `sandbur`.
 """
 
 from .actions.tools.functions.injection import overrides
