@@ -27,6 +27,7 @@ from ..session.observers import Observers
 from ..session.run import Limits
 from ..session.secrets import SecretMasker, masker_for
 from ..session.session import Session, whoami
+from ..session.waiting_calls import SessionRules
 from .active_extensions import ActiveExtensions, SessionParts
 from .agent_definition import Definition
 from .extension_runtime import ProcessContext, SessionContext
@@ -120,8 +121,9 @@ class Assembly:
             turn_rules(settings, output), events, parts.hooks, inbox,
         )  # fmt: skip
         session = Session(
-            session_id, await self._application(session_id, new_state), ports, inbox, self._store, settings,
-            self._limits(settings), gate_of, gate.change, observers, by=whoami(self._env),
+            session_id, await self._application(session_id, new_state), ports, inbox, self._store,
+            SessionRules(settings, gate_of, gate.change), self._limits(settings), observers,
+            by=whoami(self._env),
         )  # fmt: skip
         await session.read_inbox()
         await self._begin(session, parts, onion, model)

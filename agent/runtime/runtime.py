@@ -251,7 +251,7 @@ class Runtime:
             opened.change_mode(session.state.execution_mode)
         for rule in session.settings.allow:
             if rule not in opened.settings.allow:
-                opened.allow_always(rule)
+                opened.rules.allow_always(rule)
         opened.notices = tuple(said for said in opened.notices if said not in self.settings.notices)
         return opened
 

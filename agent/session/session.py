@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from burr.core import Application
 
 from ...actions.masking.references import mask_arguments
-from ...actions.ports import Gate, Model, Ports, Tool, Toolbox, ToolListing, Verdict
+from ...actions.ports import Model, Ports, Tool, Toolbox, ToolListing, Verdict
 from ...actions.ports.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.tools.registry import builtin_tools
-from ...actions.turn.bugs_logged import BugsLogged
-from ...actions.turn.calls.proposals import judge
-from ...actions.turn.calls.recovery import route_unknown_outcome, triage
+from ...actions.turn.calls.recovery import triage
 from ...actions.turn.calls.user_command import shell_of, without_secrets
 from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
 from ...actions.turn.output.answers import allow_another_try
 from ...state.application import ApplicationState, ExecutionMode, InboxTaken
-from ...state.calls import CallDecision, Origin, PendingCall
+from ...state.calls import CallDecision, Origin
 from ...state.conversation.messages import UserContent, encodable, person_message
 from ...state.conversation.transcript import Transcript
 from ...state.errors import StoreError, UsageError
@@ -36,11 +34,7 @@ from .observers import Observers
 from .open_request import OpenRequest, find_open_request
 from .position import Position
 from .run import Limits, Run, finished
-
-if TYPE_CHECKING:
-    from ..policy.approval_context import ApprovalContext
-    from ..policy.rules.rule_suggestions import RuleSuggestion
-    from .unknown_outcome import Aftermath
+from .waiting_calls import SessionRules, WaitingCalls
 
 _MAX_CHARS = 120
 
@@ -71,10 +65,8 @@ class Session:
         ports: Ports,
         inbox: SessionInbox,
         store: Store,
-        settings: SessionSettings,
+        rules: SessionRules,
         limits: Limits,
-        gate_of: Callable[[SessionSettings], Gate],
-        change_gate: Callable[[Gate], None],
         observers: Observers | None = None,
         by: str = "",
     ) -> None:
@@ -83,16 +75,15 @@ class Session:
         self._next_taken: InboxTaken | None = None
         """What the next message takes out of the inbox."""
         self.id = session_id
-        self.settings = settings
+        self.rules = rules
         self.notices: tuple[str, ...] = ()
         """What the person should know before the first run."""
         self._ports = ports
         self._limits = limits
-        self._gate_of = gate_of
-        self._change_gate = change_gate
         self._by = by or whoami()
         self.observers = observers or Observers()
         self._position = Position(session_id, application, store)
+        self.waiting = WaitingCalls(self._position, ports, rules)
         self._run: Run | None = None
         self._is_running = False
         self._is_examined = False
@@ -101,6 +92,10 @@ class Session:
     @property
     def state(self) -> ApplicationState:
         return self._position.state
+
+    @property
+    def settings(self) -> SessionSettings:
+        return self.rules.settings
 
     @property
     def model(self) -> Model:
@@ -251,7 +246,7 @@ class Session:
         """
         if self.next_action != "human_confirm":
             raise UsageError(f"No call of session {self.id} waits for a decision.")
-        self._judge_again(but={each.call_id for each in decisions})
+        self.waiting.judge_again(but={each.call_id for each in decisions})
         signed = (each if each.by else each.model_copy(update={"by": self._by}) for each in decisions)
         return self._start("human_confirm", {"decisions": tuple(signed)}, record_only)
 
@@ -264,32 +259,13 @@ class Session:
         if not self._is_examined:
             self._is_examined = True
             if self.state.pending_tool_calls:
-                self._change_calls(await triage(self.state, self._ports))
+                self.waiting.change(await triage(self.state, self._ports))
             self._open_request = await find_open_request(self._position, self._ports)
             self.notices += (self._open_request.notice,) if self._open_request.notice else ()
-
-    def allow_always(self, rule: str) -> None:
-        """Let what `rule` covers pass unasked for the rest of this session."""
-        self.change_rules(allow=(*self.settings.allow, rule))
-
-    def change_rules(self, **rules: tuple[str, ...]) -> None:
-        """Replace the rules of these kinds, for the rest of this session; raises `UsageError`."""
-        changed = self.settings.model_copy(update=rules)
-        self._change_gate(self._gate_of(changed))
-        self.settings = changed
 
     def carry_over(self, earlier: Session) -> None:
         """Take what was changed in another object of this session and is not recorded yet."""
         self._position.change(**earlier._position.unrecorded)
-
-    def accept(self, offer: RuleSuggestion) -> None:
-        """Let what was offered pass unasked for the rest of this session."""
-        from ..policy.rules.rule_suggestions import EDITING
-
-        if offer.rule:
-            self.allow_always(offer.rule)
-        else:
-            self.change_mode(EDITING)
 
     async def rename(self, title: str) -> str:
         """Give the session another title, durably; return it as it is kept. Raises `UsageError` for none."""
@@ -320,34 +296,8 @@ class Session:
         """Return what the gate says to a file that the person names in a message."""
         from ..policy.judge import Judge
 
-        judge = Judge(self._gate_of(self.settings), builtin_tools())
+        judge = Judge(self.rules.gate_of(self.settings), builtin_tools())
         return judge.reading_verdict(path, self.state.execution_mode)
-
-    def offers(self, call: PendingCall) -> tuple[RuleSuggestion, ...]:
-        """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
-        from ..policy.rules.rule_suggestions import suggest_rules_for_call
-
-        with BugsLogged(f"the rules that would let a call of {call.tool} pass"):
-            return suggest_rules_for_call(
-                call, self._ports, self.settings, self._gate_of, self.state.execution_mode
-            )
-        return ()
-
-    def circumstances(self, call: PendingCall, is_edited: bool = False) -> ApprovalContext:
-        """Return why a waiting call asks, where it leads and what it runs in, as it is now."""
-        from ..policy.approval_context import ApprovalContext, build_approval_context
-
-        with BugsLogged(f"what a person is told of a call of {call.tool}") as border:
-            return build_approval_context(call, self._ports, self.state.execution_mode, is_edited)
-        return ApprovalContext(f"{call.reason}; the rest is not known: a bug in Sandbur ({border.bug})")
-
-    async def aftermath(self, call: PendingCall) -> Aftermath:
-        """Look, for a moment, at what a call of unknown outcome may have left."""
-        from .unknown_outcome import Aftermath, aftermath
-
-        with BugsLogged(f"what a call of {call.tool} has left"):
-            return await aftermath(call, self._ports)
-        return Aftermath(is_complete=False)
 
     def tool(self, name: str) -> Tool | None:
         """Return what the session has of that name."""
@@ -361,33 +311,6 @@ class Session:
         """Cancel the current action; the running iterator then ends as `interrupted`."""
         if self._run is not None:
             await self._run.interrupt()
-
-    def _judge_again(self, but: Set[str] = frozenset()) -> None:
-        """Let mode and rules of now decide what mode and rules decided when a call was proposed.
-
-        `but` are the ids of calls that a person has just decided about.
-        """
-        calls = self.state.pending_tool_calls
-        self._change_calls(tuple(c if c.call_id in but else self._judged_again(c) for c in calls))
-
-    def _judged_again(self, call: PendingCall) -> PendingCall:
-        mode = self.state.execution_mode
-        if call.kind == "outcome_unknown":
-            return route_unknown_outcome(call, mode) if call.recovery.settled_as is None else call
-        is_typed = call.origin == "person" and call.decision == "approved" and call.binding is None
-        is_persons = call.decided_by == "person" and not is_typed
-        if call.decision == "invalid" or is_persons or call.recovery.starts:
-            return call
-
-        again = judge(call, self._ports, mode)
-        if call.decision == again.decision == "undecided" and call.binding is not None:
-            # What the person was told, and is to decide about, stays.
-            return call
-        return again
-
-    def _change_calls(self, calls: tuple[PendingCall, ...]) -> None:
-        if calls != self.state.pending_tool_calls:
-            self._position.change(pending_tool_calls=calls)
 
     def _start(
         self, first: str | None, inputs: dict[str, Any], record_only: bool = False, is_command: bool = False
@@ -413,7 +336,7 @@ class Session:
             if first == "prompt" and self.next_action != "prompt":
                 self._position.back_to_prompt()
             if first is None:
-                self._judge_again()
+                self.waiting.judge_again()
                 self._position.change(bad_rounds=0, **self._tried_again())
             taken = self._taking(first, is_command)
             if first is None:

@@ -347,7 +347,7 @@ class Conversation:
             self._asked_about[call.call_id] += 1
             if self._asked_about[call.call_id] > _MOST_QUESTIONS:
                 return None
-            question = question_about(call, () if unknown else self.session.offers(call))
+            question = question_about(call, () if unknown else self.session.waiting.suggest_rules(call))
             response = await self._asked(call, question.options)
             choice = None if response is None else question.chosen(response)
             if choice is None:

@@ -30,7 +30,7 @@ class PermissionChoice:
 
     def decision(self, call: PendingCall, session: Session) -> CallDecision:
         if self.offer is not None:
-            session.accept(self.offer)
+            session.waiting.accept(self.offer)
         verdict: ApprovalAnswer = "approve" if self.approved else "deny"
         answer = self.settle or verdict
         return sign(make_decision(call.call_id, answer), "in an editor")

@@ -131,9 +131,9 @@ class Chat:
 
     def _take(self, session: Session) -> None:
         self._entered = session
-        always = Always(self.questions, session, Path(session.settings.cwd), self.runtime.env)
-        self._approvals = Approvals(self.questions, always, session.settings.cwd, session.circumstances)
-        self._settling = Settling(self.questions, session.settings.cwd, session.aftermath)
+        always = Always(self.questions, session.waiting, Path(session.settings.cwd), self.runtime.env)
+        self._approvals = Approvals(self.questions, always, session.settings.cwd, session.waiting.describe)
+        self._settling = Settling(self.questions, session.settings.cwd, session.waiting.inspect)
 
     def recall(self, goes_on: bool = False) -> None:
         """Show where a resumed session stands; unless it `goes_on` at once, Enter is waited for."""

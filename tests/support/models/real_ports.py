@@ -27,6 +27,7 @@ from sandbur.agent.session.observers import Observers
 from sandbur.agent.session.run import Limits
 from sandbur.agent.session.secrets import masker_for
 from sandbur.agent.session.session import Session
+from sandbur.agent.session.waiting_calls import SessionRules
 from sandbur.state.application import ApplicationState, ExecutionMode
 from sandbur.state.errors import ConfigError
 from sandbur.state.session import SessionSettings
@@ -84,8 +85,8 @@ async def open_real(
         build_graph(), session_id, store.persister(CALLS_START_NEXT), ApplicationState(execution_mode=mode)
     )
     session = Session(
-        session_id, application, ports, inbox, store, settings, Limits(), policy_of, gate.change,
-        observers,
+        session_id, application, ports, inbox, store,
+        SessionRules(settings, policy_of, gate.change), Limits(), observers,
     )  # fmt: skip
     if hook is not None:
         hook.begin_session(session)

@@ -36,6 +36,7 @@ from sandbur.agent.session.inbox import SessionInbox
 from sandbur.agent.session.observers import Observer, Observers
 from sandbur.agent.session.run import Limits
 from sandbur.agent.session.session import Session
+from sandbur.agent.session.waiting_calls import SessionRules
 from sandbur.state.application import ApplicationState, ExecutionMode, Usage
 from sandbur.state.calls import Effect
 from sandbur.state.conversation.messages import Message, Text, ToolUse
@@ -201,10 +202,8 @@ async def open_session(
         ports,
         inbox,
         store,
-        settings,
+        SessionRules(settings, lambda _: ports.gate, lambda _: None),
         limits or Limits(),
-        lambda _: ports.gate,
-        lambda _: None,
         watching,
     )
 

@@ -19,9 +19,9 @@ _MAX_CHARS = 80
 
 
 class Rules(Protocol):
-    """The part of a session that "always" needs."""
+    """The part of `WaitingCalls` that "always" needs."""
 
-    def offers(self, call: PendingCall) -> Sequence[RuleSuggestion]: ...
+    def suggest_rules(self, call: PendingCall) -> Sequence[RuleSuggestion]: ...
     def accept(self, offer: RuleSuggestion) -> None: ...
 
 
@@ -35,11 +35,11 @@ class Always:
         self._env = env
 
     def offers(self, call: PendingCall) -> Sequence[RuleSuggestion]:
-        return [offer for offer in self._rules.offers(call) if offer.kind != "sandbox"]
+        return [offer for offer in self._rules.suggest_rules(call) if offer.kind != "sandbox"]
 
     def sandbox(self, call: PendingCall) -> RuleSuggestion | None:
         """Return what lets commands pass that run in a sandbox, if that is on offer for a call."""
-        return next((offer for offer in self._rules.offers(call) if offer.kind == "sandbox"), None)
+        return next((offer for offer in self._rules.suggest_rules(call) if offer.kind == "sandbox"), None)
 
     def accept(self, offer: RuleSuggestion) -> None:
         """Let what was offered pass for the rest of this session."""

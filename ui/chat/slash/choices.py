@@ -143,7 +143,7 @@ async def change_permissions(context: SlashContext, words: str) -> SlashResult:
         rules = getattr(session.settings, kind)
         changed = {kind: tuple(dict.fromkeys((*rules, rule)))}
         said = f"`{rule}` {_MEANINGS[kind]} in this session."
-    session.change_rules(**changed)
+    session.rules.change(**changed)
     await context.follow(session.note(f"/permissions {kind} {rule}", said))
     return _CHANGED
 

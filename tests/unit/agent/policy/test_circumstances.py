@@ -30,7 +30,7 @@ def about(
     session: Session, tool: str, is_edited: bool = False, reason: str = "", **arguments: Any
 ) -> ApprovalContext:
     call = PendingCall(call_id="c", tool=tool, arguments=json.dumps(arguments), reason=reason)
-    return session.circumstances(call, is_edited)
+    return session.waiting.describe(call, is_edited)
 
 
 def test_files_of_a_command_and_whom_it_names_of_the_network(session: Session, tmp_path: Path) -> None:

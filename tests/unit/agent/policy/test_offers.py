@@ -82,18 +82,18 @@ def test_exactly_this_and_its_prefix_are_offered_for_a_command(session: Session)
 
 def rules_offered(session: Session, waiting: PendingCall) -> tuple[RuleSuggestion, ...]:
     """Return the offers that are no matter of the sandboxes that work on this machine."""
-    return tuple(offer for offer in session.offers(waiting) if offer.kind != "sandbox")
+    return tuple(offer for offer in session.waiting.suggest_rules(waiting) if offer.kind != "sandbox")
 
 
 @pytest.mark.skipif(sandbox_kind() is None, reason="no sandbox works on this machine")
 def test_where_a_sandbox_works_commands_that_it_holds_can_pass_in_it(session: Session) -> None:
     sandboxed = RuleSuggestion("sandbox", "sandboxed(run_shell_command)")
-    assert sandboxed in session.offers(shell("npm test"))
+    assert sandboxed in session.waiting.suggest_rules(shell("npm test"))
     for waiting in (
         shell("cp /etc/passwd ."),
         call("write_file", path="a", content=""),
     ):
-        assert sandboxed not in session.offers(waiting)
+        assert sandboxed not in session.waiting.suggest_rules(waiting)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_prefix_that_does_not_cover_the_whole_command_is_not_offered(
     ],
 )
 def test_one_key_covers_looking_at_a_service(session: Session, command: str, rule: str) -> None:
-    assert RuleSuggestion("prefix", rule) in session.offers(shell(command))
+    assert RuleSuggestion("prefix", rule) in session.waiting.suggest_rules(shell(command))
 
 
 @pytest.mark.parametrize(
@@ -131,22 +131,22 @@ def test_one_key_covers_looking_at_a_service(session: Session, command: str, rul
     ],
 )
 def test_the_key_for_a_service_does_not_cover_more_than_looking(session: Session, command: str) -> None:
-    assert "prefix" not in [offer.kind for offer in session.offers(shell(command))]
+    assert "prefix" not in [offer.kind for offer in session.waiting.suggest_rules(shell(command))]
 
 
 async def test_what_is_offered_lets_the_very_call_pass(session: Session) -> None:
     for waiting in (shell("npm test a"), shell("a 'b c' [d]"), call("write_file", path="a[b]", content="")):
-        for offer in session.offers(waiting):
+        for offer in session.waiting.suggest_rules(waiting):
             if offer.rule:
-                session.accept(offer)
+                session.waiting.accept(offer)
                 assert offer.rule in session.settings.allow
-                assert session.offers(waiting) != ()
+                assert session.waiting.suggest_rules(waiting) != ()
 
 
 @pytest.mark.parametrize("path", ["notes.md", "./notes.md", "docs/notes.md"])
 def test_a_rule_for_exactly_one_file_covers_no_other_of_its_name(session: Session, path: str) -> None:
-    exact = session.offers(call("write_file", path=path, content=""))[0]
-    session.accept(exact)
+    exact = session.waiting.suggest_rules(call("write_file", path=path, content=""))[0]
+    session.waiting.accept(exact)
     other = "docs/notes.md" if path != "docs/notes.md" else "notes.md"
     assert session.state.execution_mode == "interactive"
     gate = session._ports.gate  # pyright: ignore[reportPrivateUsage]
@@ -157,13 +157,13 @@ def test_a_rule_for_exactly_one_file_covers_no_other_of_its_name(session: Sessio
 
 
 def test_all_edits_are_offered_where_the_mode_lets_this_one_pass(session: Session) -> None:
-    inside = session.offers(call("write_file", path="a", content=""))
+    inside = session.waiting.suggest_rules(call("write_file", path="a", content=""))
     assert inside[-1] == RuleSuggestion("edits")
     for path in ("/etc/passwd", ".git/config"):
         assert "edits" not in [
-            offer.kind for offer in session.offers(call("write_file", path=path, content=""))
+            offer.kind for offer in session.waiting.suggest_rules(call("write_file", path=path, content=""))
         ]
-    session.accept(inside[-1])
+    session.waiting.accept(inside[-1])
     assert session.state.execution_mode == "auto-edit"
 
 
@@ -173,7 +173,7 @@ def test_nothing_is_offered_that_a_deny_rule_stops(tmp_path: Path) -> None:
 
     async def offered() -> tuple[RuleSuggestion, ...]:
         session = await runtime.create()
-        found = session.offers(shell("npm test"))
+        found = session.waiting.suggest_rules(shell("npm test"))
         await runtime.aclose()
         return found
 

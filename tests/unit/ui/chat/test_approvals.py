@@ -29,7 +29,7 @@ class Rules:
         self.accepted: list[RuleSuggestion] = []
         self.offered = [RuleSuggestion("exact", "run_shell_command(df -h)")]
 
-    def offers(self, call: PendingCall) -> list[RuleSuggestion]:
+    def suggest_rules(self, call: PendingCall) -> list[RuleSuggestion]:
         return self.offered
 
     def accept(self, offer: RuleSuggestion) -> None:

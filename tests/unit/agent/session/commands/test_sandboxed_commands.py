@@ -55,8 +55,8 @@ async def accepted(store: Store, place: Path) -> Session:
     session = await open_real(store, model, place, mode="interactive")
     await collect(session.send("go"))
     [call] = waiting(session)
-    [offer] = [offer for offer in session.offers(call) if offer.kind == "sandbox"]
-    session.accept(offer)
+    [offer] = [offer for offer in session.waiting.suggest_rules(call) if offer.kind == "sandbox"]
+    session.waiting.accept(offer)
     await collect(session.decide([CallDecision(call_id=call.call_id, approved=True)]))
     return session
 
@@ -91,4 +91,4 @@ async def test_it_is_not_offered_for_what_asks_in_spite_of_it(store: Store, plac
     session = await open_real(store, model, place, mode="interactive")
     await collect(session.send("go"))
     for call in waiting(session):
-        assert "sandbox" not in [offer.kind for offer in session.offers(call)]
+        assert "sandbox" not in [offer.kind for offer in session.waiting.suggest_rules(call)]

@@ -310,7 +310,7 @@ async def test_more_files_than_can_be_held_are_said_in_the_question_and_their_co
     session = await open_real(store, ScriptedModel([call], "end"), place, "s2", mode="interactive")
     await collect(session.send("go"))
     [waiting] = session.state.pending_tool_calls
-    said = session.circumstances(waiting, False).why
+    said = session.waiting.describe(waiting, False).why
     assert "names more files than an approval can hold on to: others than these 100 may change" in said
     events, _ = await collect(session.decide([CallDecision(call_id=waiting.call_id, approved=True)]))
     assert any(isinstance(one, ToolFinished) for one in events)
