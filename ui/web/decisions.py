@@ -8,8 +8,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ...agent.config.settings import Said
-from ...agent.session.decisions import APPROVAL_ANSWERS, OUTCOMES, make_decision
-from ...state.calls import CallDecision
+from ...agent.session.decisions import APPROVAL_ANSWERS, OUTCOMES, ApprovalAnswer, make_decision
+from ...state.calls import CallDecision, Settlement
 from ...state.errors import SandburError, UsageError
 from ...state.store.store import Store
 from .page import HEADERS, page
@@ -61,7 +61,8 @@ async def _fields(request: Request) -> dict[str, str]:
 def _decision(fields: dict[str, str]) -> CallDecision:
     """Return what was pressed; raises `UsageError` for what no form sends."""
     pressed, call_id, words = (fields.get(name, "") for name in ("decision", "call", "words"))
-    answer = next((each for each in (*APPROVAL_ANSWERS, *OUTCOMES) if each == pressed), None)
+    answers: dict[str, ApprovalAnswer | Settlement] = {one: one for one in (*APPROVAL_ANSWERS, *OUTCOMES)}
+    answer = answers.get(pressed)
     if answer is None:
         raise UsageError("There is no such decision.")
     return make_decision(call_id, answer, "" if answer in ("approve", "rerun") else words.strip())

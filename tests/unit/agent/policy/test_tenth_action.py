@@ -23,7 +23,6 @@ CRITIC = '''
 
 from ..state.application import ApplicationState
 from .ports import Ports
-from .ports.events import MessageAdded
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.proposals import count_bad_rounds, propose, record_wishes, with_unique_ids
 from .turn.model_call import CALL_READS, REPLY_FIELDS, CutReply, KeptReply, ask, overflow, apply_reply
@@ -49,7 +48,6 @@ async def critic(
     message = with_unique_ids(reply.message, ports)
     pending = await propose(message.tool_uses, reply, ports, state, None)
     await record_wishes(message, pending, ports)
-    ports.emit(MessageAdded("assistant", message.display_text))
     return {
         **apply_reply(state, ports, histories, reply),
         "chat_history": state.chat_history.append(message),
@@ -180,9 +178,9 @@ print(json.dumps([row[0] for row in found]))
     assert (grown / "ran.txt").read_text() == "a\nb\n"
     timeline = """
 from sandbur.state.store.store import Store
-from sandbur.agent.history.timeline import timeline
+from sandbur.agent.history.timeline import list_timeline
 store = Store.open("sqlite:///runs.db")
-print(json.dumps([(step.action, step.kind) for step in timeline(store.database, "s1")]))
+print(json.dumps([(step.action, step.kind) for step in list_timeline(store.database, "s1")]))
 """
     assert answered(grown, timeline)[3:] == [
         ["critic", "calls"], ["execute_tools", "results"], ["critic", "reply"],
