@@ -59,12 +59,12 @@ class WaitingCalls:
             return suggest_rules_for_call(call, self._ports, rules.settings, rules.gate_of, mode)
         return ()
 
-    def accept(self, suggestion: RuleSuggestion) -> None:
+    def accept(self, offer: RuleSuggestion) -> None:
         """Let what was suggested pass unasked for the rest of this session."""
         from ..policy.rules.rule_suggestions import EDITING
 
-        if suggestion.rule:
-            self._rules.allow_always(suggestion.rule)
+        if offer.rule:
+            self._rules.allow_always(offer.rule)
         else:
             self._position.change(execution_mode=EDITING)
 
