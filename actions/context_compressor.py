@@ -1,4 +1,4 @@
-"""Makes room: a summary takes the place of the older messages, which stay in the store."""
+"""Compresses a history: a summary replaces the older messages, which stay in the store."""
 
 from collections.abc import Iterator
 
@@ -14,15 +14,15 @@ from .turn.calls.result_eviction import evict_results
 from .turn.model_call import MAX_COMPRESSIONS, call_model
 
 KEEP_SHARE = 0.25
-"""Share of the window that the newest messages may keep, word for word."""
+"""Share of the window that the newest messages may fill unchanged."""
 _SUMMARY_SHARE = 0.5
 _ENOUGH_SHARE = 0.6
-"""A history that is so much shorter without its old results needs no summary yet."""
+"""If eviction leaves at most this share of the history, no summary is made."""
 _ASKED_FROM = "prompt"
-"""Where the graph comes from when a person wants it."""
+"""The value of `overflow_from` when a person asked for the compression."""
 _LASTING_SHARE = 0.25
 LASTING = "[Skill "
-"""How a message begins that is told again word for word; nothing that a model says counts as one."""
+"""The prefix of a message repeated unchanged after a compression; a model's messages do not count."""
 _MAX_SUMMARY_CHARS = 12_000
 _MAX_BLOCK_CHARS = 2_000
 
@@ -147,7 +147,7 @@ def _hand_back(state: ApplicationState, compressions: int) -> Changes:
 
 
 def _count_messages_to_keep(history: Transcript, max_bytes: int) -> int:
-    """Return how many of the newest messages stay, perhaps none; calls and results are never parted."""
+    """Return how many of the newest messages stay, possibly 0; calls stay with their results."""
     size = best = 0
     for kept, message in enumerate(reversed(list(history)), 1):
         size += message.size_bytes
@@ -159,7 +159,7 @@ def _count_messages_to_keep(history: Transcript, max_bytes: int) -> int:
 
 
 def _quote_essentials(state: ApplicationState) -> str:
-    """Repeat word for word what no summary may lose."""
+    """Return the facts that a summary must not lose, quoted unchanged."""
     said = state.user_input
     if state.overflow_from == _ASKED_FROM:
         said = next((one.display_text for one in reversed(state.chat_history) if one.origin == "person"), "")
@@ -171,7 +171,7 @@ def _quote_essentials(state: ApplicationState) -> str:
 
 
 def _render_messages(messages: list[Message], max_chars: int) -> str:
-    """Write messages as plain text, each part cut, the oldest left out where it is too much."""
+    """Render messages as plain text of at most about `max_chars`; the oldest are left out."""
     parts: list[str] = []
     total = 0
     for message in reversed(messages):

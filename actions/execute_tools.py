@@ -43,10 +43,10 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn, find_ending_
     step_kind="results",
 )
 async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
-    """Give every pending call its result: run it, or say why it does not run.
+    """Give every pending call a result: run it, or say why it does not run.
 
-    A call that is not covered any more by what allowed it stops the round: it waits for a new decision, and
-    with it every call after it. A call that ends the run stops it for good.
+    A call that its approval no longer covers stops the round: it and all later calls wait for a new decision.
+    A call that ends the run also ends the round.
     """
     calls = state.pending_tool_calls
     if state.calls_to_decide:
@@ -66,14 +66,14 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
         await ports.journal.record_decision(call, by="")
     left = tuple(runner.asked.get(n, call) for n, call in enumerate(calls) if n not in results)
     if left:
-        # An older program would not know the way back to the question.
+        # Older versions of the graph have no transition back to the question.
         changes["graph_version"] = max(state.graph_version, ASKED_ONCE_MORE)
     changes |= with_results(state, _in_order(results), left)
     return _announce_tools(evict_old_results(state, changes, results.values(), ports), state, ports)
 
 
 def _announce_tools(changes: Changes, state: ApplicationState, ports: Ports) -> Changes:
-    """Tell which tools there are from now on, if that changes."""
+    """Emit `ToolsChanged` if the results change the offered tools."""
     if "equipment" in changes:
         announce_tool_changes(state.equipment, changes["equipment"], ports)
     return changes
@@ -82,7 +82,7 @@ def _announce_tools(changes: Changes, state: ApplicationState, ports: Ports) -> 
 async def _end_run(
     last: ToolResult, state: ApplicationState, ports: Ports, results: dict[int, ToolResult]
 ) -> Changes:
-    """Answer the calls that have no result, then the person."""
+    """Refuse the calls without a result and close the turn, unless a hook continues it."""
     for offset, call in enumerate(state.pending_tool_calls):
         if offset not in results:
             results[offset] = result(call, "error", NOT_RUN.format(tool=last.tool))
@@ -99,7 +99,7 @@ def _in_order(results: Mapping[int, ToolResult]) -> list[ToolResult]:
 
 
 async def _collect_known_results(state: ApplicationState, ports: Ports) -> dict[int, ToolResult]:
-    """Return the results of the calls that do not run: known from before, denied, unusable."""
+    """Return the results, by index, of calls that do not run: settled, denied or invalid."""
     calls = state.pending_tool_calls
     recorded = await ports.journal.load_calls(call.call_id for call in calls)
     results: dict[int, ToolResult] = {}
@@ -117,7 +117,7 @@ async def _collect_known_results(state: ApplicationState, ports: Ports) -> dict[
 
 
 def _has_denied(state: ApplicationState, runner: ToolRunner) -> bool:
-    """Tell whether a person or a rule denied a call of this round, of which a part may have ended before."""
+    """Return whether a person, a hook or a rule denied a call of this round."""
     calls = (*state.pending_tool_calls, *runner.denied)
     denied = any(call.decision == "denied" and call.decided_by != "policy" for call in calls)
     last = state.active_history.last

@@ -1,4 +1,4 @@
-"""The safety valve: takes a person's decisions about pending calls; the graph halts before it."""
+"""Applies a person's decisions to pending calls; the graph halts before this action."""
 
 from ..state.application import ApplicationState, ExecutionMode
 from ..state.calls import HOOK_DECIDES, CallDecision, PendingCall, update_recovery
@@ -41,7 +41,10 @@ async def human_confirm(
 def _apply_decision(
     call: PendingCall, decision: CallDecision, ports: Ports, mode: ExecutionMode
 ) -> tuple[PendingCall, str]:
-    """Return the call as decided, and what is wrong with an edit. Deny rules hold for a person, too."""
+    """Return the decided call, and why the decision does not fit (empty: it does).
+
+    Deny rules also apply to what a person approves.
+    """
     if decision.settle is not None:
         return call, "it has not run yet, so it is to be approved or denied."
     if not decision.approved:
@@ -68,7 +71,7 @@ def _apply_decision(
 
 
 def _replace_arguments(call: PendingCall, arguments: str, ports: Ports) -> PendingCall:
-    """Return the call with other arguments, whose secrets are kept in memory alone."""
+    """Return the call with new arguments; their secrets stay in memory only."""
     wish = mask_call_fields(arguments, ports.masker)
     if wish["arguments"] == call.arguments:
         return call
@@ -79,7 +82,7 @@ def _replace_arguments(call: PendingCall, arguments: str, ports: Ports) -> Pendi
 def _settle(
     call: PendingCall, decision: CallDecision, ports: Ports, mode: ExecutionMode
 ) -> tuple[PendingCall, str]:
-    """Return a call of unknown outcome as the person settles it; approvals do not fit it."""
+    """Return the settled call of unknown outcome, and why the decision does not fit (empty: it does)."""
     if decision.settle is None:
         return call, "its outcome is unknown, so it is to be settled as done, failed, rerun or check."
     if decision.settle == "rerun":

@@ -1,4 +1,4 @@
-"""Takes the person's input in: a message opens a turn, a command is answered at once."""
+"""Takes the person's input: a message opens a turn, a command is answered at once."""
 
 from typing import Any
 
@@ -67,10 +67,10 @@ async def prompt(
     noted: str = "",
     runs: Origin | None = None,
 ) -> Changes:
-    """Start a turn with a message, answer a command and stay, or take in a shell command of the person's own.
+    """Start a turn with a message, answer a slash command, or propose a shell command of the person.
 
-    `noted` is told of a command that has been done already: its step records when. `runs`: the input is a
-    shell command behind a `!`, and no message; it says who wants it.
+    `noted`: the notice of a command that has run already; the step only records it. `runs`: the input is a
+    shell command after a `!`, and this is its origin.
     """
     said = user_input.strip() if isinstance(user_input, str) else user_input
     if runs is not None and isinstance(said, str):
@@ -90,7 +90,7 @@ async def prompt(
     if advice is not None and advice.refusal:
         ports.emit(Notice(f"A hook refused the message: {advice.refusal}"))
         return {"user_input": ""}
-    # What nobody read before its run was over was said before this.
+    # Steering messages that the last run did not take come before this message.
     closed = await add_steering_to_chat(await _close_open_turn(state, ports), ports)
     history = closed.chat_history.append(message)
     if advice is not None and advice.context:
@@ -103,7 +103,7 @@ async def prompt(
 
 
 async def _close_open_turn(state: ApplicationState, ports: Ports) -> ApplicationState:
-    """Give what was interrupted its end, so that every call has a result and the model knows."""
+    """Close an interrupted turn: every call gets a result and the history says that it was interrupted."""
     if not state.turn_open and not state.pending_tool_calls:
         return state
 
@@ -123,7 +123,7 @@ async def _close_open_turn(state: ApplicationState, ports: Ports) -> Application
 
 
 def _quote_partial_answer(step: VibeStep) -> str:
-    """Return what the model was saying when the step was interrupted, which nothing else would tell it."""
+    """Return the model's partial text when the step was interrupted; empty if there is none."""
     history = list(step.chat_history)
     if not history or not history[-1].is_cut_mark:
         return ""

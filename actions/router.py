@@ -90,12 +90,12 @@ async def _record_wishes(message: Message, pending: Sequence[PendingCall], ports
 
 
 def _is_free(ports: Ports) -> bool:
-    """Tell whether every answer in words ends the turn."""
+    """Return whether every text answer ends the turn."""
     return ports.turn.output is None and not ports.turn.done_tool
 
 
 def _find_required_form(state: ApplicationState, ports: Ports) -> tuple[str | None, OutputFormat | None]:
-    """Return the tool that has to be called now, and the form of an answer in words."""
+    """Return the tool that the model must call now, and the format of a text answer."""
     if _is_free(ports):
         return None, None
 
@@ -106,7 +106,7 @@ def _find_required_form(state: ApplicationState, ports: Ports) -> tuple[str | No
 async def _close_turn(
     before: ApplicationState, ports: Ports, reply: Reply, message: Message
 ) -> Closing | None:
-    """Return what comes of an answer that needs a form, or a tool to be one; None: of anything else."""
+    """Check an answer that needs a format or the done tool; None if the reply is no such answer."""
     closed = check_answer(before, ports, reply, message)
     if closed is None or closed.held is None:
         return closed
@@ -117,7 +117,7 @@ async def _close_turn(
 
 
 async def _going_on(state: ApplicationState, ports: Ports, answer: str) -> Message | None:
-    """Return what the model is told where a hook wants the turn to go on."""
+    """Return the message by which a hook continues the turn; None: it ends."""
     if ports.hooks is None:
         return None
 

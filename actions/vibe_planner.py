@@ -52,7 +52,7 @@ async def vibe_planner(
 
 
 def _plan_steps(before: ApplicationState, reply: Reply, message: Message) -> Changes:
-    """Return the new plan, or the request for a usable one."""
+    """Return the changes for the new plan, or those that ask for a usable plan."""
     history = before.chat_history.append(message)
     descriptions, accepted = _read_plan(message) if reply.finish != "length" else ([], {})
     is_revision = any(step.status != "pending" for step in before.vibe_plan)
@@ -74,7 +74,7 @@ def _plan_steps(before: ApplicationState, reply: Reply, message: Message) -> Cha
 
 
 def _read_plan(message: Message) -> tuple[list[str], dict[str, str]]:
-    """Return the steps, and the answers to the calls they came with."""
+    """Return the steps of a plan, and the results for its calls by call id."""
     found = find_decision(message, SUBMIT_PLAN, SubmitPlan)
     if found is not None:
         use, plan = found

@@ -1,4 +1,4 @@
-"""What the actions need from outside; implementations stand above, bound in `agent/runtime/wiring.py`."""
+"""The interfaces that actions need; `agent/runtime/wiring.py` binds their implementations."""
 
 from ...state.calls import NO_FILE_CHANGES as NO_FILE_CHANGES
 from ...state.calls import FileChanges as FileChanges

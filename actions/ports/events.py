@@ -1,4 +1,4 @@
-"""What happens in a run, as typed values; every front end is a consumer of these."""
+"""The events of a run, as typed values; every front end consumes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RunStarted:
     cwd: str
     version: str
     sandbox: str = "off"
-    """Kind and network of what commands run in."""
+    """Kind and network of the sandbox that commands run in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,12 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class ToolsChanged:
-    """The model is offered other tools from now on, so that its provider reads every request anew."""
+    """The offered tools change with the next request; the provider's prompt cache becomes invalid."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
-    """Those that became active."""
+    """The groups that became active."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class PlanChanged:
 
 @dataclass(frozen=True, slots=True)
 class PlanResumed:
-    """The run goes on inside the plan of an earlier one."""
+    """The run continues the plan of an earlier run."""
 
     steps: tuple[VibeStep, ...]
 
@@ -126,12 +126,12 @@ class UsageChanged:
     usage: Usage
     """Totals of the current turn."""
     latest: Usage
-    """Of the model call that was just made."""
+    """Of the newest model call."""
 
 
 NoticeKind = Literal["info", "retry", "fallback", "discarded", "compression", "truncation", "refusal"]
 RETRIES: frozenset[NoticeKind] = frozenset({"retry", "fallback"})
-"""With these a model call begins once more, `fallback`: with another model."""
+"""Notices about a model call that starts again; `fallback`: with another model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +188,9 @@ class RunFinished:
     hint: str = ""
     """What to do about the error; for people, not part of the JSON."""
     output: Any = None
-    """The answer as a JSON value, where a form of it was asked for and it has that form."""
+    """The answer as a JSON value, if an output format was requested and the answer has it."""
     has_output: bool = False
-    """Whether a form was asked for."""
+    """Whether an output format was requested."""
 
 
 Event = (
@@ -205,7 +205,7 @@ _MOST_OUTPUTS = 100
 
 
 class EventBacklog:
-    """A queue that does not grow with the number of deltas, and tells when it has been taken."""
+    """A queue of events that merges deltas, so it stays short; it knows when it was emptied."""
 
     def __init__(self) -> None:
         self._events: deque[Event | None] = deque()
@@ -214,7 +214,7 @@ class EventBacklog:
 
     def put(self, event: Event | None) -> None:
         """Add an event; None ends the run."""
-        # Live output is repeated by the result: what nobody has seen in time is left out.
+        # The result repeats live output, so a slow consumer misses pieces of it.
         if isinstance(event, ToolOutput) and len(self._events) > _MOST_OUTPUTS:
             return
         merged = _merge(self._events[-1], event) if self._events else None
@@ -226,7 +226,7 @@ class EventBacklog:
         self._arrived.set()
 
     async def get(self) -> Event | None:
-        """Return the next event; asking for it says that the one before is done with."""
+        """Return the next event; the call means that the event before is processed."""
         while not self._events:
             self._taken.set()
             self._arrived.clear()
@@ -234,12 +234,12 @@ class EventBacklog:
         return self._events.popleft()
 
     async def wait_until_empty(self) -> None:
-        """Wait until the follower is done with everything."""
+        """Wait until the consumer has processed every event."""
         await self._taken.wait()
 
 
 def _merge(last: Event | None, event: Event | None) -> Event | None:
-    """Return what says the same as both, if that is not too long."""
+    """Return one delta with the text of both; None if they cannot be merged."""
     match last, event:
         case (TextDelta(), TextDelta()) if last.step_id == event.step_id:
             pass
@@ -251,10 +251,9 @@ def _merge(last: Event | None, event: Event | None) -> Event | None:
 
 
 class CommittedEvents:
-    """Holds back what the model said, asked for and took, until the next commit has landed.
+    """Delays events about recorded facts (messages, calls, usage) until the next commit.
 
-    Who reads it as a line of JSON may rely on it then: no kill takes it back. What streams in, and what
-    happens while nothing is held back, passes at once.
+    A reader of the JSON lines can then rely on them: a kill does not undo them. Other events pass at once.
     """
 
     def __init__(
@@ -281,6 +280,6 @@ class CommittedEvents:
 
 def _tells_of_record(event: Event) -> bool:
     if isinstance(event, MessageAdded):
-        # What a person said was on disk before it was handed to the run.
+        # A person's message is on disk before the run gets it.
         return event.role == "assistant"
     return isinstance(event, UsageChanged | ToolRequested)

@@ -28,7 +28,7 @@ class ToolSpec:
 def build_object_schema(
     properties: Mapping[str, Any], required: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Return the schema of an object with these fields and no others; without `required` it needs all."""
+    """Return the schema of an object with exactly these fields; `required=None`: all are required."""
     return {
         "type": "object",
         "properties": properties,
@@ -47,19 +47,19 @@ class ModelRequest:
     system: str
     tools: tuple[ToolSpec, ...]
     histories: tuple[Transcript, ...]
-    """Read one after the other: the global history, then the active step's."""
+    """In this order: the global history, then the active step's history."""
     forced_tool: str | None = None
     """The model must call this tool (adapters only offer it where forcing is refused)."""
     output: OutputFormat | None = None
-    """The form of an answer in words, where the provider can be held to one."""
+    """The format of a text answer, if the provider can enforce one."""
     purpose: Literal["turn", "summary"] = "turn"
-    """`summary`: what older messages are compressed to, which nobody is shown."""
+    """`summary`: the request compresses older messages; its reply is not displayed."""
     model: Model | None = None
-    """Who is asked in place of the session's model; only a middleware says so."""
+    """The model to ask instead of the session's model; set only by middleware."""
 
     @property
     def messages(self) -> Iterable[Message]:
-        """The messages as a model is told them."""
+        """The messages in the form that a model gets."""
         for history in self.histories:
             yield from (message.for_model for message in history)
 
@@ -75,7 +75,7 @@ class Reply:
     message: Message
     finish: FinishReason
     usage: Usage
-    """Of this message alone, `llm_calls` = 1; None where the provider did not say."""
+    """Of this message alone, `llm_calls` = 1; None where the provider reports nothing."""
     discarded: Usage = field(default_factory=Usage)
     """Of the tries before it, `llm_calls` = 0."""
 
@@ -86,17 +86,17 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """A try whose answer was cut or empty; another one may follow."""
+    """The usage of a try whose answer was cut or empty; another try may follow."""
 
     usage: Usage
-    """`llm_calls` = 0: what was asked for was one call."""
+    """With `llm_calls` = 0, because all tries count as one call."""
 
 
 ModelEvent = TextDelta | ThinkingDelta | Notice | Discarded | Reply
 
 
 class Model(Protocol):
-    """A language model behind one of the wire formats; retries are inside and visible as notices."""
+    """A language model; it retries by itself and yields a `Notice` for each retry."""
 
     @property
     def name(self) -> str:
@@ -105,7 +105,7 @@ class Model(Protocol):
 
     @property
     def context_window(self) -> int:
-        """Tokens that a request and its answer may take."""
+        """The tokens that a request and its answer may use together."""
         ...
 
     async def aclose(self) -> None: ...
@@ -121,14 +121,14 @@ class Model(Protocol):
 
 @runtime_checkable
 class TokenCounter(Protocol):
-    """Counts what a request takes of the window, where that is known better than by its bytes.
+    """Counts the tokens of a request; more exact than the estimate by bytes.
 
-    A model that can is one, too.
+    A model may implement it.
     """
 
     async def count_tokens(self, request: ModelRequest) -> int | None:
-        """Return the tokens of the whole request; None: not known now, so that they are estimated.
+        """Return the tokens of the whole request; None: not known now, so they are estimated.
 
-        Asked before every request is sent. Raises what `Model.stream` may raise.
+        Called before every request. Raises what `Model.stream` may raise.
         """
         ...

@@ -1,4 +1,4 @@
-"""What the actions of a session are bound to: model, tools, gate, journal; see `agent/runtime/wiring.py`."""
+"""The ports of a session: model, tools, gate, journal; `agent/runtime/wiring.py` binds them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 class Fingerprinter(Protocol):
-    """Looks at what a person's approval of a call rests on."""
+    """Takes the fingerprint of a call that an approval covers."""
 
     def fingerprint(
         self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path
     ) -> ApprovalFingerprint | None:
-        """Return how it is now; `call.reason` is why the gate asks. None: that is not known."""
+        """Return the fingerprint as of now; `call.reason` is why the gate asks. None: not known."""
         ...
 
 
@@ -45,13 +45,13 @@ class Gate(Protocol):
     def judge(
         self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
     ) -> Verdict:
-        """Say whether a call may run; `paths` are judged in place of those that the arguments name."""
+        """Return whether a call may run; `paths` replace the paths that the arguments name."""
         ...
 
 
 @runtime_checkable
 class KnowsAllowRules(Protocol):
-    """A gate that can tell what was allowed by a rule from what its mode lets pass anyway."""
+    """A gate that knows whether a rule, and not only the mode, allows a call."""
 
     def is_allowed_by_rule(self, tool: Tool, arguments: Any) -> bool: ...
 
@@ -60,15 +60,15 @@ class Journal(Protocol):
     """The durable record of tool calls."""
 
     async def record_proposal(self, use: ToolUse, call: PendingCall | None) -> None:
-        """Record the wish and what the gate says; committed with the step that proposes it.
+        """Record the requested call and the gate's decision; committed with the step that proposes it.
 
-        A call of a decision tool does not wait, so that there is none.
+        `call` is None for a decision tool, which never becomes pending.
         """
 
     async def record_decision(self, call: PendingCall, by: str) -> None:
-        """Record what a person decided; committed with the step that takes the decision in.
+        """Record a decision; committed with the step that applies it.
 
-        By nobody: what was approved is to be asked about once more.
+        An empty `by`: an approved call becomes undecided again.
         """
 
     async def record_start(
@@ -77,9 +77,9 @@ class Journal(Protocol):
         changes: Sequence[FileChange] = (),
         pre_images: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Record that the side effect begins, with the file contents that it will replace, and commit.
+        """Record and commit that the side effect begins, with the file contents that it will replace.
 
-        Nothing runs before this returned.
+        The call must not run before this returns.
         """
 
     async def record_result(
@@ -90,50 +90,50 @@ class Journal(Protocol):
         pre_images: Mapping[str, bytes] | None = None,
         seen: Mapping[str, str] | None = None,
     ) -> None:
-        """Record a result; with `flush` now, else with the session's next commit, whichever that is."""
+        """Record a result; with `flush` it is committed now, else with the session's next commit."""
 
     async def load_known_files(self) -> Mapping[str, str] | None:
-        """Return what the results of the session have shown of files last; see `ToolOutcome.seen`."""
+        """Return the versions of files that results returned last, by path; see `ToolOutcome.seen`."""
         ...
 
     async def record_changes(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]
     ) -> None:
-        """Record what a call without a known end did to files, with the session's next commit."""
+        """Record file changes of a call whose outcome is unknown, with the session's next commit."""
 
     def after_commit(self, work: Callable[[], None]) -> None:
-        """Do `work` when what was recorded until now is on disk."""
+        """Call `work` once everything recorded so far is committed."""
 
     async def load_agreed_digest(self, call_id: str) -> str:
-        """Return the digest of the arguments that were last proposed or decided about; empty: not known."""
+        """Return the digest of the arguments last proposed or decided; empty: not known."""
         ...
 
     async def load_changes(self, call_id: str) -> tuple[FileChange, ...]: ...
 
     async def store_output(self, call_id: str, output: bytes | OpenFile) -> None:
-        """Store the whole output of a call whose result shows a part, with the session's next commit."""
+        """Store the whole output of a call whose result is shortened, with the session's next commit."""
 
     async def load_kept_result(self, call_id: str) -> KeptResult | None:
-        """Return what is kept of a call that ended; None if there was none of this id."""
+        """Return the stored result of an ended call; None if there is no call of this id."""
         ...
 
     async def load_calls(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]: ...
 
     def has_call(self, call_id: str) -> bool:
-        """Tell whether the session used this id before."""
+        """Return whether the session used this call id before."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ToolListing:
-    """What every request says before its histories."""
+    """The tools that every request offers, with the size and digest of the request's fixed part."""
 
     specs: tuple[ToolSpec, ...]
     """Working and decision tools, in the order in which the request lists them."""
     size_bytes: int
-    """What system prompt and tools take."""
+    """Bytes of the system prompt and the tools."""
     sha256: str
-    """Of system prompt and tools."""
+    """The digest of the system prompt and the tools."""
 
     @classmethod
     def build(cls, system: str, specs: tuple[ToolSpec, ...]) -> ToolListing:
@@ -143,35 +143,35 @@ class ToolListing:
 
 
 class ToolListings(Protocol):
-    """Which tools the model is told of, by what it has brought into the session."""
+    """Selects the offered tools by the active equipment of the session."""
 
     def of(self, equipment: Equipment) -> ToolListing: ...
 
     def why_inactive(self, tool: str, equipment: Equipment) -> str:
-        """Say in a sentence why a tool cannot be called yet; empty if it can."""
+        """Return in a sentence why a tool cannot be called yet; empty if it can."""
         ...
 
 
 class Trace(Protocol):
-    """Where a run tells what it does, beside what its steps record."""
+    """Records details of a run beside its steps, such as model calls."""
 
     def add(self, record: TraceRecord) -> None:
         """Record it with the session's next commit."""
 
     async def flush(self) -> None:
-        """Commit what was added."""
+        """Commit the added records now."""
 
 
 class SteeringInbox(Protocol):
-    """What a person says to the model while it works."""
+    """Messages that a person sends while the model works."""
 
     @property
     def last_number(self) -> int:
-        """The number of the newest message that was handed out."""
+        """The number of the newest message that was returned."""
         ...
 
     async def load_new_messages(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
-        """Hand out what no history holds yet, oldest first."""
+        """Return the messages that no history holds yet, oldest first."""
         ...
 
 
@@ -181,41 +181,44 @@ class MaskedStream(Protocol):
 
 
 class Masker(Protocol):
-    """Takes secrets out of what enters; what was masked once stays as it is."""
+    """Replaces secrets with placeholders; text that is masked already does not change."""
 
     def text(self, text: str) -> str: ...
     def data(self, data: bytes) -> bytes: ...
     def windows(self, read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
-        """Mask what `read` returns from a place on, so many bytes, as `data` masks the whole of it."""
+        """Yield the masked pieces of data of `size` bytes; `read(offset, count)` returns the original.
+
+        The pieces together are what `data` returns for the whole.
+        """
         ...
 
     def stream(self) -> MaskedStream:
-        """Return one for live output, where a secret may come in pieces."""
+        """Return a masker for live output, where a secret may arrive in pieces."""
         ...
 
     @property
     def references(self) -> References:
-        """What was masked, by what stands for it."""
+        """The masked values by placeholder."""
         ...
 
     def holds_secret(self, data: bytes) -> bool:
-        """Tell whether there is a secret for sure."""
+        """Return whether the data certainly holds a secret."""
         ...
 
     def find_secrets_by_label(self, text: str) -> dict[str, set[str]]:
-        """Return the secrets of a text by what stands for them."""
+        """Return the secrets of a text by the label of their placeholder."""
         ...
 
     def find_values(self, label: str) -> set[str]:
-        """Return what a placeholder may stand for."""
+        """Return the values that the placeholder of a label may stand for."""
         ...
 
     def learn(self, text: str) -> None:
-        """Get to know the secrets of the files that a call or its result names."""
+        """Learn the secrets in the files that a call or its result names."""
         ...
 
     def describe_access(self, placeholder: str) -> str:
-        """Say how a command gets at the value behind a placeholder; empty if that is not known."""
+        """Return how a command can read the value of a placeholder; empty if that is not known."""
         ...
 
 
@@ -225,18 +228,18 @@ def _ignore_event(event: Event) -> None:
 
 @dataclass(slots=True)
 class EventPort:
-    """Where the actions of a session tell what happens; whoever drives them listens."""
+    """Passes the events of a session's actions to the driver of the run."""
 
     listener: Callable[[Event], None] = _ignore_event
 
     def notify(self, text: str) -> None:
-        """Tell the person something."""
+        """Emit a `Notice` for the person."""
         self.listener(Notice(text))
 
 
 @dataclass(slots=True)
 class LazyRunScope:
-    """What the calls of a run share: most runs call nothing that opens anything."""
+    """The `RunScope` that the calls of a run share, created when a call first needs it."""
 
     _scope: RunScope | None = None
 
@@ -246,32 +249,32 @@ class LazyRunScope:
         return self._scope
 
     async def aclose(self) -> list[str]:
-        """Close what was opened; return what went wrong, a sentence each."""
+        """Close what calls opened; returns one sentence per failure."""
         return [] if self._scope is None else await self._scope.aclose()
 
 
 PORTS = "ports"
-"""The input that every action of the graph is run with: the graph is one for all sessions of a process."""
+"""The input name of `Ports` in every action; one graph serves all sessions of a process."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSettings:
-    """What every request to the model of a session says, and when one is too large."""
+    """The fixed part of a session's model requests, and their size limit."""
 
     system: str
     first_offer: ToolListing
-    """What is offered before the model has brought anything in."""
+    """The tools offered while no equipment is active."""
     compress_at: float
     """Share of the model's window that a request may fill."""
     offers: ToolListings | None = None
-    """What is offered where the model has brought something in; None: always the same."""
+    """Selects the tools offered with active equipment; None: always `first_offer`."""
     token_counter: TokenCounter | None = None
     """Without one, requests are estimated by their bytes."""
     masks_replies: bool = True
-    """False where a model's replies are recorded ones, which stay what they were."""
+    """False for recorded replies, which stay unchanged."""
 
     def offer(self, equipment: Equipment) -> ToolListing:
-        """Return what requests say with this equipment: always the very same objects."""
+        """Return the tools offered with this equipment; equal equipment returns the same object."""
         if self.offers is None or equipment == NO_EQUIPMENT:
             return self.first_offer
         return self.offers.of(equipment)
@@ -286,9 +289,9 @@ class CallPlaces:
 
     cwd: Path
     roots: tuple[Path, ...] = ()
-    """The folders of the session: `cwd`, and those that were added. Without them tools may go anywhere."""
+    """The folders of the session: `cwd` and the added ones. Empty: tools may open any path."""
     scratch: Path | None = None
-    """Where the folders of single calls are made; None where calls leave nothing behind."""
+    """The parent of the scratch folders of calls; None: calls have none."""
     cache: Path | None = None
     """See `ToolContext.cache`."""
     private: tuple[Path, ...] = ()
@@ -300,28 +303,28 @@ class CallSettings:
     """How the calls of a session run."""
 
     sandbox: str = "off"
-    """Kind and network of what commands run in."""
+    """Kind and network of the sandbox that commands run in."""
     withheld: frozenset[str] = frozenset()
     """See `ToolContext.withheld`."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     """See `ToolContext.variables`."""
     max_result_tokens: int = 0
-    """A result beyond this many tokens is kept in the store and shown in part; 0: all are shown whole."""
+    """A larger result is stored whole and shortened for the model; in tokens, 0: no limit."""
     max_concurrent_reads: int = 8
     wrap: WrapToolCall | None = None
-    """What goes around every call of a tool; None: nothing does."""
+    """Wraps every tool call, for middleware; None: no wrapper."""
     shared: LazyRunScope = field(default_factory=LazyRunScope)
     """The driver of the run closes it at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRules:
-    """How a turn may go, and how it has to end."""
+    """Rules for a turn: its answer format, its done tool and its planning."""
 
     output: OutputFormat | None = None
-    """The form of every answer; None: text."""
+    """The format of every answer; None: free text."""
     done_tool: str = ""
-    """The tool by which a run has to end; empty: an answer in words ends it."""
+    """The tool whose call ends the run; empty: a text answer ends it."""
     has_planning: bool = True
     """Whether the model may make plans."""
     max_replans: int = 3
@@ -347,8 +350,8 @@ class Ports:
     hooks: Advice | None = None
     """None: there are none."""
     inbox: SteeringInbox | None = None
-    """None: nothing is said while it works."""
+    """None: the run takes no steering messages."""
 
     def emit(self, event: Event) -> None:
-        """Tell what happens, at once: all that a step tells is heard before the step ends."""
+        """Pass an event to the listener at once, before the step ends."""
         self.events.listener(event)

@@ -1,4 +1,4 @@
-"""What the actions need of tools, and what tools are given."""
+"""The interface of tools: what actions call, and what tools get."""
 
 from __future__ import annotations
 
@@ -31,54 +31,54 @@ class BadArguments(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What a tool gives back. A failure is an outcome too, not an exception."""
+    """The result of a tool call. A failure is an outcome too, not an exception."""
 
     outcome: Outcome
     content: str
     """What the model reads, already capped."""
     full_output: bytes | None = None
-    """The whole output where `content` is a cut of it; kept in the store."""
+    """The whole output if `content` is shortened; kept in the store."""
     changed: FileChanges = NO_FILE_CHANGES
-    """What the call did to files, where that was not known before it started."""
+    """The file changes of the call, if they were not known before it started."""
     seen: Mapping[str, str] | None = field(default=None, compare=False)
     """Real path -> the version of a file that the model knows by this call, as `read_version` names it."""
     equips: Equipment | None = None
-    """What the call brings into the session: tools that the model is offered from now on."""
+    """The tools that the call activates for the rest of the session."""
     blocks: tuple[Text | Image | Document, ...] = ()
-    """What the model is given beside `content`."""
+    """Further content for the model."""
     ends_run: str | None = None
-    """The answer with which the call ends the run; None: it goes on."""
+    """The answer with which the call ends the run; None: the run continues."""
     asks: str = ""
-    """Why the call, which only reads, did not get through and is asked about before it runs once more."""
+    """Why a call that only reads needs a person's decision before it runs again; empty: it does not."""
     output_file: OpenFile | None = field(default=None, compare=False)
-    """In place of `full_output`, where the context says that it may be a file: memory stays small."""
+    """Replaces `full_output` if `ToolContext.takes_file`, to save memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a call is about to change, known before it starts."""
+    """The changes that a call will make, computed before it starts."""
 
     changes: tuple[FileChange, ...]
     pre_images: Mapping[str, bytes]
     """SHA-256 -> content that will be replaced."""
     work: Any = None
-    """Handed back to `run` in its context."""
+    """Private data of the tool; `run` gets it in its context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What is found out about a call whose process died."""
+    """The findings about a call whose process died."""
 
     outcome: ToolOutcome | None
-    """Its true end, if that is known."""
+    """Its outcome, if that is known."""
     output: str = ""
-    """Output so far, capped, if it is not."""
+    """The output so far, shortened, if the outcome is not known."""
     note: str = ""
-    """What is known about the end, in one sentence."""
+    """One sentence about the end of the call, if the outcome is not known."""
     is_not_started: bool = False
-    """It never began, and cannot any more: it may be run. `outcome` says so to the model."""
+    """It never started and never will, so it may run again. `outcome` says so to the model."""
     changed: FileChanges = NO_FILE_CHANGES
-    """What it did to files, where no outcome tells it."""
+    """Its file changes, if `outcome` does not hold them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,27 +86,27 @@ class Verdict:
     decision: Literal["allow", "ask", "deny"]
     reason: str
     rule: str = ""
-    """The rule that decided, as it was written; empty: the mode did."""
+    """The text of the rule that decided; empty: the mode decided."""
     is_firm: bool = field(default=False, compare=False)
-    """A question that nobody but a person answers."""
+    """Only a person may answer the question."""
     by_proof: bool = field(default=False, compare=False)
-    """A command passes because it is proved to only read, and for no other reason."""
+    """The command is allowed only because it is proved to be read-only."""
     in_sandbox: bool = field(default=False, compare=False)
-    """A command passes because a sandbox without a network holds it: it runs in one."""
+    """The command is allowed because it will run in a sandbox without a network."""
 
 
 def _deny_all(arguments: Any) -> Verdict:
-    return Verdict("deny", "nobody judges what comes after the call itself")
+    return Verdict("deny", "this context has no gate that judges further arguments")
 
 
 @dataclass(frozen=True, slots=True)
 class KeptResults:
-    """Where a tool finds what earlier calls gave back."""
+    """Gives a tool access to the results of earlier calls."""
 
     of: Callable[[str], Awaitable[KeptResult | None]]
-    """Returns what is kept of the call of this id, in this session or one that it was forked from."""
+    """Returns the stored result of a call id, of this session or one that it was forked from."""
     most_bytes: int
-    """How much of it may be given back at once."""
+    """The most bytes that may be returned at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,96 +118,96 @@ class ToolContext:
     emit: Callable[[str], None]
     """Show live output."""
     scratch: Path | None = None
-    """A folder for this call alone; it outlives a crash and goes once the result is on disk. Created by the
-    tool."""
+    """A folder for this call alone, created by the tool. It survives a crash and is removed once the result
+    is committed."""
     temp: Path | None = None
-    """What commands of the session see as `/tmp` in a sandbox; made when one runs there."""
+    """The folder that sandboxed commands of the session see as `/tmp`; created on first use."""
     cache: Path | None = None
-    """A folder shared by the calls of a workspace; may vanish at any time. Created by the tool."""
+    """A folder shared by the calls of a workspace, created by the tool; it may vanish at any time."""
     private: tuple[Path, ...] = ()
-    """Folders of Sandbur's own, which no snapshot of files takes in."""
+    """Sandbur's own folders, which file snapshots leave out."""
     withheld: frozenset[str] = frozenset()
-    """Variables of the environment that no command sees."""
+    """Environment variables that are removed for commands."""
     masker: Masker | None = None
-    """Knows what placeholders in the arguments stand for."""
+    """Resolves the placeholders in the arguments."""
     prepared: Prepared | None = None
-    """What `prepare` returned for this call; None: the tool prepares by itself."""
+    """The result of `prepare` for this call; None: `run` has to call it."""
     shows: Callable[[Image | Document], bool] = lambda _: False
-    """Tell whether the model can look at such a file in a result."""
+    """Returns whether the model accepts such a file in a result."""
     reach: PathScope = ANYWHERE
-    """Where the tool may open files."""
+    """The paths that the tool may open."""
     judge: Callable[[Any], Verdict] = _deny_all
-    """What the gate says of the same tool with other arguments, such as where a redirect leads."""
+    """Returns the gate's verdict on this tool with other arguments, such as the target of a redirect."""
     results: KeptResults | None = None
-    """What earlier calls gave back; None: nothing of it can be read."""
+    """The results of earlier calls; None: they cannot be read."""
     known: Mapping[str, str] | None = None
-    """The versions of files that the model has read last, see `ToolOutcome.seen`. None: that is not kept."""
+    """The file versions that the model read last, see `ToolOutcome.seen`. None: not recorded."""
     scope: RunScope | None = None
-    """What lives as long as the run; None: what a call opens it closes itself."""
+    """Holds resources until the run ends; None: the call closes what it opens."""
     written: str = ""
-    """The JSON text of the arguments as it was judged and recorded: without secrets."""
+    """The recorded JSON text of the arguments, with secrets masked."""
     session_id: str = ""
     idempotency_key: str = ""
-    """The same for every start of this call, another one for every other call."""
+    """The same for every start of this call, unique among calls."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What the person says of this session, for tools that are configured."""
+    """Values that the person set for this session; configured tools use them."""
     allowed_by: DecidedBy = "policy"
-    """Who let the call run: `policy` is nobody but the mode."""
+    """Who allowed the call; `policy`: the mode alone."""
     is_walled: bool = False
-    """Nothing but a proof that it only reads lets the command run: it is held to what the proof says."""
+    """The command runs only because it is proved to be read-only; it is confined to what the proof says."""
     in_sandbox: bool = False
-    """The command passes because of a sandbox, and runs in one, whatever others of its session run in."""
+    """The command must run in a sandbox, even if the session's other commands do not."""
     takes_file: bool = False
-    """The whole output may be an open file: nothing between the tool and the store looks at it."""
+    """The whole output may be an open file, see `ToolOutcome.output_file`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolTraits:
-    """What others have to know of a tool, so that they need not know which one it is."""
+    """What other modules have to know about a tool without knowing its name."""
 
     subject: str = ""
-    """The argument that says what a call is about; rules are matched against it."""
+    """The main argument of a call; rules are matched against it."""
     told_by: tuple[str, ...] = ()
-    """The arguments that tell a person in one line what a call is about; none: the subject does."""
+    """The arguments of the one-line display of a call; empty: the subject."""
     runs_commands: bool = False
-    """The subject is a shell command: rules look into it."""
+    """The subject is a shell command, which rules parse."""
     writes_files: bool = False
-    """All that a call does is to write the files it names; the difference says what it did."""
+    """A call only writes the files it names; a diff describes it completely."""
     content: str = ""
     """The argument that is the whole new content of a file."""
     replaces: tuple[str, str] | None = None
-    """The arguments that are a piece of a file and what it becomes."""
+    """The arguments with a piece of a file and its replacement."""
     shows: Literal["", "names", "content"] = ""
-    """What of files it gives back: a rule that denies reading them holds for it, too."""
+    """What it returns of files; rules that deny reading them apply to it."""
     is_quiet: bool = False
-    """What it gives back is for the model; a person is shown it where something went wrong."""
+    """Its results are for the model; front ends display them only on failure."""
     references: tuple[str, ...] = ()
-    """The arguments in which placeholders of secrets are filled in before it runs."""
+    """The arguments whose placeholders of secrets are resolved before it runs."""
     reaches: Literal["", "address", "configured", "service"] = ""
-    """Where a call goes by network: to the address that is its subject, which a person may have written but
-    for its values, or to a service of the settings."""
+    """Where a call connects to. `address`: its subject; `configured`: an address that a person wrote, with
+    values of the call; `service`: a service of the settings. Empty: nowhere."""
     told: str = ""
-    """What a person who is asked about a call should know of the tool; a change of it asks again."""
+    """What a person should know about the tool when asked; a changed text asks again."""
     word: str = ""
-    """What a person calls it, in front of what a call is about; empty: its name."""
+    """The word displayed before the subject of a call; empty: the tool's name."""
     also_called: tuple[str, ...] = ()
-    """What other agents call it."""
+    """Its names in other agents."""
     asks: Literal["by_rule", "always", "never"] = "by_rule"
-    """Whether a call asks where no rule says so; `never`: its author takes it for harmless."""
+    """Whether a call asks when no rule matches; `never`: the author declares it harmless."""
     groups: tuple[str, ...] = ()
-    """Groups that have to be active for it to be offered; none: it always is."""
+    """The groups that must be active for it to be offered; empty: always offered."""
     ephemeral: int = 0
-    """How many of its results stay in requests; 0: all of them."""
+    """How many of its newest results stay in requests; 0: all."""
     equips: Literal["", "groups", "tools"] = ""
-    """It brings tools into the session: those of a group, or those that a search finds."""
+    """Its results activate tools: those of a group, or those that a search finds."""
     reads_results: bool = False
-    """It reads what earlier calls gave back, by its arguments `handle` and `offset`."""
+    """It reads stored results of earlier calls, by its arguments `handle` and `offset`."""
     outlasts_compression: bool = False
-    """What it gives back is repeated word for word where a history is compressed."""
+    """Its results are repeated unchanged after a compression."""
     repeats: bool = False
-    """It is meant to be polled: the same call with the same result is no sign of a model that is stuck."""
+    """It may be polled: equal calls with equal results do not count as a repetition."""
     is_done_tool: bool = False
-    """What it gives back is the answer of the run, which ends with it."""
+    """Its result is the answer of the run and ends it."""
 
 
 @runtime_checkable
@@ -225,7 +225,7 @@ class Tool(Protocol):
         ...
 
     def effect_of(self, arguments: Any) -> Effect:
-        """Return what running this very call twice would mean."""
+        """Return the effect class of this call: whether it may run twice."""
         ...
 
     def subject(self, arguments: Any) -> str:
@@ -233,32 +233,32 @@ class Tool(Protocol):
         ...
 
     def paths(self, arguments: Any) -> Sequence[str]:
-        """Return every path the call names, as written, and the folders a search reaches beyond them.
+        """Return every path that the call names, as written, and the further folders that a search reads.
 
-        Empty if it is not about files.
+        Empty if the call does not use files.
         """
         ...
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Do it. When cancelled, leave no process behind and let the cancellation through."""
+        """Run the call. On cancellation, end all processes and re-raise."""
         ...
 
 
 @runtime_checkable
 class Searching(Protocol):
-    """A tool that goes through folders by itself."""
+    """A tool that walks through folders."""
 
     def reaches_hidden(self, arguments: Any) -> bool:
-        """Tell whether a call also looks at what begins with a dot."""
+        """Return whether a call also reads names that begin with a dot."""
         ...
 
 
 @runtime_checkable
 class HoldsSecrets(Protocol):
-    """A tool that sends secrets which the model is not shown."""
+    """A tool that sends secrets which the model must not see."""
 
     def secrets(self) -> Mapping[str, str]:
-        """Return them by name: they are masked wherever they appear."""
+        """Return the secrets by name; they are masked in all texts."""
         ...
 
 
@@ -270,64 +270,64 @@ class Verifiable(Protocol):
     """A tool whose effect can be checked afterwards."""
 
     async def prepare(self, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome:
-        """Find out what `run` will change, and change nothing; an outcome: it cannot run, and why."""
+        """Return what `run` will change, without changing it; a `ToolOutcome` if it cannot run."""
         ...
 
     async def verify(self, changes: Sequence[FileChange]) -> Verified:
-        """Compare what was prepared with what is there, and clear away what a dead process left."""
+        """Return whether the prepared changes happened; removes temporary files of a dead process."""
         ...
 
 
 @runtime_checkable
 class Recoverable(Protocol):
-    """A tool that can tell after a crash what a started call came to."""
+    """A tool that can find the outcome of a started call after a crash."""
 
     async def recover(self, arguments: Any, context: ToolContext) -> Recovered:
-        """End what is left of the call and say what is known; it is never run again here."""
+        """End the remaining processes of the call and return what is known; does not run it again."""
         ...
 
 
 @runtime_checkable
 class LeavesProcesses(Protocol):
-    """A tool whose calls are processes that can be found."""
+    """A tool whose running processes can be found."""
 
     def still_running(self, context: ToolContext) -> Sequence[str]:
-        """Return the processes of a call that are there now, as `pid name`; nothing is done to them."""
+        """Return the running processes of a call as `pid name`; does not change them."""
         ...
 
 
 @runtime_checkable
 class NamesOtherPlaces(Protocol):
-    """A tool whose calls may name paths that are none of the disk."""
+    """A tool whose calls may name virtual paths, which are not on the disk."""
 
     def is_virtual(self, arguments: Any) -> bool:
-        """Tell whether the path that is the subject of a call is none of the disk."""
+        """Return whether the subject of a call is a virtual path."""
         ...
 
 
 @runtime_checkable
 class KeptBySession(Protocol):
-    """A tool that is another one in every session."""
+    """A tool that has its own instance in every session."""
 
     def of_session(self, kept: KeptFiles) -> Tool:
-        """Return the one of a session."""
+        """Return the instance of a session."""
         ...
 
 
 class FilesRun(NamedTuple):
-    """The files that a call names, whose content is part of what it does."""
+    """The files whose content a call runs."""
 
     paths: Sequence[str]
     is_complete: bool
-    """There are no more of them; else some were left out, because they are too many."""
+    """False: some were left out because there are too many."""
 
 
 @runtime_checkable
 class RunsFiles(Protocol):
-    """A tool whose call may run files, so that what it does stands in them and not in its arguments."""
+    """A tool whose calls may run files, so that file contents decide what a call does."""
 
     def files_run(self, arguments: Any, cwd: Path) -> FilesRun:
-        """Return the files, as far as the call names them."""
+        """Return the files that the call names."""
         ...
 
 
@@ -335,25 +335,25 @@ Toolbox = Mapping[str, Tool]
 
 
 WrapToolCall = Callable[[Tool, Any, ToolContext], Awaitable[ToolOutcome]]
-"""Runs a call of a tool with these arguments, with whatever goes around it."""
+"""Runs a tool call with these arguments inside middleware."""
 
 
 class ToolSource(Protocol):
-    """Brings tools into a session that opens."""
+    """Provides tools when a session opens."""
 
     @property
     def name(self) -> str:
-        """What people know it by."""
+        """Its name for people."""
         ...
 
     async def tools(self) -> Sequence[Tool]:
-        """Return what there is now; what cannot be had is told by `notices`. Raises `SandburError`."""
+        """Return the available tools; `notices` names the unavailable ones. Raises `SandburError`."""
         ...
 
     def notices(self) -> Sequence[str]:
-        """Return what the person should know of it, such as a server that does not answer."""
+        """Return sentences for the person, such as about a server that does not answer."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of what it holds; nothing of it runs after this."""
+        """Release its resources; nothing of it runs afterwards."""
         ...

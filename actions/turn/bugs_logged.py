@@ -1,4 +1,4 @@
-"""The border around what is worked out for a question: a bug in it goes to the log, and the run goes on."""
+"""Logs an unexpected exception while a verdict is computed, and lets the run continue."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ...state.errors import SandburError
 
 
 class BugsLogged:
-    """While entered, an unforeseen exception ends the block, is logged, and is not raised.
+    """A context manager that logs an unexpected exception of its block and does not raise it.
 
-    What follows the block is the careful answer: a plain question, or a verdict that asks. Deliberate errors
-    are raised, unless it `stops_all`.
+    The code after the block must give the careful answer, such as a verdict that asks. A `SandburError` is
+    raised, unless `stops_all`.
     """
 
     def __init__(self, what: str, stops_all: bool = False) -> None:
-        """`what` names the thing that was worked out, for the log."""
+        """`what` names for the log what the block computes."""
         self._what = what
         self._stops_all = stops_all
         self.bug = ""
-        """The kind of the exception; empty if there was none."""
+        """The class name of the exception; empty if there was none."""
 
     def __enter__(self) -> BugsLogged:
         return self

@@ -1,4 +1,4 @@
-"""Makes actions of Burr out of plain functions over (state, ports): nothing else in here knows Burr."""
+"""Makes Burr actions from plain functions over (state, ports); no other module of `actions` imports Burr."""
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -13,21 +13,21 @@ from typing_extensions import TypedDict
 from ...state.application import ApplicationState
 
 Changes = dict[str, Any]
-"""What an action puts into the state: new values by the name of their field, in one commit."""
+"""The state changes of an action: field name -> new value, in one commit."""
 
 
 StepKind = Literal[
     "message", "command", "reply", "calls", "results", "decision", "plan", "summary", "compression", "other"
 ]
-"""What a step is to a person who reads the timeline of a session."""
+"""The kind of a step in a session's timeline."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionTraits:
-    """What an action does. Limits, the persister, the graph proof and all reports read it here alone."""
+    """What an action does. Limits, the persister, the graph proof and reports read only this."""
 
     waits_for: Literal["", "message", "decision"] = ""
-    """What a person has to give before it runs: the graph halts before it. Empty: it runs at once."""
+    """The input that a person has to give: the graph halts before the action. Empty: no input."""
     asks_model: Literal["", "turn", "summary"] = ""
     """The `purpose` of its model request; empty: it makes none. Limits and repetition are checked before it.
 
@@ -38,7 +38,7 @@ class ActionTraits:
     runs_calls: bool = False
     """It runs the approved calls of `pending_tool_calls`; the gate judges each once more before it starts."""
     step_kind: StepKind = "reply"
-    """What a timeline shows its steps as; `reply`: what the model answered, words or calls."""
+    """The kind of its steps in a timeline; `reply`: a model's answer, words or calls."""
     stop_note: str = ""
     """What a person reads about a run that was interrupted before it."""
 
@@ -100,5 +100,5 @@ def graph_action(
 
 
 def traits_of(action: Action) -> ActionTraits:
-    """Return what an action in a graph of Burr does; one that was not declared here does nothing known."""
+    """Return the traits of a Burr action; the defaults if `graph_action` did not declare it."""
     return getattr(action, "traits", ActionTraits())

@@ -35,7 +35,7 @@ _ELSEWHERE = {
     "doctor": "sandbur doctor",
     "ui": "sandbur ui",
 }
-"""What does the same as a command of the chat, for somebody who is not in it."""
+"""Chat command -> the shell command that does the same outside the chat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class CommandAnswer:
 
 
 COMMANDS = frozenset({"mode", "compact", "help", "exit", "quit", *_ELSEWHERE})
-"""Names that are answered here."""
+"""The names of commands that `answer_command` knows."""
 
 
 def is_command(text: str) -> bool:
@@ -53,19 +53,19 @@ def is_command(text: str) -> bool:
 
 
 def parse_command(text: str) -> tuple[str, str] | None:
-    """Return the name of a command and the words behind it; None if `text` is a message."""
+    """Return the name of a command and its argument text; None if `text` is a message."""
     match = _COMMAND.fullmatch(text.strip())
     return None if match is None else (match[1], (match[2] or "").strip())
 
 
 def parse_shell_command(text: str) -> str | None:
-    """Return the shell command behind a `!`, empty if there is none; None if `text` is no such line."""
-    said = text.strip()
-    return said[1:].strip() if said.startswith("!") else None
+    """Return the shell command after a `!`, possibly empty; None if `text` does not begin with `!`."""
+    line = text.strip()
+    return line[1:].strip() if line.startswith("!") else None
 
 
 def parse_mode_command(text: str) -> ExecutionMode | None:
-    """Return the mode that a text would change to, if it is the command for that."""
+    """Return the mode that a `/mode` command selects; None for any other text or an unknown mode."""
     typed = parse_command(text)
     return _mode(typed[1]) if typed is not None and typed[0].lower() == "mode" else None
 
@@ -75,7 +75,7 @@ def _mode(argument: str) -> ExecutionMode | None:
 
 
 def answer_command(text: str, state: ApplicationState) -> CommandAnswer | None:
-    """Return what a command does, or None if `text` is a message."""
+    """Return the notice and state changes of a command; None if `text` is a message."""
     typed = parse_command(text)
     if typed is None:
         return None
@@ -94,7 +94,7 @@ def answer_command(text: str, state: ApplicationState) -> CommandAnswer | None:
 
 
 def _compress(state: ApplicationState) -> CommandAnswer:
-    """Send the graph to the compressor, which hands back to the prompt."""
+    """Return the changes that send the graph to the compressor and then back to the prompt."""
     if state.turn_open:
         return CommandAnswer("The history is compressed between turns only: let this one end first.")
     if not len(state.chat_history):
@@ -107,6 +107,6 @@ def _compress(state: ApplicationState) -> CommandAnswer:
 def _change_mode(argument: str, state: ApplicationState) -> CommandAnswer:
     known = _mode(argument)
     if known is None:
-        said = f"There is no mode {argument!r}." if argument else f"The mode is {state.execution_mode}."
-        return CommandAnswer(f"{said} Choose one: /mode {'|'.join(MODES)}")
+        problem = f"There is no mode {argument!r}." if argument else f"The mode is {state.execution_mode}."
+        return CommandAnswer(f"{problem} Choose one: /mode {'|'.join(MODES)}")
     return CommandAnswer(f"Mode: {known} ({_MODE_MEANINGS[known]}).", {"execution_mode": known})

@@ -1,4 +1,4 @@
-"""One model call of an action: does it fit, what streams in, what it cost."""
+"""One model call of an action: checks that it fits, streams the reply and records the cost."""
 
 import time
 from dataclasses import dataclass, field, replace
@@ -50,10 +50,10 @@ class _CallMeasures:
 async def call_model(
     state: ApplicationState, ports: Ports, request: ModelRequest, is_aside: bool = False
 ) -> Reply:
-    """Make a model call and tell what streams in; its record is there before the reply is returned.
+    """Call the model, emit its deltas and return the reply; the trace record is added before the return.
 
-    `is_aside`: nobody is shown the text, and no history takes the reply in, so that the record does. It
-    also holds a reply that hooks will judge: they take their time, and the process may die meanwhile.
+    `is_aside`: no delta is emitted and no history gets the reply, so the record holds the reply. The record
+    also holds a reply that hooks will judge, because the process may die while they run.
     """
     seen, shown = (
         _CallMeasures(ports.requests.offer(state.equipment).sha256),
@@ -95,7 +95,7 @@ def _is_judged(reply: Message, ports: Ports) -> bool:
 
 
 class _LiveText:
-    """What streams in, without its secrets: an end of it may have to wait for what follows."""
+    """Emits streamed text without secrets; the end of a piece may wait for the next piece."""
 
     def __init__(self, ports: Ports, step_id: str | None) -> None:
         self._ports = ports
@@ -104,7 +104,7 @@ class _LiveText:
         self._stream: MaskedStream | None = None
 
     def take(self, item: ModelEvent) -> None:
-        """Show a piece; anything else, or a piece of another kind, ends what came before it."""
+        """Emit a piece; any other event, or a piece of another kind, ends the piece before it."""
         if self._kind is not type(item):
             self.end()
         if isinstance(item, TextDelta):
@@ -129,7 +129,7 @@ class _LiveText:
 
 
 def _without_secrets(message: Message, ports: Ports) -> Message:
-    """Return what of a reply is stored, shown and sent again; the provider's own form of it goes then."""
+    """Return the reply with its secrets masked; a masked reply loses the provider's own form of it."""
     if not ports.requests.masks_replies:
         return message
     blocks = tuple(_block_without_secrets(block, ports.masker) for block in message.blocks)
@@ -175,10 +175,10 @@ def _record(ports: Ports, request: ModelRequest, seen: _CallMeasures, **end: Any
 
 
 CutReply = tuple[Message, ...]
-"""The input of an action whose call of the model was interrupted: what had been read, and the mark after it.
+"""The input of an action whose model call was interrupted: the partial reply and the mark after it.
 Empty: ask the model."""
 KeptReply = Reply | None
-"""The input of an action whose reply is known from a process that died before a step recorded it."""
+"""The input of an action whose reply was recorded by a process that died before the step was committed."""
 MAX_COMPRESSIONS = 2
 MAX_BAD_ROUNDS = 5
 _LEARNED_RANGE = (0.05, 1.0)
@@ -192,9 +192,10 @@ async def ask(
     output: OutputFormat | None = None,
     kept: Reply | None = None,
 ) -> Reply | None:
-    """Ask the model and tell what streams in; None means that the request does not fit.
+    """Ask the model and emit its deltas; returns None if the request does not fit the context window.
 
-    `kept`: the reply is known, from a process that died while hooks judged it.
+    `kept`: the reply that an earlier process recorded before it died; the model is not asked again.
+    Raises `ModelError` after `MAX_BAD_ROUNDS` unusable replies in a row.
     """
     if kept is not None:
         ports.emit(TextDelta(kept.message.display_text, state.active_step_id))
@@ -224,9 +225,9 @@ async def ask(
 
 
 async def _fits(state: ApplicationState, ports: Ports, request: ModelRequest) -> bool:
-    """Tell whether the request is expected to stay below the used share of the model's window.
+    """Return whether the request should stay below the usable share of the model's window.
 
-    After a compression that is not estimated but tried: estimates can be wrong for ever.
+    Always True after a compression: the estimate may be wrong, so the request is tried.
     """
     if state.compressions:
         return True
@@ -247,7 +248,7 @@ def _count_request_bytes(state: ApplicationState, ports: Ports, histories: tuple
 def apply_reply(
     state: ApplicationState, ports: Ports, histories: tuple[Transcript, ...], reply: Reply
 ) -> dict[str, Any]:
-    """Return the state changes that every reply brings: usage, and what it teaches about tokens."""
+    """Return the state changes of every reply: usage, and the learned number of tokens per byte."""
     learned = state.tokens_per_byte
     if reply.usage.input_tokens:
         low, high = _LEARNED_RANGE
@@ -265,9 +266,9 @@ def apply_reply(
 CALL_READS = [
     "usage", "turn_usage", "tokens_per_byte", "compressions", "active_step_id", "bad_rounds", "equipment",
 ]  # fmt: skip
-"""What `ask` and `apply_reply` read."""
+"""The state fields that `ask` and `apply_reply` read."""
 REPLY_FIELDS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "overflow_from"]
-"""What `apply_reply` and `overflow` write."""
+"""The state fields that `apply_reply` and `overflow` write."""
 
 
 def overflow(state: ApplicationState, action: str) -> dict[str, Any]:
@@ -282,25 +283,25 @@ def overflow(state: ApplicationState, action: str) -> dict[str, Any]:
 
 @runtime_checkable
 class ReadsFiles(Protocol):
-    """A model that says which files it takes; of any other that is not known."""
+    """A model that knows which files it accepts."""
 
     def refusal_of(self, file: Image | Document) -> str | None:
-        """Return why the model is not given this file, as a sentence; empty: it is. None: not known."""
+        """Return in a sentence why the model cannot take this file; empty: it can. None: not known."""
         ...
 
 
 def refusal_of(model: Model, file: Image | Document) -> str | None:
-    """Return why a model is not given this file, as a sentence; empty: it is. None: it does not say."""
+    """Return in a sentence why a model cannot take this file; empty: it can. None: not known."""
     return model.refusal_of(file) if isinstance(model, ReadsFiles) else None
 
 
 def reads(model: Model, file: Image | Document) -> bool:
-    """Tell whether a model says that it is given this file."""
+    """Return whether a model is known to accept this file."""
     return refusal_of(model, file) == ""
 
 
 class WrappedModel:
-    """Is the model that it wraps; what is done about its calls, a subclass says."""
+    """Forwards to another model; a subclass overrides what changes."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -317,5 +318,5 @@ class WrappedModel:
         await self._model.aclose()
 
     def refusal_of(self, file: Image | Document) -> str | None:
-        """Return why the model is not given this file; implements `ReadsFiles`."""
+        """Return why the wrapped model cannot take this file; implements `ReadsFiles`."""
         return refusal_of(self._model, file)

@@ -1,4 +1,4 @@
-"""Notices a model that goes round in circles: calls, alone or in a cycle, that come to the same each time."""
+"""Detects a model that repeats itself: calls, alone or in a cycle, with the same result each time."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ...state.errors import Repeated
 from ...state.process.clock import count_milliseconds
 
 MOST_IN_A_ROW = 3
-"""Turns of a cycle without time in between."""
+"""Turns of a cycle without pauses between them."""
 MOST_WITH_PAUSES = 10
 """Turns with seconds in between, as a model takes them to answer."""
 MOST_BY_RULE = 100
-"""Turns of calls that a rule lets pass unasked."""
+"""Turns of calls that a rule allows."""
 LONGEST_CYCLE = 4
 """Rounds of calls that make one turn of a cycle."""
 MOST_REFUSED_ROUNDS = 5
 """Rounds in a row of which no call ran, before the run ends."""
 _SHORT_PAUSE_MS, _LONG_PAUSE_MS = 1_000, 10_000
 _STUCK_BEGINS = "Not run: this very call had the same result "
-"""Stored bytes: answers of this kind are known by their words."""
+"""Stored bytes: such results are recognized by these words."""
 
 
 class _Past(NamedTuple):
@@ -38,14 +38,14 @@ class _Past(NamedTuple):
 
     @property
     def is_refused(self) -> bool:
-        """True if it did not run because it repeats itself."""
+        """True if it did not run because it was a repetition."""
         return self.content.startswith(_STUCK_BEGINS)
 
     def is_of(self, call: PendingCall) -> bool:
         return (self.tool, self.arguments) == (call.tool, call.arguments)
 
     def repeats(self, other: _Past) -> bool:
-        """Tell whether it is the same call with the same result; one that did not run would have had it."""
+        """Return whether both are the same call with the same result; a refused one matches any result."""
         if (self.tool, self.arguments) != (other.tool, other.arguments):
             return False
         return self[3:] == other[3:] or self.is_refused or other.is_refused
@@ -56,7 +56,7 @@ def format_turn_count(turns: int, length: int) -> str:
 
 
 def describe_repetition(turns: int, length: int) -> str:
-    """Return what the model is told instead of a result."""
+    """Return the result text of a call that is refused as a repetition."""
     return (
         f"{_STUCK_BEGINS}{format_turn_count(turns, length)}, and would have it again."
         " Do something else: other arguments, another way, or tell the user what keeps you from going on."
@@ -64,17 +64,17 @@ def describe_repetition(turns: int, length: int) -> str:
 
 
 class Cycle(NamedTuple):
-    """What the newest calls do again and again, and a pending call would do once more."""
+    """A sequence of calls that repeats, and that a pending call would continue."""
 
     length: int
     """Calls of one turn."""
     turns: int
-    """How often it came to the same, at most `MOST_BY_RULE`."""
+    """Repetitions with the same results, at most `MOST_BY_RULE`."""
     last: tuple[str, str]
-    """The ids of the newest two calls that were the pending one."""
+    """The ids of the newest two calls that are equal to the pending one."""
 
     def most_turns(self, recorded: Mapping[str, JournaledCall], by_rule: bool) -> int | None:
-        """Return how many turns there may be for the time that passes between them; None: any number."""
+        """Return the allowed number of turns for the pause between them; None: no limit."""
         pause_ms = self._pause_ms(recorded)
         if pause_ms >= _LONG_PAUSE_MS:
             return None
@@ -83,7 +83,7 @@ class Cycle(NamedTuple):
         return MOST_IN_A_ROW if pause_ms < _SHORT_PAUSE_MS else MOST_WITH_PAUSES
 
     def _pause_ms(self, recorded: Mapping[str, JournaledCall]) -> int:
-        """Return the time between the newest two of its calls, without the time that these took."""
+        """Return the milliseconds between the newest two of its calls, without their own duration."""
         newest, before = (recorded.get(call_id) for call_id in self.last)
         if newest is None or before is None:
             return 0
@@ -94,9 +94,9 @@ class Cycle(NamedTuple):
 def find_cycle(
     call: PendingCall, history: Transcript, polled: Set[str] = frozenset(), longest: int = LONGEST_CYCLE
 ) -> Cycle | None:
-    """Return the cycle of calls that a call would go on with, if it has had enough turns to be one.
+    """Return the cycle that a call would continue; None if it has fewer than `MOST_IN_A_ROW` turns.
 
-    `polled` are the tools whose calls may repeat themselves; they are no part of any cycle.
+    `polled`: tools whose calls may repeat; they are ignored.
     """
     asking = history.requesting_message
     rounds = list(islice(_rounds(history, asking, polled), longest))
@@ -113,7 +113,7 @@ def find_cycle(
 
 
 def require_progress(state: ApplicationState) -> None:
-    """Raise `Repeated` for a model that goes on with what is refused because it repeats itself."""
+    """Raise `Repeated` after `MOST_REFUSED_ROUNDS` rounds of refused repetitions."""
     if state.graph_version < NOTICES_CYCLES:
         return
     if _count_refused_rounds(state.active_history, state.execution_mode == "yolo") >= MOST_REFUSED_ROUNDS:
@@ -125,9 +125,9 @@ def require_progress(state: ApplicationState) -> None:
 
 
 def _count_refused_rounds(history: Transcript, denied: bool) -> int:
-    """Return how many of the newest rounds in a row had no call that ran, of those that repeat themselves.
+    """Count the newest rounds in a row of which every call was refused as a repetition.
 
-    With `denied` a call that was denied is none either.
+    `denied`: a denied call counts as refused, too.
     """
     count = 0
     for calls in islice(_rounds(history, asking=None), MOST_REFUSED_ROUNDS):
@@ -138,7 +138,7 @@ def _count_refused_rounds(history: Transcript, denied: bool) -> int:
 
 
 def _turns(past: Iterable[_Past], length: int) -> int:
-    """Return how often the newest calls, newest first, repeat those before them; the first turn counts."""
+    """Count the turns of `length` calls, newest first, that are equal; the first turn counts."""
     turn: list[_Past] = []
     count = 0
     for count, one in enumerate(islice(past, length * MOST_BY_RULE), 1):
@@ -155,7 +155,7 @@ def _turns(past: Iterable[_Past], length: int) -> int:
 def _rounds(
     history: Transcript, asking: Message | None, polled: Set[str] = frozenset()
 ) -> Iterator[list[_Past]]:
-    """Yield the calls of each message since the person's last one, newest first; not those of `asking`."""
+    """Yield the calls of each message since the person's last message, newest first, without `asking`."""
     results: dict[str, ToolResult] = {}
     for message in reversed(history):
         if message.origin == "person":

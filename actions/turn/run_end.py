@@ -1,5 +1,6 @@
-"""How a turn ends, unless a hook lets it go on, and how a tool ends the run: its result says so, whoever
-reads it, so that a resume ends it as well.
+"""How a turn ends, unless a hook continues it, and how a tool ends the run.
+
+The stored tool result says that it ends the run, so a resumed run ends as well.
 """
 
 import itertools
@@ -19,13 +20,13 @@ _GO_ON = "[The turn is not over: a hook of the user says why.]\n"
 
 
 async def ask_hooks_to_continue(state: ApplicationState, ports: Ports, answer: str) -> Message | None:
-    """Ask the hooks about an answer; return what the model is told if the turn is to go on, which is once."""
+    """Ask the hooks about an answer; return the message that continues the turn, at most once per turn."""
     if ports.hooks is None:
         return None
-    turn = itertools.takewhile(lambda said: said.origin != "person", reversed(state.chat_history))
+    turn = itertools.takewhile(lambda message: message.origin != "person", reversed(state.chat_history))
     step = () if state.active_step is None else state.active_step.chat_history
-    told = (said for said in itertools.chain(turn, step) if said.origin == "runtime")
-    is_second = any(said.text.startswith(_GO_ON) for said in told)
+    notes = (message for message in itertools.chain(turn, step) if message.origin == "runtime")
+    is_second = any(note.text.startswith(_GO_ON) for note in notes)
     reason = await ports.hooks.on_answer(answer, is_second)
     if is_second or not reason:
         return None
@@ -34,14 +35,14 @@ async def ask_hooks_to_continue(state: ApplicationState, ports: Ports, answer: s
 
 
 def find_ending_result(results: Mapping[int, ToolResult]) -> ToolResult | None:
-    """Return the result that ends the run: of those of one reply that would, the first."""
+    """Return the first result, in the order of the calls, that ends the run; None if there is none."""
     return next((results[place] for place in sorted(results) if results[place].ends_run is not None), None)
 
 
 def end_turn(state: ApplicationState, ports: Ports, answer: str) -> Changes:
-    """Return the changes that close the turn with this answer; every call has its result already.
+    """Return the changes that close the turn with this answer; every call must have a result already.
 
-    A plan step ends with it as its summary, and the steps behind it are not started any more.
+    The active plan step ends with the answer as its summary; later steps are not started.
     """
     history = state.chat_history
     changes: Changes = {

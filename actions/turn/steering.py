@@ -1,4 +1,4 @@
-"""Lets what a person says while the model works reach it with its next call, in a history, exactly once."""
+"""Adds steering messages, sent while the model works, to a history: each once, before the next call."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from ..ports import Ports
 from ..ports.events import MessageAdded
 
 STEERING_FIELDS = ["inbox_taken"]
-"""What an action reads and writes that lets messages in."""
+"""The state fields that an action which takes steering messages reads and writes."""
 
 
 async def take_steering(
@@ -21,42 +21,42 @@ async def take_steering(
     step_id: str | None = None,
     was_cut: bool = False,
 ) -> tuple[Transcript, InboxTaken]:
-    """Return the history with what was said behind it, and what is taken by that.
+    """Return the history with the new steering messages at its end, and the updated inbox position.
 
-    `was_cut`: the call of the model was interrupted, so that only what it had been asked with counts.
+    `was_cut`: the model call was interrupted; only messages that this call already contained are added.
     """
     if ports.inbox is None:
         return history, state.inbox_taken
     known = ports.inbox.last_number
-    said = await ports.inbox.load_new_messages(state.inbox_taken)
+    new = await ports.inbox.load_new_messages(state.inbox_taken)
     if was_cut:
-        said = [one for one in said if one.number <= known]
-    if not said:
+        new = [one for one in new if one.number <= known]
+    if not new:
         return history, state.inbox_taken
     reach("inbox_taken")
-    for one in said:
+    for one in new:
         if one.number > known:
             ports.emit(MessageAdded("user", one.text, step_id))
-    taken = state.inbox_taken.model_copy(update={"steer": said[-1].number})
-    return history.append_in_new_log(*_messages(said)), taken
+    taken = state.inbox_taken.model_copy(update={"steer": new[-1].number})
+    return history.append_in_new_log(*_messages(new)), taken
 
 
 async def add_steering_to_chat(
     state: ApplicationState, ports: Ports, was_cut: bool = False
 ) -> ApplicationState:
-    """Return the state with what was said in its global history."""
+    """Return the state with the new steering messages in its global history."""
     history, taken = await take_steering(state, ports, state.chat_history, None, was_cut)
     return state.model_copy(update={"chat_history": history, "inbox_taken": taken})
 
 
-def _messages(said: Sequence[WaitingMessage]) -> list[Message]:
+def _messages(waiting: Sequence[WaitingMessage]) -> list[Message]:
     messages: list[Message] = []
-    for one in said:
+    for one in waiting:
         messages.append(person_message(one.text))
         messages += [runtime_message(one.context)] if one.context else []
     return messages
 
 
 def find_person_messages(step: VibeStep) -> tuple[Message, ...]:
-    """Return what the person said in a step: it counts for what comes after it, too."""
+    """Return the person's messages of a step; the steps after it need them, too."""
     return tuple(message for message in step.chat_history if message.origin == "person")

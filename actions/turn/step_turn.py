@@ -1,4 +1,4 @@
-"""A model call inside a plan step, as the step's first and as its further turns make it."""
+"""A model call inside a plan step, used by its first turn and by its later turns."""
 
 from ...state.application import ApplicationState, VibeStep
 from ...state.conversation.messages import Message
@@ -25,7 +25,7 @@ async def take_turn(
     cut: CutReply = (),
     kept: KeptReply = None,
 ) -> Changes:
-    """Return the state changes of the turn that `action` is; the compressor's if the request does not fit."""
+    """Return the state changes of one turn in a step; those of `overflow` if the request does not fit."""
     history, newest = await take_steering(before, ports, step.chat_history, step.step_id, bool(cut))
     step = step.model_copy(update={"chat_history": history})
     taken: Changes = {"active_step_id": step.step_id, "inbox_taken": newest}
@@ -50,7 +50,7 @@ async def take_turn(
 async def _judge(
     before: ApplicationState, ports: Ports, step: VibeStep, reply: Reply, message: Message
 ) -> Changes:
-    """Return the state changes of the reply: the step is closed, or more calls are wanted."""
+    """Return the state changes of the reply: the step ends, or calls are pending."""
     finish = _finish_of(reply, message)
     if finish is not None:
         answers = {use.call_id: _RECORDED for use in message.tool_uses}
@@ -69,7 +69,7 @@ async def _judge(
 
 
 def _finish_of(reply: Reply, message: Message) -> FinishStep | None:
-    """Return how the step ends, if it ends: by its decision alone, or by an answer in words."""
+    """Return how the step ends: by its decision tool alone or by a text answer; None if it does not end."""
     if not message.tool_uses:
         status = "failed" if reply.finish == "refusal" else "completed"
         return FinishStep(status=status, summary=message.text.strip() or "No summary was given.")
@@ -80,7 +80,7 @@ def _finish_of(reply: Reply, message: Message) -> FinishStep | None:
 
 
 def step_line(step: VibeStep) -> str:
-    """Return what the global history says of a step that has ended."""
+    """Return the line about an ended step for the global history."""
     summary = " ".join(step.analysis.split())[:MAX_SUMMARY_CHARS]
     return f"Step {step.step_id} {step.status}: {summary}"
 

@@ -1,4 +1,4 @@
-"""What a person's approval rests on: taken down when the question arises, compared when the call starts."""
+"""Fingerprints what an approval depends on: taken with the question, compared when the call starts."""
 
 import os
 import stat
@@ -16,14 +16,14 @@ from ..bugs_logged import BugsLogged
 
 _BEYOND = "more files than an approval can hold on to"
 _UNSEEN = "files that could not be looked at"
-"""One of these stands among the files where some were left out."""
+"""Entries among the files of a fingerprint that say that files were left out."""
 _MAX_DIGESTED_BYTES = 8_000_000
 _MAX_DIGESTED_IN_ALL = 64_000_000
-"""Of the files that a command names: what is larger, or more, is known by its size and times."""
+"""Bytes of the files a command names; beyond it size and times identify a file, not its content."""
 
 
 def take_fingerprint(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> ApprovalFingerprint:
-    """Look at the disk: what a call would mean if it ran now."""
+    """Return the fingerprint of a call and of the files it names, as they are on disk now."""
     files: list[FingerprintedFile] = []
     with BugsLogged(f"the files that a call of {call.tool} names") as looking:
         files += (_fingerprint_file(path, cwd, tool.traits.writes_files) for path in tool.paths(arguments))
@@ -40,7 +40,7 @@ def take_fingerprint(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -
 
 
 def why_incomplete(binding: ApprovalFingerprint | None) -> str:
-    """Say what an approval would not cover, because it is too much; empty if that is nothing."""
+    """Return which files an approval would not cover; empty if it covers all."""
     files = () if binding is None else binding.files
     left_out = [file.path for file in files if file.path in (_BEYOND, _UNSEEN)]
     if not left_out:
@@ -72,9 +72,9 @@ def _size_of(path: str) -> int:
 def _fingerprint_file(
     path: str, cwd: Path, is_bytewise: bool, is_versioned: bool = False
 ) -> FingerprintedFile:
-    """Describe what a path means now; `is_bytewise`: every byte of the content matters.
+    """Return the real path, identity and content of a path; `is_bytewise`: digest the whole content.
 
-    `is_versioned`: where not every byte is looked at, size and times are, which nobody can set back.
+    `is_versioned`: without a digest, use size, change time and modification time.
     """
     place = make_absolute(path, cwd)
     real, file, content = os.fspath(place), "", ""
@@ -97,16 +97,16 @@ def _real(path: Path) -> str:
 
 
 class Discrepancy(NamedTuple):
-    """One thing that is not as it was when the call was asked about."""
+    """One difference between the approved call and the call now."""
 
     text: str
-    """For people, within a sentence."""
+    """A clause for people."""
     before: FingerprintedFile | None = None
     after: FingerprintedFile | None = None
 
 
 def discrepancies(bound: ApprovalFingerprint, now: ApprovalFingerprint) -> Iterator[Discrepancy]:
-    """Yield what keeps an approval from covering the call as it is now."""
+    """Yield the differences because of which the approval does not cover the call."""
     if bound.call != now.call:
         yield Discrepancy("it is not the call that was asked about")
     if bound.cwd != now.cwd:
@@ -137,7 +137,7 @@ def _change(name: str, before: FingerprintedFile, after: FingerprintedFile) -> s
 
 
 def is_made_by(discrepancy: Discrepancy, changes: Sequence[FileChange]) -> bool:
-    """Tell whether exactly these changes, of calls that were approved with this one, made it."""
+    """Return whether the discrepancy comes from exactly these changes of calls approved together."""
     before, after = discrepancy.before, discrepancy.after
     if before is None or after is None or before.real != after.real:
         return False
@@ -150,9 +150,9 @@ def is_made_by(discrepancy: Discrepancy, changes: Sequence[FileChange]) -> bool:
 
 
 def pre_images_fit(changes: Iterable[FileChange], now: ApprovalFingerprint) -> bool:
-    """Tell whether a write will replace what was looked at, and nothing else.
+    """Return whether a write replaces exactly the contents in the fingerprint.
 
-    What is none of the disk was not looked at: its back end compares as it writes.
+    Virtual files are not in it: their back end compares when it writes.
     """
     contents = {file.real: file.content or None for file in now.files}
     return all(

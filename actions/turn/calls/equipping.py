@@ -1,4 +1,4 @@
-"""What results bring into the session: tools that the model is offered from the next request on."""
+"""Adds the tools that results activate to the session; the next request offers them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ from ...ports.events import ToolsChanged
 
 
 def merge_equipment(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str, Any]:
-    """Return the state changes of what the results bring in; none if that is nothing new."""
+    """Return the state changes for the tools that the results activate; empty if none is new."""
     found = state.equipment
     for result in results:
         found = found if result.equips is None else found.merge(result.equips)
@@ -18,7 +18,7 @@ def merge_equipment(state: ApplicationState, results: Iterable[ToolResult]) -> d
 
 
 def announce_tool_changes(before: Equipment, after: Equipment, ports: Ports) -> None:
-    """Tell what the next request offers that the last one did not, and the other way round."""
+    """Emit `ToolsChanged` with the tools that the next request adds and removes."""
     if before == after:
         return
     old, new = ({spec.name: spec for spec in ports.requests.offer(one).specs} for one in (before, after))

@@ -1,4 +1,4 @@
-"""From the calls a model wants to the calls that wait: named, checked and judged by the gate."""
+"""Turns the tool calls of a reply into pending calls: with unique ids, checked, judged by the gate."""
 
 import itertools
 import re
@@ -38,7 +38,7 @@ _CUT = (
 )
 _MOST_NAMED = 60
 MOST_CALLS = 64
-"""Of one reply: what more it wants is answered and not run."""
+"""Calls of one reply; further ones get an error result and do not run."""
 _TOO_MANY = f"Not run: one message may hold at most {MOST_CALLS} calls. Send the rest in the next one."
 
 
@@ -90,13 +90,13 @@ async def propose(
 
 
 def _is_decision(use: ToolUse, ports: Ports) -> bool:
-    """Tell whether a call is one of the tools that steer the graph, of those that the session has."""
+    """Return whether a call is a decision tool that this session offers."""
     is_offered = ports.turn.output is not None if use.tool == FINAL_ANSWER else ports.turn.has_planning
     return is_offered and use.tool in RESERVED_NAMES
 
 
 async def record_wishes(message: Message, pending: Sequence[PendingCall], ports: Ports) -> None:
-    """Put every call of a message into the journal, with the step that takes the message in."""
+    """Record every call of a message in the journal, committed with the step that adds the message."""
     calls = {call.call_id: call for call in pending}
     for use in message.tool_uses:
         call = calls.get(use.call_id)
@@ -109,23 +109,24 @@ async def record_wishes(message: Message, pending: Sequence[PendingCall], ports:
 def judge(
     use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookVerdict | None = None
 ) -> PendingCall:
-    """Return the call with what the gate says about it; a call that cannot run is `invalid`."""
+    """Return the call with the gate's decision; a call that cannot run is `invalid`."""
     return judge_and_parse(use, ports, mode, hook)[0]
 
 
 def judge_and_parse(
     use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookVerdict | None = None
 ) -> tuple[PendingCall, Any]:
-    """Return the call with what the gate says about it, and what its tool made of the arguments."""
+    """Return the call with the gate's decision, and its parsed arguments."""
     return judge_fully(use, ports, mode, hook)[:2]
 
 
 def judge_fully(
     use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookVerdict | None = None
 ) -> tuple[PendingCall, Any, Verdict | None]:
-    """Do the same, and return the verdict of the gate; None for a call that cannot run.
+    """Return the call with the gate's decision, its parsed arguments and the verdict.
 
-    `hook`: what a hook says of a call that was never judged; a pending one tells by itself.
+    The verdict is None for a call that cannot run. `hook`: the verdict of a hook on a call that was never
+    judged; a pending call has its own.
     """
     hook = use.hook if isinstance(use, PendingCall) else hook
     tool = ports.toolbox.get(use.tool)
@@ -169,7 +170,7 @@ def judge_fully(
 
 
 def _effect_of(tool: Tool, arguments: Any) -> Effect:
-    """Return the class of a call; one that cannot be told is the one that is never repeated."""
+    """Return the effect class of a call; 'effect', which is never repeated, if the tool fails to tell."""
     with BugsLogged(f"the effect of a call of {tool.spec.name}"):
         return tool.effect_of(arguments)
     return "effect"
@@ -178,9 +179,10 @@ def _effect_of(tool: Tool, arguments: Any) -> Effect:
 def combine_decisions(
     verdict: Verdict, hook: HookVerdict | None, origin: Origin = "model"
 ) -> tuple[Decision, DecidedBy, str]:
-    """Join what the gate and a hook say: the stricter one counts, but for a question that may be spared.
+    """Combine the verdicts of the gate and a hook: the stricter one counts.
 
-    Who typed a command has approved it by that; only a question that no mode spares is asked after all.
+    Exceptions: a hook may allow a call that the gate asks about, unless `is_firm`. A command that a person
+    typed is approved, unless the gate denies it or the question `is_firm`.
     """
     says: Decision = _DECISIONS[verdict.decision]
     by: DecidedBy = "rule" if verdict.rule else "policy"
@@ -204,7 +206,7 @@ _DECISIONS: Mapping[str, Decision] = {"allow": "approved", "ask": "undecided", "
 
 
 async def propose_own(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origin) -> PendingCall:
-    """Judge a command of the person's own, and put it into the journal with the step that takes it in."""
+    """Judge a command that a person typed, and record it in the journal with the current step."""
     call = await judge_with_hooks(use, ports, mode, origin)
     wish = use.model_copy(update={"arguments": call.arguments}) if call.edited else use
     await ports.journal.record_proposal(wish, call)
@@ -214,7 +216,7 @@ async def propose_own(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: O
 async def judge_with_hooks(
     use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origin = "model"
 ) -> PendingCall:
-    """Ask the hooks about a call, and judge it with what they say: nothing of it is recorded before."""
+    """Ask the hooks about a call and judge it with their verdict; nothing is recorded here."""
     advice = ports.hooks
     if advice is None:
         return judge(_wish(use, origin), ports, mode)
@@ -234,7 +236,7 @@ async def judge_with_hooks(
 
 
 def _wish(use: ToolUse, origin: Origin, hook: HookVerdict | None = None) -> ToolUse | PendingCall:
-    """Return a wish as what knows whose it is."""
+    """Return the call with its origin: a model's `ToolUse` as it is, a person's as `PendingCall`."""
     if origin == "model":
         return use
     edited = hook is not None and hook.edited
@@ -250,7 +252,7 @@ def _wish(use: ToolUse, origin: Origin, hook: HookVerdict | None = None) -> Tool
 
 
 async def find_hook_denials(pending: Sequence[PendingCall], ports: Ports) -> tuple[CallDecision, ...]:
-    """Ask the hooks about questions that came up after all; what they would allow is the person's to say."""
+    """Ask the hooks about undecided calls; returns their denials only, a person decides about the rest."""
     found: list[CallDecision] = []
     for call in pending:
         if ports.hooks is None or call.decision != "undecided" or call.kind != "approval":
@@ -262,7 +264,7 @@ async def find_hook_denials(pending: Sequence[PendingCall], ports: Ports) -> tup
 
 
 def _explain_placeholder(tool: Tool, arguments: str, ports: Ports) -> str:
-    """Say why the placeholder of a secret that is no reference here cannot run; empty if there is none."""
+    """Return why a call with the placeholder of a secret cannot run; empty if it can."""
     if "[masked " not in arguments or tool.effect == "read":
         return ""
     found = find_placeholder(parse_json_object(arguments), tool.traits.references)
@@ -274,7 +276,7 @@ def _explain_placeholder(tool: Tool, arguments: str, ports: Ports) -> str:
 
 
 def why_lost(call: PendingCall, ports: Ports) -> str:
-    """Say why a call cannot run whose secrets another process knew; empty if it can."""
+    """Return why a call cannot run because only an earlier process knew its secrets; empty if it can."""
     references, tool = ports.masker.references, ports.toolbox.get(call.tool)
     if not call.masked or tool is None or not references.has_key:
         return ""

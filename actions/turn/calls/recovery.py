@@ -1,4 +1,4 @@
-"""Settles what was running when a process died: by what it left behind, by a check, or by a person."""
+"""Settles calls that ran when a process died: from their scratch files, by a check, or by a person."""
 
 from ....state.application import ApplicationState, ExecutionMode
 from ....state.calls import JournaledCall, PendingCall, update_recovery
@@ -14,9 +14,9 @@ _DONE = "It had been done when the process died: the files are as they were to b
 
 
 async def triage(state: ApplicationState, ports: Ports) -> tuple[PendingCall, ...]:
-    """Return the pending calls, with every open one either settled or marked as unknown.
+    """Return the pending calls; every open one is either settled or marked as outcome unknown.
 
-    A call is open if its start is on disk and its end is not. What is found out is queued in the journal.
+    A call is open if its start is on disk and its end is not. The findings are queued in the journal.
     """
     calls = state.pending_tool_calls
     recorded = await ports.journal.load_calls(call.call_id for call in calls)
@@ -24,7 +24,7 @@ async def triage(state: ApplicationState, ports: Ports) -> tuple[PendingCall, ..
 
 
 def is_open(call: PendingCall, recorded: JournaledCall | None) -> bool:
-    """Tell whether nobody knows, or has said, what came of a started call."""
+    """Return whether a started call has neither a result nor a settlement."""
     if recorded is None or recorded.move != "started":
         return False
     known = call.recovery
@@ -32,7 +32,7 @@ def is_open(call: PendingCall, recorded: JournaledCall | None) -> bool:
 
 
 def route_unknown_outcome(call: PendingCall, mode: ExecutionMode) -> PendingCall:
-    """Let a person decide about an unknown outcome; in yolo mode the model is told instead."""
+    """Mark a call of unknown outcome as undecided; in yolo mode as approved, so the model learns of it."""
     return call.model_copy(update={"decision": "approved" if mode == "yolo" else "undecided"})
 
 

@@ -1,4 +1,4 @@
-"""Old results of tools that say so are put away: a line with a handle stays, and the store keeps the rest."""
+"""Evicts old results of `ephemeral` tools: a line with a handle stays, the store keeps the rest."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -12,13 +12,13 @@ from ...ports.events import Notice
 from .result_limit import format_read_call
 
 LEAST = 4
-"""So many go at once: each time the provider reads anew what comes behind the first of them."""
+"""Results evicted at once at least: an eviction invalidates the provider's cache after the first of them."""
 
 
 def evict_old_results(
     state: ApplicationState, changes: dict[str, Any], results: Iterable[ToolResult], ports: Ports
 ) -> dict[str, Any]:
-    """Return the state changes of these results, with older ones put away if there are enough of them."""
+    """Return the state changes of these results, with older results evicted if there are enough of them."""
     if not any(_most(ports.toolbox, result.tool) for result in results):
         return changes
     after = state.model_copy(update=changes)
@@ -30,7 +30,7 @@ def evict_old_results(
 
 
 def evict_results(history: Transcript, tools: Toolbox, least: int) -> tuple[Transcript, int]:
-    """Return the history with what may go put away, and how many that are: none if fewer than `least`."""
+    """Return the history without its evictable results, and their number; unchanged if fewer than `least`."""
     going = list(_find_evictable(history, tools))[::-1]
     if len(going) < max(least, 1):
         return history, 0
@@ -44,7 +44,7 @@ def evict_results(history: Transcript, tools: Toolbox, least: int) -> tuple[Tran
 
 
 def _find_evictable(history: Transcript, tools: Toolbox) -> Iterator[tuple[int, ToolResult]]:
-    """Yield the places of the results that may go, the newest first."""
+    """Yield the message index and the result of each evictable result, newest first."""
     seen: Counter[str] = Counter()
     for back, message in enumerate(reversed(history), 1):
         for result in message.tool_results if message.role == "tool" else ():

@@ -1,4 +1,4 @@
-"""Results too large for a history: the model reads both ends, and the store keeps the whole."""
+"""Shortens results that are too large for a history to both ends; the store keeps the whole."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,22 +7,22 @@ from ....state.conversation.messages import Text
 from ...ports import Toolbox, ToolOutcome
 
 _LEAST_TOKENS_PER_BYTE = 0.25
-"""What a provider counted of a few short requests must not let a flood of text pass for little."""
+"""Lower bound: a ratio learned from a few short requests must not let a huge result pass."""
 _SHOWN_SHARE = 0.25
 _HEAD_SHARE = 0.6
 _LONGEST_SNAP = 2000
-"""A cut is moved to the end of a line that is so many bytes away at most."""
+"""Bytes: a cut moves to the end of a line that is at most this far away."""
 MAX_ROW_CHARACTERS = 1000
-"""JSON often is a single line: it has to be readable in parts, too."""
+"""Longer lines are split into rows, because JSON is often a single line."""
 
 
 def most_bytes(max_tokens: int, tokens_per_byte: float) -> int:
-    """Return how many bytes a result may have; 0: as many as it likes."""
+    """Return the largest size of a result in bytes; 0: no limit."""
     return int(max_tokens / max(tokens_per_byte, _LEAST_TOKENS_PER_BYTE))
 
 
 def limit_outcome(outcome: ToolOutcome, call_id: str, limit_bytes: int, tools: Toolbox) -> ToolOutcome:
-    """Return what of an outcome goes to the model, and, as `full_output`, what has to be kept beside it."""
+    """Return the outcome shortened for the model; `full_output` is what the store has to keep."""
     beside = [block.text for block in outcome.blocks if isinstance(block, Text)]
     text = "\n".join((outcome.content, *beside))
     if limit_bytes and len(text.encode(errors="replace")) > limit_bytes:
@@ -49,16 +49,16 @@ def _has_whole(outcome: ToolOutcome) -> bool:
 
 
 def format_read_call(tools: Toolbox, call_id: str, offset: int = 1) -> str:
-    """Return the call that reads the result of a call; empty if no tool does that."""
+    """Return the tool call, as text, that reads a stored result; empty if no tool reads results."""
     reader = next((name for name, tool in tools.items() if tool.traits.reads_results), "")
     more = f", offset={offset}" if offset > 1 else ""
     return f'{reader}(handle="{call_id}"{more})' if reader else ""
 
 
 def _cut_middle(text: str, call_id: str, size_bytes: int, tools: Toolbox, is_whole: bool) -> str:
-    """Return both ends, with what is between them in one line.
+    """Return both ends of a text, with one line between them that says how much is left out.
 
-    `is_whole`: what is kept is this very text, so that its rows have the same numbers.
+    `is_whole`: the store keeps exactly this text, so row numbers are the same there.
     """
     head, tail = _ends(text, size_bytes)
     left_out = len(text) - len(head) - len(tail)
@@ -69,7 +69,7 @@ def _cut_middle(text: str, call_id: str, size_bytes: int, tools: Toolbox, is_who
 
 
 def _row_after(head: str) -> int:
-    """Return the number of the first row that is not all in the beginning of a text."""
+    """Return the number of the first row that `head` does not hold completely."""
     return len(rows_of(head)) + head.endswith("\n")
 
 
@@ -91,7 +91,7 @@ def _end(text: str, size_bytes: int) -> str:
 
 
 def rows_of(text: str) -> list[str]:
-    """Return the rows of a kept text: its lines, of which a long one counts as several, from 1 on."""
+    """Split a kept text into rows: its lines, with long lines split at `MAX_ROW_CHARACTERS`."""
     return [row for line in _lines(text) for row in _pieces(line)]
 
 

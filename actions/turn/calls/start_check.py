@@ -1,4 +1,4 @@
-"""The last look at an approved call right before it starts: is it still what was approved, and allowed?"""
+"""Checks an approved call right before it starts: is it unchanged since the approval, and still allowed?"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -23,25 +23,25 @@ OTHER_FILE = _CHANGED.format(why="the file has changed")
 
 
 class CheckedCall(NamedTuple):
-    """What came of the look: the call as it stands now, and what its tool made of the arguments.
+    """The result of the check: the call with its new decision, and its parsed arguments.
 
-    It may run if it is `approved`, has to be asked about again if `undecided`, and never runs otherwise.
+    `approved`: it may run. `undecided`: a person decides again. Otherwise it never runs.
     """
 
     call: PendingCall
     arguments: Any = None
     seen: ApprovalFingerprint | None = None
-    """What a person's approval was compared with; None: there is none, or nothing that it was bound to."""
+    """The fingerprint that the person's approval was compared with; None: there was nothing to compare."""
     leads: Sequence[str] = ()
-    """Where its paths really lead, as they were judged or approved: it may go nowhere else."""
+    """The real paths that were judged or approved; the call may open no other."""
     is_walled: bool = False
     """See `ToolContext`."""
     in_sandbox: bool = False
-    """See there."""
+    """See `ToolContext`."""
 
 
 async def check_before_start(call: PendingCall, state: ApplicationState, ports: Ports) -> CheckedCall:
-    """Judge a call by what is true now; whatever ran before it may have changed that."""
+    """Judge an approved call again by the current state; earlier calls may have changed it."""
     agreed = await ports.journal.load_agreed_digest(call.call_id)
     if agreed and agreed != digest_arguments(call.arguments):
         return CheckedCall(_refuse(call, _TAMPERED))
@@ -89,7 +89,7 @@ async def check_before_start(call: PendingCall, state: ApplicationState, ports: 
 def _judge_real_paths(
     leads: Sequence[str], now: PendingCall, arguments: Any, ports: Ports, mode: ExecutionMode
 ) -> PendingCall:
-    """Ask after all unless the places to which the paths lead pass as well as the paths did a moment ago."""
+    """Return the call as undecided unless the gate also allows the real paths behind its paths."""
     tool = ports.toolbox[now.tool]
     if now.decision != "approved" or not leads or tool.traits.runs_commands:
         return now
@@ -103,7 +103,7 @@ def _judge_real_paths(
 
 
 def fits_approval(looked: CheckedCall, prepared: Prepared | ToolOutcome | None) -> bool:
-    """Tell whether what a tool is about to replace is what the person saw when they approved it."""
+    """Return whether the files that a tool will replace are those of the approval."""
     if looked.seen is None or not isinstance(prepared, Prepared):
         return True
     return pre_images_fit(prepared.changes, looked.seen)
@@ -116,7 +116,7 @@ async def _what_changed(
     state: ApplicationState,
     ports: Ports,
 ) -> str:
-    """Say what the approval does not cover; changes that were approved together with it are no news."""
+    """Return what changed since the approval; changes by calls approved together with it do not count."""
     found = list(discrepancies(bound, now))
     if found and (changes := await _changes_before(call, state, ports)):
         found = [one for one in found if not is_made_by(one, changes)]
@@ -124,9 +124,9 @@ async def _what_changed(
 
 
 async def _changes_before(call: PendingCall, state: ApplicationState, ports: Ports) -> list[FileChange]:
-    """Return what the file tools of the same reply did before this call, in order.
+    """Return the changes by file tools of the same reply before this call, in order.
 
-    What they write stands in the calls that the person saw; what a command does is not known before.
+    The person saw in those calls what they write; the effect of a command was not known then.
     """
     asking = state.active_history.requesting_message
     changes: list[FileChange] = []
@@ -141,7 +141,7 @@ async def _changes_before(call: PendingCall, state: ApplicationState, ports: Por
 async def _repetition(
     now: PendingCall, state: ApplicationState, ports: Ports, is_by_rule: bool
 ) -> tuple[int, int]:
-    """Return how often a cycle has come to the same by now, and its length; 0: the call may run."""
+    """Return the turns and the length of the cycle that the call continues; (0, 0): it may run."""
     # Sessions from before go on as they began, so that they replay as they ran.
     if state.graph_version < ASKED_ONCE_MORE:
         return 0, 0
@@ -158,7 +158,7 @@ async def _repetition(
 
 
 def _is_by_rule(now: PendingCall, arguments: Any, ports: Ports) -> bool:
-    """Tell whether somebody has said that the call runs unasked: by a rule, a hook, or as its author."""
+    """Return whether a rule, a hook or the tool's author lets the call run without a question."""
     tool, gate = ports.toolbox[now.tool], ports.gate
     if now.decided_by in ("rule", "hook") or tool.traits.asks == "never":
         return True
@@ -166,7 +166,7 @@ def _is_by_rule(now: PendingCall, arguments: Any, ports: Ports) -> bool:
 
 
 def ask_again(call: PendingCall, binding: ApprovalFingerprint | None, why: str) -> PendingCall:
-    """Return a call that was approved as one that waits for a new decision."""
+    """Return an approved call as undecided, with the reason `why`."""
     again = {"decision": "undecided", "decided_by": "policy", "reason": why, "binding": binding}
     asked = call.model_copy(update=again)
     return asked if call.kind == "approval" else update_recovery(asked, settled_as=None, settled_result="")

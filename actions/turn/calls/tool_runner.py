@@ -36,19 +36,19 @@ ResultT = TypeVar("ResultT")
 
 
 class ReadyCall(NamedTuple):
-    """An approved call and its place among the calls."""
+    """An approved call and its index among the pending calls."""
 
     offset: int
     call: PendingCall
 
 
 class ToolRunner:
-    """The runs of one tool round, each by the place of its call."""
+    """Runs the calls of one round; results are stored by the index of the call."""
 
     def __init__(self, state: ApplicationState, ports: Ports) -> None:
         self.results: dict[int, ToolResult] = {}
         self.asked: dict[int, PendingCall] = {}
-        """Calls whose approval did not cover what they would have done now: nothing of them has run."""
+        """Calls that need a new decision, by index; none of them has an outcome."""
         self.denied: list[PendingCall] = []
         self._state = state
         self._ports = ports
@@ -57,7 +57,7 @@ class ToolRunner:
         self._running = 0
 
     async def run(self, batch: Sequence[ReadyCall]) -> None:
-        """Run the calls at once and tell of them; nothing of them runs after this."""
+        """Run the calls concurrently and emit their events; returns when all have ended."""
         running = asyncio.ensure_future(self._run_all(batch))
         if cancelled := await wait_until_done(running, running.cancel):
             # A result that could not be stored now is queued; the end of the run tries again and says why.
@@ -126,9 +126,9 @@ class ToolRunner:
         await self._finish(offset, call, add_note(outcome, note), began)
 
     async def _ask_after_run(self, call: PendingCall, arguments: Any, why: str) -> PendingCall:
-        """Return a call that only reads and did not get through as one that waits for a person.
+        """Return a read call that needs permission after its start as undecided.
 
-        Its start is on disk and no end: once it is approved it is started again, as after a crash.
+        Its start is on disk, its end is not: once approved it starts again, as after a crash.
         """
         asked = ask_again(call, None, self._ports.masker.text(encodable(why)))
         tool = self._ports.toolbox[call.tool]
@@ -139,9 +139,9 @@ class ToolRunner:
         return update_recovery(asked, starts=starts, settled_as="rerun")
 
     async def _finish(self, offset: int, call: PendingCall, outcome: ToolOutcome, began: float) -> None:
-        """Record an outcome; what hooks have to add to it is recorded with the step.
+        """Record an outcome, then let hooks comment on it; the comment is committed with the step.
 
-        They may take their time, and a kill meanwhile must not make an outcome unknown.
+        The outcome is recorded first, so that a kill while hooks run does not make it unknown.
         """
         advice, is_alone = self._ports.hooks, self._running == 1
         if advice is None:
@@ -170,7 +170,7 @@ class ToolRunner:
         return await tool.prepare(arguments, context)
 
     async def _record_start(self, call: PendingCall, ready: Prepared | ToolOutcome | None) -> str:
-        """Put the start on disk; return what is said of contents that are not kept."""
+        """Commit the start of a call; returns a note about file contents that are not kept."""
         # What an earlier start left must not be taken for what this one will leave.
         clear(scratch_of(self._ports, call.call_id))
         known = ready if isinstance(ready, Prepared) else Prepared((), {})
@@ -237,7 +237,7 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
 
 
 async def record_refusal(ports: Ports, answer: ToolResult, step_id: str | None) -> None:
-    """Record and tell the answer to a call that did not run."""
+    """Record the result of a call that did not run and emit `ToolFinished`."""
     clear_once_committed(ports, answer.call_id)
     await ports.journal.record_result(answer, flush=False)
     ports.emit(ToolFinished.of(answer, step_id))
@@ -252,9 +252,9 @@ async def record_outcome(
     flush: bool,
     limit_bytes: int = 0,
 ) -> ToolResult:
-    """Put what a call came to into the journal, without secrets; its scratch goes once it is on disk.
+    """Record an outcome in the journal with secrets masked; the scratch folder is removed after the commit.
 
-    Of a result beyond `limit_bytes` (0: no limit) the model gets both ends.
+    A result larger than `limit_bytes` (0: no limit) is shortened to both ends.
     """
     changes, pre_images = outcome.changed
     kept, note = await drop_secret_contents(changes, pre_images, ports.masker)
@@ -272,7 +272,7 @@ async def record_outcome(
 
 
 async def _without_secrets(outcome: ToolOutcome, masker: Masker, scratch: Path) -> ToolOutcome:
-    """Mask words; in pictures and documents no secrets are looked for."""
+    """Mask the texts of an outcome; images and documents are not searched for secrets."""
     for text in (outcome.content, *(block.text for block in outcome.blocks if isinstance(block, Text))):
         masker.learn(text)
     if outcome.output_file is not None or outcome.full_output is not None:
@@ -291,14 +291,14 @@ def _mask_block(block: Text | Image | Document, masker: Masker) -> Text | Image 
 
 
 def add_note(outcome: ToolOutcome, note: str) -> ToolOutcome:
-    """Add a sentence to what the model reads; a failure has said enough."""
+    """Append a sentence to the content, unless the outcome is an error."""
     if not note or outcome.outcome == "error":
         return outcome
     return replace(outcome, content=f"{outcome.content}\n{note}")
 
 
 async def catch_failures(call: PendingCall, work: Callable[[], Awaitable[ResultT]]) -> ResultT | ToolOutcome:
-    """Do a tool's work; whatever goes wrong in it is an outcome that the model reads."""
+    """Await a tool's work; an exception becomes an error outcome that the model reads."""
     try:
         return await work()
     except BadArguments as error:

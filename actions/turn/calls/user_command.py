@@ -1,4 +1,4 @@
-"""A shell command of the person's own: put through the gate as every call, and run with no model asked."""
+"""A shell command typed by the person: the gate judges it as any call; no model is asked."""
 
 import json
 from itertools import count
@@ -15,18 +15,18 @@ from .proposals import propose_own
 
 
 def shell_of(toolbox: Toolbox) -> Tool | None:
-    """Return the tool that runs what somebody types."""
+    """Return the tool that runs shell commands; None if there is none."""
     return next((tool for tool in toolbox.values() if tool.traits.runs_commands), None)
 
 
 def without_secrets(command: str, tool: Tool, masker: Masker) -> str:
-    """Return a command as it is shown and stored; what runs is kept in memory."""
+    """Return a command with its secrets masked, for display and storage."""
     shown = parse_json_object(mask_arguments(_arguments(tool, command), masker)) or {}
     return str(shown.get(tool.traits.subject, ""))
 
 
 async def propose_user_command(said: str, origin: Origin, state: ApplicationState, ports: Ports) -> Changes:
-    """Return the state changes that let the command behind a `!` wait to be run, or to be asked about."""
+    """Return the state changes that propose the command after a `!` as a pending call."""
     tool, command = shell_of(ports.toolbox), parse_shell_command(said) or ""
     assert tool is not None, "a command was taken in that no tool runs"
     arguments = _arguments(tool, command)
@@ -52,6 +52,6 @@ def _arguments(tool: Tool, command: str) -> str:
 
 
 def _free_id(state: ApplicationState, ports: Ports) -> str:
-    """Return an id that a replay finds again."""
+    """Return a call id that a replay computes again."""
     first = len(state.chat_history)
     return next(found for n in count(first) if not ports.journal.has_call(found := f"own-{n}"))

@@ -33,29 +33,29 @@ _FENCED = re.compile(r"\s*```[\w-]*\n(.*)\n```\s*", re.DOTALL)
 
 
 class ReadAnswer(NamedTuple):
-    """An answer as it was read."""
+    """A parsed answer."""
 
     text: str
-    """As JSON; where it is none, as it was given."""
+    """The answer as JSON text; the raw text if it is no JSON."""
     value: Any = None
     problem: str = ""
-    """What keeps it from being one; empty if nothing does."""
+    """Why it is not valid; empty if it is."""
 
 
 class Closing(NamedTuple):
-    """What an answer comes to: it is taken, or asked for once more."""
+    """The result of checking an answer: it is accepted, or asked for again."""
 
     changes: Changes
     notice: str = ""
-    """What a person is told of it."""
+    """A notice for the person; empty: none."""
     answer: str = ""
-    """The answer, where it did not come as the text of the reply."""
+    """The answer text if it came as a call of the answer tool; empty: it is the text of the reply."""
     held: Transcript | None = None
-    """The history without an answer that is taken, for a turn that goes on nevertheless."""
+    """The history without the accepted answer, for a turn that a hook continues; None: not accepted."""
 
 
 def read_answer(output: OutputFormat, text: str) -> ReadAnswer:
-    """Read an answer as JSON in the form of `output`, fenced or not."""
+    """Parse an answer as JSON of the format `output`, with or without a code fence."""
     fenced = _FENCED.fullmatch(text)
     inner = (fenced[1] if fenced else text).strip()
     try:
@@ -74,22 +74,22 @@ def _finite(written: str) -> float:
 
 
 def is_ended_by_tool(ports: Ports) -> bool:
-    """Tell whether a run ends by a call of the done tool, which is here."""
+    """Return whether the run ends by a call of the done tool."""
     return ports.turn.done_tool in ports.toolbox
 
 
 def find_output_format(ports: Ports) -> OutputFormat | None:
-    """Return the form of what the model answers in words, if it has one."""
+    """Return the format of text answers; None if they are free or the done tool ends the run."""
     return None if is_ended_by_tool(ports) else ports.turn.output
 
 
 def find_repair_tool(state: ApplicationState, ports: Ports) -> str | None:
-    """Return the tool that the model must call once its answer was not taken."""
+    """Return the tool that the model must call after a rejected answer; None: no tool."""
     return FINAL_ANSWER if state.rejected_answers and find_output_format(ports) is not None else None
 
 
 def refuse_further_tries(state: ApplicationState, ports: Ports) -> None:
-    """Raise where the model was told often enough; what it said last is the end of the history."""
+    """Raise `OutputInvalid` or `DoneToolNotCalled` after the last allowed rejection."""
     if state.rejected_answers <= _most_rejections(ports):
         return
     said, told = list(state.chat_history)[-2:]
@@ -116,13 +116,13 @@ def _most_rejections(ports: Ports) -> int:
 
 
 def allow_another_try(state: ApplicationState, ports: Ports) -> Changes:
-    """Return the changes with which a resume lets the model try once more after its last try."""
+    """Return the changes by which a resume allows one more try after the last rejection."""
     most = _most_rejections(ports)
     return {"rejected_answers": most} if state.rejected_answers > most else {}
 
 
 def check_answer(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> Closing | None:
-    """Return what comes of an answer that needs a form, or a tool to be one; None: of anything else."""
+    """Check an answer that needs a format or the done tool; None if the reply is no such answer."""
     use = _final_call(ports, message)
     if message.tool_uses and use is None:
         return None
@@ -148,7 +148,7 @@ def check_answer(before: ApplicationState, ports: Ports, reply: Reply, message: 
 
 
 def _final_call(ports: Ports, message: Message) -> ToolUse | None:
-    """Return the call that is the answer: the only one of its reply."""
+    """Return the call of the answer tool if it is the only call of the reply."""
     uses = message.tool_uses
     is_one = find_output_format(ports) is not None and len(uses) == 1 and uses[0].tool == FINAL_ANSWER
     return uses[0] if is_one else None
@@ -170,7 +170,7 @@ def _reject_answer(before: ApplicationState, history: Transcript) -> Changes:
 
 
 def parse_problem(told: Message | None) -> str:
-    """Return why an answer was rejected, by what the model was told of it."""
+    """Return why an answer was rejected, read from the message that the model got."""
     if told is None:
         return ""
     text = told.text or next((result.content for result in told.tool_results), "")

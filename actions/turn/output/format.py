@@ -1,4 +1,4 @@
-"""What an answer has to look like: the schema as it was given, and as providers take it."""
+"""The format of an answer: its schema as given, and as providers accept it."""
 
 import hashlib
 import json
@@ -32,11 +32,11 @@ class _NotStrict(Exception):
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """The form of a session's answers."""
+    """The format of a session's answers."""
 
     name: str
     schema: Schema
-    """As it was given: what answers are checked against."""
+    """The given schema, against which answers are checked."""
     check: CheckValue
     wants_strict: bool = True
 
@@ -52,7 +52,7 @@ class OutputFormat:
 
     @cached_property
     def object_schema(self) -> Schema:
-        """The schema of an object, whatever the answer is: providers take no other."""
+        """The schema as an object schema, the only kind that providers accept."""
         schema = {name: value for name, value in self.schema.items() if name not in _NOT_SENT}
         if not self.is_wrapped:
             return _inline_root(schema)
@@ -65,7 +65,7 @@ class OutputFormat:
 
     @cached_property
     def is_wrapped(self) -> bool:
-        """Whether the answer is the one field of the object that providers are asked for."""
+        """Whether the answer is the only field of a wrapping object."""
         root = resolve(self.schema, self.schema)
         return not (isinstance(root, dict) and cast(Schema, root).get("type") == "object" and _is_plain(root))
 
@@ -75,7 +75,7 @@ class OutputFormat:
 
     @property
     def request_schema(self) -> Schema:
-        """What a provider is given."""
+        """The schema that is sent to a provider."""
         return self._request_form[0]
 
     @property
@@ -88,7 +88,7 @@ class OutputFormat:
         return hashlib.sha256(json.dumps([self.name, self.request_schema]).encode()).hexdigest()[:12]
 
     def unwrap(self, value: Any) -> Any:
-        """Return the answer in what a provider's format, or the tool, gave."""
+        """Return the answer without the wrapping object."""
         is_so = self.is_wrapped and isinstance(value, dict) and [*cast("dict[str, Any]", value)] == [_WRAPPED]
         return cast(Any, value[_WRAPPED] if is_so else value)
 
@@ -103,7 +103,7 @@ def output_format(stored: OutputSchema, check: CheckValue | None = None) -> Outp
 
 
 def output_schema(schema: Any, name: str = "") -> OutputSchema:
-    """Return what a session stores of a schema; raises `BadSchema` where no answer can be checked by it."""
+    """Return the stored form of a schema; raises `BadSchema` if it is no usable schema."""
     require_schema(schema)
     title = name or str(cast(Schema, schema).get("title") or "answer")
     return OutputSchema(name=_NAME.sub("_", title)[:64] or "answer", json_schema=schema)
@@ -192,7 +192,7 @@ def _is_plain(root: Any) -> bool:
 
 
 def _inline_root(schema: dict[str, Any]) -> Schema:
-    """Return a schema whose root is no reference."""
+    """Return a schema whose root is not a reference."""
     if "$ref" not in schema:
         return schema
     root = cast(Schema, resolve(schema, schema))
@@ -200,7 +200,7 @@ def _inline_root(schema: dict[str, Any]) -> Schema:
 
 
 def _move_references(schema: Any) -> Any:
-    """Return a schema that stands one level deeper: its references follow, but for those to definitions."""
+    """Return a schema moved one level deeper; references are adapted, except those to definitions."""
     if isinstance(schema, list):
         return [_move_references(each) for each in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
