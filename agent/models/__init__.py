@@ -1,1 +1,1 @@
-"""The language models an agent can talk to."""
+"""Language models: providers, wire formats, transports, prices."""

@@ -1,4 +1,4 @@
-"""Names of one's own for models: `[aliases] fast = "openai/gpt-6.1-mini"` makes `-m fast` work."""
+"""User-defined names for models: `[aliases] fast = "openai/gpt-6.1-mini"` makes `-m fast` work."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ _SHIPPED = "demo"
 
 
 def check_aliases(aliases: Mapping[str, str]) -> None:
-    """Raise `ConfigError` for an alias that leads nowhere, or back to itself."""
+    """Raise `ConfigError` for an alias of an unknown name or of itself, also over other aliases."""
     if _SHIPPED in aliases:
         raise ConfigError(
             f"`aliases.{_SHIPPED}`: {_SHIPPED} is the model that ships.", "Give the alias another name."
@@ -18,7 +18,7 @@ def check_aliases(aliases: Mapping[str, str]) -> None:
 
 
 def model_of(name: str, aliases: Mapping[str, str]) -> str:
-    """Return the model that an alias stands for; any other name as it is."""
+    """Return the model of an alias; any other name is returned unchanged."""
     name = name.strip()
     return _resolve(name, aliases) if name in aliases else name
 

@@ -1,4 +1,4 @@
-"""From `provider/model` and the environment to a model that can be called."""
+"""Builds a model from `provider/model` and the environment."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ DEFAULTS: tuple[tuple[str, str], ...] = (
     ("DEEPSEEK_API_KEY", "deepseek/deepseek-v4-pro"),
     ("DASHSCOPE_API_KEY", "dashscope/qwen3.8-max"),
 )
-"""Key variable -> the model it stands for, first match wins."""
+"""Key variable -> the default model of its provider; the first set variable wins."""
 
 SET_UP = "".join(f"\n  export {variable}=..." for variable, _ in DEFAULTS) + "\n  ollama serve"
-"""What makes a model usable, a line for each provider, in any shell."""
+"""How to make a model available, one line for each provider, valid in any shell."""
 DEMO_NOTICE = (
     "No model is set up, so this is the demo: a fixed program with real tools, no language model. Ask it "
     "why this machine is slow, or what is in this folder. For a real model leave, run one line of these with "
@@ -65,9 +65,9 @@ class Address(NamedTuple):
 def choose_model(
     requested: str | None, env: Mapping[str, str], or_demo: bool = True
 ) -> tuple[str, list[str]]:
-    """Return the model to use and what to tell the person about the choice.
+    """Return the name of the model to use and a notice for the user about the choice.
 
-    Raises `CredentialsError` if there is none and the demo is not wanted instead.
+    Raises `CredentialsError` if there is none and `or_demo` is false.
     """
     if requested:
         return requested, []
@@ -89,12 +89,12 @@ def choose_model(
 
 
 def ollama_model(env: Mapping[str, str]) -> str | None:
-    """Return the first chat model of an Ollama that answers at once, if there is one."""
+    """Return the first chat model of a local Ollama server; None if none answers at once."""
     address = ollama_address(env.get("OLLAMA_HOST", ""))
     if address is None:
         return None
     found: list[str] = []
-    # A thread bounds the whole probe: name look-up and a dripping server know no socket timeout.
+    # A thread limits the whole probe: socket timeouts cover neither DNS nor a server that sends byte by byte.
     probe = Thread(target=lambda: found.extend(_chat_models(_tags(address))), daemon=True)
     probe.start()
     probe.join(_PROBE_TIMEOUT_S)
@@ -102,7 +102,7 @@ def ollama_model(env: Mapping[str, str]) -> str | None:
 
 
 def ollama_address(value: str) -> Address | None:
-    """Read `OLLAMA_HOST` as Ollama does: host, host:port, :port or URL; None if it is none of these."""
+    """Parse `OLLAMA_HOST` as Ollama does: host, host:port, :port or URL; None if it has another form."""
     text = value.strip()
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
@@ -118,7 +118,7 @@ def ollama_address(value: str) -> Address | None:
 
 
 def _tags(address: Address) -> Any:
-    """Ask for the list of models; None if there is no proper answer."""
+    """Request the list of models; None if the answer is not valid."""
     kind = http.client.HTTPSConnection if address.encrypted else http.client.HTTPConnection
     connection = kind(address.host, address.port, timeout=_CONNECT_TIMEOUT_S)
     try:
@@ -143,7 +143,7 @@ def _is_chat_model(name: str) -> bool:
 
 
 _NO_KEY = "no-key"
-"""Some key there has to be in a header, also for servers that want none."""
+"""The header needs some key, even for servers that ignore it."""
 
 
 def connect(
@@ -161,12 +161,12 @@ def connect(
     clients: Clients | None = None,
     transport: TransportName = "http",
 ) -> WireModel:
-    """Return the model called `name`; nothing is sent yet.
+    """Return the model called `name`; no request is sent yet.
 
-    Without `clients` it shares its connections with nobody.
+    Without `clients` the model shares its connections with no other model.
 
-    Raises `UsageError` for a name that means nothing, naming the `aliases` that do, `CredentialsError` for a
-    missing key, and `ConfigError` for an address that is none.
+    Raises `UsageError` for an unknown name, listing the known `aliases`, `CredentialsError` for a
+    missing key, and `ConfigError` for an invalid address.
     """
     endpoint = _endpoint(*_find(name, providers, aliases), env)
     profile, model = endpoint.profile, endpoint.model
@@ -214,7 +214,7 @@ def _cloud_endpoint(profile: Profile, model: str, env: Mapping[str, str]) -> End
 
 
 def _dialect(endpoint: Endpoint, max_output_tokens: int | None, effort: Effort | None) -> Dialect:
-    # Each is imported for those alone who speak it.
+    # Import only the wire format that this model uses.
     match endpoint.profile.wire:
         case "chat":
             from .wires.openai_chat import OpenAIChatDialect as Spoken
@@ -234,7 +234,7 @@ def _transport_name(
 
 def _transport(endpoint: Endpoint, name: TransportName, clients: Clients | None) -> Transport:
     clients = clients or Clients()
-    # How a request to a cloud is signed and addressed is the business of the company's own client.
+    # The company's own client signs and addresses the requests to its cloud.
     if name == "sdk" or endpoint.profile.cloud is not None:
         from .transport.sdk import SdkTransport
 
@@ -248,7 +248,7 @@ def prewarm(
     providers: Mapping[str, ProviderOverride] = {},
     transport: TransportName = "http",
 ) -> None:
-    """Import what the first call of this model needs; meant for a thread, while the person types."""
+    """Import the modules that the first call of this model needs; call it in a thread, to save time later."""
     profile, _ = _find(name, providers)
     url = ""
     if profile.cloud is None:
@@ -296,7 +296,7 @@ def _no_provider(name: str, known: list[str], aliases: Iterable[str]) -> UsageEr
 
 
 def _configure_profile(name: str, override: ProviderOverride) -> Profile:
-    """Return the profile of a provider from the configuration; a known name keeps its other properties."""
+    """Return the profile of a configured provider; a known name keeps its other properties."""
     known = PROFILES.get(name) or Profile(name=name, wire="chat", base_url=override.base_url)
     return replace(
         known,
@@ -315,7 +315,7 @@ def _keys_of(override: ProviderOverride, known: Profile) -> tuple[str, ...]:
 
 
 def _locate(profile: Profile, env: Mapping[str, str]) -> tuple[Profile, str, bool]:
-    """Return the profile as it applies to its base URL, the URL, and whether that is not the default one."""
+    """Return the profile for the base URL in use, the URL, and whether it is not the default URL."""
     url, source = profile.base_url, "The configured base_url"
     for variable in profile.url_env:
         if value := env.get(variable, "").strip():
@@ -330,7 +330,7 @@ def _locate(profile: Profile, env: Mapping[str, str]) -> tuple[Profile, str, boo
     default = PROFILES.get(profile.name)
     is_custom = default is None or url != default.base_url
     if profile.foreign_wire and not profile.owns(url):
-        # Most servers that hold a model to a schema keep it from calling tools meanwhile.
+        # Most servers that enforce a schema disable tool calls meanwhile.
         profile = replace(profile, wire=profile.foreign_wire, formats_output=False)
     return profile, url, is_custom
 
@@ -355,7 +355,7 @@ def _check_url(url: str, source: str) -> str:
 
 
 def _key(profile: Profile, env: Mapping[str, str], is_custom: bool) -> tuple[str, str]:
-    """Return the key and the variable it is (to be) in."""
+    """Return the key and the variable that holds it, or should hold it."""
     for variable in profile.key_env:
         if key := env.get(variable, "").strip():
             if not re.fullmatch(r"[!-~]+", key):

@@ -1,4 +1,4 @@
-"""What a provider's refusal means: try again, or one of our errors."""
+"""Classifies provider errors: retry, or raise one of our errors."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from .providers import Endpoint
 
 _CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 _STATUSES = frozenset({400, 413, 422, 500})
-"""llama.cpp and Ollama answer 500 for it; a 429 that speaks of tokens is a rate."""
+"""llama.cpp and Ollama answer 500 for it; a 429 about tokens is a rate limit."""
 
 _TEXTS = re.compile(
     "|".join(
@@ -72,7 +72,7 @@ _KEY = re.compile(r"\bsk-[\w*\-]{8,}|\bAIza[\w\-]{8,}|\bBearer (?=\S*\d)[\w.\-]{
 
 
 class Transient(Exception):
-    """A failure that trying again may cure."""
+    """A failure that a retry may cure."""
 
     def __init__(
         self,
@@ -88,21 +88,21 @@ class Transient(Exception):
         """What happened, as the beginning of a sentence."""
         self.retry_after_s = retry_after_s
         self.max_tries = max_tries
-        """Fewer tries than the policy allows, if set."""
+        """The number of tries, if smaller than the policy's."""
         self.lasting = lasting
-        """What it becomes when no try is left."""
+        """The error to raise after the last try."""
         self.hint = hint
         self.is_refusal = is_refusal
-        """The server itself said no; else it is the connection or the answer that failed."""
+        """True if the server refused; False if the connection or the answer failed."""
 
 
 def truncated_answer_error(who: str) -> Transient:
-    """Return the failure of an answer that ended before it was whole."""
+    """Return the failure of an answer that ended early."""
     return Transient(f"the answer of {who} was cut off")
 
 
 class Rejected(ModelError):
-    """The provider does not accept the request as it is; `detail` says what it did not like."""
+    """The provider rejects this request; `detail` is the provider's reason."""
 
     def __init__(self, message: str, detail: str) -> None:
         super().__init__(message)
@@ -111,7 +111,7 @@ class Rejected(ModelError):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A provider's error answer, whichever library or stream it came through."""
+    """A provider's error answer, from any library or stream."""
 
     status: int
     body: Any
@@ -120,7 +120,7 @@ class Refusal:
 
 
 def refusal_in_stream(data: Mapping[str, Any]) -> Refusal:
-    """Read an error object that came with status 200."""
+    """Parse an error object that came with status 200."""
     code, kind, _ = _read_error(data)
     for word in (code, kind):
         if word.isdigit() and 400 <= int(word) <= 599:
@@ -131,7 +131,7 @@ def refusal_in_stream(data: Mapping[str, Any]) -> Refusal:
 
 
 def judge(refusal: Refusal, endpoint: Endpoint) -> Exception:
-    """Return what to raise: a `SandburError`, or `Transient`."""
+    """Return the exception to raise: a `SandburError` or `Transient`."""
     status = refusal.status
     code, kind, text = _read_error(refusal.body)
     detail = readable(text, endpoint)
@@ -179,7 +179,7 @@ def _bad_credentials(status: int, detail: str, endpoint: Endpoint) -> Credential
 
 
 def readable(text: str, endpoint: Endpoint) -> str:
-    """Return foreign text as one short line without control characters and without keys."""
+    """Return untrusted text as one short line without control characters and keys."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * MAX_DETAIL_CHARS]).split())
     if endpoint.api_key:
         line = line.replace(endpoint.api_key, "***")
@@ -188,7 +188,7 @@ def readable(text: str, endpoint: Endpoint) -> str:
 
 
 def _read_error(body: Any) -> tuple[str, str, str]:
-    """Return code, type and text of an error body, however the server shapes it."""
+    """Return code, type and text of an error body in any known format."""
     if not isinstance(body, dict):
         return "", "", body if isinstance(body, str) else _compact(body)
     fields = cast(dict[str, Any], body)
@@ -199,7 +199,7 @@ def _read_error(body: Any) -> tuple[str, str, str]:
     text = fields.get("message") or fields.get("detail") or _compact(fields)
     metadata: Any = fields.get("metadata")
     if isinstance(metadata, dict) and (raw := cast(dict[str, Any], metadata).get("raw")):
-        text = f"{text}: {raw}"  # OpenRouter's message alone only says that the provider behind it failed.
+        text = f"{text}: {raw}"  # OpenRouter's own message only says that its upstream provider failed.
     return str(fields.get("code") or ""), str(fields.get("type") or ""), str(text)
 
 
@@ -208,7 +208,7 @@ def _compact(value: Any) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return how long the server asks to wait: `retry-after-ms`, seconds, or an HTTP date."""
+    """Return the requested wait in seconds, from `retry-after-ms`, seconds, or an HTTP date."""
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
         if not value:
@@ -240,9 +240,9 @@ _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
 def classify_connection_error(error: Exception, endpoint: Endpoint) -> Exception:
-    """Return what a lost connection is: `Transient`, or `Unreachable` where trying again does not help.
+    """Return `Transient` for a lost connection, or `Unreachable` if a retry does not help.
 
-    Where this process could not even begin one it is `Exhausted`: nothing is known about the server then.
+    `Exhausted` if this process could not open a connection at all: the server is not to blame.
     """
     if (ours := _ours(error)) is not None:
         return ours
@@ -268,7 +268,7 @@ def classify_connection_error(error: Exception, endpoint: Endpoint) -> Exception
 def _ours(error: Exception) -> Exception | None:
     found = next(filter(None, map(to_exhausted, _causes(error))), None)
     if found is None:
-        # Looking a name up opens files, and where it cannot it says something else.
+        # A DNS lookup opens files, and reports another error if it cannot.
         try:
             os.close(os.open(os.devnull, os.O_RDONLY))
         except OSError as refused:
@@ -277,7 +277,7 @@ def _ours(error: Exception) -> Exception | None:
 
 
 def unusable_settings(error: Exception, endpoint: Endpoint) -> SandburError | None:
-    """Return what made it impossible to start a client at all; None: no setting explains it."""
+    """Return the error of a wrong setting that keeps a client from starting; None if no setting does."""
     if (ours := to_exhausted(error)) is not None:
         return ours
     if isinstance(error, OSError):
@@ -285,7 +285,7 @@ def unusable_settings(error: Exception, endpoint: Endpoint) -> SandburError | No
         reason = readable(error.strerror or str(error), endpoint)
         problem = f"No certificates can be read from {readable(named, endpoint)}: {reason}."
     else:
-        # Without the values: they may hold a password.
+        # Leave the values out: they may contain a password.
         named = " and ".join(_find_set_variables(_PROXIES))
         is_socks = isinstance(error, ImportError)
         problem = f"A proxy in {named} cannot be used: " + (
@@ -305,7 +305,7 @@ def _classify_dns_error(error: gaierror, endpoint: Endpoint) -> Exception:
 
 
 def _find_set_variables(names: tuple[str, ...]) -> list[str]:
-    """Return those of the variables that are set, in capitals or, as proxies often are, in small letters."""
+    """Return the names of the set variables, in capitals or, as usual for proxies, small letters."""
     return [name for each in names for name in (each, each.lower()) if os.environ.get(name)]
 
 

@@ -1,4 +1,4 @@
-"""Which pictures and documents a model is given, and what stands for the others in a request."""
+"""Decides which images and documents a model gets, and the text that replaces the others."""
 
 import base64
 import re
@@ -13,7 +13,7 @@ from .providers import Endpoint, takes
 FileKind = Literal["image", "document"]
 
 YOUR_PICTURES = "[The pictures that you made:]"
-"""Said by the user in front of pictures of an earlier reply, where replies cannot hold them."""
+"""The user text before images of an earlier reply, for formats whose replies cannot hold images."""
 
 _NOUNS: dict[FileKind, str] = {"image": "pictures", "document": "documents"}
 _ANY_PART = r"content part|content\b.{0,60}\b(string|str|text)\b|unknown variant"
@@ -21,19 +21,19 @@ _REFUSALS: dict[FileKind, re.Pattern[str]] = {
     "image": re.compile(rf"image|picture|vision|multi-?modal|mmproj|{_ANY_PART}", re.IGNORECASE),
     "document": re.compile(rf"\bpdf|document|\bfile|input_file|{_ANY_PART}", re.IGNORECASE),
 }
-"""What servers say that do not take a file: none has a code for it."""
+"""Patterns of error texts of servers that reject a file: there is no error code for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentFile:
-    """A file as parts of requests have it."""
+    """A file as a part of a request."""
 
     file: Image | Document
     content: bytes
 
     @property
     def data(self) -> str:
-        """Base64."""
+        """The content in base64."""
         return base64.b64encode(self.content).decode()
 
     @property
@@ -42,7 +42,7 @@ class SentFile:
 
 
 def parse_picture(said: Any) -> Image | None:
-    """Return a picture of a reply, from base64 or a data URL; None for what is none."""
+    """Parse an image of a reply, from base64 or a data URL; None if it is not an image."""
     try:
         return Image.from_bytes(base64.b64decode(str(said).rpartition("base64,")[2]))
     except (ValueError, UsageError):
@@ -51,16 +51,16 @@ def parse_picture(said: Any) -> Image | None:
 
 @dataclass(slots=True)
 class FileSupport:
-    """What one model takes; `refused` grows when its server turns something down."""
+    """The kinds of files that one model accepts; `refused` grows when its server rejects one."""
 
     endpoint: Endpoint
     max_image_bytes: int = MAX_IMAGE_BYTES
     takes_text_files: bool = False
-    """As documents; else a text is sent as words."""
+    """Whether text files are sent as documents; otherwise as text."""
     refused: set[FileKind] = field(default_factory=set[FileKind])
 
     def refusal_of(self, file: Image | Document) -> str:
-        """Return why this file is not sent, as a sentence; empty if it is."""
+        """Return the reason why this file is not sent, as a sentence; empty if it is sent."""
         if file.media_type == "text/plain":
             return ""
         if takes(self.endpoint, file.kind) is False:
@@ -71,11 +71,11 @@ class FileSupport:
         return f"{self.endpoint.name} refused it." if file.kind in self.refused else ""
 
     def is_sent(self, file: Image | Document) -> bool:
-        """Tell whether a file is sent as one, which a server may turn down."""
+        """Return whether this file is sent as a file, so that a server may reject it."""
         return file.media_type != "text/plain" and not self.refusal_of(file)
 
     def render(self, block: Text | Image | Document) -> Text | SentFile:
-        """Return what the model is given: words, the file itself, or a line that says why it is not sent."""
+        """Return text, the file itself, or a line with the reason why it is not sent."""
         if isinstance(block, Text):
             return block
         if why := self.refusal_of(block):
@@ -89,7 +89,7 @@ class FileSupport:
         return SentFile(block, content)
 
     def note_rejection(self, detail: str, sent: frozenset[FileKind]) -> frozenset[FileKind]:
-        """Note which of the kinds that were sent a server's refusal is about, and return them."""
+        """Record the kinds of files that a server's error rejects, and return them."""
         named: frozenset[FileKind] = frozenset(
             kind for kind in sent - self.refused if _REFUSALS[kind].search(detail)
         )
@@ -97,6 +97,6 @@ class FileSupport:
         return named
 
     def notice(self, kinds: frozenset[FileKind], detail: str) -> str:
-        """Say what is not sent any more."""
+        """Return the notice about kinds that are no longer sent."""
         nouns = " and ".join(_NOUNS[kind] for kind in sorted(kinds))
         return f"{self.endpoint.name} did not take the {nouns} ({detail}): it gets a line for each instead."

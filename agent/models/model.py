@@ -1,4 +1,4 @@
-"""A language model behind a wire format: one call is one streamed request, tried again where that helps."""
+"""A language model over a wire format: one call is one streamed request with retries."""
 
 import asyncio
 import random
@@ -30,9 +30,9 @@ _LONG_S = 2 * 3600
 class RetryPolicy:
     max_tries: int = 5
     max_total_s: float = 60
-    """From the first failure on; a server that asks for a longer wait ends the call at once."""
+    """The longest total wait, from the first failure; a longer `retry-after` ends the call at once."""
     first_delay_s: float = 1.0
-    """Doubled with every failure; the wait is a random part of it."""
+    """Doubles with every failure; the wait is a random part of it."""
     max_delay_s: float = 20
 
 
@@ -45,7 +45,7 @@ class Tries:
         self._first_failure: float | None = None
 
     def after(self, failure: Transient) -> tuple[float, str]:
-        """Return the wait in seconds and its announcement; raises what the failure becomes if it is final."""
+        """Return the wait in seconds and its notice; raise the final error if there is no further try."""
         now = time.monotonic()
         self._first_failure = self._first_failure or now
         self._failures += 1
@@ -86,11 +86,11 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_wait(seconds: float) -> str:
-    """Return a wait in words; the end of a long one as the local date and minute."""
+    """Format a wait in words; of a long one the local date and time of its end."""
     if seconds < _LONG_S:
         return format_seconds(seconds)
     now = datetime.now(UTC)
-    # Two days short of the last date there is, so that every time zone has it.
+    # Two days before the last possible date, so that every time zone can represent it.
     most_s = (datetime.max.replace(tzinfo=UTC) - now).total_seconds() - 2 * 86_400
     end = now + timedelta(seconds=min(seconds, most_s))
     return f"until {end.astimezone():%Y-%m-%d %H:%M}"
@@ -98,39 +98,39 @@ def format_wait(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TryLimits:
-    """Of one try."""
+    """Time limits of one try, in seconds."""
 
     idle_s: float
-    """Longest silence, from the request on."""
+    """The longest silence, from the request on."""
     total_s: float = 1800
 
 
 @dataclass(slots=True)
 class _Try:
-    """One request and what has come back for it."""
+    """One request and the received parts of its answer."""
 
     reader: ReplyReader
     patience: StreamTimeouts
     is_answered: bool = False
     """The server took the request: it answered with 200."""
     has_begun: bool = False
-    """A part of the answer has come."""
+    """Whether a part of the answer has arrived."""
 
     @property
     def is_whole(self) -> bool:
         return self.reader.patience_s is not None
 
     def is_discarded(self, failure: Exception) -> bool:
-        """Tell whether this failure threw an answer away, for which the provider may want its price."""
+        """Return whether this failure discards an answer that the provider may charge for."""
         was_cut = isinstance(failure, Transient) and not failure.is_refusal
         return self.is_answered and (self.has_begun or was_cut)
 
 
 class Transport(Protocol):
-    """Carries prepared bytes to where a model is."""
+    """Sends prepared bytes to a model server."""
 
     async def post(self, path: str, content: bytes) -> Response:
-        """Send and return the response, not read yet; raises `Transient` or one of our errors."""
+        """Send and return the unread response; raises `Transient` or one of our errors."""
         ...
 
     async def aclose(self) -> None: ...
@@ -161,7 +161,7 @@ class WireModel:
         self._price = price
         self._bodies = Bodies(dialect)
         self._without: frozenset[str] = frozenset()
-        """Optional fields that this server turned out not to take."""
+        """Optional fields that this server has rejected."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         tries = Tries(self._retry)
@@ -197,7 +197,7 @@ class WireModel:
         await self._transport.aclose()
 
     async def _attempt(self, body: Body, attempt: _Try) -> AsyncGenerator[ModelEvent]:
-        """Yield the deltas and the reply of one try."""
+        """Yield the deltas of one try, then its reply."""
         response = await self._post(body, attempt.patience)
         attempt.is_answered = True
         try:
@@ -205,7 +205,7 @@ class WireModel:
                 async for delta in deltas:
                     yield delta
         except Transient:
-            # What comes after the end does not matter: a reply that is whole counts.
+            # A complete reply counts, whatever happens after its end.
             if not attempt.is_whole:
                 raise
         finally:
@@ -230,7 +230,7 @@ class WireModel:
                         yield delta
                 attempt.has_begun = True
                 if reader.patience_s is not None:
-                    # The connection can only be used again if it was read to its end.
+                    # A connection can be reused only if it was read to its end.
                     patience.shorten(reader.patience_s)
 
     def _reply(self, draft: Draft) -> Reply:
@@ -260,14 +260,14 @@ class WireModel:
     def _leave_out_rejected(
         self, failure: Transient | ModelError, request: ModelRequest, body: Body
     ) -> str | None:
-        """Leave out what the server does not take; return what is said of it, None: nothing is left out."""
+        """Leave out what the server rejects; return a notice (may be empty), None if nothing was left out."""
         left_out = self._adapt(failure, request, body) if isinstance(failure, Rejected) else None
         if left_out == "effort":
             return f"{self.name} does not take this effort, so it goes on without it."
         return "" if left_out is not None else self._without_files(failure, body) or None
 
     def _adapt(self, rejected: Rejected, request: ModelRequest, body: Body) -> str | None:
-        """Leave out what the server says it does not take, and name it; None: there is no such thing."""
+        """Leave out the field that the server rejects and return its name; None if it names no such field."""
         for field, pattern in self._dialect.optional_fields.items():
             if not pattern.search(rejected.detail):
                 continue
@@ -281,11 +281,11 @@ class WireModel:
         return None
 
     def refusal_of(self, file: Image | Document) -> str:
-        """Return why the model is not given this file; implements `ReadsFiles`."""
+        """Return why the model does not get this file; implements `ReadsFiles`."""
         return self._dialect.files.refusal_of(file)
 
     def _without_files(self, failure: Transient | ModelError, body: Body) -> str:
-        """Leave out the files that the server did not take, and say so; empty if it was not about them."""
+        """Leave out the files that the server rejects; return a notice, empty if no file was the reason."""
         if isinstance(failure, ContextFull | CredentialsError) or (
             isinstance(failure, Transient) and not failure.is_refusal
         ):
@@ -300,7 +300,7 @@ class WireModel:
 
 
 class NoModel:
-    """Knows the model's name and answers nothing."""
+    """A model with a name that cannot answer."""
 
     context_window = 1_000_000
 
@@ -316,7 +316,7 @@ class NoModel:
 
 @dataclass(frozen=True, slots=True)
 class FallbackModel:
-    """Asks the first model, and on `Overloaded` or `Unreachable` the others in order, for this call only."""
+    """Asks the first model and, on `Overloaded` or `Unreachable`, the next ones, for this call only."""
 
     models: Sequence[Model]
     """At least one; the first one names the session's model."""
@@ -330,7 +330,7 @@ class FallbackModel:
         return min(model.context_window for model in self.models)
 
     def refusal_of(self, file: Image | Document) -> str | None:
-        """Return why the session's model is not given this file: the others are given a line for it."""
+        """Return why the first model does not get this file; the others get a line of text for it."""
         return refusal_of(self.models[0], file)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:

@@ -1,4 +1,4 @@
-"""The known providers: where they are, which key they want, what they understand."""
+"""The known providers: their addresses, keys and abilities."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from ...state.conversation.messages import Wire
 WireFormat = Literal["chat", "responses", "messages"]
 Cloud = Literal["azure", "bedrock", "vertex"]
 TransportName = Literal["http", "sdk"]
-"""Whether requests go straight over HTTP, or through the library of the company whose format it is."""
+"""How requests are sent: directly over HTTP, or through the company's own library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,54 +21,54 @@ class Profile:
     wire: WireFormat
     base_url: str
     key_env: tuple[str, ...] = ()
-    """The first one that is set holds the key; empty: no key is needed."""
+    """Variables for the key, the first set one counts; empty: no key is needed."""
     url_env: tuple[str, ...] = ()
-    """The first one that is set replaces `base_url`."""
+    """Variables that replace `base_url`; the first set one counts."""
     own_hosts: tuple[str, ...] = ()
-    """Hosts of the company itself; headers from its SDK's environment go nowhere else."""
+    """Hosts of the company itself; only these get the headers from its SDK's environment variables."""
     foreign_wire: WireFormat | None = None
-    """What any other host is spoken to with, if not `wire`."""
+    """The wire format for any other host, if not `wire`."""
     output_limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     max_id_chars: int = 256
     rebuilt_call_extra: Mapping[str, Any] | None = None
-    """Added to tool calls whose own extras are not replayed."""
+    """Extra fields for tool calls without replayed fields of their own."""
     call_message_extra: Mapping[str, Any] | None = None
-    """Added to messages with tool calls that lack these fields."""
+    """Fields added to messages with tool calls that lack them."""
     formats_output: bool = False
-    """Answers have the form of a schema, and the model calls tools all the same."""
+    """Whether the model can call tools while a schema restricts its answers."""
     idle_s: float = 120
-    """How long the stream may be silent."""
+    """The longest silence of the stream, in seconds."""
     context_window: int | None = None
-    """Of every model, where the server decides and not the model."""
+    """The context window of all models, if the server decides it."""
     start_command: str = ""
-    """Starts the server, where that is up to the person."""
+    """The command with which the user starts the server."""
     cloud: Cloud | None = None
-    """Whose client of the SDK it takes to sign requests and to address models."""
+    """The cloud whose SDK client signs requests and addresses models."""
     needs_key: bool = True
-    """Whether the key has to be in one of `key_env`; clouds have other ways to sign in."""
+    """Whether the key must be in one of `key_env`; clouds have other ways to sign in."""
 
     def owns(self, url: str) -> bool:
-        """Tell whether the address is the company's own, also a regional one."""
+        """Return whether the address belongs to the company, including regional hosts."""
         host = urlsplit(url).hostname or ""
         return any(host == own or host.endswith(f".{own}") for own in self.own_hosts)
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderOverride:
-    """A provider that the configuration defines or redirects."""
+    """A provider that the configuration defines or redirects to another address."""
 
     base_url: str
     api_key_env: str | None = None
     wire: WireFormat | None = None
-    """None: as the provider of this name is known to speak, else Chat Completions."""
+    """None: the wire format of the known provider of this name, else Chat Completions."""
     takes_known_key: bool = True
-    """Whether the key of the provider of this name goes there without `api_key_env`."""
+    """Whether the known provider's key is sent there without `api_key_env`."""
     transport: TransportName | None = None
-    """None: as all other providers."""
+    """None: the default for all providers."""
 
 
 def key_names(overrides: Mapping[str, ProviderOverride]) -> frozenset[str]:
-    """Return the variables that hold a key of a known or configured provider."""
+    """Return the names of the variables that hold keys of known or configured providers."""
     configured = (one.api_key_env for one in overrides.values() if one.api_key_env)
     return frozenset((*configured, *(name for profile in PROFILES.values() for name in profile.key_env)))
 
@@ -87,7 +87,7 @@ def _openai(name: str, wire: WireFormat, **differs: Any) -> Profile:
 
 
 def _compatible(name: str, base_url: str, *key_env: str, **differs: Any) -> Profile:
-    """Return a provider that speaks Chat Completions and is named in its variables."""
+    """Return a provider with Chat Completions and variables named after it."""
     prefix = name.upper()
     return Profile(
         name=name,
@@ -100,7 +100,7 @@ def _compatible(name: str, base_url: str, *key_env: str, **differs: Any) -> Prof
 
 
 def _azure(name: str, wire: WireFormat, **differs: Any) -> Profile:
-    """Return a provider whose models are deployments of one's own, under names of one's own."""
+    """Return a provider whose model names are the user's deployments."""
     return Profile(
         name=name,
         wire=wire,
@@ -167,7 +167,7 @@ PROFILES: Mapping[str, Profile] = {
 
 
 _FAMILIES = (
-    # A tag behind a colon is how Ollama names what it has pulled.
+    # Ollama adds a tag after a colon to the names of models.
     (re.compile(r".+:"), "ollama"),
     (re.compile(r"gpt-oss|llama|mistral|mixtral|gemma|phi-?\d"), "ollama"),
     (re.compile(r"gpt|chatgpt|codex|o\d"), "openai"),
@@ -176,11 +176,11 @@ _FAMILIES = (
     (re.compile(r"deepseek"), "deepseek"),
     (re.compile(r"qwen"), "dashscope"),
 )
-"""How the names of models begin, and the provider that a person means who leaves it out."""
+"""Prefix of model names -> the provider to suggest if it is missing."""
 
 
 def suggest(name: str, known: Sequence[str]) -> str:
-    """Return the `PROVIDER/MODEL` that was probably meant by the name of no known provider; empty: none."""
+    """Return the probably intended `PROVIDER/MODEL` for an unknown provider; empty if there is none."""
     provider, slash, model = name.strip().partition("/")
     near = get_close_matches(provider.lower(), known, n=1)
     if near and slash:
@@ -202,13 +202,13 @@ class Endpoint:
     base_url: str
     api_key: str = field(repr=False)
     key_env: str
-    """Where the key came from or should come from; empty if none is needed."""
+    """The variable of the key, set or missing; empty if none is needed."""
     sends_ambient_headers: bool
     """True if the headers that the SDK reads from its environment may go to this host."""
     has_own_address: bool = True
-    """False if the cloud's client knows the address better than `base_url`."""
+    """False if the cloud's client determines the address, not `base_url`."""
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """What else of the environment counts: how to reach a cloud, or `AMBIENT_VARIABLES`."""
+    """Other relevant variables: those to reach a cloud, or `AMBIENT_VARIABLES`."""
 
     @property
     def provider(self) -> str:
@@ -219,29 +219,29 @@ class Endpoint:
         return f"{self.provider}/{self.model}"
 
     def wrote(self, wire: Wire) -> bool:
-        """Tell whether this very model wrote it."""
+        """Return whether this same model wrote the message."""
         return (wire.provider, wire.model) == (self.provider, self.model)
 
 
 AMBIENT_VARIABLES = (
     "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS",
 )  # fmt: skip
-"""What the companies' own libraries make headers of."""
+"""Variables that the companies' libraries turn into headers."""
 DEFAULT_WINDOW = 128_000
 _DEFAULT_OUTPUT_TOKENS = 8_192
 _CLAUDE_OUTPUT_TOKENS = 32_000
-"""Every Claude since 4 can write this much; more would eat into the window of the smaller ones."""
+"""Every Claude since 4 can write this much; more would reduce the window of the smaller ones."""
 
 _NO_PICTURES = re.compile(
     r"gpt-3\.5|gpt-4(-\d{4}|-32k.*)?$|gpt-oss|o1-(mini|preview)|o3-mini|claude-(2|instant)"
     r"|deepseek-(chat|reasoner|coder|r1|v[23])|codellama|starcoder|qwen[\d.]*-?coder"
 )
 _NO_DOCUMENTS = frozenset({"ollama", "deepseek"})
-"""Providers whose servers know no part of a message that is a file."""
+"""Providers whose servers do not support files in messages."""
 
 
 def takes(endpoint: Endpoint, kind: Literal["image", "document"]) -> bool | None:
-    """Tell whether a model looks at such files; None: its name does not say, so that its server has to."""
+    """Return whether a model accepts such files; None: unknown by its name, the server must tell."""
     if _NO_PICTURES.match(_bare(endpoint.model)) or (
         kind == "document" and endpoint.provider in _NO_DOCUMENTS
     ):
@@ -268,7 +268,7 @@ _WINDOWS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Claude:
-    """What the Messages API lets this model do."""
+    """What this model supports in the Messages API."""
 
     max_output_tokens: int
     thinks_adaptively: bool
@@ -276,7 +276,7 @@ class Claude:
 
 
 def context_window(model: str) -> int:
-    """Return how many tokens the model takes, as far as its name tells."""
+    """Return the context window in tokens, None if the name does not tell it."""
     name = _bare(model)
     return next((window for pattern, window in _WINDOWS if pattern.match(name)), DEFAULT_WINDOW)
 
@@ -294,11 +294,11 @@ def claude(model: str) -> Claude:
 
 
 def reasons(model: str) -> bool:
-    """Tell whether this is an OpenAI model that can summarize its reasoning."""
+    """Return whether this is an OpenAI model that can summarize its reasoning."""
     name = _bare(model)
     return re.match(r"gpt-[5-9]|o[1-9]\b|codex", name) is not None and "-chat" not in name
 
 
 def _bare(model: str) -> str:
-    """Return the name without a vendor in front, as routers and clouds write it."""
+    """Return the name without the vendor prefix of routers and clouds."""
     return re.sub(r"^.*\banthropic\.", "", model.rpartition("/")[2].lower())

@@ -1,4 +1,4 @@
-"""Request bodies that grow with a history: each message is rendered and joined once."""
+"""Request bodies for growing histories: each message is rendered and joined once."""
 
 import json
 import re
@@ -25,13 +25,13 @@ Delta = TextDelta | ThinkingDelta
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A whole reply, before it becomes a message."""
+    """A complete reply, before it becomes a message."""
 
     blocks: tuple[Block, ...]
     finish: FinishReason
     usage: Usage
     wire: Any = None
-    """The provider's own JSON, if the blocks alone would not give it back."""
+    """The provider's own JSON, if the blocks alone cannot reproduce it."""
 
 
 class ReplyReader(ABC):
@@ -44,37 +44,37 @@ class ReplyReader(ABC):
     @property
     @abstractmethod
     def patience_s(self) -> float | None:
-        """How long to wait for more after all that matters has come; None as long as it has not."""
+        """Seconds to wait for more data after the essential parts arrived; None before that."""
 
     @property
     @abstractmethod
     def usage(self) -> Usage:
-        """The tokens that have been reported so far; None where they have not."""
+        """The tokens reported so far; None where unknown."""
 
     @abstractmethod
     def read(self, name: str, data: dict[str, Any]) -> Iterable[Delta]:
-        """Take one event; raises what a provider's error in the stream means."""
+        """Read one event; raises the error that a provider's error event means."""
 
     def mark_done(self) -> None:
-        """Take the `[DONE]` mark."""
+        """Note that the `[DONE]` mark arrived."""
         self._is_done = True
 
     @abstractmethod
     def draft(self) -> Draft:
-        """Return the reply; raises `Transient` if it is not whole or empty."""
+        """Return the reply; raises `Transient` if it is incomplete or empty."""
 
 
 class Dialect(ABC):
-    """How one model wants to be spoken to."""
+    """The request format of one model."""
 
     path: str
     optional_fields: Mapping[str, Pattern[str]]
-    """Fields a server may not know, with what its error then says; the first that fits is left out."""
+    """Optional fields with the pattern of errors about them; the first match is left out."""
     reply: type[ReplyReader]
     binds_prefix = False
-    """True if a reply may be replayed only behind the very messages that it answered."""
+    """True if a reply may be replayed only after exactly the messages that it answered."""
     wire_type: type = list
-    """Of the provider's own JSON of a reply."""
+    """The format of the provider's own JSON of a reply."""
     max_image_bytes = MAX_IMAGE_BYTES
     takes_text_files = False
 
@@ -88,7 +88,7 @@ class Dialect(ABC):
 
     @property
     def key(self) -> str:
-        """Names this dialect, and what it leaves out, in `Message.dialect_cache`."""
+        """The key of this dialect and its left-out parts in `Message.dialect_cache`."""
         left_out = "".join(f" without {kind}" for kind in sorted(self.files.refused))
         return f"{self._endpoint.profile.wire} {self._endpoint.name}{left_out}"
 
@@ -98,24 +98,24 @@ class Dialect(ABC):
 
     @abstractmethod
     def items(self, message: Message) -> Sequence[dict[str, Any]]:
-        """Return the JSON objects that a message becomes; none if there is nothing to send."""
+        """Return the JSON objects for a message; none if there is nothing to send."""
 
     def render_blocks(self, blocks: Iterable[Block]) -> list[Text | SentFile]:
-        """Return the words and files of a message, or of a result, as the model is given them."""
+        """Return the texts and files of a message or result in the form that the model gets."""
         parts = (block for block in blocks if isinstance(block, Text | Image | Document))
         given = (self.files.render(part) for part in parts)
         return [one for one in given if isinstance(one, SentFile) or one.text]
 
     def follow_up(self, messages: Sequence[Message]) -> bytes:
-        """Return what is said right after the last result of a round about the files in `messages`."""
+        """Return the message that follows the last result of a round, with the files in `messages`."""
         return b""
 
     @abstractmethod
     def tool_choice(self, tool: str) -> dict[str, Any]:
-        """Return how the model is told that it has to call this tool."""
+        """Return the field that forces the model to call this tool."""
 
     def sends(self, field: str, request: ModelRequest, without: frozenset[str]) -> bool:
-        """Tell whether a request has this optional field, as long as it is not left out."""
+        """Return whether a request has this optional field, unless it is left out."""
         if field == "tool_choice":
             return request.forced_tool is not None
         if field == "output_format":
@@ -123,22 +123,22 @@ class Dialect(ABC):
         return field != "effort" or self._effort is not None
 
     def forces(self, without: frozenset[str]) -> bool:
-        """Tell whether the model lets itself be told so."""
+        """Return whether the model accepts a forced tool choice."""
         return "tool_choice" not in without
 
     def formats(self, output: OutputFormat, without: frozenset[str]) -> bool:
-        """Tell whether the provider holds the model to this form; else the model has a tool for it."""
+        """Return whether the provider enforces this output format; otherwise the model gets a tool for it."""
         return self._endpoint.profile.formats_output and "output_format" not in without
 
     @abstractmethod
     def output_format(self, output: OutputFormat) -> dict[str, Any]:
-        """Return the fields of a request that ask for answers of this form."""
+        """Return the request fields that ask for answers in this format."""
 
     def role(self, message: Message) -> str:
         return message.role
 
     def can_replay(self, message: Message) -> bool:
-        """Tell whether this very model wrote it, and in this format."""
+        """Return whether this same model wrote the message in this format."""
         wire = message.wire
         return wire is not None and self._endpoint.wrote(wire) and isinstance(wire.body, self.wire_type)
 
@@ -150,16 +150,16 @@ class Dialect(ABC):
         return whole[1:-1] if self.wire_type is list else whole
 
     def glue(self, before: str | None, role: str) -> bytes:
-        """Return what stands between two messages."""
+        """Return the separator between two messages."""
         return b"" if before is None else b","
 
     def tail(self, last_role: str | None, request: ModelRequest, without: frozenset[str]) -> bytes:
-        """Return the request from behind the last message."""
+        """Return the end of the request, after the last message."""
         fields = self.request_options(request, without)
         return b"]" + (b"," + encode(fields)[1:] if fields else b"}")
 
     def request_options(self, request: ModelRequest, without: frozenset[str]) -> dict[str, Any]:
-        """Return the fields that differ from call to call."""
+        """Return the fields that differ between calls."""
         if request.output is not None and self.formats(request.output, without):
             return self.output_format(request.output)
         if request.forced_tool is not None and self.forces(without):
@@ -176,15 +176,15 @@ class Body:
     """The JSON of one request."""
 
     content: bytes
-    """In one piece: copying a megabyte costs less than sending it in parts."""
+    """One piece: copying a megabyte is cheaper than sending it in parts."""
     replays_wire: bool
-    """True if it holds a provider's own JSON of an earlier reply."""
+    """True if it contains the provider's own JSON of an earlier reply."""
     sent: frozenset[FileKind] = frozenset()
-    """What kinds of files it holds."""
+    """The kinds of files in it."""
 
 
 class RenderedHistory:
-    """The joined messages of one history, extended as the history grows."""
+    """The joined messages of one history, extended while the history grows."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -197,10 +197,10 @@ class RenderedHistory:
         self.replays_wire = False
         self.sent: set[FileKind] = set()
         self._unfollowed: list[Message] = []
-        """Results of the round at the end, if they have files: what follows them comes after the last one."""
+        """Results of the last round with files: the follow-up comes after the last one."""
 
     def leads_to(self, spans: Sequence[TranscriptRange]) -> bool:
-        """Tell whether what is joined here is the beginning of `spans`."""
+        """Return whether the joined messages are the beginning of `spans`."""
         last = len(self._spans) - 1
         if last >= len(spans):
             return False
@@ -251,7 +251,7 @@ class RenderedHistory:
             self._fresh, self._fresh_bytes = [], 0
 
     def _render_message(self, message: Message) -> tuple[bytes, bool]:
-        """Return the message's JSON, from its cache slot if it is there."""
+        """Return the JSON of the message, from its cache slot if it is there."""
         key = self._dialect.key
         slot = message.dialect_cache
         is_wire = self._dialect.can_replay(message) and f"{key} rebuilt" not in slot
@@ -263,7 +263,7 @@ class RenderedHistory:
         return slot[key], is_wire
 
     def _is_moved(self, message: Message) -> bool:
-        """Tell whether other messages stand before this one than when it was first sent."""
+        """Return whether the messages before this one differ from those when it was first sent."""
         now = str(self._digest).encode()
         return message.dialect_cache.setdefault(f"{self._dialect.key} prefix", now) != now
 
@@ -280,7 +280,7 @@ class Bodies:
         self._heads: list[tuple[str, tuple[ToolSpec, ...], frozenset[str], bytes]] = []
 
     def build(self, request: ModelRequest, without: frozenset[str]) -> Body:
-        """Return the body; `without` names the optional fields that the server does not take."""
+        """Return the body; `without` names the optional fields that the server rejects."""
         spans = _spans(request.histories)
         lineage = next((known for known in self._lineages if known.leads_to(spans)), None)
         if lineage is None:
@@ -295,11 +295,11 @@ class Bodies:
         return Body(content, lineage.replays_wire, frozenset(lineage.sent))
 
     def start_over(self) -> None:
-        """Forget what was joined: the dialect says some of it in another way now."""
+        """Discard the joined messages: the dialect renders some of them differently now."""
         self._lineages = []
 
     def rebuild_all(self, request: ModelRequest) -> None:
-        """Stop replaying the provider's own JSON of the messages in this request."""
+        """Stop replaying the provider's own JSON for the messages in this request."""
         self.start_over()
         for message in request.messages:
             if self._dialect.can_replay(message):
@@ -340,19 +340,19 @@ def encode(value: Any) -> bytes:
 
 
 def encode_open_object(fields: dict[str, Any], last_field: str) -> bytes:
-    """Return the object of `fields` as far as the open bracket of one more field, a list."""
+    """Encode `fields` and one more field, a list, up to its open bracket."""
     return encode({**fields, last_field: []})[:-2]
 
 
 def words_of(given: Sequence[Text | SentFile]) -> str | None:
-    """Return a message of words alone as one text; None if there is a file in it."""
+    """Return a message of texts as one text; None if it contains a file."""
     if any(isinstance(one, SentFile) for one in given):
         return None
     return "\n".join(one.text for one in given if isinstance(one, Text))
 
 
 def without_surrogates(text: str) -> str:
-    """Join surrogate pairs and replace lone surrogates, which no encoder and no database takes."""
+    """Join surrogate pairs and replace lone surrogates, which no encoder or database accepts."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -361,7 +361,7 @@ def without_surrogates(text: str) -> str:
 
 
 def parse_object(arguments: str) -> dict[str, Any] | None:
-    """Return the arguments if they are one JSON object that every server can read."""
+    """Return the arguments if they are one JSON object that every server can parse, else None."""
     try:
         value = json.loads(arguments, parse_constant=refuse_json_constant)
     except (ValueError, RecursionError):
@@ -370,25 +370,25 @@ def parse_object(arguments: str) -> dict[str, Any] | None:
 
 
 def sendable_object(arguments: str) -> dict[str, Any]:
-    """Return the arguments as an object; what is none is shown to the model as it wrote it."""
+    """Return the arguments as an object; other text is wrapped in one unchanged."""
     found = parse_object(arguments)
     return {"invalid_json": arguments} if found is None else found
 
 
 def sendable_text(arguments: str) -> str:
-    """Return the arguments as JSON text; servers parse it, so text that is no object gets wrapped."""
+    """Return the arguments as JSON text; text that is no object is wrapped, because servers parse it."""
     if parse_object(arguments) is not None:
         return arguments
     return json.dumps({"invalid_json": arguments})
 
 
 def legal_name(name: str) -> str:
-    """Return a function name that providers accept in a history, whatever the model made up."""
+    """Return a function name that providers accept, for any name that a model wrote."""
     return _ILLEGAL.sub("_", name)[:_MAX_NAME_CHARS] or "unnamed"
 
 
 def legal_id(call_id: str, max_chars: int, is_strict: bool) -> str:
-    """Return the id itself if it is legal, else one that is, different for different ids."""
+    """Return the id if it is legal, else a legal one that is unique for it."""
     is_legal = not _ILLEGAL.search(call_id) if is_strict else call_id.isascii() and call_id.isprintable()
     if call_id and is_legal and len(call_id) <= max_chars:
         return call_id

@@ -1,4 +1,4 @@
-"""What the readers of all wire formats share: text in pieces, calls on their way in, reported tokens."""
+"""Shared parts of the wire format readers: streamed text, partial calls, reported tokens."""
 
 import json
 import secrets
@@ -16,14 +16,14 @@ REFUSED = "The model declined to answer."
 
 
 class TextFlow:
-    """Text that arrives in pieces, cut anywhere, even between the halves of a surrogate pair."""
+    """Text in pieces that may be cut anywhere, even inside a surrogate pair."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._half = ""
 
     def add(self, text: str) -> str:
-        """Return what can be shown now."""
+        """Return the text that can be displayed now."""
         text = self._half + text
         self._half = ""
         if text and "\ud800" <= text[-1] <= "\udbff":
@@ -39,13 +39,13 @@ class TextFlow:
 
 @dataclass(slots=True)
 class PartialCall:
-    """A tool call on its way in."""
+    """A tool call that is still arriving."""
 
     id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list[str])
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Fields of the provider's own."""
+    """Fields that only this provider has."""
 
     @property
     def arguments(self) -> str:
@@ -62,7 +62,7 @@ class PartialCall:
 
 
 def settle_ids(calls: list[PartialCall], max_chars: int, is_strict: bool) -> bool:
-    """Give every call a legal id of its own; return whether two calls had the same one."""
+    """Give every call a legal and unique id; return whether two calls had the same one."""
     taken: set[str] = set()
     had_twins = False
     for call in calls:
@@ -81,7 +81,7 @@ def new_call_id() -> str:
 
 
 def complete_draft(draft: Draft, who: str) -> Draft:
-    """Return the draft if it says anything; a refusal without words gets some."""
+    """Return the draft if it has content; add a text to an empty refusal, else raise `Transient`."""
     if any(
         isinstance(block, ToolUse | Image) or (isinstance(block, Text) and block.text.strip())
         for block in draft.blocks
@@ -94,13 +94,13 @@ def complete_draft(draft: Draft, who: str) -> Draft:
 
 
 def count(value: Any) -> int | None:
-    """Return a reported number of tokens, or None where it is missing or absurd."""
+    """Return a reported number of tokens, None if it is missing or absurd."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return value if is_number and 0 <= value <= _MAX_TOKENS else None
 
 
 def make_usage(sent: int | None, answered: int | None, read: int | None, written: int | None) -> Usage:
-    """Return what a provider says about tokens: all input, output, read from and written to its cache."""
+    """Build a `Usage` from the reported tokens: all input, output, cache reads and cache writes."""
     return Usage(
         input_tokens=sent,
         output_tokens=answered,
@@ -125,7 +125,7 @@ def as_list(value: Any) -> list[Any]:
 
 
 def as_text(value: Any) -> str:
-    """Return text that some servers send as parts, or as an object where JSON text belongs."""
+    """Return a text; some servers send a list of parts, or an object in place of JSON text."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):

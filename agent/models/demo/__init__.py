@@ -1,4 +1,4 @@
-"""The demo: a scripted model that ships, for a first look without a key."""
+"""The demo: a built-in scripted model, for a first try without a key."""
 
 from ...extensions.extension import CommandEntry, Extension
 

@@ -1,4 +1,4 @@
-"""How the demo looks into a slow machine: what it measures, what the output means, and its verdict."""
+"""How the demo diagnoses a slow machine: its measurements, how it reads them, and its report."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from .languages import LANGUAGES, speaks_of_disk, speaks_of_web
 from .phrases import Phrases, Topic
 
 _Finding = tuple[str, str]
-"""A fact, and the problem that it is; empty: none."""
+"""A fact and the problem that it shows; an empty problem: there is none."""
 
 # No blank separates an address from the Chinese that follows it.
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(?:/[^\s'\"`<>\u3000-\u303f\u3400-\u9fff\uff00-\uffef]*)?")
@@ -21,7 +21,7 @@ _TLS_PORTS = (443, 8443)
 _MOST_TRIED_PORTS = 3
 _LOCAL_LIMIT_S, _ASKED_LIMIT_S = 2, 10
 _READABLE: tuple[Outcome, ...] = ("ok", "error", "timeout")
-"""What failed or ran too long may still have printed something."""
+"""The output of a command that failed or timed out may still be useful."""
 
 _LOAD_COMMAND = """\
 cat /proc/loadavg 2>/dev/null || uptime; echo "cores: $(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)"
@@ -38,21 +38,21 @@ _CURL = (
 
 
 class Probe(NamedTuple):
-    """What a step measures, in one language."""
+    """One measurement of a step, in one language."""
 
     phrases: Phrases
     topic: str
     title: str
-    """The step's description; a request about an address adds it."""
+    """The description of the step; the address of a web request is added to it."""
     command: str
     read: Callable[[str], Iterator[_Finding]]
-    """Turn the outputs of the step's commands into findings; none: nothing could be read."""
+    """Turns the outputs of the commands into findings; none if nothing could be parsed."""
     follow_up: Callable[[str, str], str]
-    """Make the second command of the step's title and the first output; empty: there is none."""
+    """Builds the second command from the step's title and the first output; empty: there is none."""
 
 
 def _rows(pattern: str, text: str) -> list[tuple[str, ...]]:
-    """Return the groups of every line that begins like this."""
+    """Return the groups of each line whose start matches `pattern`."""
     return [found.groups("") for found in re.finditer(f"^{pattern}", text, re.MULTILINE)]
 
 
@@ -75,7 +75,7 @@ def _read_load(phrases: Phrases, text: str) -> Iterator[_Finding]:
         fact = phrases.memory.format(available=available, total=total // 1024, share=share)
         yield fact, phrases.little_memory.format(share=share) if share < 10 else ""
     row = r"\s*(\d+)\s+(\d+[.,]?\d*)\s+(\d+[.,]?\d*)\s+([\d:-]*\d:\d\d)\s+(\S.*?)\s*$"
-    # In its first minute the share says little yet, and the agent itself is among them.
+    # CPU shares say little in the first minute of a process, and the agent itself is among them.
     settled = [found for found in _rows(row, text) if not re.fullmatch(r"0?0:\d\d", found[3])]
     for pid, cpu, used, _, name in settled[:1]:
         process, share = phrases.process.format(name=name, pid=pid), _number(cpu)
@@ -106,7 +106,7 @@ def _read_folders(phrases: Phrases, text: str) -> Iterator[_Finding]:
 
 
 def _listeners(text: str) -> dict[int, str]:
-    """Return port and address of who listens for TCP, from `ss` or `netstat`."""
+    """Return port and address of listening TCP sockets, from `ss` or `netstat`."""
     rows = _rows(r"(?:LISTEN|tcp).*?(\S+):(\d+)\s+\S+:\*", text)
     return {int(port): address.partition("%")[0] for address, port in reversed(rows)}
 
@@ -117,7 +117,7 @@ def _url_in(text: str) -> str:
 
 
 def _time_web(title: str, output: str) -> str:
-    """Time the address of the request, and whoever listens on this machine where web servers do."""
+    """Build the command that times the requested address and local servers on the usual web ports."""
     if not _rows(r"/.*curl$", output):
         return ""
     asked, listeners = _url_in(title), _listeners(output)
@@ -184,7 +184,7 @@ LOAD, WEB, DISK, FOLDERS = _PROBES[LANGUAGES.index(ENGLISH)].values()
 
 
 def plan_steps(goal: str, ended: Sequence[str], phrases: Phrases = ENGLISH) -> list[str]:
-    """Return the titles of the goal's measurements but for those of which the `ended` summaries tell."""
+    """Return the titles of the measurements for the goal, without those that `ended` summaries cover."""
     topics: tuple[Topic, ...] = ("disk", "folders") if speaks_of_disk(goal) else ("load", "disk")
     topics = ("load", "web", "disk") if speaks_of_web(goal) else topics
     dealt_with = {summary.partition(phrases.colon.strip())[0] for summary in ended}
@@ -195,18 +195,18 @@ def plan_steps(goal: str, ended: Sequence[str], phrases: Phrases = ENGLISH) -> l
 
 
 class Next(NamedTuple):
-    """A command that a step runs, or how it ends."""
+    """The next command of a step, or the end of the step."""
 
     said: str
-    """Beside the command; the summary of the end."""
+    """The text beside the command, or the summary at the end."""
     command: str = ""
     status: Literal["completed", "failed"] = "completed"
 
 
 def next_in_step(title: str, done: Sequence[tuple[ToolUse, ToolResult]]) -> Next | None:
-    """Run the step's command, then the one that its output asks for; a lost one once more; conclude.
+    """Return the step's command, then its follow-up, then the conclusion; a lost command is repeated once.
 
-    None: nothing is known of a step with this title.
+    None: no measurement has this title.
     """
     probes = (probe for known in _PROBES for probe in known.values())
     probe = next((probe for probe in probes if title.startswith(probe.title)), None)
@@ -242,7 +242,7 @@ def _conclusion(probe: Probe, outputs: list[str], results: list[ToolResult]) -> 
 
 
 def report(steps: Sequence[tuple[str, str]], phrases: Phrases = ENGLISH) -> str:
-    """Sum the plan up of status and summary of its steps: the verdict first, then what each found."""
+    """Write the report from status and summary of each step: the verdict first, then the findings."""
     parts = [(status, *summary.partition(phrases.problem_mark)) for status, summary in steps]
     measured = [problem.strip() for status, _, _, problem in parts if status == "completed"]
     problems = list(filter(None, measured))

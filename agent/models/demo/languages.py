@@ -1,4 +1,4 @@
-"""Which language a person speaks: every language is understood everywhere, and answered in itself."""
+"""Detects the user's language: requests are matched in all languages and answered in their own."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -17,18 +17,18 @@ class Request(NamedTuple):
     ability: Ability
     arguments: Mapping[str, str]
     phrases: Phrases | None
-    """Of the language that it is worded in; None: it is worded in none."""
+    """The phrases of the request's language; None if the language is unclear."""
 
 
 def _possible_languages(text: str) -> tuple[Phrases, ...]:
-    """Return the languages that the text can be in; no pattern of another one is compiled."""
+    """Return the possible languages of the text; patterns of other languages are not compiled."""
     if not text.isascii():
         return LANGUAGES
     return tuple(phrases for phrases in LANGUAGES if not phrases.understood.has_own_script)
 
 
 def request_in(text: str) -> Request | None:
-    """Return the single call that a text asks for, if it does."""
+    """Return the single call that a text requests, None if there is none."""
     if found := _match(_OWN_COMMAND, text):
         return Request("run", found.groupdict(""), None)
     for phrases in _possible_languages(text):
@@ -60,16 +60,16 @@ def _search(pattern: str, text: str) -> bool:
 
 
 def language_of(texts: Iterable[str]) -> Phrases:
-    """Return the language of the first text that has one; English where none has."""
+    """Return the language of the first text with a known one; English by default."""
     return next((found for text in texts if (found := _language(text))), ENGLISH)
 
 
 def _language(text: str) -> Phrases | None:
-    # Files that a message names follow it after an empty line.
+    # The files of a message follow its text after an empty line.
     text = text.strip().partition("\n\n")[0]
     if request := request_in(text):
         return request.phrases
     prose = _NO_PROSE.sub(" ", text)
     counts = {phrases.counts_in(prose): phrases for phrases in _possible_languages(prose)}
-    # Of two that count the same the later one: English terms stand in every language.
+    # On a tie take the later language: English terms occur in every language.
     return counts[max(counts)] if any(counts) else None

@@ -1,7 +1,7 @@
-"""The shipped scripted model: a small fixed program that speaks the protocol of a language model.
+"""The built-in scripted model: a small deterministic program behind the model interface.
 
-It needs no key and no network, answers the same request with the same words, and works with the real tools:
-what it reports it has read in their results.
+It needs no key and no network, gives the same answer to the same request, and works with the real tools:
+its reports are read from their results.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from .phrases import Ability, Phrases
 from .sample import sample_of
 
 _PIECES = re.compile(r".{24}[^ \u2e80-\uffef]*|.+", re.DOTALL)
-"""About the size that providers stream, cut at blanks and between letters that are words."""
+"""Pieces of about the size that providers stream, cut at blanks and between CJK letters."""
 _BYTES_PER_TOKEN = 4
 _MAX_SUMMARY_LINES = 60
 _MOST_LINES = 40
@@ -33,7 +33,7 @@ _STEP_ENDED = re.compile(r"^(?:assistant: )?Step \S+ (completed|failed): (.*)$",
 _STEP_TITLE = re.compile(r"^(?:Step \S+ of \d+|Plan step \S+ \[in_progress\]): (.+)$", re.MULTILINE)
 _ASKS_FOR_SUMMARY = "Below is the older part of this session"
 _PERSON = "user: "
-"""Begins what the person said where a history is given as a text."""
+"""The label of user messages in a history that is given as text."""
 _README = re.compile(r"\bREADME(?:\.(?:md|rst|txt))?(?![\w.])")
 _TOOLS: Mapping[Ability, str] = {
     "run": "run_shell_command",
@@ -47,7 +47,7 @@ _QUOTES = {"'": "'", '"': '"', "“": "”", "‘": "’", "「": "」", "『": 
 
 
 class _Move(NamedTuple):
-    """What the demo says, and the call that it makes, if any."""
+    """The text of the demo's reply, and its tool call, if any."""
 
     text: str
     tool: str = ""
@@ -55,7 +55,7 @@ class _Move(NamedTuple):
 
 
 Done = tuple[ToolUse, ToolResult]
-"""A working call and its result."""
+"""A tool call and its result."""
 
 
 class DemoModel:
@@ -63,7 +63,7 @@ class DemoModel:
     context_window = 100_000
 
     async def aclose(self) -> None:
-        """Hold nothing, so close nothing."""
+        """Do nothing: the model holds no resource."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         phrases = _language(request)
@@ -74,7 +74,7 @@ class DemoModel:
         blocks: tuple[Block, ...] = (Text(text=move.text),) if move.text else ()
         if move.tool:
             arguments = json.dumps(move.arguments)
-            # The same place of the same session always gets this id, and no other place does.
+            # The id depends on the session and the position only, and is unique.
             place = json.dumps([[len(history) for history in request.histories], move.tool, arguments])
             call_id = f"demo_{hashlib.sha256(place.encode()).hexdigest()[:16]}"
             blocks = (*blocks, ToolUse(call_id=call_id, tool=move.tool, arguments=arguments))
@@ -83,7 +83,7 @@ class DemoModel:
 
 
 def _usage(request: ModelRequest, message: Message) -> Usage:
-    """Estimate the tokens as a language model would have counted them; they cost nothing."""
+    """Estimate the tokens of a request and its reply; the cost is zero."""
     tools = [[spec.name, spec.description, dict(spec.parameters)] for spec in request.tools]
     sent = len(request.system.encode()) + len(json.dumps(tools)) + request.size_bytes
     return Usage(
@@ -94,7 +94,7 @@ def _usage(request: ModelRequest, message: Message) -> Usage:
 
 
 def _format_answer(move: _Move, request: ModelRequest) -> _Move:
-    """Return an answer in the form that is asked for."""
+    """Return the answer in the requested output format."""
     if request.output is None or move.tool:
         return move
 
@@ -120,10 +120,10 @@ def _move(request: ModelRequest, phrases: Phrases) -> _Move:
 
 
 def _language(request: ModelRequest) -> Phrases:
-    """Return the language of the newest thing that the person said in one."""
+    """Return the language of the user's newest message with a known one."""
     main = list(request.histories[0]) if request.histories else []
     spoken = [message.text for message in reversed(main) if message.origin == "person"]
-    # Where a summary took the place of what was said, it has the person's lines.
+    # A summary that replaces messages contains the lines of the user.
     return language_of([*spoken, _find_pinned("The user's last message", main), *_person_lines(main)])
 
 
@@ -133,7 +133,7 @@ def _person_lines(main: Sequence[Message]) -> list[str]:
 
 
 def _possible(move: _Move, request: ModelRequest, phrases: Phrases) -> _Move:
-    """Replace a move that needs a tool which this session does not have."""
+    """Replace a move with a tool that this session does not have."""
     offered = {spec.name for spec in request.tools}
     if not move.tool or move.tool in offered:
         return move
@@ -144,7 +144,7 @@ def _possible(move: _Move, request: ModelRequest, phrases: Phrases) -> _Move:
 
 
 def _since_person(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages from the person's last one on; all, if a summary took its place."""
+    """Return the messages from the user's last one on; all of them if a summary replaced it."""
     starts = (at for at in range(len(messages) - 1, -1, -1) if messages[at].origin == "person")
     return messages[next(starts, 0) :]
 
@@ -154,26 +154,26 @@ def _find_last_message(turn: Sequence[Message]) -> str:
 
 
 def _goal(turn: Sequence[Message]) -> str:
-    """Return the newest goal that a plan was started for."""
+    """Return the goal of the newest plan."""
     uses = (use for message in reversed(turn) for use in message.tool_uses if use.tool == "start_plan")
     goals = ((parse_json_object(use.arguments) or {}).get("goal") for use in uses)
     return str(next(goals, None) or _find_pinned("Goal", turn) or _find_last_message(turn))
 
 
 def _find_pinned(what: str, turn: Sequence[Message]) -> str:
-    """Return what a summary keeps word by word; empty if none took the place of what was said."""
+    """Return a line that a summary quotes, such as the last user message; empty without a summary."""
     is_summary = turn and turn[0].origin == "runtime"
     found = re.search(rf"^{what}: (.+)$", turn[0].text, re.MULTILINE) if is_summary else None
     return found[1] if found else ""
 
 
 def _steps_ended(turn: Sequence[Message]) -> list[tuple[str, str]]:
-    """Return status and summary of the steps since the person spoke."""
+    """Return status and summary of the steps that ended since the user's last message."""
     return [found for message in turn for found in _STEP_ENDED.findall(message.text)]
 
 
 def _summary(text: str) -> str:
-    """Keep what the person said and how the steps ended; the demo needs no more to go on."""
+    """Summarize a history: the user's messages and the ends of steps, all that the demo needs."""
     lines = [line for line in text.splitlines() if line.startswith((_PERSON, "assistant: Step "))]
     return "\n".join(lines[-_MAX_SUMMARY_LINES:]) or language_of([]).nothing_to_summarize
 
@@ -201,7 +201,7 @@ def _step(child: Sequence[Message], phrases: Phrases) -> _Move:
 
 
 def _answer(text: str, phrases: Phrases) -> _Move:
-    """Answer the person's newest message: by a call, a plan, or what the demo can do."""
+    """Answer the user's newest message: with a call, a plan, or a list of what the demo can do."""
     if request := request_in(text):
         arguments = dict(_arguments(request.arguments)) or {"path": "."}
         return _Move("", _TOOLS[request.ability], arguments)
@@ -211,7 +211,7 @@ def _answer(text: str, phrases: Phrases) -> _Move:
 
 
 def _opening(text: str, phrases: Phrases) -> str:
-    """Greet back; say plainly that something is not possible, unless nothing was asked for."""
+    """Greet if the user only greets; otherwise say that the demo cannot do the request."""
     if any(re.fullmatch(one.understood.greeting, text, re.IGNORECASE) for one in LANGUAGES):
         return phrases.hello
     asks_for_help = not text.strip() or re.search(phrases.understood.help, text)
@@ -219,7 +219,7 @@ def _opening(text: str, phrases: Phrases) -> str:
 
 
 def _arguments(said: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the arguments; quotes around one are no part of it, but those of a command are the shell's."""
+    """Yield the arguments without quotes around them; quotes in shell commands are kept."""
     for name in sorted(said, key="path".__ne__):
         quotes, text = {"`": "`"} if name == "command" else {"`": "`", **_QUOTES}, said[name].strip()
         if len(text) > 1 and quotes.get(text[0]) == text[-1]:
@@ -230,7 +230,7 @@ def _arguments(said: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _after_results(done: Sequence[Done], request: ModelRequest, phrases: Phrases) -> _Move:
-    """Look into the README that a listing shows, else tell what came out."""
+    """Read the README that a listing contains; otherwise describe the result."""
     listed = [one.content for use, one in done[-1:] if use.tool == "list_directory" and one.outcome == "ok"]
     readme = _README.search("".join(listed))
     if readme and any(spec.name == "read_file" for spec in request.tools):
@@ -250,7 +250,7 @@ def _describe(use: ToolUse, result: ToolResult, phrases: Phrases) -> str:
 
 
 def _subject(use: ToolUse) -> str:
-    """Name the call by what it was about."""
+    """Return the subject of the call."""
     arguments = parse_json_object(use.arguments) or {}
     about = next((arguments[key] for key in ("command", "path", "pattern") if key in arguments), "")
     shown = shorten(str(about), 80, placeholder="...")

@@ -1,4 +1,4 @@
-"""What the demo has to know of a language: how requests are worded in it, and how the demo answers them."""
+"""The patterns and sentences that the demo needs for one language."""
 
 import re
 from collections.abc import Mapping
@@ -13,25 +13,25 @@ Topic = Literal["load", "web", "disk", "folders"]
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """Patterns, all of them regardless of case; those of every language are tried on every text."""
+    """Patterns for user messages, case-insensitive; each text is tried in all languages."""
 
     word: str
-    """A word, or a letter where words are not written apart: what is counted to find a text's language."""
+    """A word, or a letter in languages without blanks: counted to detect the language."""
     foreign: str
-    """Letters that this language does not have although `word` fits beside them; empty: there are none."""
+    """Letters that exclude this language although `word` matches them; empty: there are none."""
     polite: str
-    """What may stand before a request."""
+    """Optional words before a request."""
     requests: tuple[tuple[Ability, str], ...]
-    """What is said for it; the named groups are the arguments of the call. The first match wins."""
+    """Tool -> pattern of its requests; the named groups are the arguments. The first match wins."""
     greeting: str
     help: str
-    """Asks what the demo can do; empty: every other text is answered like this."""
+    """Matches a question about the demo's abilities; empty: other texts get that answer."""
     trouble: str
-    """Speaks of something that takes a plan with measurements."""
+    """Matches a problem that needs a plan with measurements."""
     web: str
     disk: str
     has_own_script: bool = False
-    """No text in ASCII alone has a word or a request of it."""
+    """True if no ASCII text can be in this language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Phrases:
     # About the demo itself.
     hello: str
     cannot: str
-    """Goes before the list of abilities where a request is none of them."""
+    """Comes before the list of abilities if a request is not one of them."""
     how_to_get_a_model: str
     abilities: str
     plan_first: str
@@ -59,15 +59,15 @@ class Phrases:
     # Steps of a plan.
     topics: Mapping[Topic, str]
     titles: Mapping[Topic, str]
-    """Descriptions of the steps; none begins like another one, of any language."""
+    """Descriptions of the steps; none is the beginning of another one, in any language."""
     no_program: str
     this_step: str
-    """Stands for the title of a step that has none."""
+    """Replaces a missing title of a step."""
     run_again: str
     troubles: Mapping[str, str]
-    """Outcome -> what went wrong with a command, for the summary of its step."""
+    """Outcome -> the problem of a command, for the summary of its step."""
 
-    # What was measured, and what of it is a problem.
+    # Findings, and the problems among them.
     load: str
     overloaded: str
     memory: str
@@ -110,7 +110,7 @@ class Phrases:
     failed_mark: str
 
     def counts_in(self, text: str) -> int:
-        """Return how many words of this language the text has."""
+        """Return the number of words of this language in the text."""
         if self.understood.foreign and re.search(self.understood.foreign, text):
             return 0
         return len(re.findall(self.understood.word, text))

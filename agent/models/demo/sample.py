@@ -1,4 +1,4 @@
-"""An answer of the demo in whatever form is asked for: its words where a text goes, else what is simplest."""
+"""Builds an example value for an output schema, with the demo's answer as its text."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -8,7 +8,7 @@ _SIMPLEST: Mapping[str, Any] = {"boolean": False, "null": None, "object": {}}
 
 
 def sample_of(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Return arguments that fit the schema of an object, as far as types and choices go."""
+    """Return arguments that match the types and choices of an object schema."""
     return cast("dict[str, Any]", _sample(schema, text, schema, 0))
 
 

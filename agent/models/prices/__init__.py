@@ -1,1 +1,1 @@
-"""What a call of a model costs."""
+"""The cost of model calls."""

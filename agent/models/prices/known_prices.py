@@ -1,4 +1,4 @@
-"""Prices of single models, kept in a file: reading the whole catalogue takes 100 ms of processor time."""
+"""Caches prices of single models in a file: loading the catalogue takes 100 ms of processor time."""
 
 import importlib.util
 import json
@@ -18,9 +18,9 @@ _MOST_MODELS = 200
 
 
 def find_price(model: str, overrides: Mapping[str, Price], home: Path) -> PriceOf | None:
-    """Return what `price_of` does; the catalogue is read only for a model whose price is not in the file.
+    """Return the same as `price_of`, but load the catalogue only for a model that the file lacks.
 
-    A price that depends on more than the number of tokens is looked up in the catalogue each time.
+    A price that depends on more than token counts is looked up in the catalogue each time.
     """
     if model in overrides or model == "demo":
         return price_of(model, overrides)
@@ -39,7 +39,7 @@ def find_price(model: str, overrides: Mapping[str, Price], home: Path) -> PriceO
 
 
 def _identity_of_catalogue() -> str:
-    """Return what another version of the catalogue does not have; nothing of it is imported."""
+    """Return an identity of the installed catalogue without importing it."""
     spec = importlib.util.find_spec("genai_prices")
     if spec is None or spec.origin is None:
         return ""
@@ -48,7 +48,7 @@ def _identity_of_catalogue() -> str:
 
 
 def _read(path: Path, catalogue: str) -> dict[str, Any]:
-    """Return the prices in the file; none where it cannot be read, or is of another catalogue."""
+    """Return the prices in the file; empty if it is unreadable or of another catalogue."""
     try:
         found: Any = json.loads(path.read_bytes())
         models: Any = found["models"] if found["catalogue"] == catalogue else None
@@ -58,6 +58,6 @@ def _read(path: Path, catalogue: str) -> dict[str, Any]:
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    """Replace the file whole; where it cannot be written, the catalogue is read the next time, too."""
+    """Replace the file atomically; if that fails, the next process loads the catalogue again."""
     with suppress(OSError):
         write_whole(path, json.dumps(content).encode())

@@ -1,4 +1,4 @@
-"""What a model call costs, from the offline catalogue of `genai-prices` or the user's configuration."""
+"""The cost of a model call, from the offline catalogue of `genai-prices` or the user's configuration."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -13,18 +13,18 @@ from ....state.errors import UsageError
 from ...config.sources import Price
 
 PriceOf = Callable[[Usage], float | None]
-"""US dollars of a usage; None if its input or output tokens are unknown."""
+"""Maps a usage to US dollars; None if its input or output tokens are unknown."""
 
 _CATALOGUE_IDS = {
     "openai-chat": "openai", "openai-responses": "openai", "gemini": "google", "azure-responses": "azure",
     "bedrock": "aws", "vertex": "google",
 }  # fmt: skip
-"""Our provider name -> the catalogue's, where they differ."""
+"""Our provider name -> the catalogue's name, if they differ."""
 _NEVER_LISTED = {"demo", "ollama"}
 
 
 def calculate_cost(price: Price, usage: Usage) -> float | None:
-    """Return US dollars; None if input or output tokens are unknown."""
+    """Return the cost in US dollars; None if input or output tokens are unknown."""
     counts = _counts(usage)
     if counts is None:
         return None
@@ -37,9 +37,9 @@ def calculate_cost(price: Price, usage: Usage) -> float | None:
 
 
 def price_of(model: str, overrides: Mapping[str, Price]) -> PriceOf | None:
-    """Return what prices a usage of `model` (`provider/model`), or None where no price is known.
+    """Return the function that prices a usage of `model` (`provider/model`), None if no price is known.
 
-    Where a provider does not report its cache, all input counts as uncached: the cost is then an upper
+    If a provider does not report its cache, all input counts as uncached: the cost is then an upper
     bound. `demo` costs nothing; `ollama/` models have no price unless the configuration names one.
     """
     if override := overrides.get(model):
@@ -69,7 +69,7 @@ _SAMPLE = Usage(
 
 
 def constant_price(model: str) -> Price | None:
-    """Return what the catalogue says of a model as four numbers; None where they depend on time or amount."""
+    """Return the catalogue's price of a model as four numbers; None if it depends on time or amount."""
     found = _find_in_catalogue(model)
     if found is None:
         return None
@@ -92,7 +92,7 @@ def constant_price(model: str) -> Price | None:
         cache_write=dollars(sent=_MILLION, written=_MILLION),
     )  # fmt: skip
     whole = _catalogue_price(provider, info, _SAMPLE)
-    # A price of each request, or of what else there may be, is none of the four.
+    # Four numbers cannot express a price per request or of anything else.
     return price if whole is not None and isclose(calculate_cost(price, _SAMPLE) or 0.0, whole) else None
 
 
@@ -101,7 +101,7 @@ def _nothing(usage: Usage) -> float | None:
 
 
 def require_price(model: str, overrides: Mapping[str, Price]) -> PriceOf:
-    """Return the price that a budget needs; raises `UsageError` where none is known."""
+    """Return the price function for a budget; raises `UsageError` if no price is known."""
     price = price_of(model, overrides)
     if price is None:
         raise UsageError(
@@ -129,7 +129,7 @@ def _find_in_catalogue(model: str) -> tuple[Provider, ModelInfo] | None:
     # Importing the catalogue takes about 0.15 s. It never touches the network by itself.
 
     providers = get_snapshot().providers
-    # Compare ids ourselves: the catalogue's own search would take "my-openai-proxy" for OpenAI.
+    # Compare ids here: the search of the catalogue would take "my-openai-proxy" for OpenAI.
     wanted = _CATALOGUE_IDS.get(provider_name, provider_name)
     provider = next((provider for provider in providers if provider.id == wanted), None)
     info = provider.find_model(name, all_providers=providers) if provider else None

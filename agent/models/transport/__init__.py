@@ -1,1 +1,1 @@
-"""How the bytes of a request go to a model server, and its events come back."""
+"""Sends requests to a model server and reads its events."""

@@ -9,14 +9,14 @@ from .events import ServerEvent
 
 
 class AwsEventParser:
-    """Takes frames that are cut anywhere; what they hold is what other servers send as `data`."""
+    """Parses frames that may be cut anywhere; their payload is what other servers send as `data`."""
 
     def __init__(self) -> None:
         self._library: Any = import_module("botocore.eventstream")
         self._buffer: Any = self._library.EventStreamBuffer()
 
     def feed(self, piece: bytes) -> list[ServerEvent]:
-        """Return the events that are whole now; raises `ValueError` for frames that are damaged."""
+        """Return the events that are complete now; raises `ValueError` for damaged frames."""
         try:
             self._buffer.add_data(piece)
             return [event for frame in self._buffer if (event := _event(frame.headers, frame.payload))]
@@ -24,7 +24,7 @@ class AwsEventParser:
             raise ValueError(f"no frame of an event stream: {error}") from None
 
     def end(self) -> list[ServerEvent]:
-        """Return nothing: what is no whole frame by now was cut."""
+        """Return no events: an incomplete frame at the end is lost."""
         return []
 
 
@@ -38,7 +38,7 @@ def _event(headers: dict[str, Any], payload: bytes) -> ServerEvent | None:
 
 
 def _failure(headers: dict[str, Any], payload: bytes) -> ServerEvent:
-    """Return an exception or error frame as Anthropic's own API tells of an error in a stream."""
+    """Convert an exception or error frame to the error event of Anthropic's own API."""
     kind = headers.get(":exception-type") or headers.get(":error-code") or "error"
     text = _object(payload).get("message") or headers.get(":error-message") or kind
     return ServerEvent("error", json.dumps({"type": "error", "error": {"type": kind, "message": text}}))

@@ -1,4 +1,4 @@
-"""The clients of a process, which models that ask in the same way share, with their connections."""
+"""The HTTP clients of a process, shared by models with the same connection settings."""
 
 import asyncio
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 
 class Client(Protocol):
-    """What sends requests, and holds connections open."""
+    """Sends requests and keeps connections open."""
 
     async def aclose(self) -> None: ...
 
@@ -19,7 +19,7 @@ Start = Callable[[], Coroutine[Any, Any, C]]
 
 @dataclass(slots=True, eq=False)
 class SharedClient(Generic[C]):
-    """A client with those who use it."""
+    """A client with the number of its users."""
 
     loop: asyncio.AbstractEventLoop
     starting: asyncio.Task[C]
@@ -33,10 +33,10 @@ class SharedClient(Generic[C]):
 
 
 class Clients:
-    """Lets models share a client.
+    """A pool of clients that models share.
 
-    A client works in the event loop that it was started in, and is closed there: after its last user, or
-    after the last one who keeps the connections of that loop.
+    A client belongs to the event loop in which it was started, and is closed there: after its last user, or
+    after the last `release` of that loop.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Clients:
         self._keepers: Counter[asyncio.AbstractEventLoop] = Counter()
 
     async def take(self, identity: Hashable, start: Start[C]) -> SharedClient[C]:
-        """Return the client of this identity, started if there is none yet; whoever takes it gives it back.
+        """Return the client of this identity and start it if needed; the caller must call `give_back`.
 
         Raises what `start` raises.
         """
@@ -52,12 +52,12 @@ class Clients:
         key = loop, identity
         shared = cast("SharedClient[C] | None", self._shared.get(key))
         if shared is None:
-            # A task of its own: who is cancelled while it starts does not end it for the others.
+            # A separate task: cancelling one waiting user does not cancel the start for the others.
             shared = self._shared[key] = SharedClient(loop, loop.create_task(start()))
         shared.users += 1
         try:
             await asyncio.shield(shared.starting)
-        except BaseException:  # cancelled, too: who does not get it is no user
+        except BaseException:  # also if cancelled: a caller without the client is no user
             if shared.starting.done():
                 self._forget(shared)
             await self.give_back(shared)
@@ -71,7 +71,7 @@ class Clients:
             await shared.close()
 
     def hold(self) -> None:
-        """Leave connections of the running loop open until `release`, also while nobody uses them."""
+        """Keep the connections of the running loop open until `release`, even without users."""
         self._keepers[asyncio.get_running_loop()] += 1
 
     async def release(self) -> None:
@@ -90,7 +90,7 @@ class Clients:
 
 
 class PooledClient(Generic[C]):
-    """One model's share in a client, taken with its first request."""
+    """A model's reference to a pooled client, taken at the first request."""
 
     def __init__(self, clients: Clients, identity: Hashable, start: Start[C]) -> None:
         self._clients = clients
@@ -99,13 +99,13 @@ class PooledClient(Generic[C]):
         self._shared: SharedClient[C] | None = None
 
     async def client(self) -> C:
-        """Return the client; raises what starting it raises."""
+        """Return the client; raises the errors of starting it."""
         if self._shared is None:
             taken = await self._clients.take(self._identity, self._start)
             if self._shared is None:
                 self._shared = taken
             else:
-                # Another call was faster.
+                # A concurrent call was faster.
                 await self._clients.give_back(taken)
         return self._shared.starting.result()
 

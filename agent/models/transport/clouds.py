@@ -1,4 +1,4 @@
-"""Models in somebody's cloud, by the SDKs' own clients: Azure OpenAI, Amazon Bedrock, Google Vertex."""
+"""Models in clouds, through the SDKs' own clients: Azure OpenAI, Amazon Bedrock, Google Vertex."""
 
 import os
 import warnings
@@ -13,7 +13,7 @@ from ..failures import readable
 from ..providers import Cloud, Endpoint, Profile
 
 _AZURE_VERSION = "2025-04-01-preview"
-"""The last dated one: it knows Responses, and the fields of models that reason."""
+"""The last dated API version: it supports Responses and the fields of reasoning models."""
 _AWS_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _AWS_KEYS = {
     "aws_access_key": "AWS_ACCESS_KEY_ID",
@@ -30,16 +30,16 @@ _VARIABLES: Mapping[Cloud, tuple[str, ...]] = {
     "bedrock": (*_AWS_REGIONS, *_AWS_KEYS.values()),
     "vertex": (_GOOGLE_FILE, *_GOOGLE_PROJECTS, *_GOOGLE_REGIONS),
 }
-"""What each client is told of the environment, beside its key and its address."""
+"""The environment variables for each client, besides its key and its address."""
 
 
 def find_cloud_variables(cloud: Cloud, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that are set of those which say how to reach this cloud."""
+    """Return the set variables that say how to reach this cloud."""
     return {name: value for name in _VARIABLES[cloud] if (value := env.get(name, "").strip())}
 
 
 def usual_address(profile: Profile, env: Mapping[str, str]) -> str:
-    """Return where the cloud is, as far as the environment tells; raises `ConfigError` where it must."""
+    """Return the cloud's address from the environment; raises `ConfigError` if it is required and missing."""
     if profile.cloud == "azure":
         raise ConfigError(
             f"No address for {profile.name}: {profile.url_env[0]} is not set.",
@@ -59,9 +59,9 @@ def _first(env: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 
 def start_client(endpoint: Endpoint, module: ModuleType, options: dict[str, Any]) -> Any:
-    """Return the SDK's client for this cloud; looks credentials up, so that it may take a while.
+    """Return the SDK's client for this cloud; it searches for credentials, which may take seconds.
 
-    Raises `CredentialsError` where there are none, `ConfigError` for a missing package or setting.
+    Raises `CredentialsError` if there are none, `ConfigError` for a missing package or setting.
     """
     cloud = endpoint.profile.cloud or "azure"
     starts = {"azure": _azure, "bedrock": _bedrock, "vertex": _vertex}
@@ -129,14 +129,14 @@ def _vertex(endpoint: Endpoint, module: Any, options: dict[str, Any]) -> Any:
 
 
 def _google_credentials(file: str | None) -> tuple[Any, str | None]:
-    """Return what signs in, with the project it belongs to; the token itself comes with the first request."""
+    """Return the Google credentials and their project; the token is fetched with the first request."""
     library: Any = import_module("google.auth")
-    # Refreshing needs it, and it may be missing.
+    # Refreshing needs this package, which may be missing.
     import_module("google.auth.transport.requests")
     if not file or file == os.environ.get(_GOOGLE_FILE):
         return library.default(scopes=[_GOOGLE_SCOPE])
     with warnings.catch_warnings():
-        # It warns of files from strangers; this one the person names.
+        # The library warns about untrusted files; the user named this one.
         warnings.simplefilter("ignore", DeprecationWarning)
         return library.load_credentials_from_file(file, scopes=[_GOOGLE_SCOPE])
 
@@ -149,7 +149,7 @@ _GOOGLE_WAYS = f"Run `gcloud auth application-default login`, or set {_GOOGLE_FI
 
 
 def credentials_error(endpoint: Endpoint, error: Exception) -> CredentialsError:
-    """Say what the cloud's own library found wrong with the credentials."""
+    """Build the error for credentials that the cloud's own library rejects."""
     ways = {"bedrock": _AWS_WAYS, "vertex": _GOOGLE_WAYS}
     said = str(error.args[0]) if error.args else type(error).__name__
     return CredentialsError(
@@ -159,7 +159,7 @@ def credentials_error(endpoint: Endpoint, error: Exception) -> CredentialsError:
 
 
 def sign_in_errors(cloud: Cloud) -> tuple[type[Exception], ...]:
-    """Return what a client raises while it signs a request."""
+    """Return the exception types that a client raises while it signs a request."""
     named = {
         "bedrock": ("botocore.exceptions", "BotoCoreError"),
         "vertex": ("google.auth.exceptions", "GoogleAuthError"),

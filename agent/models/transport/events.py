@@ -1,4 +1,4 @@
-"""The answer of a model server as parsed events, within time and size limits, whatever it really sends."""
+"""Parses the answer of a model server into events, within limits of time and size."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ServerEvent(NamedTuple):
 
 
 class EventParser:
-    """Takes CR, LF and CRLF, comments, any cut between two pieces, and bytes that are no UTF-8."""
+    """Parses server-sent events: CR, LF and CRLF, comments, pieces cut anywhere, invalid UTF-8."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -36,18 +36,18 @@ class EventParser:
         self._is_first_line = True
 
     def feed(self, piece: bytes) -> list[ServerEvent]:
-        """Return the events that are whole now."""
+        """Return the events that are complete now."""
         was_cr = bool(self._pieces) and self._pieces[-1].endswith(b"\r")
         self._pieces.append(piece)
         if not was_cr and b"\n" not in piece and b"\r" not in piece:
             return []
         lines = b"".join(self._pieces).splitlines(keepends=True)
-        # A CR at the very end may be half of a CRLF: the next piece tells.
+        # A CR at the end may be half of a CRLF: wait for the next piece.
         self._pieces = [lines.pop()] if lines and not lines[-1].endswith(b"\n") else []
         return [event for line in lines if (event := self._take(line))]
 
     def end(self) -> list[ServerEvent]:
-        """Return what a server left without its closing empty line."""
+        """Return the last event, if its closing empty line is missing."""
         lines = [*b"".join(self._pieces).splitlines(), b""]
         self._pieces = []
         return [event for line in lines if (event := self._take(line))]
@@ -81,7 +81,7 @@ _EVENT_FIELDS = (":", "event:", "id:", "retry:")
 
 
 class StreamTimeouts:
-    """How long the next piece may take."""
+    """Time limits for the next piece of a stream, in seconds."""
 
     def __init__(self, idle_s: float, total_s: float) -> None:
         self._idle_s = idle_s
@@ -98,7 +98,7 @@ class StreamTimeouts:
 async def read_events(
     response: Response, endpoint: Endpoint, patience: StreamTimeouts
 ) -> AsyncGenerator[tuple[str, dict[str, Any] | None]]:
-    """Yield (event name, data), with None as data for `[DONE]`; raises `Transient` or `ModelError`."""
+    """Yield (event name, data), data None for `[DONE]`; raises `Transient` or `ModelError`."""
     parser, start, is_silent = _parser_of(response), bytearray(), True
     async with aclosing(_pieces(response, endpoint, patience)) as pieces:
         async for piece in pieces:
@@ -165,7 +165,7 @@ def _parse(event: ServerEvent, endpoint: Endpoint) -> list[dict[str, Any] | None
     except (ValueError, RecursionError):
         pass
     try:
-        # Some servers leave the empty line between two events out.
+        # Some servers omit the empty line between two events.
         return [None if line.strip() == DONE else _object(line) for line in event.data.split("\n")]
     except (ValueError, RecursionError):
         raise damaged_answer_error(endpoint) from None
@@ -179,7 +179,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _parse_whole_body(start: bytes, endpoint: Endpoint) -> dict[str, Any]:
-    """Read a body without any event in it: a JSON object, or what tells why there is none."""
+    """Parse a body without events: a JSON object; raises an error that describes any other body."""
     text = start.decode("utf-8", "replace").strip()
     if all(line.startswith(_EVENT_FIELDS) for line in text.splitlines()):
         raise truncated_answer_error(endpoint.provider)

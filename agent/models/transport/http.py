@@ -1,4 +1,4 @@
-"""Prepared bytes straight over HTTP, without a library of the provider's in between."""
+"""Sends prepared bytes directly over HTTP, without a provider's library."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WRITE_TIMEOUT_S = 120
 _MAX_CONNECTIONS = 1000
 _MAX_IDLE_CONNECTIONS = 100
 _KEPT_IDLE_S = 60
-"""As long as most tools take: a new connection costs a handshake."""
+"""About the time of most tools: a new connection costs a handshake."""
 _MAX_REFUSAL_BYTES = 1 << 20
 _ANTHROPIC_VERSION = "2026-10-21"
 _OPENAI_VARIABLES = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
@@ -47,7 +47,7 @@ class HttpTransport:
         """The address and the headers, which are the same for all requests."""
 
     async def post(self, path: str, content: bytes) -> Response:
-        """Send and return the response, not read yet.
+        """Send and return the unread response.
 
         Raises `Transient` or one of our errors for a connection that fails, and for every error status.
         """
@@ -58,7 +58,7 @@ class HttpTransport:
             response = await self._send(client, path, content)
         except TimeoutException:
             raise Transient(f"{self._endpoint.base_url} does not answer") from None
-        except (HTTPError, InvalidURL, ValueError) as error:  # no name of a host, no text for a header
+        except (HTTPError, InvalidURL, ValueError) as error:  # an invalid host name or header text
             raise classify_connection_error(error, self._endpoint) from error
         if not response.is_success:
             raise judge(await self._refusal(response), self._endpoint)
@@ -68,7 +68,7 @@ class HttpTransport:
         await self._seat.aclose()
 
     async def _send(self, client: AsyncClient, path: str, content: bytes) -> Response:
-        """Send once; a second time if it went into a connection that the server had closed meanwhile."""
+        """Send once; repeat once if the server had already closed the connection."""
         from httpx2 import ByteStream, ReadError, RemoteProtocolError, Request, WriteError
 
         url, headers = self._prepared or self._prepare(client, path)
@@ -93,7 +93,7 @@ class HttpTransport:
         return self._prepared
 
     async def _refusal(self, response: Response) -> Refusal:
-        """Read an error answer, as far as it can say something."""
+        """Read an error answer, up to a size limit."""
         from httpx2 import HTTPError, StreamError
 
         body = bytearray()
@@ -115,20 +115,20 @@ class HttpTransport:
 
 
 class _Connection:
-    """What a request went over."""
+    """The connection of one request."""
 
     def __init__(self) -> None:
         self.is_new = False
         self.was_lost = False
-        """An older one was there, and closed without an answer: no second one is tried silently."""
+        """True if a kept connection was used and closed without an answer."""
 
     async def trace(self, name: str, info: dict[str, Any]) -> None:
-        """Listen to httpcore, which tells everything that it does."""
+        """Receive the trace events of httpcore."""
         self.is_new = self.is_new or name == "connection.connect_tcp.started"
 
 
 def headers_of(endpoint: Endpoint) -> dict[str, str]:
-    """Return the headers of every request, but those that belong to HTTP itself."""
+    """Return the headers of every request, except those of HTTP itself."""
     is_anthropic = endpoint.profile.wire == "messages"
     headers = {
         "User-Agent": f"sandbur/{VERSION}",
@@ -147,13 +147,13 @@ def headers_of(endpoint: Endpoint) -> dict[str, str]:
 def key_headers(endpoint: Endpoint) -> dict[str, str]:
     bearer = {"Authorization": f"Bearer {endpoint.api_key}"}
     if endpoint.profile.wire == "messages" and not endpoint.sends_ambient_headers:
-        # The API itself takes the bearer key; compatible servers may only know the older header.
+        # The API accepts the bearer key; compatible servers may only know the older header.
         return {**bearer, "x-api-key": endpoint.api_key}
     return bearer
 
 
 def custom_headers(is_anthropic: bool, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that the company's own library adds by its environment."""
+    """Return the headers that the company's library adds from its environment variables."""
     lines = env.get("ANTHROPIC_CUSTOM_HEADERS" if is_anthropic else "OPENAI_CUSTOM_HEADERS", "")
     fields = (line.partition(":") for line in lines.splitlines() if ":" in line)
     return {name.strip(): value.strip() for name, _, value in fields}
@@ -182,8 +182,8 @@ def is_encrypted(base_url: str) -> bool:
 
 
 def load_http(encrypted: bool) -> None:
-    """Import what a client needs, and read certificates if it is to encrypt."""
-    # The first client would import the second one.
+    """Import what a client needs, and load certificates for encrypted connections."""
+    # Otherwise the first client imports it.
     for name in ("httpx2", "httpcore2"):
         import_module(name)
     if encrypted:
@@ -191,11 +191,11 @@ def load_http(encrypted: bool) -> None:
 
 
 def warm_http(base_url: str) -> None:
-    """Import all that a first request to this address needs; takes a tenth of a second or two."""
+    """Import everything for the first request to this address; takes 0.1 to 0.2 seconds."""
     load_http(is_encrypted(base_url))
     import anyio
 
-    # Its half for asyncio is imported with the first loop.
+    # Its asyncio part is imported with the first loop.
     anyio.run(anyio.sleep, 0)
 
 
@@ -217,16 +217,16 @@ def _client(encrypted: bool) -> AsyncClient:
 
     try:
         return AsyncClient(
-            # Without encryption no certificate counts, so that none has to be read.
+            # Without encryption no certificates are needed.
             verify=tls_context() if encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-            # Reading has its own limits, per piece and in all.
+            # Reading has separate limits, per piece and in total.
             timeout=Timeout(None, connect=CONNECT_TIMEOUT_S, write=WRITE_TIMEOUT_S),
             limits=Limits(
                 max_connections=_MAX_CONNECTIONS,
                 max_keepalive_connections=_MAX_IDLE_CONNECTIONS,
                 keepalive_expiry=_KEPT_IDLE_S,
             ),
-            # The key and the conversation are for this address and for no other one that it may point to.
+            # Follow no redirects: key and messages are for this address only.
             follow_redirects=False,
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         )

@@ -1,4 +1,4 @@
-"""Prepared bytes by a client of the openai or the anthropic library, and its errors in our terms."""
+"""Sends prepared bytes with the openai or anthropic library and translates its errors."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from .http import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, custom_headers, key_header
 
 @dataclass(frozen=True, slots=True)
 class Sdk:
-    """One of the two libraries, which are generated alike: clients and errors have the same names in both."""
+    """One of the two libraries; both are generated with the same names for clients and errors."""
 
     module: Any
     client: Any
     headers: dict[str, Any]
     """Sent with every request; the module's `omit` removes one."""
     sign_in_errors: tuple[type[Exception], ...] = ()
-    """What the client raises where it cannot sign a request."""
+    """The exception types for a request that cannot be signed."""
 
     async def aclose(self) -> None:
         await self.client.close()
 
 
 def _identity(endpoint: Endpoint) -> tuple[Any, ...]:
-    """Return all that a client is made of."""
+    """Return the settings that make a client distinct."""
     profile = endpoint.profile
     address = profile.cloud, endpoint.base_url, endpoint.has_own_address, endpoint.sends_ambient_headers
     surroundings = tuple(sorted(endpoint.env.items()))
@@ -57,12 +57,12 @@ class SdkTransport:
         self._seat = PooledClient(clients, _identity(endpoint), partial(_start_sdk, endpoint))
 
     async def post(self, path: str, content: bytes) -> Response:
-        """Send and return the response, not read yet.
+        """Send and return the unread response.
 
         Raises `Transient` or one of our errors for whatever the library raises, and for every error status.
         """
         sdk = await self._seat.client()
-        # The client of a cloud takes fields out of the body, for the address and the signature.
+        # A cloud's client moves fields of the body into the address and the signature.
         is_cloud = self._endpoint.profile.cloud is not None
         body: dict[str, Any] = {"body": json.loads(content)} if is_cloud else {"content": content}
         try:
@@ -79,7 +79,7 @@ class SdkTransport:
         except sdk.module.APIError as error:
             raise translate_error(error, sdk.module, self._endpoint) from error
         except HTTPError as error:
-            # The SDKs read the body of an error answer unguarded.
+            # The SDKs read the body of an error answer without limits.
             raise truncated_answer_error(self._endpoint.provider) from error
 
     async def aclose(self) -> None:
@@ -87,7 +87,7 @@ class SdkTransport:
 
 
 def translate_error(error: Any, module: Any, endpoint: Endpoint) -> Exception:
-    """Say an error of the openai or the anthropic library in our terms."""
+    """Translate an error of the openai or the anthropic library into ours."""
     if isinstance(error, module.APIStatusError):
         headers = {name.lower(): value for name, value in error.response.headers.items()}
         return judge(Refusal(error.status_code, error.body, headers), endpoint)
@@ -97,14 +97,14 @@ def translate_error(error: Any, module: Any, endpoint: Endpoint) -> Exception:
 
 
 def load_sdk(profile: Profile) -> ModuleType:
-    """Import the library that speaks to this provider, which takes a second or two."""
+    """Import the library of this provider, which takes a second or two."""
     return import_module("anthropic" if profile.wire == "messages" else "openai")
 
 
 async def _start_sdk(endpoint: Endpoint) -> Sdk:
     await asyncio.to_thread(load_sdk, endpoint.profile)
     try:
-        # Looking credentials up may read files and ask servers.
+        # Searching for credentials may read files and call servers.
         is_slow = endpoint.profile.cloud is not None
         return await asyncio.to_thread(_start, endpoint) if is_slow else _start(endpoint)
     except (OSError, ValueError, ImportError, InvalidURL) as error:
@@ -119,9 +119,9 @@ def _start(endpoint: Endpoint) -> Sdk:
     options: dict[str, Any] = {
         **({"open_telemetry": False} if is_anthropic else {}),
         "max_retries": 0,
-        # Reading has its own limits, per piece and in all.
+        # Reading has separate limits, per piece and in total.
         "timeout": Timeout(None, connect=CONNECT_TIMEOUT_S, write=WRITE_TIMEOUT_S),
-        # The key and the conversation are for this address and for no other one that it may point to.
+        # Follow no redirects: key and messages are for this address only.
         "http_client": module.DefaultAsyncHttpxClient(follow_redirects=False, verify=tls_context()),
     }
     cloud = endpoint.profile.cloud
@@ -132,7 +132,7 @@ def _start(endpoint: Endpoint) -> Sdk:
         client = kind(api_key=endpoint.api_key, base_url=endpoint.base_url, **options)
     headers: dict[str, Any] = {"Accept": "text/event-stream"}
     if not endpoint.sends_ambient_headers:
-        # What the SDK takes from these variables it would send to any host.
+        # The SDK would send the values of these variables to any host.
         headers |= dict.fromkeys(custom_headers(is_anthropic, os.environ), module.omit)
         if not is_anthropic:
             client.organization = client.project = None

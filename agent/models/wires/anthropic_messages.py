@@ -1,4 +1,4 @@
-"""Anthropic Messages: how a history becomes its `messages`, roles in turn, results first."""
+"""Anthropic Messages: renders a history as `messages`, with alternating roles and results first."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ from ..streaming import (
 MAX_ID_CHARS = 64
 _AFTER_END_S = 0.25
 _ORDINARY = {"text": {"type", "text", "citations"}, "tool_use": {"type", "id", "name", "input"}}
-"""Blocks that neutral blocks give back, as long as they have no other fields."""
+"""Block types that neutral blocks can reproduce, unless they have other fields."""
 _KIND_OF_DELTA = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
@@ -63,7 +63,7 @@ _FINISHES: dict[str, FinishReason] = {"max_tokens": "length", "refusal": "refusa
 @dataclass(slots=True)
 class _Block:
     fields: dict[str, Any]
-    """As the server began it."""
+    """The fields with which the server began it."""
     text: TextFlow = field(default_factory=TextFlow)
     signature: str = ""
     call: PartialCall | None = None
@@ -188,7 +188,7 @@ def _is_ordinary(block: _Block) -> bool:
 
 
 def _echo_block(block: _Block) -> dict[str, Any] | None:
-    """Return the block as the server wants it back; empty text it would refuse."""
+    """Return the block as the server accepts it in a history; None for empty text, which it rejects."""
     if block.call is not None:
         call = block.call
         name, given = legal_name(call.name), sendable_object(call.arguments)
@@ -209,9 +209,9 @@ _EFFORTS = {
     "xhigh": "xhigh",
     "max": "max",
 }
-"""For models that decide by themselves how long they think; `none` switches thinking off."""
+"""For models with adaptive thinking; `none` switches thinking off."""
 _SHARES = {"minimal": 0.1, "low": 0.2, "medium": 0.4, "high": 0.6, "xhigh": 0.75, "max": 0.9}
-"""For older ones: the part of the output that thinking may take."""
+"""For older models: the part of the output limit for thinking."""
 _LEAST_BUDGET = 1024
 
 
@@ -247,7 +247,7 @@ class AnthropicMessagesDialect(Dialect):
         }
         caches = "cache_control" not in without
         if caches and "newest_cached" not in without:
-            # Marks the newest message without a mark in it, so the history stays the same bytes.
+            # The cache mark of the newest message is outside of it: the history keeps the same bytes.
             fields["cache_control"] = _CACHED
         if "thinking" not in without and (thinking := self._thinking()):
             fields["thinking"] = thinking
@@ -260,13 +260,13 @@ class AnthropicMessagesDialect(Dialect):
         return encode_open_object(fields, "messages")
 
     def _thinking(self) -> dict[str, Any]:
-        """Return how the model is told to think; empty: as it likes."""
+        """Return the thinking fields of the request; empty for the default."""
         if self._effort == "none":
             return {"type": "disabled"}
         if self._claude.thinks_adaptively:
             return {"type": "adaptive", "display": "summarized"}
         budget = int(self._most_tokens * _SHARES[self._effort]) if self._effort is not None else 0
-        # Less than this the API refuses.
+        # The API rejects less than this.
         return {"type": "enabled", "budget_tokens": budget} if budget >= _LEAST_BUDGET else {}
 
     def _effort_value(self, without: frozenset[str]) -> str | None:
@@ -279,7 +279,7 @@ class AnthropicMessagesDialect(Dialect):
 
     def sends(self, field: str, request: ModelRequest, without: frozenset[str]) -> bool:
         if field == "newest_cached":
-            # Clouds take the mark on a block before they take it on the whole request.
+            # Clouds support the mark on a block before the mark on the whole request.
             return self._endpoint.profile.cloud is not None
         return super().sends(field, request, without)
 
@@ -293,14 +293,14 @@ class AnthropicMessagesDialect(Dialect):
         return end + b'{"role":"' + role.encode() + b'","content":['
 
     def forces(self, without: frozenset[str]) -> bool:
-        # A model that thinks refuses a forced choice.
+        # A model with thinking enabled rejects a forced choice.
         return super().forces(without) and not self._thinks(without)
 
     def tool_choice(self, tool: str) -> dict[str, Any]:
         return {"type": "tool", "name": tool}
 
     def formats(self, output: OutputFormat, without: frozenset[str]) -> bool:
-        # Here there is no schema that is only a hint.
+        # This API always enforces a schema.
         return super().formats(output, without) and output.is_strict and self._claude.formats_output
 
     def output_format(self, output: OutputFormat) -> dict[str, Any]:
@@ -330,7 +330,7 @@ class AnthropicMessagesDialect(Dialect):
     def _block(self, message: Message, block: Block) -> dict[str, Any] | None:
         match block:
             case Image() | Document() if message.role == "assistant":
-                # An assistant's own content holds no pictures.
+                # Assistant content cannot hold images.
                 return {"type": "text", "text": block.label}
             case Image() | Document():
                 return _part(self.files.render(block))
@@ -346,7 +346,7 @@ class AnthropicMessagesDialect(Dialect):
             "content": result.content,
         }
         if result.outcome != "ok":
-            # Here only words are taken.
+            # Only text is allowed here.
             return {**sent, "content": result.display_text, "is_error": True}
         if result.blocks:
             said = [Text(text=result.content)] if result.content else []
@@ -360,11 +360,11 @@ _LIMITS = (
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
     "pattern", "minItems", "maxItems", "uniqueItems",
 )  # fmt: skip
-"""What this provider's schemas do not know."""
+"""Schema keywords that this provider does not support."""
 
 
 def move_limits_to_descriptions(schema: Any) -> Any:
-    """Return a schema whose limits stand in its descriptions, where the model at least reads them."""
+    """Return the schema with its unsupported limits moved to descriptions, which the model reads."""
     if isinstance(schema, list):
         return [move_limits_to_descriptions(each) for each in cast("list[Any]", schema)]
     if not isinstance(schema, Mapping):
@@ -403,7 +403,7 @@ def _block(block: Block) -> dict[str, Any] | None:
 
 
 def _part(given: Text | SentFile) -> dict[str, Any] | None:
-    """Return words or a file as a block; empty text the server would refuse."""
+    """Return text or a file as a block; None for empty text, which the server rejects."""
     if isinstance(given, Text):
         return {"type": "text", "text": given.text} if given.text.strip() else None
     if isinstance(given.file, Image):

@@ -37,7 +37,7 @@ from ..streaming import (
 )
 
 _AFTER_FINISH_S = 10.0
-"""Usage comes after the finish reason; not every server closes or says `[DONE]` then."""
+"""Seconds to wait for the usage after the finish reason; some servers never close or send `[DONE]`."""
 _AFTER_DONE_S = 0.25
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _FAILED = {"error", "insufficient_system_resource"}
@@ -96,14 +96,14 @@ class OpenAIChatReply(ReplyReader):
             self._extra["extra_content"] = extra
 
     def _read_reasoning(self, delta: dict[str, Any]) -> str:
-        """Keep every form of reasoning, return the text once."""
+        """Keep all forms of reasoning, and return their text once."""
         shown = [self._reasoning[field].add(as_text(delta.get(field))) for field in _REASONING_FIELDS]
         details = [as_object(part) for part in as_list(delta.get("reasoning_details"))]
         shown += [self._keep_detail(detail) for detail in details if detail]
         return next(filter(None, shown), "")
 
     def _keep_detail(self, detail: dict[str, Any]) -> str:
-        """Join the pieces of one reasoning detail, which repeat its type and index."""
+        """Join the pieces of one reasoning detail; each piece repeats its type and index."""
         shown = as_text(detail.get("text") or detail.get("summary"))
         last = self._details[-1] if self._details else {}
         if last and (last.get("type"), last.get("index")) == (detail.get("type"), detail.get("index")):
@@ -125,7 +125,7 @@ class OpenAIChatReply(ReplyReader):
             call.extra["extra_content"] = extra
 
     def _call_of(self, call_id: str, index: Any, name: str, arguments: str) -> PartialCall:
-        """Find the call that a piece belongs to: by index, by id, else the last one."""
+        """Find the call of a piece: by index, by id, otherwise the newest one."""
         place = index if isinstance(index, int) else None
         known = self._call_at.get(place if place is not None else call_id or None)
         if known is None and place is None and not name and self._calls:
@@ -161,7 +161,7 @@ class OpenAIChatReply(ReplyReader):
         return _FINISHES.get(self._finish or "", "tool_calls" if self._calls else "stop")
 
     def _wire(self, text: str) -> dict[str, Any] | None:
-        """Return the message with what the provider wants back, if there is anything of this kind."""
+        """Return the message with the fields that the provider wants back, None if there are none."""
         extra = {field: flow.text for field, flow in self._reasoning.items() if flow.text} | self._extra
         if self._details:
             extra["reasoning_details"] = self._details
@@ -175,9 +175,9 @@ class OpenAIChatReply(ReplyReader):
 
 
 def _is_another(known: PartialCall, call_id: str, name: str, arguments: str) -> bool:
-    """Tell whether a named piece begins a new call although its index or id is known.
+    """Return whether a piece with a name begins a new call although its index or id is known.
 
-    Some servers number all parallel calls 0, some give them one id; others repeat id and name in every piece.
+    Some servers give all parallel calls the index 0 or one id; others repeat id and name in every piece.
     """
     if not name:
         return False
@@ -240,7 +240,7 @@ class OpenAIChatDialect(Dialect):
 
     def _assistant(self, message: Message) -> list[dict[str, Any]]:
         calls = [self._call(use) for use in message.tool_uses]
-        # What an assistant says is words, so that its pictures are shown to it by the user.
+        # Assistant messages are text only, so the user message shows images of replies to the model.
         said: dict[str, Any] = {"role": "assistant", "content": message.display_text or None}
         if calls:
             return [{**said, "tool_calls": calls, **(self._endpoint.profile.call_message_extra or {})}]
@@ -261,7 +261,7 @@ class OpenAIChatDialect(Dialect):
         return {"role": "tool", "tool_call_id": self._id(result.call_id), "content": content}
 
     def follow_up(self, messages: Sequence[Message]) -> bytes:
-        """Send the files of results: few servers take them in a message of a tool."""
+        """Return a user message with the files of results: few servers accept files in tool messages."""
         given = [one for message in messages for one in self._echo_reasoning(message)]
         return encode(_user_said(given)) if given else b""
 

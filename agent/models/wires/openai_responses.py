@@ -54,7 +54,7 @@ _ORDINARY = {
     "message": {"id", "type", "status", "role", "content"},
     "function_call": {"id", "type", "status", "call_id", "name", "arguments"},
 }
-"""Items that neutral blocks give back, as long as they have no other fields."""
+"""Item types that neutral blocks can reproduce, unless they have other fields."""
 _ORDINARY_PARTS = {"type", "text", "refusal", "annotations", "logprobs"}
 
 
@@ -89,7 +89,7 @@ class OpenAIResponsesReply(ReplyReader):
     def _read_text(self, kind: str, data: dict[str, Any]) -> Iterator[Delta]:
         shown = self._flows.setdefault(kind, TextFlow()).add(as_text(data.get("delta")))
         if kind in _TEXT:
-            # Only of use if the finished item never comes, as at an output limit.
+            # Needed only if the finished item never arrives, for example at an output limit.
             self._items.add_piece("message", data, shown)
         if shown:
             yield ThinkingDelta(shown) if kind in _THOUGHT else TextDelta(shown)
@@ -107,7 +107,7 @@ class OpenAIResponsesReply(ReplyReader):
             block for number, item in enumerate(items) for block in self._blocks(item, calls.get(number))
         )
         finish = self._finish(bool(calls))
-        # Pictures are not kept in the provider's own JSON: they are as large as many messages.
+        # Images are not kept in the provider's own JSON: each is as large as many messages.
         has_picture = any(isinstance(block, Image) for block in blocks)
         is_ordinary = had_twins or has_picture or finish == "length" or all(map(_is_ordinary, items))
         wire = None if is_ordinary else [_echo_item(item, calls.get(n)) for n, item in enumerate(items)]
@@ -236,7 +236,7 @@ class OpenAIResponsesDialect(Dialect):
         return _item(block)
 
     def _output(self, result: ToolResult) -> str | list[dict[str, Any]]:
-        """Return the words of a result, or its parts if it has files that are sent."""
+        """Return the text of a result, or its parts if it has files to send."""
         if not result.blocks:
             return result.content
         given = self.render_blocks((*([Text(text=result.content)] if result.content else []), *result.blocks))
@@ -244,7 +244,7 @@ class OpenAIResponsesDialect(Dialect):
         return words if words is not None else list(map(_part, given))
 
     def _pictures(self, message: Message) -> list[dict[str, Any]]:
-        """Show the model the pictures of its own reply: as the person's, since replies cannot hold them."""
+        """Return a user message with the images of the model's reply, since replies cannot hold images."""
         given = self.render_blocks(message.files)
         if message.tool_uses or words_of(given) is not None:
             return []
