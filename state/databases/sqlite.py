@@ -40,6 +40,7 @@ from .unindexed import (
     REBUILD,
     check_integrity,
     hide_indexes,
+    is_damage,
     name_damaged_indexes,
     use_indexes,
 )
@@ -188,8 +189,6 @@ class SqliteDatabase:
         try:
             return self._query(sql, parameters)
         except sqlite3.DatabaseError as error:
-            from .unindexed import is_damage
-
             if not is_damage(error):
                 raise
             found = self.read_again(lambda: self._query(sql, parameters), lambda _: True)

@@ -16,8 +16,8 @@ from ...state.errors import StoreError, UsageError
 from ...state.session import SessionSummary
 from ...state.store.sessions.listing import FolderFilter
 from ...state.store.store import Store
-from ..terminal.lines import local_time
 from ..terminal.text.sanitize import one_line, plain
+from ..terminal.text.times import local_time
 from .menu import Choice, ChoiceList, Pages, Picker
 from .recap import standing_lines
 

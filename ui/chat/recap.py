@@ -11,9 +11,10 @@ from ...state.conversation.messages import Message, ToolResult
 from ...state.conversation.transcript import Transcript
 from ...state.store.recording import CallMove, find_last_moves, list_call_moves
 from ...state.store.store import Store
-from ..terminal.lines import Line, finish_line, local_time, plan_lines, result_lines, title
+from ..terminal.lines import Line, finish_line, plan_lines, result_lines, title
 from ..terminal.terminal import Glyphs
 from ..terminal.text.sanitize import one_line, plain
+from ..terminal.text.times import local_time
 
 _LAST_MESSAGES = 4
 _MAX_CHARS = 600

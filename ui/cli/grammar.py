@@ -206,7 +206,7 @@ COMMANDS: dict[str, Listed] = {
         "policy.command.PolicyCommand",
         "what the gate says to a command, would have said to past calls, and which rules would help",
     ),
-    "graph": Listed("graph.GraphCommand", "print the state machine"),
+    "graph": Listed("setup.command.GraphCommand", "print the state machine"),
     "doctor": Listed("setup.command.DoctorCommand", "check this installation"),
     "diff": Listed("past.command.DiffCommand", "compare two runs: steps, decisions, files, cost"),
     "bisect": Listed(

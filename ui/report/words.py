@@ -16,8 +16,8 @@ from ...agent.history.reports.run_report import (
 )
 from ...state.application import Usage
 from ...state.conversation.messages import parse_json_object
-from ..terminal.lines import elapsed
 from ..terminal.text.sanitize import one_line
+from ..terminal.text.times import elapsed
 
 STATUS_WORDS = {
     "needs_approval": "waits for an approval",

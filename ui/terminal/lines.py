@@ -7,21 +7,21 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...actions.ports.events import PendingDecision, RunFinished, ToolFinished, ToolsChanged
+from ...actions.tools.registry import traits_of
 from ...actions.turn.bugs_logged import BugsLogged
+from ...agent.history.timeline import TimelineStep
+from ...state.application import StepStatus, Usage, VibeStep
+from ...state.calls import PendingCall
+from ...state.conversation.messages import parse_json_object
 from .terminal import Glyphs
 from .text.diffs import Line, behind, changed_text, cut, numbered_diff
 from .text.sanitize import exposed, lookalikes, one_line, plain
+from .text.times import ago, elapsed, local_time
 from .text.wrap import hanging, wrap
-
-if TYPE_CHECKING:
-    from ...actions.ports.events import PendingDecision, RunFinished, ToolFinished, ToolsChanged
-    from ...agent.history.timeline import TimelineStep
-    from ...state.application import StepStatus, Usage, VibeStep
-    from ...state.calls import PendingCall
 
 _SUBJECTS = ("command", "path", "pattern", "url", "query", "goal", "status")
 _MAX_TITLE = 120
@@ -30,8 +30,6 @@ _MAX_COMPARED_BYTES = 1 << 20
 
 def title(tool: str, arguments: str) -> str:
     """Return the tool and what it is about, on one line that may be cut."""
-    from ...state.conversation.messages import parse_json_object
-
     values = parse_json_object(arguments) or {}
     text = _about(tool, arguments, values).strip()
     first, _, more = text.partition("\n")
@@ -41,14 +39,10 @@ def title(tool: str, arguments: str) -> str:
 
 def tool_word(tool: str) -> str:
     """Return what a person calls a tool; one that declares no word of its own has its name."""
-    from ...actions.tools.registry import traits_of
-
     return traits_of(tool).word or one_line(tool[:80])
 
 
 def _about(tool: str, arguments: str, values: dict[str, Any]) -> str:
-    from ...actions.tools.registry import traits_of
-
     traits = traits_of(tool)
     told = [values.get(name) for name in traits.told_by or (traits.subject,)]
     if words := [str(value) for value in told if isinstance(value, str | int) and value not in ("", False)]:
@@ -61,8 +55,6 @@ def preview(tool: str, arguments: str, cwd: str) -> list[Line]:
     """Return what an approval is about, nothing left out: a command or a difference where the tool declares
     that it is one, else its arguments.
     """
-    from ...state.conversation.messages import parse_json_object
-
     lines: list[Line] | None = None
     with BugsLogged(f"how a call of {tool} is shown"):
         lines = list(_body(tool, arguments, parse_json_object(arguments) or {}, Path(cwd)))
@@ -85,8 +77,6 @@ def _compact(arguments: str, values: dict[str, Any]) -> str:
 
 
 def _body(tool: str, arguments: str, values: dict[str, Any], cwd: Path) -> Iterator[Line]:
-    from ...actions.tools.registry import traits_of
-
     traits = traits_of(tool)
     subject, whole = values.get(traits.subject), values.get(traits.content)
     old, new = (values.get(name) for name in traits.replaces or ("", ""))
@@ -146,21 +136,6 @@ def _replaced(content: str, old: str, new: str) -> list[Line]:
     before = content[start:end]
     after = content[start:at] + new + content[at + len(old) : end]
     return changed_text(before, after, content.count("\n", 0, start) + 1)
-
-
-def elapsed(seconds: float) -> str:
-    """Return a duration as a person writes it."""
-    if seconds < 10:
-        return f"{seconds:.1f}s"
-    return whole_seconds(int(seconds))
-
-
-def whole_seconds(seconds: int) -> str:
-    """Return a duration that ticks once a second."""
-    if seconds < 60:
-        return f"{seconds}s"
-    minutes, rest = divmod(seconds, 60)
-    return f"{minutes}m {rest:02d}s" if minutes < 60 else f"{minutes // 60}h {minutes % 60:02d}m"
 
 
 _SHOWN_LINES = 4
@@ -232,8 +207,6 @@ def is_difference(event: ToolFinished) -> bool:
 
 def is_quiet(event: ToolFinished) -> bool:
     """Tell whether a person is spared what the call gave back."""
-    from ...actions.tools.registry import traits_of
-
     return event.outcome == "ok" and traits_of(event.tool).is_quiet
 
 
@@ -309,32 +282,6 @@ def _tokens(count: int | None) -> str:
     if count is None:
         return "? tokens"
     return f"{count} tokens" if count < 10_000 else f"{count / 1000:.0f}k tokens"
-
-
-_UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
-
-
-def local_time(stamp: str) -> str:
-    """Return a stored UTC time as the local date and minute."""
-    try:
-        return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError):
-        return one_line(stamp)
-
-
-def ago(stamp: str) -> str:
-    """Return how long ago a stored time was, in words."""
-    try:
-        seconds = (datetime.now(UTC) - datetime.fromisoformat(stamp)).total_seconds()
-    except (ValueError, TypeError):
-        return "some time ago"
-    if seconds < 0:
-        return "in the future: a clock was changed"
-    for length, unit in _UNITS:
-        if seconds >= length:
-            count = int(seconds // length)
-            return f"{count} {unit}{'' if count == 1 else 's'} ago"
-    return "just now"
 
 
 SIGNS = {"message": "you: ", "command": "you: ", "reply": "agent: "}

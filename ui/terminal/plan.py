@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ...state.application import StepStatus, Usage, VibeStep
-from .lines import Line, elapsed, step_sign
+from .lines import Line, step_sign
 from .status import short_count, tokens_of
 from .terminal import Glyphs
 from .text.sanitize import one_line
+from .text.times import elapsed
 
 MOST_STEPS = 8
 """Of a longer plan the live rows show those around the step that goes on."""

@@ -35,7 +35,6 @@ from .answer import AnswerView
 from .folds import Fold, Folds
 from .lines import (
     Line,
-    elapsed,
     end_lines,
     finish_line,
     is_difference,
@@ -55,6 +54,7 @@ from .terminal import can_redraw, glyphs_for
 from .text.diffs import Emphasized, cut
 from .text.sanitize import one_line, plain
 from .text.theme import LOOK, Theme, code_theme, put_on
+from .text.times import elapsed
 from .work import LiveRow, RunningCall, WorkView
 
 _PAUSE_S, _PAUSE_WHILE_TEXT_FLOWS_S = 0.5, 1.0

@@ -9,9 +9,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from .folds import Fold
-from .lines import elapsed, whole_seconds
 from .terminal import Glyphs, shortened
 from .text.sanitize import plain
+from .text.times import elapsed, whole_seconds
 
 _TAIL_LINES = 12
 _TAIL_CHARS = 4000

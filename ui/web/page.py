@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from ...state.session import SessionSummary
 from ..report.markup import Html, block, joined, tag
-from ..terminal.lines import Line, ago
+from ..terminal.lines import Line
 from ..terminal.terminal import shortened
+from ..terminal.text.times import ago
 from .waiting_approvals import LeftMessages, Overview, StoppedSession, WaitingCall, WaitingSession, run_page
 
 POLICY = (

@@ -8,8 +8,8 @@ from ....agent.history.timeline import TimelineStep, list_timeline
 from ....state.application import ApplicationState
 from ....state.store.store import Store
 from ...commands.past.fork import restored_lines
-from ...terminal.lines import local_time
 from ...terminal.text.sanitize import one_line, plain
+from ...terminal.text.times import local_time
 from ..input.files.mentions import line_without_files, without_files
 from ..menu import Choice, Picker
 from .command import DONE, SlashContext, SlashResult

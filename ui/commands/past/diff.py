@@ -17,10 +17,11 @@ from ....agent.history.reports.recorded_calls import RecordedCall
 from ....agent.history.timeline import TimelineStep
 from ....state.errors import UsageError
 from ...cli.open_session import opened
-from ...terminal.lines import SIGNS, elapsed
+from ...terminal.lines import SIGNS
 from ...terminal.terminal import make_console, put
 from ...terminal.text.diffs import Line, coloured_diff
 from ...terminal.text.sanitize import one_line, plain
+from ...terminal.text.times import elapsed
 from .command import DiffCommand
 
 

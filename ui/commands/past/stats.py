@@ -15,9 +15,9 @@ from rich.text import Text
 
 from ....agent.history.reports.stats import RunTally, Stats, Tally, ToolTally, stats_of
 from ...cli.open_session import opened
-from ...terminal.lines import elapsed
 from ...terminal.terminal import Glyphs, glyphs_for, make_console, put, say
 from ...terminal.text.sanitize import one_line
+from ...terminal.text.times import elapsed
 from .command import StatsCommand
 
 _BAR_CELLS = 16

@@ -16,6 +16,7 @@ from ....state.store.sessions.listing import count_sessions, list_newest
 from ...cli.open_session import appear, opened, said_by, tell_notice
 from ...terminal.terminal import glyphs_for, make_console, put, say, shortened
 from ...terminal.text.sanitize import one_line
+from ...terminal.text.times import local_time
 
 if TYPE_CHECKING:
     from ....state.databases.database import Database
@@ -95,8 +96,6 @@ def _print_json(sessions: Iterable[SessionSummary]) -> None:
 
 
 def _cells(session: SessionSummary) -> tuple[str, ...]:
-    from ...terminal.lines import local_time
-
     return (
         session.id,
         local_time(session.updated_at),

@@ -19,11 +19,11 @@ from ....state.maintenance.prune import (
 )
 from ....state.store.store import Store
 from ...cli.open_session import opened
-from ...terminal.lines import local_time
 from ...terminal.live import ProgressLine
 from ...terminal.output import exit_on_signals
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
+from ...terminal.text.times import local_time
 from .command import SessionsCommand
 
 _REASONS = {"age": "not used for long", "size": "to keep the size"}

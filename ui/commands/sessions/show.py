@@ -17,17 +17,10 @@ from ....state.session import SessionView, WaitingMessage
 from ...cli.open_session import opened
 from ...headless.headless import clean
 from ...headless.json_output import pending_objects, plan_objects
-from ...terminal.lines import (
-    local_time,
-    plan_lines,
-    step_lines,
-    step_objects,
-    title,
-    usage_text,
-    waiting_lines,
-)
+from ...terminal.lines import plan_lines, step_lines, step_objects, title, usage_text, waiting_lines
 from ...terminal.terminal import Glyphs, glyphs_for, put, say
 from ...terminal.text.sanitize import one_line, plain
+from ...terminal.text.times import local_time
 from .command import SessionsCommand
 
 _MAX_RESULT_CHARS = 300

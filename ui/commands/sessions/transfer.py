@@ -14,6 +14,8 @@ from typing import BinaryIO, cast
 from ....agent.session.secrets import masker_for
 from ....agent.session.session import whoami
 from ....state.errors import OutputLost, UsageError
+from ....state.maintenance.export import export_session as export_records
+from ....state.maintenance.export import list_texts
 from ....state.maintenance.import_ import ImportResult, check_import, write_import
 from ....state.store.store import Store
 from ...chat.decisions.questions import OneKey
@@ -78,20 +80,16 @@ def _pieces(
     """
     if form != "jsonl":
         return report(store, session_id, form)
-    from ....state.maintenance.export import export_session
-
     if not as_recorded:
         _refuse_secrets(store, session_id, watch)
-    return (encoded(record) + "\n" for record in export_session(store.database, session_id))
+    return (encoded(record) + "\n" for record in export_records(store.database, session_id))
 
 
 def _refuse_secrets(store: Store, session_id: str, watch: Callable[[int], object]) -> None:
     """Raise `UsageError` for records with unmasked secrets; masking them now would break the chain."""
-    from ....state.maintenance.export import export_session, list_texts
-
     masker = masker_for(os.environ, Path(store.index.settings(session_id).cwd))
     number = 0
-    for place, record in enumerate(export_session(store.database, session_id), 1):
+    for place, record in enumerate(export_records(store.database, session_id), 1):
         watch(place)
         number += sum(masker.text(text) != text for text in list_texts(record))
     if number:

@@ -12,11 +12,11 @@ from rich.table import Table
 
 from ....state.maintenance.verify import Audit, AuditedCall, Breach, audit
 from ...cli.open_session import opened
-from ...terminal.lines import local_time
 from ...terminal.live import ProgressLine
 from ...terminal.output import exit_on_signals
 from ...terminal.terminal import make_console, put, say
 from ...terminal.text.sanitize import one_line
+from ...terminal.text.times import local_time
 from .command import SessionsCommand
 
 _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outputs": "output",

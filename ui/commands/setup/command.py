@@ -84,3 +84,16 @@ class TrustCommand(Command):
                 "A folder is trusted in the chat, where it is shown what its configuration would change.",
                 f"Take trust back with: sandbur trust --remove {self.path}",
             )
+
+
+class GraphCommand(Command):
+    GROUPS = ()
+    HOME = "graph.print_graph"
+    format: str = flag(
+        "--format", "mermaid | dot", "mermaid", type=one_of(("mermaid", "dot")), metavar="FORMAT"
+    )
+    prove: bool = switch("--prove", "prove that nothing runs without an approval or a rule")
+
+    def check(self) -> None:
+        if self.prove and self.format != GraphCommand().format:
+            raise UsageError("--format and --prove contradict each other.", "Keep one of them.")

@@ -13,7 +13,7 @@ from sandbur.agent.session.unknown_outcome import Aftermath
 from sandbur.state.calls import CallDecision, PendingCall
 from sandbur.ui.chat.decisions.questions import DEAF_S, CommandTyped
 from sandbur.ui.chat.decisions.settling import Settling
-from sandbur.ui.terminal.lines import ago
+from sandbur.ui.terminal.text.times import ago
 
 pytestmark = pytest.mark.slow
 
