@@ -49,24 +49,19 @@ def test_help_and_version_import_nothing_heavy(command: Command, flag: str) -> N
     assert done.stderr.strip() == ""
 
 
-@pytest.mark.parametrize(("flag", "most"), [("--help", 14), ("--version", 5)])
-def test_help_and_version_load_few_files_and_none_that_is_slow(
-    command: Command, flag: str, most: int
-) -> None:
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_help_and_version_import_no_slow_module_of_the_standard_library(command: Command, flag: str) -> None:
     slow = ("dataclasses", "logging", "traceback", "pathlib", "datetime", "uuid", "shutil", "urllib.parse")
-    # -S: what the environment loads into every interpreter is none of ours.
+    # -S: what the environment imports into every interpreter is not ours.
     program = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r});"
         "from sandbur.ui.cli.main import main; main(sys.argv[1:]);"
-        f"print(*[m for m in {slow} if m in sys.modules], file=sys.stderr);"
-        "ours = [m for n, m in sys.modules.items() if n.startswith('sandbur.')];"
-        "sys.exit(len([m for m in ours if not hasattr(m, '__path__')]))"
+        f"print(*[m for m in {slow} if m in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-S", "-c", program, flag], env=command.env, capture_output=True, text=True
     )
     assert done.stderr.strip() == ""
-    assert done.returncode <= most
 
 
 @pytest.mark.parametrize("words", ["list", "list --json", "list --store sqlite:///other.db"])
