@@ -4,7 +4,6 @@ import os
 import sys
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 
 from ...state.errors import SandburError
 from ..config.setting import Setting, insert_rows
@@ -119,7 +118,8 @@ def entry_point_groups(paths: tuple[str, ...]) -> frozenset[str]:
             continue
         for info in infos:
             try:
-                text = Path(info, "entry_points.txt").read_bytes()
+                with open(f"{info}/entry_points.txt", "rb") as file:  # noqa: PTH123 -- help loads no pathlib
+                    text = file.read()
             except OSError:
                 continue
             found |= {group for group in (GROUP, "sandbur.tools") if group.encode() in text}
