@@ -23,7 +23,7 @@ from ..state.application import ApplicationState
 
 
 class ApplicationTyping(TypingSystem[ApplicationState]):
-    """The typing of one application: the view of its newest state is made once."""
+    """The state typing of one application: the view of the newest state is built once."""
 
     def __init__(self) -> None:
         self._state: State[Any] | None = None
@@ -39,7 +39,7 @@ class ApplicationTyping(TypingSystem[ApplicationState]):
         return ApplicationState
 
     def construct_data(self, state: State[Any]) -> ApplicationState:
-        """Return a view of the fields; what the store and the actions put in is valid already."""
+        """Return a view of the fields without validation: the store and the actions write valid values."""
         if self._view is None or state is not self._state:
             fields = {name: value for name, value in state.get_all().items() if not name.startswith("__")}
             self._state, self._view = state, ApplicationState.model_construct(**fields)
@@ -67,7 +67,7 @@ _NO_TRAITS = ActionTraits()
 
 
 def traits_of(action: str) -> ActionTraits:
-    """Return what the action of this name does; an unknown one, of a damaged record, does nothing known."""
+    """Return the declared traits of the action of this name; no traits for an unknown name."""
     found = ACTIONS.get(action)
     return _NO_TRAITS if found is None else found.traits
 
@@ -111,7 +111,7 @@ OTHERWISE = TransitionCondition("otherwise", lambda s: True)
 
 Transitions = tuple[tuple[str, str, TransitionCondition], ...]
 
-# Of one action's transitions the first that holds is taken.
+# Of the transitions of an action the first with a true condition is taken.
 TRANSITIONS: Transitions = (
     ("prompt", "context_compressor", OVERFLOW),
     ("prompt", "human_confirm", ASKING),
@@ -157,13 +157,13 @@ TRANSITIONS: Transitions = (
 
 @cache
 def build_graph(transitions: Transitions = TRANSITIONS) -> Graph:
-    """Return the graph, one for all sessions: what an action needs from outside it is run with."""
+    """Return the graph, one for all sessions: actions get external objects when they run."""
     builder = cast(GraphBuilder, cast(Any, GraphBuilder()).with_actions(**ACTIONS))
     return builder.with_transitions(*transitions).build()
 
 
 class _SessionGraph(Graph):
-    """The graph of one application. Burr asks for the next action six times a step; it is found once."""
+    """The graph of one application. Burr asks for the next action six times a step; it is computed once."""
 
     def __init__(self, graph: Graph) -> None:
         vars(self).update(vars(graph))
@@ -172,14 +172,14 @@ class _SessionGraph(Graph):
 
     def get_next_node(self, prior_step: str | None, state: State[Any], entrypoint: str) -> Action | None:
         if state is not self._asked:
-            # A state never changes, so that the answer stays the same.
+            # A state never changes, so its next action stays the same.
             self._next = super().get_next_node(prior_step, state, entrypoint)  # pyright: ignore[reportUnknownMemberType]
             self._asked = state
         return self._next
 
 
 class _Built(GraphBuilder):
-    """Gives the builder of an application a graph as it is: Burr would make a new one of it."""
+    """Passes a finished graph to the application builder: Burr would build a new one from it."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
@@ -192,7 +192,7 @@ class _Built(GraphBuilder):
 async def build_application(
     graph: Graph, session_id: str, persister: AsyncBaseStatePersister, new_state: ApplicationState
 ) -> Application[Any]:
-    """Return the application of a session, after its last step, or new with `new_state`."""
+    """Return the application of a session, positioned after its last step, or new with `new_state`."""
     builder: ApplicationBuilder[Any] = ApplicationBuilder()
     builder.graph_builder = _Built(_SessionGraph(graph))
     return await (

@@ -1,1 +1,1 @@
-"""The gate: what runs unasked, what asks, what is denied."""
+"""The gate: which calls run, which need approval, which are denied."""

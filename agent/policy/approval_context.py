@@ -1,4 +1,4 @@
-"""What a person should know before a call runs: why it asks, where it leads, and what it runs in."""
+"""Facts for the approval of a call: the reason for asking, its files and hosts, and its sandbox."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,24 +23,24 @@ _UNCONFINED = "off: it runs with your rights"
 
 
 class ApprovalContext(NamedTuple):
-    """What is said of one call beside its arguments; all of it may hold what a model wrote."""
+    """Facts about one call besides its arguments; all of them may contain text of the model."""
 
     why: str = ""
-    """Why it asks."""
+    """Why it needs approval."""
     leads: tuple[str, ...] = ()
-    """Files and folders, as far as they can be read off: links followed, relative inside the workspace."""
+    """Files and folders of the call, if visible: links resolved, relative inside the workspace."""
     hosts: tuple[str, ...] = ()
-    """Whom it names of the network."""
+    """The hosts that its arguments name."""
     sandbox: str = ""
-    """What a command runs in; empty for what is none."""
+    """The sandbox of a command; empty for other calls."""
     problem: str = ""
-    """Why it cannot run as it is."""
+    """Why it cannot run with these arguments."""
 
 
 def build_approval_context(
     call: PendingCall, ports: Ports, mode: ExecutionMode, is_edited: bool
 ) -> ApprovalContext:
-    """Look at a call as it is now; the reason of one that was not edited is the one that it asked for."""
+    """Judge the call with today's rules; an unedited call keeps its stored reason."""
     wish = mask_call_fields(call.arguments, ports.masker)
     asked = call.model_copy(update={**wish, "masked": call.masked or wish["masked"]})
     now, arguments = judge_and_parse(asked, ports, mode)
@@ -77,13 +77,13 @@ def _places(tool: Tool, arguments: Any, ports: Ports) -> Iterator[str]:
     for path in _find_paths(call, workspace):
         try:
             real = workspace.real(path)
-        except (ValueError, OSError):  # no path that the system would take
+        except (ValueError, OSError):  # not a valid path
             continue
         yield _format_place(real, workspace)
 
 
 def _find_paths(call: Call, workspace: Workspace) -> Iterator[str]:
-    """Yield the paths that a call names; of a command what it writes, then what is there of its words."""
+    """Yield the paths of a call; for a command the paths that it writes, then its words that exist."""
     if not call.traits.runs_commands:
         yield from call.paths
         return

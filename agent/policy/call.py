@@ -1,4 +1,4 @@
-"""A tool call as rules look at it."""
+"""A tool call in the form that rules judge."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .shell.seen_commands import Sight, look
 
 @dataclass(slots=True)
 class Call:
-    """What the rules look at."""
+    """The parts of a call that rules judge."""
 
     tool: str
     traits: ToolTraits
@@ -21,9 +21,9 @@ class Call:
     is_read_only: bool
     subject: str
     paths: tuple[str, ...]
-    """As written; for a search the folder it reaches, by default the working folder."""
+    """The paths as written; for a search its folder, by default the working folder."""
     is_virtual: bool = False
-    """The subject is a path, and none of the disk."""
+    """True if the subject is a path outside of the disk, on a virtual back end."""
     _sight: Sight | None = field(default=None, init=False)
 
     @classmethod
@@ -38,7 +38,7 @@ class Call:
 
     @property
     def sight(self) -> Sight:
-        """What is seen of the command line."""
+        """The analysis of the command line."""
         if self._sight is None:
             self._sight = look(self.subject)
         return self._sight

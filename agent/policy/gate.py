@@ -1,4 +1,4 @@
-"""The gate: whether a tool call may run now, must be asked for, or is refused."""
+"""The gate: decides whether a tool call may run, needs approval, or is denied."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -31,9 +31,9 @@ PartT = TypeVar("PartT")
 
 
 class Policy:
-    """Deny beats ask beats allow; what no rule decides is decided by the mode, the more specific rule first.
+    """Deny beats ask beats allow; without a matching rule the mode decides; specific rules come first.
 
-    In every mode asks what no undo reaches, and, where deny rules speak of commands, a command that hides
+    Irreversible commands ask in every mode, and, if there are deny rules for commands, a command that hides
     what it runs.
     """
 
@@ -52,7 +52,7 @@ class Policy:
         self._allow, self._deny, self._ask = by_precision(allow), by_precision(deny), by_precision(ask)
         self._workspace = Workspace(cwd, add_dirs)
         self._own = tuple(realpath(folder) for folder in own)
-        """Folders of Sandbur's own."""
+        """The folders of Sandbur itself."""
         self._runs_catastrophes = runs_catastrophes
         self._is_confined = is_confined
         self._hidden: HiddenFiles | None = None
@@ -73,21 +73,21 @@ class Policy:
                 or self._make_firm_if_protected(call, self._decide_by_mode(call, mode))
             )
         except ValueError:
-            # A NUL or a lone surrogate: no system call will take this as a path.
+            # A NUL or a lone surrogate: no system call accepts this as a path.
             return Verdict("deny", f"{call.tool} was given something that cannot be a path")
         except OSError as error:
-            # A link that is swapped just while it is followed, or a circle of links.
+            # A link that changes while it is followed, or a cycle of links.
             return Verdict("ask", f"leads nowhere that could be looked at: {error.strerror}")
 
     def is_allowed_by_rule(self, tool: Tool, arguments: Any) -> bool:
-        """Tell whether allow rules cover the whole call, also where its mode lets it pass without them."""
+        """Return whether allow rules cover the whole call, even if its mode allows it anyway."""
         return bool(self._find_allow_rules(Call.of(tool, arguments, None)))
 
     def _make_firm(self, verdict: Verdict | None) -> Verdict | None:
         return None if verdict is None else replace(verdict, is_firm=True)
 
     def _make_firm_if_protected(self, call: Call, verdict: Verdict) -> Verdict:
-        """Leave no question about a protected place to anybody but a person."""
+        """Make a question about a protected place firm: only a person may answer it."""
         if verdict.decision != "ask":
             return verdict
         if call.traits.runs_commands:
@@ -106,7 +106,7 @@ class Policy:
         return None
 
     def _check_questions(self, call: Call, mode: ExecutionMode) -> Verdict | None:
-        """Return the question that no mode and no wide rule spares; plan mode answers it at once."""
+        """Return the question that no mode and no wide rule skips; plan mode denies at once."""
         verdict = self._question(call)
         if verdict is not None and mode == "plan" and self._concern(call) is not None:
             return Verdict("deny", f"plan mode only looks: {verdict.reason}", verdict.rule)
@@ -130,7 +130,7 @@ class Policy:
         return self._check_doubts(call) or self._check_destructive(call)
 
     def _why_always_asked(self, call: Call) -> str | None:
-        """Say what a call changes that no mode and no wide rule means."""
+        """Return the change that no mode and no wide rule allows; None if there is none."""
         if call.traits.runs_commands:
             return why_always_asked_write(call.sight, self._cwd_of(call), self._own)
         if call.traits.writes_files and not call.is_virtual:
@@ -140,7 +140,7 @@ class Policy:
         return None
 
     def _check_doubts(self, call: Call) -> Verdict | None:
-        """Ask where deny rules cannot be held against what a command runs."""
+        """Ask if deny rules cannot be checked against everything that a command runs."""
         for rule in self._deny:
             if rule.names(call.tool) and rule.pattern is not None and call.sight.doubts:
                 why = next(iter(call.sight.doubts))
@@ -155,7 +155,7 @@ class Policy:
         return None if why is None else Verdict("ask", f"no undo reaches it: {why}")
 
     def _judge_network(self, call: Call, mode: ExecutionMode) -> Verdict | None:
-        """Judge what goes over the network; None for what does not."""
+        """Judge a network call; None for other calls."""
         if call.traits.reaches not in ("address", "service"):
             return None
 
@@ -187,7 +187,7 @@ class Policy:
         return self._pass_inside(call, mode) or Verdict("ask", concern)
 
     def _pass_inside(self, call: Call, mode: ExecutionMode) -> Verdict | None:
-        """Let a command pass that only edits the workspace, or that a sandbox keeps there."""
+        """Allow a command that only edits the workspace, or that a sandbox keeps inside it."""
         if mode == "auto-edit" and self._only_edits(call):
             why = "makes, copies or moves files inside the workspace, as auto-edit mode may"
             return Verdict("allow", why)
@@ -200,18 +200,18 @@ class Policy:
         return None
 
     def _only_edits(self, call: Call) -> bool:
-        """Tell whether a command does no more than the file tools may in auto-edit mode."""
+        """Return whether a command does no more than file tools may do in auto-edit mode."""
         if not call.traits.runs_commands or self._outside(call) or self._why_protected_write(call):
             return False
         return only_edits(call.subject, self._workspace, self._cwd_of(call), self._own)
 
     def _sandboxing(self, call: Call) -> Rule | None:
-        """Return the rule by which a call passes if it runs in a sandbox."""
+        """Return the rule that allows a call inside a sandbox."""
         rules = (rule for rule in self._allow if rule.tool == SANDBOXED)
         return next((rule for rule in rules if fnmatchcase(call.tool, rule.pattern or "*")), None)
 
     def _stays_inside(self, call: Call) -> bool:
-        """Tell whether a command is seen to be about nothing but the workspace; a sandbox does the rest."""
+        """Return whether a command visibly concerns only the workspace; the sandbox enforces the rest."""
         if not call.traits.runs_commands or self._outside(call) or call.sight.doubts:
             return False
 
@@ -222,7 +222,7 @@ class Policy:
         return self._why_protected_write(call) is None
 
     def _concern(self, call: Call) -> str | None:
-        """Say why a call needs a decision; None if it only reads inside the workspace and shows no secret."""
+        """Return why a call needs a decision; None if it only reads non-secret files of the workspace."""
         if call.traits.runs_commands:
             return self._concern_of_command(call)
         if outside := self._outside(call):
@@ -254,11 +254,11 @@ class Policy:
         )
 
     def _why_git_runs_more(self, call: Call) -> str | None:
-        """Say which program of a repository git may run: no rule with a wildcard means that."""
+        """Return which program of a repository git may run; no wildcard rule allows that."""
         return why_git_may_run_programs(call.sight, self._cwd_of(call))
 
     def _why_protected_write(self, call: Call) -> str | None:
-        """Say which protected place a command can be seen to write to."""
+        """Return the protected place to which a command visibly writes."""
         return why_protected_write(call.sight, self._cwd_of(call), self._own)
 
     def _outside(self, call: Call) -> str | None:
@@ -339,7 +339,7 @@ class Policy:
         return path_rules.covers(pattern, path, self._workspace)
 
     def _covers_write(self, pattern: str, path: str) -> bool:
-        """A wide pattern does not mean a protected place that it does not name."""
+        """A wide pattern does not cover a protected place that it does not name."""
         if not self._covers(pattern, path):
             return False
         real = self._workspace.real(path)
@@ -359,7 +359,7 @@ class Policy:
         return any(path_rules.hits(rule.pattern, path, self._workspace) for path in call.paths)
 
     def _find_hiding_rules(self, call: Call) -> tuple[Rule | None, Rule | None]:
-        """Return the rule that denies to show what a call names, and the one that speaks of what is below."""
+        """Return the rule that hides a path of the call, and the rule that hides something below it."""
         if not (call.traits.shows or call.traits.runs_commands):
             return None, None
         if call.is_virtual:
@@ -379,7 +379,7 @@ class Policy:
         return self._hidden
 
     def _rules_that_hide(self) -> list[Rule]:
-        """Return the rules that deny to read files."""
+        """Return the rules that deny reading files."""
         readers = [
             name
             for name, traits in declared().items()
@@ -388,12 +388,12 @@ class Policy:
         return [rule for rule in self._deny if rule.pattern is not None and any(map(rule.names, readers))]
 
     def _cwd_of(self, call: Call) -> str:
-        """Return where a command runs."""
+        """Return the folder in which a command runs."""
         return realpath(join(self._workspace.cwd, *call.paths[:1]))
 
 
 def _find_hiding_rules_off_disk(rules: Sequence[Rule], call: Call) -> tuple[Rule | None, Rule | None]:
-    """Return what `Policy._find_hiding_rules` does of a call whose path is none of the disk."""
+    """Do the same as `Policy._find_hiding_rules` for a path on a virtual back end."""
     patterns = [(rule, rule.pattern or "") for rule in rules]
     denying = next((rule for rule, pattern in patterns if fnmatchcase(call.subject, pattern)), None)
     if denying is not None or not isinstance(call.source, Searching):

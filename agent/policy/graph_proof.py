@@ -1,8 +1,8 @@
-"""Proves over the graph that runs that no path reaches an effect without an approval or a rule.
+"""Proves that no path of the graph reaches an effect without an approval or a rule.
 
-What conditions look at is abstracted to a few thousand states. From the start every action is taken in every
-state that it can be reached in, with every value that it may write: what is not reached here is not reached
-at all. Calls are what the real gate step and the real `human_confirm` make of them.
+The state that conditions read is abstracted to a few thousand states. The search begins at the first action
+and tries every action in every reachable state, with every value that it may write; so it covers all
+reachable states. The real gate step and the real `human_confirm` give the kinds of calls.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ _STEP = "1"
 
 
 class _Abstract(NamedTuple):
-    """The state as far as conditions look at it."""
+    """The part of the state that conditions read."""
 
     calls: frozenset[CallKind] = frozenset()
     phase: str = "idle"
@@ -46,7 +46,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "return_to": ("return_to",),
     "step": ("vibe_plan", "active_step_id"),
 }
-"""Part of the abstract state -> the fields that it stands for."""
+"""Part of the abstract state -> the fields that it represents."""
 _LOOKED_AT = frozenset(name for names in _FIELDS.values() for name in names)
 _OVERLOOKED_OF_STATE = ApplicationState.model_fields.keys() - _LOOKED_AT
 _OVERLOOKED_OF_CALL = PendingCall.model_fields.keys() - {"decision"}
@@ -54,13 +54,13 @@ _OVERLOOKED_OF_STEP = VibeStep.model_fields.keys() - {"step_id", "status"}
 
 
 class UnprovableGraph(SandburError):
-    """The graph is none that this proof covers."""
+    """This proof cannot handle the graph."""
 
     code = "unprovable"
 
 
 class _Unforeseen(Exception):
-    """A condition looks at what the abstract state does not hold."""
+    """A condition reads a field that the abstract state lacks."""
 
 
 class _WatchedState(ApplicationState):
@@ -106,7 +106,7 @@ _STEPS = {
 
 @cache
 def _real(state: _Abstract) -> ApplicationState:
-    """Return a state of the application that conditions can be asked about."""
+    """Return an application state for evaluating conditions."""
     return _ANY.model_copy(
         update={
             "pending_tool_calls": tuple(_CALLS[kind] for kind in state.calls),
@@ -132,15 +132,15 @@ class Proof:
     actions: int
     transitions: int
     states: int
-    """Abstract states that can be reached."""
+    """The number of reachable abstract states."""
     points: int
-    """Pairs of an action and a state in which it can begin."""
+    """The number of pairs of an action and a state in which it can begin."""
     steps: int
-    """Steps from one such pair to another that were looked at."""
+    """The number of checked steps from one such pair to another."""
     problem: str = ""
-    """What is reached that must not be; empty if the graph holds."""
+    """The forbidden state that is reachable; empty if the proof holds."""
     path: tuple[str, ...] = ()
-    """The shortest way there, a line each."""
+    """The shortest path to it, one line for each action."""
 
     @property
     def holds(self) -> bool:
@@ -148,7 +148,7 @@ class Proof:
 
 
 async def prove(graph: Graph) -> Proof:
-    """Look at every path of the graph."""
+    """Check every path of the graph."""
     return _Explorer(graph, find_gate_outcomes(), await find_person_outcomes()).proof()
 
 
@@ -163,7 +163,7 @@ class _Explorer:
         (self._start,) = (name for name, one in traits.items() if one.waits_for == "message")
         self._runs_calls = {name for name, one in traits.items() if one.runs_calls}
         self._judges = self._runs_calls | {name for name, one in traits.items() if one.proposes_calls}
-        """The actions that put calls through the gate."""
+        """The actions that send calls through the gate."""
         self._clears = self._runs_calls | {self._start}
         self._ways: dict[str, list[tuple[str, TransitionCondition]]] = {name: [] for name in self._writes}
         for one in graph.transitions:
@@ -215,7 +215,7 @@ class _Explorer:
         )
 
     def _keep_read_parts(self, point: _Point) -> _Abstract:
-        """Return what the action leaves of the state: it does the same wherever this is the same."""
+        """Return the state without the parts that the action overwrites; it does not read them."""
         free = {
             part: self._domains[part][0] for part in self._domains if self._is_written(part, point.action)
         }
@@ -225,7 +225,7 @@ class _Explorer:
         return not self._writes[action].isdisjoint(_FIELDS[part])
 
     def _following(self, point: _Point) -> Iterator[tuple[_Point, str]]:
-        """Yield what can begin after an action, and why; a pause may come between, and a new message."""
+        """Yield the points that can follow an action, with reasons; a pause or message may be between."""
         for state in self._results(point):
             after = _Point(point.action, state)
             if after not in self._next:
@@ -244,9 +244,9 @@ class _Explorer:
         yield from map(_Abstract._make, product(self._calls_after(action, state.calls), *values))
 
     def _calls_after(self, action: str, calls: frozenset[CallKind]) -> list[frozenset[CallKind]]:
-        """Return what may wait after an action, simple ones first.
+        """Return the sets of calls that may wait after an action, simple ones first.
 
-        A session that goes on judges what waits once more.
+        A resumed session judges waiting calls again.
         """
         left = {calls}
         if self._is_written("calls", action):
@@ -265,7 +265,7 @@ class _Explorer:
         return cleared | (_subsets(self._gated) if action in self._judges else set())
 
     def _choose_transition(self, after: _Point) -> tuple[str, str]:
-        """Return the action that the graph goes to, and the condition of that way."""
+        """Return the next action and the name of the condition that selects it."""
         real = _real(after.state)
         for to, condition in self._ways[after.action]:
             try:
@@ -290,7 +290,7 @@ class _Explorer:
 
 
 def _problem(point: _Point) -> str:
-    """Say what is wrong with an action that runs calls and begins like this; empty: nothing."""
+    """Return the problem of a point whose action runs calls; empty if there is none."""
     if "undecided" in point.state.calls:
         return f"{point.action} begins while a call waits for a decision"
     if "ungranted" in point.state.calls:

@@ -1,4 +1,4 @@
-"""Deny rules for reading files hold for every tool that shows them, and for commands where it is seen."""
+"""Applies deny rules for reading files to all tools that read files, and to commands."""
 
 import glob
 import re
@@ -20,7 +20,7 @@ _MENTIONS = frozenset((
     "echo", "printf", "true", "false", "test", "[", "mkdir", "cd", "which", "type", "basename", "dirname",
     "export", "rm", "rmdir", "touch", "kill", "sleep", "expr",
 ))  # fmt: skip
-"""Programs that show nothing of a file whose name they are given."""
+"""Programs that do not print the content of files in their arguments."""
 _READS_FOLDERS = frozenset(
     ("rg", "ag", "ack", "tar", "zip", "rsync", "scp", "7z", "cpio", "diff", "bsdtar", "pax")
 )
@@ -29,7 +29,7 @@ _GREPS = re.compile(r"[ef]?grep")
 
 
 class HiddenFiles:
-    """The files whose content deny rules keep from being read."""
+    """The files whose content deny rules hide."""
 
     def __init__(self, rules: Sequence[Rule], workspace: Workspace) -> None:
         self._rules = tuple(rules)
@@ -57,7 +57,7 @@ class HiddenFiles:
         return path_rules.means(rule.pattern or "", place, self._workspace)
 
     def rule_for_command(self, sight: Sight, cwd: str) -> tuple[Rule | None, Rule | None]:
-        """Return a rule that hides what a command names, and one that hides what it may come across."""
+        """Return a rule that hides a path of a command, and one that hides something it may read."""
         near: Rule | None = None
         here = cwd
         for seen in sight.commands:

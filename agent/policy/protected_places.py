@@ -1,4 +1,4 @@
-"""Places whose files run commands or change the rules by themselves: no mode edits them unasked."""
+"""Protected places: their files run commands or change rules, so no mode edits them without approval."""
 
 from collections.abc import Sequence
 from posixpath import dirname, expanduser, join, lexists, realpath
@@ -20,9 +20,9 @@ _OF_THE_HOME = (
 
 
 def why_always_asked(real: str, own: Sequence[str] = ()) -> str | None:
-    """Say which place a resolved path is, or is in, that not even yolo mode changes unasked.
+    """Return the place of a resolved path that not even yolo mode changes without approval.
 
-    Who writes there turns the questions off, lets somebody log in, or runs with every shell from then on.
+    Writing there can disable approvals, permit a login, or run code with every shell.
     """
     home = expanduser("~")
     places = {folder: f"{folder} belongs to Sandbur" for folder in own}
@@ -34,7 +34,7 @@ def why_always_asked(real: str, own: Sequence[str] = ()) -> str | None:
 
 
 def why_protected(real: str, own: Sequence[str] = ()) -> str | None:
-    """Say which protected place a resolved path is, or is in; `own` are folders of Sandbur's own."""
+    """Return the protected place of a resolved path; `own` are the folders of Sandbur itself."""
     for folder in own:
         if real == folder or real.startswith(folder.rstrip("/") + "/"):
             return f"{folder} belongs to Sandbur"
@@ -42,7 +42,7 @@ def why_protected(real: str, own: Sequence[str] = ()) -> str | None:
 
 
 def _in_bare_repository(real: str) -> str | None:
-    """Tell of a folder that git takes for a repository, or that this path would make one."""
+    """Return why git would treat a folder above the path as a repository; None if it would not."""
     parts = real.split("/")
     for at, part in enumerate(parts):
         entry = part.lower()
@@ -59,7 +59,7 @@ def _in_bare_repository(real: str) -> str | None:
 
 
 def _makes_repository(folder: str, entry: str) -> bool:
-    """Tell whether a folder with one entry more has what git takes for a repository, or nearly has."""
+    """Return whether a folder with one more entry has all or nearly all parts of a git repository."""
     present = {name.lower() for name in _OF_WHICH_GIT_LOOKS if lexists(join(folder, name))}
     if entry in _OBEYED:
         return "head" in present and len(present) > 1
@@ -69,9 +69,9 @@ def _makes_repository(folder: str, entry: str) -> bool:
 
 
 def looks_like_repository(folder: str) -> bool:
-    """Tell whether git may take the folder itself for a repository.
+    """Return whether git may treat the folder itself as a repository.
 
-    What git needs beside `HEAD` may be files, and may lie where `commondir` says.
+    The other parts besides `HEAD` may be files, and may be where `commondir` says.
     """
     if not lexists(join(folder, "HEAD")):
         return False

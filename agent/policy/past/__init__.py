@@ -1,1 +1,1 @@
-"""What the gate decided in recorded sessions, and would decide under other rules."""
+"""Evaluates rules against the calls of recorded sessions."""

@@ -1,4 +1,4 @@
-"""What becomes of a call at the gate and at `human_confirm`, found by running both on every kind of call."""
+"""The possible outcomes of a call at the gate and at `human_confirm`, found by running both."""
 
 import inspect
 import json
@@ -21,7 +21,7 @@ from ...models.model import NoModel
 from ...runtime.wiring import call_places, request_settings
 
 CallKind = Literal["undecided", "granted", "ungranted", "refused"]
-"""It waits; the gate or a person lets it run; it runs although neither does; it never runs."""
+"""Waits; allowed by the gate or a person; runs although neither allowed it; never runs."""
 _ORIGINS: tuple[Origin, ...] = get_args(Origin)
 _ID = "call"
 _VERDICTS = (
@@ -36,7 +36,7 @@ _VERDICTS = (
 
 
 class _ConstantGate:
-    """A gate that always says the same."""
+    """A gate with a constant verdict."""
 
     def __init__(self, verdict: Verdict) -> None:
         self._verdict = verdict
@@ -48,27 +48,27 @@ class _ConstantGate:
 
 
 class _NullJournal:
-    """The part of a journal that a decision needs; it keeps nothing."""
+    """A journal that stores nothing, with the methods that a decision needs."""
 
     async def record_decision(self, call: PendingCall, by: str) -> None:
         pass
 
 
 class _NullFingerprinter:
-    """A witness that has seen nothing."""
+    """A fingerprinter without fingerprints."""
 
     def fingerprint(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> None:
         return None
 
 
 def find_gate_outcomes() -> frozenset[CallKind]:
-    """Return what a call can be after the gate step."""
+    """Return the kinds that a call can have after the gate step."""
     found: set[CallKind] = set()
     for verdict in _VERDICTS:
         ports = _ports(verdict)
         for tool, arguments in _example_calls(ports):
             for mode, origin in product(MODES, _ORIGINS):
-                # One that was not judged yet is as good as a wish.
+                # A call that was not judged yet is like a proposed one.
                 wish = PendingCall(call_id=_ID, tool=tool, arguments=arguments, origin=origin)
                 is_approved = origin == "person" and verdict.decision == "ask" and not verdict.is_firm
                 found.add(_kind(judge(wish, ports, mode), verdict.decision == "allow" or is_approved))
@@ -76,7 +76,7 @@ def find_gate_outcomes() -> frozenset[CallKind]:
 
 
 async def find_person_outcomes() -> Mapping[CallKind, frozenset[CallKind]]:
-    """Return what `human_confirm` can make of a call of each kind."""
+    """Return the kinds that a call of each kind can have after `human_confirm`."""
     waiting = {"undecided": _calls("undecided"), "granted": _calls("approved"), "refused": _calls("denied")}
     fates = {
         kind: frozenset([after async for after in _find_outcomes(calls)]) for kind, calls in waiting.items()
@@ -96,7 +96,7 @@ async def _find_outcomes(calls: Iterable[PendingCall]) -> AsyncIterator[CallKind
 
 
 def _is_granted(call: PendingCall, verdict: Verdict, decisions: tuple[CallDecision, ...]) -> bool:
-    """Tell whether a person let this very call run, and no deny rule stands against it."""
+    """Return whether a person approved this call and no deny rule matches it."""
     said = any(one.approved or one.settle is not None for one in decisions)
     runs_now = call.kind == "approval" or call.recovery.settled_as == "rerun"
     return call.decided_by == "person" and said and not (runs_now and verdict.decision == "deny")
@@ -120,7 +120,7 @@ def _calls(decision: str) -> Iterator[PendingCall]:
 
 
 def _decisions() -> Iterator[tuple[CallDecision, ...]]:
-    """Yield what a person can say about the call: nothing, each decision, and each with changed arguments."""
+    """Yield possible decisions about the call: none, each one, and each with changed arguments."""
     yield ()
     yield (CallDecision(call_id="another", approved=True),)
     for arguments in (None, next(_example_calls(_ports(_VERDICTS[0])))[1], "no JSON"):
@@ -131,7 +131,7 @@ def _decisions() -> Iterator[tuple[CallDecision, ...]]:
 
 
 def _example_calls(ports: Ports) -> Iterator[tuple[str, str]]:
-    """Yield a call that can run, one with bad arguments and one of a tool that is not there."""
+    """Yield a valid call, one with bad arguments and one of an unknown tool."""
     for name, tool in ports.toolbox.items():
         if tool.traits.runs_commands:
             yield name, json.dumps({tool.traits.subject: "true"})
@@ -140,7 +140,7 @@ def _example_calls(ports: Ports) -> Iterator[tuple[str, str]]:
 
 
 def _ports(verdict: Verdict) -> Ports:
-    """Return the ports with this gate; what a decision does not use is not there."""
+    """Return ports with this verdict; parts that a decision does not use are missing."""
     return _ports_with(verdict, verdict.is_firm)
 
 

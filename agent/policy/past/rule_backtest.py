@@ -1,4 +1,4 @@
-"""What the rules of today would have said to the calls of the past."""
+"""Applies today's rules to recorded calls."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -19,11 +19,11 @@ _MOST_KEPT = 2000
 _MAX_CHARS = 400
 _KEPT_JUDGES = 64
 AS_THEN = {"allowed": "allow", "approved": "ask", "declined": "ask", "open": "ask", "refused": "deny"}
-"""What was decided then -> the verdict of then."""
+"""Recorded decision -> the verdict that it implies."""
 
 
 class Backtest:
-    """Judges past calls by rules of today, each in the folders of its session."""
+    """Judges recorded calls by today's rules, each in the folders of its session."""
 
     def __init__(
         self, today: SessionSettings, gate_of: Callable[[SessionSettings], Gate] = policy_of
@@ -39,7 +39,7 @@ class Backtest:
     def verdict(
         self, call: PastCall, more: tuple[str, ...] = (), mode: ExecutionMode | None = None
     ) -> Verdict:
-        """Return the verdict with `more` allow rules, in the mode of the call unless another is named."""
+        """Return the verdict with `more` allow rules, in the mode of the call or in `mode`."""
         judge = self._judge(call.session.cwd, call.session.add_dirs, more)
         return judge.verdict(call.tool, call.arguments, mode or call.mode)
 
@@ -49,13 +49,13 @@ class Backtest:
 
 
 class ChangedVerdict(NamedTuple):
-    """A call to which the rules of today say something else."""
+    """A recorded call with another verdict today."""
 
     then: Then
     now: str
     tool: str
     subject: str
-    """What it was about, cut; untrusted."""
+    """The subject of the call, shortened; untrusted text."""
     rule: str
     reason: str
 
@@ -64,12 +64,12 @@ class ChangedVerdict(NamedTuple):
 class BacktestResult:
     calls: int = 0
     unknown: int = 0
-    """Calls of tools that are not there today."""
+    """The number of calls of tools that no longer exist."""
     verdicts: Counter[tuple[Then, str]] = field(default_factory=Counter[tuple[Then, str]])
-    """How often which verdict of today meets which decision of then."""
+    """Counts of pairs of a recorded decision and today's verdict."""
     differences: Counter[ChangedVerdict] = field(default_factory=Counter[ChangedVerdict])
     left_out: int = 0
-    """Calls that are judged differently, too, and of which there are too many to keep."""
+    """The number of further changed calls beyond the limit of `differences`."""
 
     @property
     def changed_count(self) -> int:
@@ -79,7 +79,7 @@ class BacktestResult:
 def run_backtest(
     calls: Iterable[PastCall], court: Backtest, mode: ExecutionMode | None = None
 ) -> BacktestResult:
-    """Judge each call; what is kept does not grow with the number of calls."""
+    """Judge each recorded call; memory use does not grow with the number of calls."""
     found = BacktestResult()
     for call in calls:
         if not court.has_tool(call):

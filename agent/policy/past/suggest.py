@@ -1,4 +1,4 @@
-"""Rules that would have saved the most questions, and would have let nothing through that was denied."""
+"""Suggests allow rules that would have avoided the most questions without allowing a denied call."""
 
 import re
 from collections import Counter
@@ -25,24 +25,24 @@ _WORD = re.compile(r"[^\s;&|()<>`$\"']+")
 class Suggestion(NamedTuple):
     rule: str
     saved: int
-    """Questions that it would have saved, without those that one before it saves."""
+    """The number of questions that it would have avoided, without those that earlier rules avoid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
     questions: int
-    """That a person answered with yes, and that the rules of today would ask again."""
+    """The number of approved questions that today's rules would ask again."""
     rules: Sequence[Suggestion]
     refused: Sequence[str]
-    """Rules that would have let something through that was denied."""
+    """Rules left out because they would have allowed a denied call."""
 
 
 Groups = Counter[tuple[str, ...]]
-"""How many questions the same rules would have saved."""
+"""Rules -> the number of questions that they would have avoided."""
 
 
 def suggestions(calls: Iterable[PastCall], denied: Iterable[PastCall], court: Backtest) -> Suggestions:
-    """Find the rules; `calls` are those to save questions of, `denied` all that was ever denied."""
+    """Suggest rules; `calls` are the approved calls, `denied` all calls that were ever denied."""
     toolbox, groups, questions = builtin_tools(), Groups(), 0
     for call in calls:
         if call.then == "approved" and court.has_tool(call) and court.verdict(call).decision == "ask":
@@ -59,7 +59,7 @@ def suggestions(calls: Iterable[PastCall], denied: Iterable[PastCall], court: Ba
 
 
 def _rules_for(call: PastCall, court: Backtest, tool: Tool) -> Iterator[str]:
-    """Yield the rules that would let this call pass, if it is none that can do anything."""
+    """Yield the rules that would allow this call, unless the call could do anything."""
     try:
         arguments = tool.parse(call.arguments)
     except BadArguments:
@@ -67,19 +67,19 @@ def _rules_for(call: PastCall, court: Backtest, tool: Tool) -> Iterator[str]:
     if tool.traits.runs_commands and _is_far_reaching(tool.subject(arguments)):
         return
     for offer in rules_for(tool, arguments):
-        with suppress(UsageError):  # of a command that no rule can be written for
+        with suppress(UsageError):  # for commands that rules cannot express
             if court.verdict(call, (offer.rule,)).decision == "allow":
                 yield offer.rule
 
 
 def _is_far_reaching(command: str) -> bool:
-    """Tell whether a program is named, anywhere, that no prefix is offered for."""
+    """Return whether the command contains a program for which no prefix rule is suggested."""
     names = {basename(word) for word in _WORD.findall(command)}
     return not NO_PREFIX.isdisjoint(names | {name.rstrip("0123456789.") for name in names})
 
 
 def _find_risky_rules(denied: Iterable[PastCall], rules: Sequence[str], court: Backtest) -> set[str]:
-    """Return the rules that would have let a denied call pass which the rules of today stop."""
+    """Return the rules that would allow a denied call that today's rules stop."""
     found: set[str] = set()
     for call in denied:
         if not court.has_tool(call) or court.verdict(call).decision == "allow":
@@ -91,7 +91,7 @@ def _find_risky_rules(denied: Iterable[PastCall], rules: Sequence[str], court: B
 
 
 def _choose_rules(groups: Groups, allowed: Set[str]) -> list[Suggestion]:
-    """Choose what saves the most, then what saves the most of the rest; of two equal ones the narrower."""
+    """Choose the rule that avoids the most questions, then the best for the rest; on a tie the narrower."""
     left = Groups()
     for rules, count in groups.items():
         left[tuple(rule for rule in rules if rule in allowed)] += count

@@ -1,4 +1,4 @@
-"""Where a path really leads, whether that is inside the workspace, and whether a rule's pattern means it."""
+"""Resolves paths, checks whether they are in the workspace, and matches them with rule patterns."""
 
 import glob
 import re
@@ -31,14 +31,14 @@ class Workspace:
         return normpath(join(self.cwd, expanduser(path)))
 
     def real(self, path: str) -> str:
-        """Return where the path leads; raises `ValueError` for what cannot be a path."""
+        """Return the path with all links resolved; raises `ValueError` for an invalid path."""
         return realpath(join(self.cwd, expanduser(path)))
 
     def contains(self, path: str) -> bool:
         return self.holds(self.real(path))
 
     def holds(self, real: str) -> bool:
-        """Tell the same of a path whose links are resolved."""
+        """Like `contains`, for a path with resolved links."""
         return any(real == root or real.startswith(root.rstrip("/") + "/") for root in self.roots)
 
     def outside(self, paths: Iterable[str]) -> str | None:
@@ -47,7 +47,7 @@ class Workspace:
 
 
 def is_pattern(pattern: str) -> bool:
-    """Tell whether the pattern can be read; a range such as `[z-a]` cannot."""
+    """Return whether the pattern is valid; a range such as `[z-a]` is not."""
     try:
         _compile_glob(pattern)
     except re.error:
@@ -56,7 +56,7 @@ def is_pattern(pattern: str) -> bool:
 
 
 def covers(pattern: str, path: str, workspace: Workspace) -> bool:
-    """Tell whether an allow pattern covers the place to which the path really leads."""
+    """Return whether an allow pattern covers the resolved path."""
     real = workspace.real(path)
     if "/" not in pattern and pattern != "**":
         return workspace.contains(path) and _matches(pattern, basename(real))
@@ -65,7 +65,7 @@ def covers(pattern: str, path: str, workspace: Workspace) -> bool:
 
 
 def hits(pattern: str, path: str, workspace: Workspace) -> bool:
-    """Tell whether a deny pattern matches the path or a folder above it, as written or links followed."""
+    """Return whether a deny pattern matches the path or a folder above it, as written or resolved."""
     places = [
         place
         for name in {workspace.real(path), workspace.absolute(path)}
@@ -78,7 +78,7 @@ def hits(pattern: str, path: str, workspace: Workspace) -> bool:
 
 
 def means(pattern: str, place: str, workspace: Workspace) -> bool:
-    """Tell whether a pattern matches an absolute path itself, as it is written."""
+    """Return whether a pattern matches an absolute path as written."""
     if "/" not in pattern and pattern != "**":
         return _matches(pattern, basename(place))
     return any(_matches(_make_absolute(pattern, workspace, follow), place) for follow in (True, False))

@@ -1,4 +1,4 @@
-"""What "always" can mean for a call: exactly this, its prefix, all edits, or all that a sandbox holds."""
+"""Suggests rules for "always allow": exactly this call, its prefix, all edits, or all sandboxed calls."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -17,13 +17,13 @@ from .rules import exact_rule, sandbox_rule
 SuggestionKind = Literal["exact", "prefix", "edits", "sandbox"]
 EDITING: ExecutionMode = "auto-edit"
 GateOf = Callable[[SessionSettings], Gate]
-"""Makes the gate of settings."""
+"""Builds the gate for settings."""
 
 
 class RuleSuggestion(NamedTuple):
     kind: SuggestionKind
     rule: str = ""
-    """An allow rule; empty for edits, which a mode lets through."""
+    """An allow rule; empty for edits, which a mode allows."""
 
 
 _PREFIX = re.compile(
@@ -53,18 +53,18 @@ NO_PREFIX = frozenset((
     "rmdir", "service", "shred", "shutdown", "systemctl", "tee", "terraform", "truncate", "ufw", "umount",
     "unlink", "useradd", "userdel", "usermod", "visudo", "apt", "apt-get", "brew", "dnf", "pacman", "yum",
 ))  # fmt: skip
-"""Programs whose first word says too little of what they do; a version behind the name is left out."""
+"""Programs whose subcommand says too little about what they do; version suffixes are ignored."""
 _NO_SUBCOMMAND = frozenset((
     "alias", "apply", "clean", "ci", "clone", "config", "credential", "delete", "deploy", "destroy", "dlx",
     "eval", "exec", "filter-branch", "get", "i", "init", "install", "link", "login", "publish", "purge",
     "push", "release", "remote", "remove", "repl", "reset", "rm", "run", "run-script", "shell", "submodule",
     "uninstall", "upload", "x",
 ))  # fmt: skip
-"""Second words behind which anything can come."""
+"""Subcommands after which anything can follow."""
 
 
 def prefix_of(command: str) -> str | None:
-    """Return the pattern `PROGRAM SUBCOMMAND *` of a command, where that says what it does."""
+    """Return the pattern `PROGRAM SUBCOMMAND *` of a command; None if that is not safe enough."""
     looking = looking_part(command.split() or [""])
     if looking is not None:
         return f"{looking} *"
@@ -78,7 +78,7 @@ def prefix_of(command: str) -> str | None:
 
 
 def rules_for(tool: Tool, arguments: Any) -> Iterator[RuleSuggestion]:
-    """Yield the rules that were made for this call; whether they cover it, only the gate knows."""
+    """Yield rules for this call; only the gate knows whether they cover it."""
     subject = tool.subject(arguments)
     if tool.traits.runs_commands:
         yield RuleSuggestion("exact", exact_rule(tool.spec.name, subject))
@@ -93,7 +93,7 @@ def rules_for(tool: Tool, arguments: Any) -> Iterator[RuleSuggestion]:
 def suggest_rules_for_call(
     call: PendingCall, ports: Ports, settings: SessionSettings, gate_of: GateOf, mode: ExecutionMode
 ) -> tuple[RuleSuggestion, ...]:
-    """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
+    """Return the suggestions for "always allow" of a waiting call; each would allow this call."""
     tool = ports.toolbox.get(call.tool)
     if tool is None:
         return ()
@@ -103,7 +103,7 @@ def suggest_rules_for_call(
         return ()
     offered: list[RuleSuggestion] = []
     for offer in (*rules_for(tool, arguments), *_in_sandbox(tool)):
-        with suppress(UsageError):  # of a command that no rule can be written for
+        with suppress(UsageError):  # for commands that rules cannot express
             gate = gate_of(settings.model_copy(update={"allow": (*settings.allow, offer.rule)}))
             verdict = gate.judge(tool, arguments, mode)
             fits = verdict.decision == "allow" and (verdict.in_sandbox or offer.kind != "sandbox")
@@ -115,6 +115,6 @@ def suggest_rules_for_call(
 
 
 def _in_sandbox(tool: Tool) -> Iterator[RuleSuggestion]:
-    """Yield the rule that lets commands pass in a sandbox, where one works."""
+    """Yield the rule that allows sandboxed commands, if a sandbox works here."""
     if tool.traits.runs_commands and sandbox_kind() is not None:
         yield RuleSuggestion("sandbox", sandbox_rule(tool.spec.name))

@@ -11,9 +11,9 @@ from ....state.errors import UsageError
 from .path_rules import is_pattern
 
 _NEAR = 0.85
-"""How alike a name is that can only be a slip of the pen."""
+"""The similarity from which a name counts as misspelled."""
 SANDBOXED = "sandboxed"
-"""In place of a tool in an allow rule: the tool that the pattern names runs commands in a sandbox, unasked.
+"""Takes the place of a tool in an allow rule: the tool in the pattern runs sandboxed commands unasked.
 
 No tool has this name, so that an older version, which does not know it, allows nothing by it.
 """
@@ -23,14 +23,14 @@ _RULE = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\)\s*)?", re.DOTALL)
 @dataclass(frozen=True, slots=True)
 class Rule:
     text: str
-    """As it was written."""
+    """The text of the rule."""
     tool: str
     """A tool's name or a glob over names."""
     pattern: str | None
-    """None: every call."""
+    """The glob; None: every call."""
 
     def names(self, tool: str) -> bool:
-        """Tell whether the rule is about a tool; the name of a tool server means all of its tools."""
+        """Return whether the rule applies to a tool; the name of an MCP server means all of its tools."""
         if self.tool.startswith(SERVER_PREFIX) and tool.startswith(f"{self.tool}__"):
             return True
         return fnmatchcase(tool, self.tool)
@@ -71,11 +71,11 @@ def parse_rules(texts: Iterable[str], tools: Collection[str] | None = None) -> t
 
 
 def idle_rules(rules: Iterable[str], tools: Collection[str]) -> list[str]:
-    """Return the rules that speak of none of these tools, nor of what a session may have beside them."""
+    """Return the rules that match none of these tools, nor tools that a session may add."""
     known = {*tools, *declared()}
     read = [parse_rule(text) for text in rules]
     read = [rule for rule in read if rule.tool != SANDBOXED]
-    # Rules for servers stand in a configuration of which not every folder has the servers.
+    # A configuration may have rules for servers that are not in every folder.
     idle = (rule for rule in read if not any(map(rule.names, known)))
     return [rule.text for rule in idle if not rule.tool.startswith(SERVER_PREFIX)]
 
@@ -94,7 +94,7 @@ def _breadth(rule: Rule) -> tuple[bool, bool, int, bool]:
 
 
 def exact_rule(tool: str, subject: str) -> str:
-    """Return the rule that covers this very command or path and nothing else."""
+    """Return the rule that covers exactly this command or path."""
     return f"{tool}({re.sub(r'[*?[]', lambda found: f'[{found[0]}]', subject)})"
 
 
@@ -105,12 +105,12 @@ def literal_of(pattern: str) -> str | None:
 
 
 def sandbox_rule(tool: str) -> str:
-    """Return the rule by which all commands of a tool pass that a sandbox holds."""
+    """Return the rule that allows all sandboxed commands of a tool."""
     return f"{SANDBOXED}({tool})"
 
 
 def _find_similar_tool(tool: str, tools: Collection[str]) -> str | None:
-    """Return the tool that was surely meant by a name that is none; None if there is none that near."""
+    """Return the tool that an unknown name probably means; None if none is similar."""
     if any(fnmatchcase(name, tool) for name in tools):
         return None
     called = tool.lower()

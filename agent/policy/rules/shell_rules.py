@@ -1,4 +1,4 @@
-"""Match rule patterns against shell commands: allowing needs proof, denying needs only a sight of it."""
+"""Matches rule patterns with shell commands: allow needs proof, deny needs only a sign."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ _MEANINGS = {"*": ".*", "?": "."}
 
 
 def read_commands(text: str) -> tuple[Sequence[SimpleCommand], Sequence[str]]:
-    """Return the simple commands of the text and the doubts that it is nothing more."""
+    """Return the simple commands of the text, and the doubts whether it does more."""
     if len(text) > MAX_CHARS:
         return (), ("it is too long",)
     reader = ShellReader(text)
@@ -39,7 +39,7 @@ def read_commands(text: str) -> tuple[Sequence[SimpleCommand], Sequence[str]]:
 def covers(pattern: str, command: SimpleCommand) -> bool:
     """Tell whether an allow pattern covers one simple command."""
     if command.expands and pattern.find("*") != len(pattern) - 1 and command.words[0] != "[":
-        # What the shell makes of a file name pattern is unknown; only a trailing `*` covers anything.
+        # The expansion of a file name pattern is unknown; only a trailing `*` covers any.
         return False
     if is_far_reaching(command.words, pattern):
         return False

@@ -1,4 +1,4 @@
-"""What a rule means for a call over the network, and what the gate says of one that no rule denies."""
+"""Matches rules with network calls, and judges calls that no rule denies."""
 
 import re
 from collections.abc import Sequence
@@ -32,9 +32,9 @@ class _Request(NamedTuple):
 
 
 def verdict(tool: str, subject: str, mode: ExecutionMode, allow: Sequence[Rule]) -> Verdict:
-    """Say what happens to a request; `allow` are the rules that name the tool.
+    """Return the verdict on a request; `allow` are the rules that name the tool.
 
-    What is private stays private in every mode, unless a rule names the very address.
+    Private addresses are blocked in every mode, unless a rule names the exact address.
     """
     method, url = _read(subject)
     kept_for = private_host(url.host)
@@ -53,7 +53,7 @@ def verdict(tool: str, subject: str, mode: ExecutionMode, allow: Sequence[Rule])
 
 
 def service_verdict(tool: str, subject: str, mode: ExecutionMode, allow: Sequence[Rule]) -> Verdict:
-    """Say what happens to a question that goes to a service of the person's own choice."""
+    """Return the verdict on a query to a service that the user configured."""
     if mode == "yolo":
         return Verdict("allow", "everything is allowed in yolo mode")
     rule = next((rule for rule in allow if fnmatchcase(subject, rule.pattern or "*")), None)
@@ -61,7 +61,7 @@ def service_verdict(tool: str, subject: str, mode: ExecutionMode, allow: Sequenc
 
 
 def _by_rule(rule: Rule | None, concern: str, mode: ExecutionMode) -> Verdict:
-    """Let pass what a rule covers; the rest asks, or is denied where nobody is asked."""
+    """Allow what a rule covers; otherwise ask, or deny in modes that do not ask."""
     if rule is not None:
         return Verdict("allow", f"allowed by rule {rule.text}", rule.text)
     if mode == "plan":
@@ -112,7 +112,7 @@ def _exactly(pattern: str) -> _Request | None:
 
 
 def _names(rule: Rule, url: WebUrl) -> bool:
-    """Tell whether a rule speaks of this private host by its own name, with whichever method."""
+    """Return whether a rule names this private host exactly, with any method."""
     if rule.pattern is None:
         return False
     exact = _exactly(rule.pattern)

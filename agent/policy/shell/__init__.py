@@ -1,1 +1,1 @@
-"""What a command line does, as far as it can be seen before it runs."""
+"""Static analysis of command lines before they run."""

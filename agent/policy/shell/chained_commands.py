@@ -1,4 +1,4 @@
-"""What the commands of one line give each other: names to delete through a pipe, loaded files to run."""
+"""Data flow between the commands of a line: names to delete through a pipe, downloaded files to run."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +14,7 @@ _ATTACHED = re.compile(r"(?:-o|-O|--output=|--output-document=)(?P<name>[^-].*)"
 
 
 def names_given(commands: Sequence[SeenCommand], at: int) -> tuple[tuple[str, ...], bool]:
-    """Return the files whose names a pipe gives to a command, and whether they are only some of those."""
+    """Return the file names that a pipe passes to a command, and whether the list is a selection."""
     is_narrow = False
     for seen in reversed(commands[:at]):
         if _PASSES_ON.fullmatch(seen.program) and seen.reads_pipe:
@@ -27,7 +27,7 @@ def names_given(commands: Sequence[SeenCommand], at: int) -> tuple[tuple[str, ..
 
 
 def add_arguments(seen: SeenCommand, names: Sequence[str]) -> SeenCommand:
-    """Return a command with what it gets from `xargs`, or from the variable of a loop."""
+    """Return a command with the arguments from `xargs` or a loop variable."""
     words = list(seen.words[1:])
     places = [at for at, word in enumerate(words) if (seen.fed or "{}") in word or _GIVEN.match(word)]
     if not places:
@@ -66,16 +66,16 @@ _NAMES: dict[str, Callable[[SeenCommand], Iterator[str]]] = {
 
 
 class LoadedFiles:
-    """The files that the commands so far have loaded from the network."""
+    """The files that the commands so far have downloaded."""
 
     def __init__(self, loads: Callable[[SeenCommand], bool]) -> None:
         self._loads = loads
         self._files: set[str] = set()
         self._is_piped = False
-        """The command before is a program that loads, or passes on what one loads."""
+        """Whether the previous command downloads, or passes a download on."""
 
     def runs(self, seen: SeenCommand, cwd: str) -> bool:
-        """Tell whether a command runs one of them; note what it loads itself."""
+        """Return whether a command runs one of them; record the files that it downloads."""
         loads = self._loads(seen)
         self._is_piped = loads or (self._is_piped and seen.reads_pipe)
         if self._is_piped:

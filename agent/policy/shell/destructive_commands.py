@@ -1,4 +1,4 @@
-"""Commands whose damage no undo reaches: they ask in every mode, whatever wraps them."""
+"""Detects destructive commands: they need approval in every mode, even inside wrappers."""
 
 import glob
 import re
@@ -86,7 +86,7 @@ _SIGNAL = re.compile(r"-(?:\d+|[A-Z][A-Z0-9]*|SIG[A-Z0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a command would run."""
+    """The folder in which a command would run."""
 
     cwd: str
     roots: tuple[str, ...]
@@ -101,7 +101,7 @@ class _Place:
 def find_destruction(
     text: str, cwd: str, roots: tuple[str, ...] = (), sight: Sight | None = None
 ) -> str | None:
-    """Say what a shell text would destroy for good; None if nothing of that kind is seen.
+    """Return what a shell text would destroy for good; None if nothing is found.
 
     `cwd` is where it would run, `roots` are the folders of the workspace.
     """
@@ -139,7 +139,7 @@ _HOME_NOW = re.compile(r"\$\(\s*echo\s+(?:~|\"?\$HOME\"?)\s*\)|`\s*echo\s+(?:~|\
 
 
 def _with_plain_variables(text: str) -> str:
-    """Write other spellings of the home and the working folder as `$HOME` and `$PWD`."""
+    """Replace other spellings of the home and working folder by `$HOME` and `$PWD`."""
     text = _PARENT.sub(r"$\1/..", text)
     text = _VARIABLE_WITH_MORE.sub(r"${\1}", text)
     return _HOME_NOW.sub("${HOME}", _FOLDER_NOW.sub("${PWD}", text))

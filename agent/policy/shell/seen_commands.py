@@ -1,4 +1,4 @@
-"""Everything that a shell text runs, as far as it can be seen, and why a part of it cannot."""
+"""Finds all commands that a shell text runs, and why some of them cannot be found."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ class SeenCommand:
     words: tuple[str, ...]
     computed: tuple[bool, ...]
     source: str = ""
-    """As written, where it is written as a command."""
+    """The source text, if it is a command of its own."""
     redirections: tuple[Redirection, ...] = ()
     reads_pipe: bool = False
     fed: str = ""
-    """What stands for an argument that comes from elsewhere: `{}` below `xargs` and `find`."""
+    """The placeholder of an argument from elsewhere: `{}` for `xargs` and `find`."""
 
     @property
     def program(self) -> str:
         return basename(self.words[0])
 
     def rest(self, start: int, fed: str = "") -> SeenCommand:
-        """Return the command that begins at a word; what it reads and writes stays."""
+        """Return the command that begins at a word, with the same redirections."""
         return replace(
             self,
             words=self.words[start:],
@@ -67,15 +67,15 @@ class SeenCommand:
 
 @dataclass(slots=True)
 class Sight:
-    """What was seen of a text."""
+    """The result of analysing a shell text."""
 
     commands: list[SeenCommand] = field(default_factory=list[SeenCommand])
     doubts: dict[str, None] = field(default_factory=dict[str, None])
-    """Why more may be run than `commands` tells."""
+    """Reasons why more may run than `commands` lists."""
 
 
 def look(text: str) -> Sight:
-    """Read the text, and all shell text in it, down to the programs that it runs."""
+    """Analyse the text, and all shell text in it, down to the programs that it runs."""
     sight = Sight()
     _look_into(text, 0, sight)
     return sight
@@ -93,7 +93,7 @@ def _look_into(text: str, depth: int, sight: Sight) -> None:
 
 
 def _inspect(command: SimpleCommand, sight: Sight) -> Iterator[str]:
-    """Note the command and what it wraps; yield the shell texts among their arguments."""
+    """Record the command and those that it wraps; yield the shell texts among their arguments."""
     first = SeenCommand(
         command.words, command.computed, command.source, command.redirections, command.reads_pipe
     )
