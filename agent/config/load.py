@@ -54,14 +54,14 @@ def store_files(url: str) -> tuple[Path, ...]:
     )
 
 
-def checked_store_url(text: str, source: str, error: type[SandburError]) -> str:
+def check_store_url(text: str, source: str, error: type[SandburError]) -> str:
     """Return the URL, a file's with an absolute path; no error repeats the text: it may hold a password."""
     from ...state.databases.url import SCHEMES
 
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", text)
     name = scheme.group().lower() if scheme else ""
     if name.partition("+")[0] in SCHEMES:
-        return _checked_server_url(text, source, error)
+        return _check_server_url(text, source, error)
     path = text.removeprefix(_SQLITE)
     if name != "sqlite" or path == text:
         what = f"`{name}:`" if name and name != "sqlite" else "this"
@@ -75,7 +75,7 @@ def checked_store_url(text: str, source: str, error: type[SandburError]) -> str:
     return f"{_SQLITE}{file if file.is_absolute() else current_folder() / file}"
 
 
-def _checked_server_url(text: str, source: str, error: type[SandburError]) -> str:
+def _check_server_url(text: str, source: str, error: type[SandburError]) -> str:
     from ...state.databases.url import parse_server_url
 
     try:
@@ -120,7 +120,7 @@ def load_settings(said: Said, env: Mapping[str, str], of_project: bool = True) -
         *([] if user is None else [user]),
     ]
     home = data_home(env)
-    values = {row.key: _merged(row, layers, env) for row in SETTINGS}
+    values = {row.key: _merge_layers(row, layers, env) for row in SETTINGS}
     values["cwd"] = cwd
     values["store"] = _store_url(layers, home)
     if values["aliases"]:
@@ -183,13 +183,13 @@ def _without_aliases(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _merged(row: Setting, layers: list[_Layer], env: Mapping[str, str]) -> Any:
+def _merge_layers(row: Setting, layers: list[_Layer], env: Mapping[str, str]) -> Any:
     """Merge what the layers say, as the row wants it; an earlier layer goes before a later one."""
     saying = [layer for layer in layers if row.key in layer.values]
     if row.reader:
-        return _resolved(row, saying) if saying else row.default
+        return _resolve_value(row, saying) if saying else row.default
     if row.merge == "all":
-        read = _READERS.get(row.kind, _added)
+        read = _READERS.get(row.kind, _resolve_added_dir)
         return tuple(
             dict.fromkeys(read(said, layer, env) for layer in saying for said in layer.values[row.key])
         )
@@ -200,7 +200,7 @@ def _merged(row: Setting, layers: list[_Layer], env: Mapping[str, str]) -> Any:
     return tuple(cast("list[str]", found)) if isinstance(found, list) else found
 
 
-def _resolved(row: Setting, saying: list[_Layer]) -> Any:
+def _resolve_value(row: Setting, saying: list[_Layer]) -> Any:
     """Return the value of a setting that has a reader of its own."""
     from .sources import reader_of
 
@@ -370,7 +370,7 @@ def _rule(text: str, layer: _Layer, env: Mapping[str, str]) -> str:
         raise layer.error(f"{layer.name}: {error.message}", error.hint) from None
 
 
-def _added(text: str, layer: _Layer, env: Mapping[str, str]) -> Path:
+def _resolve_added_dir(text: str, layer: _Layer, env: Mapping[str, str]) -> Path:
     return _folder(Path(text), layer.folder, f"{layer.name}: add-dir", layer.error, env)
 
 
@@ -397,5 +397,5 @@ _READERS: Mapping[Kind, Callable[[Any, _Layer, Mapping[str, str]], Any]] = {
 def _store_url(layers: list[_Layer], home: Path) -> str:
     for layer in layers:
         if "store" in layer.values:
-            return checked_store_url(layer.values["store"], f"{layer.name}: store", layer.error)
+            return check_store_url(layer.values["store"], f"{layer.name}: store", layer.error)
     return default_store_url(home)

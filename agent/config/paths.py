@@ -14,7 +14,7 @@ MAX_CONFIG_BYTES = 1 << 20
 
 
 def user_home(env: Mapping[str, str]) -> Path:
-    """Return the home folder: `HOME`, else what the system's user list says."""
+    """Return the home folder: `HOME`, else that of the system's user database."""
     named = env.get("HOME", "")
     if named.startswith("/"):
         return Path(named)
@@ -80,7 +80,7 @@ TEXT_FOLDERS: Mapping[str, tuple[str, ...]] = {
 
 
 def text_folders(kind: str, cwd: Path, env: Mapping[str, str]) -> list[Path]:
-    """Return the folders of a kind that are there, those of the project first, the nearest one before."""
+    """Return the existing folders of a kind: those of the project first, the nearest one first."""
     places = dict.fromkeys((*project_folders(cwd), user_home(env)))
     return [place / name for place in places for name in TEXT_FOLDERS[kind] if (place / name).is_dir()]
 
@@ -141,13 +141,13 @@ def decoded(content: bytes, path: Path) -> str:
 
 
 def refuse_if_world_writable(path: Path) -> None:
-    """Refuse a file that decides what may run, if any user of the machine can rewrite it."""
+    """Raise an error for a security-relevant file that any user of the machine can write."""
     if path.exists() and path.stat().st_mode & stat.S_IWOTH:
         raise ConfigError(f"{path} can be changed by every user of this machine.", f"Run: chmod o-w {path}")
 
 
 def make_private(home: Path) -> None:
-    """Take the others' rights from our data folder; a folder that is shared on purpose stays as it is.
+    """Remove other users' rights on the data folder; a folder that is shared on purpose stays shared.
 
     Raises `UntrustedFolder` for another user's, `ConfigError` for a link that leads nowhere.
     """

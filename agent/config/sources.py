@@ -100,7 +100,7 @@ _TABLES: Mapping[str, type[BaseModel]] = {"prices": Price, "providers": Provider
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-def checked_by_type(
+def validate_values(
     values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]
 ) -> Values:
     """Return the values if all of them fit; the error names the key and never repeats the value."""

@@ -27,17 +27,17 @@ class _TrustList(Record):
 
 
 def trust(folder: Path, env: Mapping[str, str], content: bytes | None = None) -> None:
-    """Trust the folder with exactly this content (default: what is there now); a change is not covered."""
+    """Trust the folder with exactly this content (default: the current one), not with later changes."""
     _add(env, os.path.realpath(folder), _configuration(folder) if content is None else content)
 
 
 def is_trusted(folder: Path, env: Mapping[str, str], content: bytes | None = None) -> bool:
-    """Tell whether this folder was trusted with exactly this content (default: what is there now)."""
+    """Return whether this folder was trusted with exactly this content (default: the current one)."""
     return _holds(env, os.path.realpath(folder), _configuration(folder) if content is None else content)
 
 
 def trust_link(link: Path, target: Path, env: Mapping[str, str]) -> None:
-    """Let a link of a repository lead to this very file outside of it."""
+    """Trust a link of a repository to exactly this file outside of it."""
     _add(env, _place(link), os.fsencode(target))
 
 
@@ -46,7 +46,7 @@ def is_trusted_link(link: Path, target: Path, env: Mapping[str, str]) -> bool:
 
 
 def trust_place(place: Path, content: bytes, env: Mapping[str, str]) -> None:
-    """Trust what lies in a folder, or is a file, with exactly this content; a change is not covered."""
+    """Trust a file or the content of a folder with exactly these bytes, not with later changes."""
     _add(env, _place(place), content)
 
 
@@ -55,7 +55,7 @@ def is_trusted_place(place: Path, content: bytes, env: Mapping[str, str]) -> boo
 
 
 def trust_agent(source: str, folder: Path, env: Mapping[str, str]) -> None:
-    """Let sessions of this folder load the agent `package.module:name` by themselves."""
+    """Trust sessions of this folder to load the agent `package.module:name`."""
     _add(env, _place(folder / source), _AGENT)
 
 
@@ -64,12 +64,12 @@ def is_trusted_agent(source: str, folder: Path, env: Mapping[str, str]) -> bool:
 
 
 def trusted(env: Mapping[str, str]) -> list[str]:
-    """Return every folder, file and link that is trusted, by its path."""
+    """Return all trusted folders, files and links by path."""
     return sorted(_load(env).folders)
 
 
 def take_back(path: Path, env: Mapping[str, str]) -> bool:
-    """Trust a folder, or a link, no more; return whether it was trusted."""
+    """Remove the trust in a folder or link; return whether it was trusted."""
     known = _load(env)
     # A folder that is gone is named as it was written down.
     names = {os.path.realpath(path), _place(path), str(path)}
@@ -90,13 +90,13 @@ def _holds(env: Mapping[str, str], name: str, content: bytes) -> bool:
 
 
 def _configuration(folder: Path) -> bytes:
-    """Return the configuration that lies in a folder now; empty if there is none."""
+    """Return the current configuration of a folder; empty if there is none."""
     found = read_bytes(folder / CONFIG_NAME, MAX_CONFIG_BYTES)
     return b"" if found is None else found[0]
 
 
 def _place(link: Path) -> str:
-    """Return where a link itself is, whatever it leads to."""
+    """Return the path of a link itself, without following it."""
     return str(Path(os.path.realpath(link.parent)) / link.name)
 
 
@@ -123,7 +123,7 @@ def _load(env: Mapping[str, str]) -> _TrustList:
 
 
 def _write(path: Path, trusted: _TrustList) -> None:
-    """Replace the list at once, readable for its owner only."""
+    """Replace the list atomically, readable by its owner only."""
     text = json.dumps(trusted.model_dump(), indent=1, sort_keys=True)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

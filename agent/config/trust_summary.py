@@ -24,8 +24,8 @@ class Disclosure:
     """Why the file cannot be used at all; then the others are empty."""
 
 
-def disclosed(content: bytes, path: Path) -> Disclosure:
-    """Say what the file at `path`, with this content, sets."""
+def summarize_settings(content: bytes, path: Path) -> Disclosure:
+    """Describe what the file at `path`, with this content, sets."""
     try:
         values = _values(content, path)
     except ConfigError as error:
@@ -34,7 +34,7 @@ def disclosed(content: bytes, path: Path) -> Disclosure:
     harmless = [key for key in values if rows[key].is_harmless]
     by_danger = dict.fromkeys((*_of_extensions(), *_SENTENCES, *values))
     dangerous = [key for key in by_danger if key in values and key not in harmless]
-    return Disclosure(tuple(_said(values, dangerous)), tuple(_said(values, harmless)))
+    return Disclosure(tuple(_describe_values(values, dangerous)), tuple(_describe_values(values, harmless)))
 
 
 def _of_extensions() -> Iterator[str]:
@@ -50,7 +50,7 @@ def _values(content: bytes, path: Path) -> Values:
     return parse_config(content, path)
 
 
-def _said(values: Values, keys: list[str]) -> Iterator[str]:
+def _describe_values(values: Values, keys: list[str]) -> Iterator[str]:
     rows = settable_rows()
     for key in keys:
         if rows[key].reader:

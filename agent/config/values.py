@@ -112,9 +112,9 @@ def checked(values: Mapping[str, Any], source: str, named: Named, error: type[Sa
     if all(key in rows and (fits := _PLAIN.get(rows[key].kind)) and fits(said[key]) for key in said):
         return {key: said[key] for key in rows if key in said}
     # What it takes to check the rest costs more than everything else that looking at settings does.
-    from .sources import checked_by_type
+    from .sources import validate_values
 
-    return checked_by_type(values, source, named, error)
+    return validate_values(values, source, named, error)
 
 
 def parse_config(content: bytes, path: Path) -> Values:
@@ -163,7 +163,7 @@ def read_environment(env: Mapping[str, str]) -> Values:
     return checked(values, "The environment", lambda key: _row(key).variable, ConfigError)
 
 
-def parsed_value(row: Setting, entry: str, text: str) -> Any:
+def parse_value(row: Setting, entry: str, text: str) -> Any:
     """Return what a text says of a setting, or of an entry of a table; raises `UsageError`."""
     name = f"{row.key}.{entry}" if entry else row.key
     kind = _TEXTS.get("count" if row.kind == "windows" else row.kind, _AS_IT_IS)

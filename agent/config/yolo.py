@@ -9,12 +9,12 @@ _NAME = "yolo-acknowledged"
 
 
 def is_acknowledged(home: Path) -> bool:
-    """Tell whether it was said before, in this data folder."""
+    """Return whether yolo mode was acknowledged in this data folder."""
     return (home / _NAME).is_file()
 
 
 def acknowledge(home: Path) -> None:
-    """Remember that it was said."""
+    """Record the acknowledgement."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(home / _NAME, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))

@@ -32,7 +32,7 @@ _HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 class ConfigPlace(NamedTuple):
-    """Where something is kept for good."""
+    """The configuration file to edit, and the folder of its project."""
 
     path: Path
     project: Path | None
@@ -40,25 +40,25 @@ class ConfigPlace(NamedTuple):
 
 
 def place_for(cwd: Path, env: Mapping[str, str]) -> ConfigPlace:
-    """Return the project's file if it is trusted or not there yet, else the person's own."""
+    """Return the project's file if it is trusted or does not exist yet, else the user's file."""
     for folder in project_folders(cwd):
         path = folder / CONFIG_NAME
         found = read_bytes(path, MAX_CONFIG_BYTES)
         if found is not None:
-            return own_place(env) if _is_foreign(folder, env, found[0]) else ConfigPlace(path, folder)
+            return user_place(env) if _is_foreign(folder, env, found[0]) else ConfigPlace(path, folder)
     root = repository_root(cwd) or cwd
     if _leads_away(root):
-        return own_place(env)
+        return user_place(env)
     return ConfigPlace(root / CONFIG_NAME, root)
 
 
 def keep(place: ConfigPlace, key: str, value: str, env: Mapping[str, str]) -> None:
     """Add a rule to the list `key`, or set the line `key`; raises `ConfigError` and then changed nothing."""
-    rewrite(place, lambda text, path: _changed(text, key, value, path), env)
+    rewrite(place, lambda text, path: _edit_text(text, key, value, path), env)
 
 
 def rewrite(place: ConfigPlace, changed: Callable[[str, Path], str], env: Mapping[str, str]) -> None:
-    """Replace the text of a configuration by what `changed` makes of it, as the bytes that are trusted.
+    """Replace the text of a configuration by `changed(text, path)` and trust the new bytes.
 
     Raises `ConfigError` and then changed nothing.
     """
@@ -86,14 +86,14 @@ def rewrite(place: ConfigPlace, changed: Callable[[str, Path], str], env: Mappin
 
 
 def toml_string(text: str) -> str:
-    """Return a text as TOML writes it, with every character that cannot be seen written out."""
+    """Return a text as a TOML string with all invisible characters escaped."""
     return "".join(
         each if each.isprintable() else f"\\U{ord(each):08x}" for each in json.dumps(text, ensure_ascii=False)
     )
 
 
-def own_place(env: Mapping[str, str]) -> ConfigPlace:
-    """Return the person's own file, which counts in every folder."""
+def user_place(env: Mapping[str, str]) -> ConfigPlace:
+    """Return the user's file, which applies in every folder."""
     return ConfigPlace(config_home(env) / "config.toml", None)
 
 
@@ -102,11 +102,11 @@ def _is_foreign(folder: Path, env: Mapping[str, str], content: bytes) -> bool:
 
 
 def _leads_away(folder: Path) -> bool:
-    """Tell whether a link of the repository leads from its file to another place."""
+    """Return whether a link of the repository leads from its file to another place."""
     return (folder / CONFIG_NAME).resolve() != folder.resolve() / CONFIG_NAME
 
 
-def _changed(text: str, key: str, value: str, path: Path) -> str:
+def _edit_text(text: str, key: str, value: str, path: Path) -> str:
     """Return the text of a configuration with the value in it."""
     parse_config(text.encode(), path)
     old: dict[str, Any] = tomllib.loads(text)
@@ -123,7 +123,7 @@ def _changed(text: str, key: str, value: str, path: Path) -> str:
 
 
 def first_that_says(wanted: Mapping[str, Any], options: Iterable[str], path: Path, hint: str) -> str:
-    """Return the first text that means what is wanted; raises `ConfigError` with what a person can do."""
+    """Return the first text that parses to `wanted`; raises `ConfigError` with a hint for the user."""
     for option in islice(options, _MOST_TRIES):
         if _says(option) == wanted and len(option.encode()) <= MAX_CONFIG_BYTES:
             return option
@@ -138,7 +138,7 @@ def _says(text: str) -> dict[str, Any] | None:
 
 
 def more_lines(text: str, line: str) -> Iterator[str]:
-    """Yield the text with a line more: in front of a table, else at the end."""
+    """Yield the text with one more line: before a table, otherwise at the end."""
     for header in _HEADER.finditer(text):
         yield f"{text[: header.start()]}{line}\n\n{text[header.start() :]}"
     yield f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{line}\n"

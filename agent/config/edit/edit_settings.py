@@ -13,7 +13,7 @@ from typing import Any, cast
 from ....state.errors import ConfigError, UsageError
 from ..setting import Setting
 from ..settings import SETTINGS, load_extensions
-from ..values import parse_config, parsed_value
+from ..values import parse_config, parse_value
 from .edit_rules import ConfigPlace, first_that_says, more_lines, rewrite, toml_string
 
 _ENTRIES = ("aliases", "windows")
@@ -39,7 +39,7 @@ def setting_named(text: str) -> tuple[Setting, str]:
 
 
 def set_value(place: ConfigPlace, name: str, text: str, env: Mapping[str, str]) -> None:
-    """Set a value as a variable of the environment would; raises `UsageError` or `ConfigError`."""
+    """Set a value, parsed as that of an environment variable; raises `UsageError` or `ConfigError`."""
     row, entry = setting_named(name)
     value = _value(row, entry, text, place.path)
     if place.project is not None and row.key == "catastrophic":
@@ -49,7 +49,7 @@ def set_value(place: ConfigPlace, name: str, text: str, env: Mapping[str, str]) 
 
 
 def unset_value(place: ConfigPlace, name: str, env: Mapping[str, str]) -> bool:
-    """Take a value out; return whether it was there. Raises `UsageError` or `ConfigError`."""
+    """Remove a value; return whether it existed. Raises `UsageError` or `ConfigError`."""
     row, entry = setting_named(name)
     names = (row.key, *([entry] if entry else []))
     found = False
@@ -71,7 +71,7 @@ def _value(row: Setting, entry: str, text: str, path: Path) -> Any:
         raise UsageError(f"`{row.key}` is a table, not one value.", hint)
     if row.key == "mode" and text == "yolo":
         raise UsageError("Yolo mode is chosen for each run.", "Say -y or --mode yolo when you start.")
-    return parsed_value(row, entry, text)
+    return parse_value(row, entry, text)
 
 
 def _with(text: str, names: tuple[str, ...], value: Any, path: Path) -> str:
@@ -85,16 +85,16 @@ def _with(text: str, names: tuple[str, ...], value: Any, path: Path) -> str:
     line = f"{_key(names[-1])} = {_literal(value)}"
     dotted = f"{'.'.join(map(_key, names))} = {_literal(value)}"
     if _at(old, names) is not None:
-        options = _replaced(text, names, line, dotted)
+        options = _replace_assignments(text, names, line, dotted)
     else:
-        options = _added(text, names, line, dotted)
+        options = _add_assignment(text, names, line, dotted)
     return first_that_says(wanted, options, path, f"Write this into it: {dotted}")
 
 
 def _without(text: str, names: tuple[str, ...], path: Path) -> str:
     wanted = tomllib.loads(text)
     _put(wanted, names, None)
-    options = list(_replaced(text, names, "", ""))
+    options = list(_replace_assignments(text, names, "", ""))
     hint = f"Take {'.'.join(names)} out of it."
     if not wanted.get(names[0], True):
         # The table is gone with its only entry, unless it has a line of its own.
@@ -104,11 +104,11 @@ def _without(text: str, names: tuple[str, ...], path: Path) -> str:
     return first_that_says(wanted, options, path, hint)
 
 
-def _replaced(text: str, names: tuple[str, ...], line: str, dotted: str) -> Iterator[str]:
+def _replace_assignments(text: str, names: tuple[str, ...], line: str, dotted: str) -> Iterator[str]:
     """Yield the text with other words in place of each assignment that may be the one, however long it is."""
     lines = text.splitlines(keepends=True)
     for spelled, new in ((names[-1:], line), (names, dotted)):
-        begins = re.compile(r"[ \t]*" + r"[ \t]*\.[ \t]*".join(map(_spelled, spelled)) + r"[ \t]*=")
+        begins = re.compile(r"[ \t]*" + r"[ \t]*\.[ \t]*".join(map(_key_pattern, spelled)) + r"[ \t]*=")
         for start, first in enumerate(lines):
             if not begins.match(first):
                 continue
@@ -125,7 +125,7 @@ def _comment(line: str) -> str:
     return (re.findall(r"#[^\"'\n\r]*$", line.rstrip("\r\n")) or [""])[0]
 
 
-def _added(text: str, names: tuple[str, ...], line: str, dotted: str) -> Iterator[str]:
+def _add_assignment(text: str, names: tuple[str, ...], line: str, dotted: str) -> Iterator[str]:
     if len(names) > 1:
         for header in re.finditer(_TABLE.format(name=re.escape(names[0])), text, re.MULTILINE):
             yield f"{text[: header.end()]}{line}\n{text[header.end() :]}"
@@ -155,7 +155,7 @@ def _key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_string(name)
 
 
-def _spelled(name: str) -> str:
+def _key_pattern(name: str) -> str:
     bare = re.escape(name)
     return f"(?:{bare}|\"{bare}\"|'{bare}')"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbur.agent.config.load import checked_store_url
+from sandbur.agent.config.load import check_store_url
 from sandbur.state.databases.database import open_database
 from sandbur.state.databases.url import parse_server_url
 from sandbur.state.errors import StoreError, UsageError
@@ -24,7 +24,7 @@ from sandbur.state.errors import StoreError, UsageError
     ],
 )
 def test_servers_are_accepted_as_they_are_written(url: str) -> None:
-    assert checked_store_url(url, "--store", UsageError) == url
+    assert check_store_url(url, "--store", UsageError) == url
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_servers_are_accepted_as_they_are_written(url: str) -> None:
 )
 def test_what_cannot_be_read_is_refused_without_repeating_it(url: str, said: str) -> None:
     with pytest.raises(UsageError, match=said) as refused:
-        checked_store_url(url, "--store", UsageError)
+        check_store_url(url, "--store", UsageError)
     assert refused.value.hint
     assert "hun" not in str(refused.value)
     assert "ter2" not in str(refused.value)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ....agent.config.edit.edit_rules import ConfigPlace, keep, own_place, place_for
+from ....agent.config.edit.edit_rules import ConfigPlace, keep, place_for, user_place
 from ....agent.policy.rules.rule_suggestions import EDITING, RuleSuggestion
 from ....state.calls import PendingCall
 from ....state.errors import SandburError
@@ -65,7 +65,7 @@ class Always:
         """Show in full what will hold, and take a key for it."""
         self._questions.show("From now on this passes unasked", _shown(offer))
 
-        places = {"u": own_place(self._env)}
+        places = {"u": user_place(self._env)}
         if (place := place_for(self._cwd, self._env)).project is not None:
             places = {"p": place, **places}
         choices = {"s": "yes, in this session"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ....agent.config.paths import CONFIG_NAME, MAX_CONFIG_BYTES, TEXT_FOLDERS, read_bytes, text_folders
 from ....agent.config.trust import trust, trust_link, trust_place
-from ....agent.config.trust_summary import Disclosure, disclosed
+from ....agent.config.trust_summary import Disclosure, summarize_settings
 from ....agent.config.yolo import acknowledge, is_acknowledged
 from ....agent.extensions.markdown_files import folders_of, untrusted
 from ....agent.runtime.prompts import find_instructions
@@ -29,7 +29,7 @@ async def newly_trusted(config: Path | None) -> bool:
         return False
 
     content = found[0]
-    told = disclosed(content, config)
+    told = summarize_settings(content, config)
     if told.problem:
         _print(f"{told.problem} It is left out.")
         return False

@@ -347,7 +347,7 @@ def test_an_agent_of_a_program_has_the_usual_values_of_the_settings() -> None:
     assert {name: usual[name].default for name in shared} == shared
     told = inspect.getdoc(Agent) or ""
     assert f"by a search. None: {Settings.max_listed_tools}." in told
-    assert f"shown in part. None: {Settings.max_result_tokens:,}." in told
+    assert f"gets a part of it. None: {Settings.max_result_tokens:,}." in told
 
 
 @pytest.mark.parametrize("key", [row.key for row in SETTINGS if row.kind == "line"])

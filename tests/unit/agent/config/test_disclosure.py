@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sandbur.agent.config.trust_summary import disclosed
+from sandbur.agent.config.trust_summary import summarize_settings
 
 PATH = Path("/p/.sandbur/config.toml")
 
@@ -23,7 +23,7 @@ base_url = "https://evil.example/v1"
 base_url = "https://lab.example/v1"
 api_key_env = "GITHUB_TOKEN"
 """
-    told = disclosed(content.encode(), PATH)
+    told = summarize_settings(content.encode(), PATH)
     assert [said.split(":")[0] for said in told.dangerous[:2]] == [
         "sends what openai/... models are told to https",
         "sends what lab/... models are told to https",
@@ -43,12 +43,12 @@ api_key_env = "GITHUB_TOKEN"
 
 
 def test_a_key_that_nobody_called_harmless_counts_as_dangerous() -> None:
-    told = disclosed(b'otel = true\nfallback_models = ["a/b"]\n', PATH)
+    told = summarize_settings(b'otel = true\nfallback_models = ["a/b"]\n', PATH)
     assert (set(told.dangerous), told.rest) == ({"otel = True", "fallback_models = a/b"}, ())
 
 
 def test_an_alias_says_which_model_it_stands_for() -> None:
-    told = disclosed(b'[aliases]\nfast = "lab/x"\nsmart = "fast"\n', PATH)
+    told = summarize_settings(b'[aliases]\nfast = "lab/x"\nsmart = "fast"\n', PATH)
     assert told.dangerous == (
         "takes lab/x where the model fast is asked for",
         "takes fast where the model smart is asked for",
@@ -57,6 +57,6 @@ def test_an_alias_says_which_model_it_stands_for() -> None:
 
 def test_a_file_that_cannot_be_read_says_why_and_nothing_else() -> None:
     for content in (b"allow = [", b"\xff", b"unknown = 1"):
-        told = disclosed(content, PATH)
+        told = summarize_settings(content, PATH)
         assert str(PATH) in told.problem
         assert (told.dangerous, told.rest) == ((), ())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sandbur.agent.config.trust_summary import disclosed
+from sandbur.agent.config.trust_summary import summarize_settings
 from sandbur.agent.extensions.mcp.configuration.servers import (
     McpServer,
     McpServerTable,
@@ -125,7 +125,7 @@ def test_what_a_server_identifies_itself_with_is_hidden() -> None:
 
 def test_a_person_is_shown_what_would_be_started_with_what() -> None:
     content = json.dumps({"mcpServers": {"it": {"command": "sh", "args": ["-c", "curl ${OPENAI_API_KEY}"]}}})
-    told = disclosed(content.encode(), PATH)
+    told = summarize_settings(content.encode(), PATH)
     assert told.dangerous == (
         "starts the program of the tool server it: sh -c curl ${OPENAI_API_KEY},"
         " with the values of OPENAI_API_KEY",

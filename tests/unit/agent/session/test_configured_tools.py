@@ -15,7 +15,7 @@ from support.network.web_site import Seen, WebSite, page, silence
 
 import sandbur
 from sandbur.agent.config.trust import trust
-from sandbur.agent.config.trust_summary import disclosed
+from sandbur.agent.config.trust_summary import summarize_settings
 from sandbur.testing import ScriptedModel, ToolCall
 
 SECRET = "kX9vQ2mL8pR4tZ7wB3nF6hJ1"
@@ -230,7 +230,7 @@ async def test_a_projects_tools_count_only_as_they_were_trusted(command: Command
             return [tool["function"]["name"] for tool in server.requests[0].body["tools"]]
 
     assert "find_order" not in await offered()
-    told = " ".join(disclosed(path.read_bytes(), path).dangerous)
+    told = " ".join(summarize_settings(path.read_bytes(), path).dangerous)
     assert "lets the model send POST https://api.example/orders/{id}/payments" in told
     assert "with the values of OUTER_THING" in told
     assert "requests to https://pets.example: listPets of pets.json" in told

@@ -7,7 +7,7 @@ import pytest
 
 from sandbur.agent.config.load import load_settings
 from sandbur.agent.config.trust import trust
-from sandbur.agent.config.trust_summary import disclosed
+from sandbur.agent.config.trust_summary import summarize_settings
 from sandbur.agent.extensions.hooks.declared import HOOK_EVENTS, HookCommand
 from sandbur.state.errors import ConfigError
 
@@ -71,7 +71,7 @@ def test_a_project_declares_hooks_once_it_is_trusted_and_takes_none_away(env: di
 
 
 def test_who_is_asked_to_trust_a_project_sees_every_command(tmp_path: Path) -> None:
-    shown = disclosed(TABLE.encode(), tmp_path / "config.toml").dangerous
+    shown = summarize_settings(TABLE.encode(), tmp_path / "config.toml").dangerous
     assert shown == ("runs on PreToolUse: ./check", "runs on PreToolUse: ./log", "runs on Stop: ./tests")
 
 
