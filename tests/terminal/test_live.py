@@ -15,7 +15,7 @@ from support.screens.terminal_pair import Terminal as Pair
 from sandbur.ui.terminal.answer import AnswerView
 from sandbur.ui.terminal.live import LiveRegion
 from sandbur.ui.terminal.terminal import Glyphs
-from sandbur.ui.terminal.text.markdown import BlockSplitter, rendered
+from sandbur.ui.terminal.text.markdown import BlockSplitter, render_block
 from sandbur.ui.terminal.work import WorkView
 
 MOST = 3
@@ -83,7 +83,7 @@ def printed(answer: str, columns: int) -> Screen:
     console = terminal_console(out, columns, 24)
     splitter = BlockSplitter()
     for block in [*splitter.feed(answer), *splitter.finish()]:
-        console.print(rendered(block))
+        console.print(render_block(block))
         console.print()
     screen = Screen(columns, 24)
     screen.feed(out.getvalue())

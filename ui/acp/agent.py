@@ -131,7 +131,7 @@ class EditorAgent:
         additional_directories: list[str] | None = None,
         **_: Any,
     ) -> LoadSessionResponse:
-        loaded = await self._reopened(session_id, _Place(cwd, additional_directories, mcp_servers))
+        loaded = await self._reopen(session_id, _Place(cwd, additional_directories, mcp_servers))
         await loaded.replay()
         self._once_answered(_in_turn(loaded))
         return LoadSessionResponse(modes=loaded.modes, config_options=loaded.options)
@@ -145,7 +145,7 @@ class EditorAgent:
         **_: Any,
     ) -> ResumeSessionResponse:
         """Go on with a session that the editor has on its screen still."""
-        resumed = await self._reopened(session_id, _Place(cwd, additional_directories, mcp_servers))
+        resumed = await self._reopen(session_id, _Place(cwd, additional_directories, mcp_servers))
         self._once_answered(_in_turn(resumed))
         return ResumeSessionResponse(modes=resumed.modes, config_options=resumed.options)
 
@@ -159,7 +159,7 @@ class EditorAgent:
     ) -> ForkSessionResponse:
         with protocol_errors():
             forked = await self._runtime.fork(session_id)
-        made = await self._reopened(forked, _Place(cwd, additional_directories, mcp_servers))
+        made = await self._reopen(forked, _Place(cwd, additional_directories, mcp_servers))
         self._once_answered(made.introduce())
         return ForkSessionResponse(session_id=made.session.id, modes=made.modes, config_options=made.options)
 
@@ -220,7 +220,7 @@ class EditorAgent:
             raise SessionNotFound(f"Session {session_id[:80]} is not open here.", "Load it first.")
         return found
 
-    async def _reopened(self, session_id: str, place: _Place) -> Conversation:
+    async def _reopen(self, session_id: str, place: _Place) -> Conversation:
         if (before := self._conversations.pop(session_id, None)) is not None:
             await before.aclose()
         with protocol_errors():
@@ -237,7 +237,7 @@ class EditorAgent:
     ) -> Conversation:
         """Open a session in a folder, with the tool servers that the editor hands over."""
         with protocol_errors():
-            said = {**self._said_of(place), **({"mode": mode} if mode else {})}
+            said = {**self._overrides_of(place), **({"mode": mode} if mode else {})}
             runtime = Runtime.open(said, self._runtime.env, tell_notice)
             try:
                 session = await open_session(runtime)
@@ -248,7 +248,7 @@ class EditorAgent:
         self._conversations[session.id] = opened
         return opened
 
-    def _said_of(self, place: _Place) -> Mapping[str, Any]:
+    def _overrides_of(self, place: _Place) -> Mapping[str, Any]:
         folders = place.folders or ()
         for folder in (place.cwd, *folders):
             if not Path(folder).is_absolute():
@@ -261,9 +261,9 @@ class EditorAgent:
         """Do something after the answer that the caller gives next: the editor knows the session then."""
         task = asyncio.get_running_loop().create_task(work)
         self._later.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._end_prompt)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _end_prompt(self, task: asyncio.Task[None]) -> None:
         self._later.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             tell_notice(str(error))

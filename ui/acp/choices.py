@@ -64,13 +64,13 @@ def _option(value: str, name: str, about: str) -> SessionConfigSelectOption:
 def _models(runtime: Runtime, current: str) -> dict[str, str]:
     """Return the model of now, those of the settings, and those of sessions before, with a word on each."""
     found = {current: "the model of this session"}
-    for name, about in _known(runtime):
+    for name, about in _check_known(runtime):
         if len(found) < _MOST_MODELS:
             found.setdefault(name, about)
     return found
 
 
-def _known(runtime: Runtime) -> Iterator[tuple[str, str]]:
+def _check_known(runtime: Runtime) -> Iterator[tuple[str, str]]:
     settings = runtime.settings
     if settings.model is not None:
         yield settings.model, "as it is configured"

@@ -17,7 +17,7 @@ from ...agent.session.session import Session
 from ...state.application import ExecutionMode
 from ...state.conversation.messages import UserContent
 from ...state.errors import UsageError
-from ..chat.slash.server_prompts import find_prompts, prompt_lines, written
+from ..chat.slash.server_prompts import fetch_prompt, find_prompts, prompt_lines
 
 CONTINUE = "/continue"
 
@@ -103,7 +103,7 @@ async def events_of(
         listed = await available(runtime, session, modes)
         raise CommandAnswered("\n".join(f"- `/{one.name}` {one.description}" for one in listed))
     if command == "/mcp" or command.startswith(f"/{SERVER_PREFIX}"):
-        return await _sent_prompt(said, runtime, session)
+        return await _send_prompt(said, runtime, session)
     if command == "/skill":
         return session.send(_by_skill(said, runtime, session))
     if (file := _files(runtime, session).get(said.split()[0][1:])) is not None:
@@ -129,8 +129,8 @@ def _by_skill(said: str, runtime: Runtime, session: Session) -> str:
     return f"{skill.text()}\n\n---\n{task.strip() or 'Work by this skill from now on.'}"
 
 
-async def _sent_prompt(said: str, runtime: Runtime, session: Session) -> AsyncIterator[Event]:
+async def _send_prompt(said: str, runtime: Runtime, session: Session) -> AsyncIterator[Event]:
     prompts = find_prompts(runtime, session)
     if said.strip() == "/mcp":
         raise CommandAnswered("\n".join(await prompt_lines(prompts)))
-    return session.send(await written(said, prompts))
+    return session.send(await fetch_prompt(said, prompts))

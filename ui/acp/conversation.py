@@ -35,7 +35,7 @@ from .choices import MODE, MODEL, config_options, mode_state
 from .commands import CONTINUE, CommandAnswered, ModelAsked, available, events_of, model_for
 from .handed import PromptBlock, message_of
 from .questions import question_about
-from .refusals import refused_run
+from .refusals import find_run_error
 from .updates import Update, Updates, history_updates, message_updates
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Conversation:
         """Answer a message; raises `RequestError` and `SandburError`."""
         said = message_of(blocks)
         if self._turn is not None and self._is_prompted:
-            return await self._steered(said, self._turn)
+            return await self._steer(said, self._turn)
         while self._turn is not None:
             # What is asked since the session was loaded comes first.
             self._is_prompted = True
@@ -122,7 +122,7 @@ class Conversation:
         turn = self._begin(self._answer(said), is_prompted=True)
         return PromptResponse(stop_reason=await asyncio.shield(turn))
 
-    async def _steered(self, said: UserContent, turn: asyncio.Task[StopReason]) -> PromptResponse:
+    async def _steer(self, said: UserContent, turn: asyncio.Task[StopReason]) -> PromptResponse:
         """Say something to the model while it works; answered with the turn that takes it in."""
         if not isinstance(said, str) or is_command(said):
             raise UsageError("This session is answering a message.", "Wait for the end of it, or cancel it.")
@@ -194,10 +194,10 @@ class Conversation:
         turn = self._turn = asyncio.ensure_future(work)
         self._is_prompted, self._is_cancelled, self._is_taken = is_prompted, False, False
         self._asked_about.clear()
-        turn.add_done_callback(self._ended)
+        turn.add_done_callback(self._end_turn)
         return turn
 
-    def _ended(self, turn: asyncio.Task[StopReason]) -> None:
+    def _end_turn(self, turn: asyncio.Task[StopReason]) -> None:
         if self._turn is turn:
             self._turn, self._is_prompted = None, False
         if not turn.cancelled():
@@ -255,13 +255,13 @@ class Conversation:
                     if finished.status not in ("needs_approval", "needs_decision"):
                         return await self._end(finished)
                 if self._change_mode():
-                    begin = self._carried_on
+                    begin = self._carry_on
                     continue
                 if (decisions := decisions or await self._decisions()) is None:
                     break
                 # Where a process died, the graph comes to the question only now that there is an answer.
                 is_asking = self.session.next_action == "human_confirm"
-                begin = self._decided(decisions) if is_asking else self._carried_on
+                begin = self._decide(decisions) if is_asking else self._carry_on
                 decisions = None if is_asking else decisions
             except SessionMoved:
                 tail, decisions = await self._catch_up(), None
@@ -271,13 +271,13 @@ class Conversation:
         await self._end(None)
         return "cancelled"
 
-    def _decided(self, decisions: list[CallDecision]) -> Begin:
+    def _decide(self, decisions: list[CallDecision]) -> Begin:
         async def begin() -> AsyncIterator[Event]:
             return self.session.decide(decisions)
 
         return begin
 
-    async def _carried_on(self) -> AsyncIterator[Event]:
+    async def _carry_on(self) -> AsyncIterator[Event]:
         return self.session.carry_on()
 
     async def _run(self, begin: Begin) -> RunFinished:
@@ -313,7 +313,7 @@ class Conversation:
         await self._tell(changed)
         if finished is None:
             return "cancelled"
-        if (refused := refused_run(finished)) is not None:
+        if (refused := find_run_error(finished)) is not None:
             raise refused
         if finished.status == "interrupted":
             return "cancelled"
@@ -348,8 +348,8 @@ class Conversation:
             if self._asked_about[call.call_id] > _MOST_QUESTIONS:
                 return None
             question = question_about(call, () if unknown else self.session.waiting.suggest_rules(call))
-            response = await self._asked(call, question.options)
-            choice = None if response is None else question.chosen(response)
+            response = await self._ask(call, question.options)
+            choice = None if response is None else question.read_choice(response)
             if choice is None:
                 return None
             decisions.append(choice.decision(call, self.session))
@@ -357,12 +357,12 @@ class Conversation:
                 break
         return decisions
 
-    async def _asked(
+    async def _ask(
         self, call: PendingCall, options: list[PermissionOption]
     ) -> RequestPermissionResponse | None:
         """Return the answer; None if there is none. Raises `SessionMoved` once another process went on."""
-        await self._tell(self._updates.calls.known([call]))
-        shown = self._updates.calls.asked(call)
+        await self._tell(self._updates.calls.announce_earlier([call]))
+        shown = self._updates.calls.describe_question(call)
         asking = asyncio.ensure_future(self._client.request_permission(self.session.id, shown, options))
         self._asking = asking
         try:
@@ -393,7 +393,7 @@ class Conversation:
         messages = list(self.session.state.chat_history)[before:]
         await self._tell(message_updates(messages, self._updates.calls))
         stands = self.session.next_action
-        return None if stands in ("prompt", "human_confirm") else self._carried_on
+        return None if stands in ("prompt", "human_confirm") else self._carry_on
 
     async def _tell(self, updates: Iterable[Update]) -> None:
         for update in updates:

@@ -60,7 +60,7 @@ def _part(block: PromptBlock) -> str | Image | Document:
         case TextContentBlock():
             return block.text
         case ImageContentBlock():
-            return attachment_from_bytes(_decoded(block.data), _name(block.uri or "") or "The picture")
+            return attachment_from_bytes(_decode(block.data), _name(block.uri or "") or "The picture")
         case ResourceContentBlock():
             return _place(block.uri)
         case EmbeddedResourceContentBlock():
@@ -72,7 +72,7 @@ def _part(block: PromptBlock) -> str | Image | Document:
 def _resource(block: EmbeddedResourceContentBlock) -> str | Image | Document:
     resource = block.resource
     if isinstance(resource, BlobResourceContents):
-        return attachment_from_bytes(_decoded(resource.blob), _name(resource.uri) or "The file")
+        return attachment_from_bytes(_decode(resource.blob), _name(resource.uri) or "The file")
     size = len(resource.text.encode("utf-8", "replace"))
     if size > MAX_TEXT_BYTES:
         raise UsageError(
@@ -92,7 +92,7 @@ def _name(uri: str) -> str:
     return _place(uri).rstrip("/").rpartition("/")[2]
 
 
-def _decoded(data: str) -> bytes:
+def _decode(data: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):

@@ -9,7 +9,7 @@ from ...agent.policy.rules.rule_suggestions import EDITING, RuleSuggestion
 from ...agent.session.decisions import ApprovalAnswer, make_decision, sign
 from ...agent.session.session import Session
 from ...state.calls import CallDecision, PendingCall, Settlement
-from ..terminal.text.sanitize import exposed
+from ..terminal.text.sanitize import expose
 
 _MOST_RULE_CHARS = 300
 
@@ -43,7 +43,7 @@ class Question:
     options: list[PermissionOption]
     choices: dict[str, PermissionChoice]
 
-    def chosen(self, response: RequestPermissionResponse) -> PermissionChoice | None:
+    def read_choice(self, response: RequestPermissionResponse) -> PermissionChoice | None:
         """Return what the person picked; None if the question is left open."""
         picked = response.outcome
         return self.choices.get(picked.option_id) if isinstance(picked, AllowedOutcome) else None
@@ -61,7 +61,7 @@ _Row = tuple[str, str, PermissionOptionKind, PermissionChoice]
 
 def _verdicts(offers: Sequence[RuleSuggestion]) -> list[_Row]:
     always: list[_Row] = [
-        (f"always-{number}", _named(offer), "allow_always", PermissionChoice(True, offer))
+        (f"always-{number}", _name_options(offer), "allow_always", PermissionChoice(True, offer))
         for number, offer in enumerate(offers, 1)
         if len(offer.rule) <= _MOST_RULE_CHARS
     ]
@@ -87,9 +87,9 @@ def _outcomes() -> list[_Row]:
     ]
 
 
-def _named(offer: RuleSuggestion) -> str:
+def _name_options(offer: RuleSuggestion) -> str:
     if not offer.rule:
         return f"Allow all edits in this workspace for this session (mode {EDITING})"
     if offer.kind == "sandbox":
         return "Allow in the sandbox, and do not ask again for commands in this session"
-    return f"Allow always in this session: {exposed(offer.rule)}"
+    return f"Allow always in this session: {expose(offer.rule)}"

@@ -23,18 +23,18 @@ def protocol_errors() -> Generator[None]:
     try:
         yield
     except SandburError as error:
-        raise refused(error.code, error.message, error.hint) from None
+        raise make_refusal(error.code, error.message, error.hint) from None
 
 
-def refused(code: str, message: str, hint: str = "") -> RequestError:
+def make_refusal(code: str, message: str, hint: str = "") -> RequestError:
     """Return the error whose message is the whole sentence: editors show that, and not always the data."""
     data = {"code": code, "details": message, "hint": hint}
     return RequestError(_CODES.get(code, _INTERNAL), f"{message} {hint}".strip(), data)
 
 
-def refused_run(finished: RunFinished) -> RequestError | None:
+def find_run_error(finished: RunFinished) -> RequestError | None:
     """Return why a run failed; None if it did not."""
     error = finished.error
     if error is None or finished.status == "turn_limit":
         return None
-    return refused(error.code, error.message, finished.hint)
+    return make_refusal(error.code, error.message, finished.hint)

@@ -10,7 +10,7 @@ from acp.agent.connection import AgentSideConnection
 
 from ...state.errors import UsageError
 from ..cli.grammar import Command
-from ..cli.open_session import opened, said_by
+from ..cli.open_session import open_runtime, read_overrides
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import say
 from .agent import EditorAgent
@@ -28,8 +28,8 @@ async def serve(command: Command) -> int:
     """Answer until the editor leaves; return the exit code."""
     if sys.stdin.isatty():
         say("An editor starts this command and speaks to it over stdin and stdout; Ctrl-C ends it.")
-    async with opened(command) as runtime:
-        agent = EditorAgent(runtime, said_by(command))
+    async with open_runtime(command) as runtime:
+        agent = EditorAgent(runtime, read_overrides(command))
         methods = cast("Agent", agent)  # what it does not offer is refused as unknown
         reader, writer = await _streams()
         connection = AgentSideConnection(

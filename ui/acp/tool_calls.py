@@ -28,7 +28,7 @@ from ...actions.ports import BadArguments, Tool
 from ...actions.ports.events import ToolFinished, ToolRequested
 from ...state.calls import PendingCall
 from ...state.conversation.messages import Outcome, parse_json_object
-from ..terminal.lines import preview, title, unknown_lines
+from ..terminal.lines import format_unknown, preview, title
 from ..terminal.text.sanitize import one_line, plain
 
 FindTool = Callable[[str], Tool | None]
@@ -41,7 +41,7 @@ _PAUSE_S = 0.1
 """Between two views of live output."""
 
 
-def fenced(text: str) -> str:
+def fence_text(text: str) -> str:
     """Return text as a code block that nothing in it ends: editors render markdown."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -83,7 +83,7 @@ class ToolCalls:
     cwd: Path
     _known: dict[str, _Told] = field(default_factory=dict[str, _Told])
 
-    def requested(self, call_id: str, tool: str, arguments: str) -> ToolCallStart:
+    def note_request(self, call_id: str, tool: str, arguments: str) -> ToolCallStart:
         found = self.find(tool)
         changes = self._changes(found, arguments)
         self._known[call_id] = _Told(changes)
@@ -97,16 +97,16 @@ class ToolCalls:
             raw_input=parse_json_object(arguments) or {"arguments": arguments},
         )
 
-    def known(self, calls: Iterable[PendingCall]) -> Iterator[ToolCallStart]:
+    def announce_earlier(self, calls: Iterable[PendingCall]) -> Iterator[ToolCallStart]:
         """Tell of calls that an earlier process asked for, but for those that are known already."""
         for call in calls:
             if call.call_id not in self._known:
-                yield self.requested(call.call_id, call.tool, call.arguments)
+                yield self.note_request(call.call_id, call.tool, call.arguments)
 
     def of_request(self, event: ToolRequested) -> ToolCallStart:
-        return self.requested(event.call_id, event.tool, event.arguments)
+        return self.note_request(event.call_id, event.tool, event.arguments)
 
-    def started(self, call_id: str) -> ToolCallProgress:
+    def note_start(self, call_id: str) -> ToolCallProgress:
         return update_tool_call(call_id, status="in_progress")
 
     def wrote(self, call_id: str, chunk: str) -> ToolCallProgress | None:
@@ -120,10 +120,10 @@ class ToolCalls:
         shown = _code(plain(told.output).rstrip("\n"))
         return update_tool_call(call_id, status="in_progress", content=[*told.content, shown])
 
-    def finished(self, event: ToolFinished) -> ToolCallProgress:
-        return self.ended(event.call_id, event.outcome, event.content)
+    def note_result(self, event: ToolFinished) -> ToolCallProgress:
+        return self.note_end(event.call_id, event.outcome, event.content)
 
-    def ended(self, call_id: str, outcome: Outcome, text: str) -> ToolCallProgress:
+    def note_end(self, call_id: str, outcome: Outcome, text: str) -> ToolCallProgress:
         told = self._known.get(call_id) or _Told([])
         status: ToolCallStatus = "completed" if outcome == "ok" else "failed"
         content: list[_Content] = list(told.content) if outcome == "ok" else []
@@ -135,13 +135,13 @@ class ToolCalls:
         raw = {"outcome": outcome, "content": shown[:_MOST_RESULT_CHARS]}
         return update_tool_call(call_id, status=status, content=content, raw_output=raw)
 
-    def asked(self, call: PendingCall) -> ToolCallUpdate:
+    def describe_question(self, call: PendingCall) -> ToolCallUpdate:
         """Return a waiting call with all that a decision about it may rest on."""
         found = self.find(call.tool)
         is_unknown = call.kind == "outcome_unknown"
         cwd = str(self.cwd)
         approval = preview(call.tool, call.arguments, cwd)
-        lines = unknown_lines(call, cwd, is_whole=True) if is_unknown else approval
+        lines = format_unknown(call, cwd, is_whole=True) if is_unknown else approval
         changes: list[_Content] = [] if is_unknown else self._changes(found, call.arguments)
         why = one_line(call.reason)
         if is_unknown:
@@ -196,7 +196,7 @@ def _title(tool: Tool | None, name: str, arguments: str) -> str:
 
 
 def _code(text: str) -> ContentToolCallContent:
-    return tool_content(text_block(fenced(text)))
+    return tool_content(text_block(fence_text(text)))
 
 
 def _content_of(file: Path) -> str | None:

@@ -80,15 +80,15 @@ class Updates:
             ThinkingDelta: self._thinking,
             MessageAdded: self._message,
             ToolRequested: lambda event: [self.calls.of_request(event)],
-            ToolStarted: lambda event: [self.calls.started(event.call_id)],
+            ToolStarted: lambda event: [self.calls.note_start(event.call_id)],
             ToolOutput: self._output,
-            ToolFinished: lambda event: [self.calls.finished(event)],
-            ToolsChanged: lambda event: [_thought(tools_line(event))],
-            PlanChanged: lambda event: self._planned(event.steps),
-            PlanResumed: lambda event: self._planned(event.steps),
+            ToolFinished: lambda event: [self.calls.note_result(event)],
+            ToolsChanged: lambda event: [_send_thought(tools_line(event))],
+            PlanChanged: lambda event: self._send_plan(event.steps),
+            PlanResumed: lambda event: self._send_plan(event.steps),
             StepChanged: self._step,
             Notice: self._notice,
-            RunFinished: self._finished,
+            RunFinished: self._send_answer,
         }
 
     def of(self, event: Event) -> Iterable[Update]:
@@ -97,7 +97,7 @@ class Updates:
 
     def notices(self, words: Iterable[str]) -> Iterator[Update]:
         """Yield what was said at the opening of a session, as no part of an answer."""
-        yield from (_thought(plain(said)) for said in words)
+        yield from (_send_thought(plain(said)) for said in words)
 
     def _text(self, event: TextDelta) -> Iterator[Update]:
         self._streamed = True
@@ -117,7 +117,7 @@ class Updates:
         if (update := self.calls.wrote(event.call_id, event.chunk)) is not None:
             yield update
 
-    def _planned(self, steps: tuple[VibeStep, ...]) -> Iterator[Update]:
+    def _send_plan(self, steps: tuple[VibeStep, ...]) -> Iterator[Update]:
         self._plan = steps
         yield plan_update(steps)
 
@@ -130,16 +130,16 @@ class Updates:
 
     def _notice(self, event: Notice) -> Iterator[Update]:
         words = plain(event.message)
-        yield update_agent_message_text(words) if self.is_command else _thought(words)
+        yield update_agent_message_text(words) if self.is_command else _send_thought(words)
 
-    def _finished(self, event: RunFinished) -> Iterator[Update]:
+    def _send_answer(self, event: RunFinished) -> Iterator[Update]:
         """Say an answer that did not come as text of a model, such as a tool's."""
         if event.status == "done" and event.result and event.result != self._last_words:
             yield update_agent_message_text(plain(event.result))
         self._last_words, self._streamed = "", False
 
 
-def _thought(words: str) -> AgentThoughtChunk:
+def _send_thought(words: str) -> AgentThoughtChunk:
     return update_agent_thought_text(f"{words}\n")
 
 
@@ -161,7 +161,7 @@ def history_updates(state: ApplicationState, calls: ToolCalls) -> Iterator[Updat
         yield plan_update(state.vibe_plan)
     if (step := state.active_step) is not None:
         yield from message_updates(list(step.chat_history), calls)
-    yield from calls.known(state.pending_tool_calls)
+    yield from calls.announce_earlier(state.pending_tool_calls)
     for call in state.pending_tool_calls:
         yield update_tool_call(call.call_id, status="pending")
 
@@ -171,13 +171,13 @@ def message_updates(messages: Sequence[Message], calls: ToolCalls) -> Iterator[U
     for message in messages:
         if message.role == "user":
             if message.origin == "person":
-                yield from _said(message)
+                yield from _send_text(message)
         else:
             for block in message.blocks:
                 yield from _block(block, message, calls)
 
 
-def _said(message: Message) -> Iterator[Update]:
+def _send_text(message: Message) -> Iterator[Update]:
     for block in message.blocks:
         if isinstance(block, Image) and (content := block.read()) is not None:
             picture = image_block(base64.b64encode(content).decode(), block.media_type)
@@ -194,8 +194,8 @@ def _block(block: object, message: Message, calls: ToolCalls) -> Iterator[Update
         case Thinking() if block.text:
             yield update_agent_thought_text(block.text)
         case ToolUse():
-            yield calls.requested(block.call_id, block.tool, block.arguments)
+            yield calls.note_request(block.call_id, block.tool, block.arguments)
         case ToolResult():
-            yield calls.ended(block.call_id, block.outcome, block.display_text)
+            yield calls.note_end(block.call_id, block.outcome, block.display_text)
         case _:
             return

@@ -12,7 +12,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 
-from ..terminal.terminal import shortened
+from ..terminal.terminal import shorten
 from ..terminal.text.sanitize import one_line
 from .input.composer import Leave, leave_app
 from .input.keys import exits
@@ -189,13 +189,13 @@ class Picker:
         size = get_app().output.get_size()
         shown = self._previewed(size.columns) if self._preview is not None else []
         rows = max(_LEAST_ROWS, min(_ROWS, size.rows - _SPARE_ROWS - (_PREVIEW_ROWS if shown else 0)))
-        head = shortened(f"{self._question} {one_line(self._filter)}", size.columns - 1, "...")
+        head = shorten(f"{self._question} {one_line(self._filter)}", size.columns - 1, "...")
         lines: StyleAndTextTuples = [("bold", f"{head}\n")]
         first = max(0, min(self._at - rows // 2, len(self._found) - rows))
         for number, choice in enumerate(self._found[first : first + rows], first):
             style, mark = ("reverse", ">") if number == self._at else ("", " ")
             line = choice.short if choice.short and size.columns < _NARROW else choice.line
-            lines.append((style, f"{mark} {shortened(line, size.columns - 3, '...')}\n"))
+            lines.append((style, f"{mark} {shorten(line, size.columns - 3, '...')}\n"))
         lines += [("ansibrightblack", f"{line}\n") for line in shown]
         return [*lines, ("", self._ways(size.columns))]
 
@@ -212,7 +212,7 @@ class Picker:
         lines = self._previews.get(name)
         if lines is None:
             return ["  ..."] if name else []
-        wrapped = [part for line in lines for part in _wrapped(line, columns - 2)]
+        wrapped = [part for line in lines for part in _wrap(line, columns - 2)]
         return wrapped[:_PREVIEW_ROWS]
 
     def _keys(self) -> KeyBindings:
@@ -221,8 +221,8 @@ class Picker:
             keys.add(key)(self._moving(by))
         keys.add("backspace")(self._shorten)
         keys.add("c-u")(self._clear)
-        keys.add(Keys.Any)(self._typed)
-        keys.add(Keys.BracketedPaste)(self._pasted)
+        keys.add(Keys.Any)(self._type_key)
+        keys.add(Keys.BracketedPaste)(self._paste)
         keys.add("enter")(self._take)
         keys.add("tab")(self._switch)
         for way_out in ("c-c", "c-d", "escape", "<sigint>"):
@@ -259,11 +259,11 @@ class Picker:
         self._moved.set()
         self._is_wanting.set()
 
-    def _typed(self, event: KeyPressEvent) -> None:
+    def _type_key(self, event: KeyPressEvent) -> None:
         if event.data.isprintable():
             self._narrow(self._filter + event.data)
 
-    def _pasted(self, event: KeyPressEvent) -> None:
+    def _paste(self, event: KeyPressEvent) -> None:
         self._narrow(self._filter + " ".join(event.data.split()))
 
     def _switch(self, event: KeyPressEvent) -> None:
@@ -280,7 +280,7 @@ def _amount_of(choices: ChoiceList) -> str:
     return f"{choices.size}{'' if choices.is_whole or choices.size > len(choices.choices) else '+'}"
 
 
-def _wrapped(line: str, columns: int) -> list[str]:
+def _wrap(line: str, columns: int) -> list[str]:
     return textwrap.wrap(
         line, columns, initial_indent="  ", subsequent_indent="    ", max_lines=3, placeholder=" ..."
     )

@@ -5,7 +5,7 @@ from importlib import import_module
 
 from ...agent.runtime.runtime import Runtime
 from ...agent.session.session import Session
-from ..cli.open_session import attached, open_session, opened
+from ..cli.open_session import open_runtime, open_session, read_attachments
 from ..commands.chat import ChatCommand
 from ..headless.headless import DEMO_GOAL, clean, refuse_yolo
 from .decisions.consent import ask_about_links, ask_about_texts, ask_about_tools, knows_yolo, newly_trusted
@@ -20,14 +20,14 @@ _NO_YOLO = "Yolo mode stays off: the mode is interactive."
 
 async def chat(command: ChatCommand) -> int:
     """Open the session of the flags and talk until the person leaves; return the exit code."""
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         try:
             asked = await at_prompt(_ask_first(runtime, command), _leave_by_cancelling)
         except Leave as leaving:
             return leaving.exit_code
         if asked is None:
             return await _chat(runtime, command)
-    async with opened(asked) as runtime:
+    async with open_runtime(asked) as runtime:
         return await _chat(runtime, asked)
 
 
@@ -54,7 +54,7 @@ def _leave_by_cancelling(exit_code: int) -> bool:
 async def _chat(runtime: Runtime, command: ChatCommand) -> int:
     first = DEMO_GOAL if command.name == "demo" and command.prompt is None else command.prompt
     refuse_yolo(first or "")
-    talk = Chat(runtime, Sending(attached(command)), command.verbose)
+    talk = Chat(runtime, Sending(read_attachments(command)), command.verbose)
     talk.greet()
     try:
         if command.continues or first is not None:
@@ -66,13 +66,13 @@ async def _chat(runtime: Runtime, command: ChatCommand) -> int:
             if command.continues:
                 talk.recall(runtime.settings.resume == "go" or runtime.said.get("mode") == "yolo")
         else:
-            first = await talk.read_while(_opened_behind(runtime, command))
+            first = await talk.read_while(_open_in_background(runtime, command))
         return await talk.run(clean(first) if first is not None else None)
     except Leave as leaving:
         return talk.part(leaving.exit_code)
 
 
-async def _opened_behind(runtime: Runtime, command: ChatCommand) -> Session:
+async def _open_in_background(runtime: Runtime, command: ChatCommand) -> Session:
     """Open a new session without holding up who types meanwhile."""
     await asyncio.to_thread(_import_session)
     return await open_session(runtime, command, or_demo=True)

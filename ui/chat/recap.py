@@ -24,12 +24,12 @@ def recap_lines(name: str, state: ApplicationState, glyphs: Glyphs) -> Iterator[
     """Yield the recap of a resumed session, but for what it waits for."""
     yield "bold", f"Resumed: {one_line(name)}"
     for message in _last_spoken(state):
-        yield from spoken_lines(message, glyphs)
+        yield from format_message(message, glyphs)
     if state.vibe_plan:
         yield from plan_lines(state.vibe_plan, glyphs)
 
 
-def spoken_lines(message: Message, glyphs: Glyphs) -> Iterator[Line]:
+def format_message(message: Message, glyphs: Glyphs) -> Iterator[Line]:
     """Yield what a person saw of a message; nothing of what the runtime and tools say to the model."""
     if message.is_cut_mark:
         yield "dim", "  (interrupted)"
@@ -39,7 +39,7 @@ def spoken_lines(message: Message, glyphs: Glyphs) -> Iterator[Line]:
         yield "dim", f"{who} {words if len(words) <= _MAX_CHARS else words[:_MAX_CHARS] + ' ...'}"
 
 
-def unanswered(state: ApplicationState) -> str:
+def find_unanswered(state: ApplicationState) -> str:
     """Return the person's message if nothing but text came of it so far; else an empty text."""
     messages = list(state.chat_history)
     at = max((place for place, one in enumerate(messages) if one.origin == "person"), default=-1)
@@ -73,7 +73,7 @@ def standing_lines(state: ApplicationState, next_action: str) -> Iterator[Line]:
         yield "yellow", "It stopped in the middle of a turn and goes on from there."
 
 
-def stopped_lines(
+def format_stop(
     store: Store, session_id: str, state: ApplicationState, next_action: str, wake_at: str = ""
 ) -> Iterator[Line]:
     """Yield where an interrupted run stopped, and what Enter will do."""
@@ -141,23 +141,23 @@ class _Telling:
 
     def lines(self, state: ApplicationState) -> Iterator[Line]:
         """Yield messages, decisions and results; the work of a plan stands in front of what came of it."""
-        said = _gained(self._before.chat_history, state.chat_history)
+        said = _find_gained(self._before.chat_history, state.chat_history)
         at = max((place for place, one in enumerate(said, 1) if one.origin == "person"), default=0)
-        yield from self._told(said[:at])
+        yield from self._format_steps(said[:at])
         known = {step.step_id: step for step in self._before.vibe_plan} if not at else {}
         for step in state.vibe_plan:
             was = known.get(step.step_id)
             if was is None or was.status not in ("completed", "failed"):
                 old = was.chat_history if was is not None else Transcript()
-                yield from self._told(_gained(old, step.chat_history))
+                yield from self._format_steps(_find_gained(old, step.chat_history))
         if state.vibe_plan and state.vibe_plan != self._before.vibe_plan:
             yield from plan_lines(state.vibe_plan, self._glyphs)
-        yield from self._told(said[at:])
+        yield from self._format_steps(said[at:])
         yield from self._newly_decided(state.pending_tool_calls)
 
-    def _told(self, messages: Iterable[Message]) -> Iterator[Line]:
+    def _format_steps(self, messages: Iterable[Message]) -> Iterator[Line]:
         for message in messages:
-            yield from spoken_lines(message, self._glyphs)
+            yield from format_message(message, self._glyphs)
             self._titles |= {use.call_id: title(use.tool, use.arguments) for use in message.tool_uses}
             for result in message.tool_results:
                 if result.call_id in self._titles:
@@ -188,7 +188,7 @@ class _Telling:
         yield "yellow", f"{one_line(verdict)} by {one_line(move.text('who'))}: {name}{reason}"
 
 
-def _gained(old: Transcript, new: Transcript) -> list[Message]:
+def _find_gained(old: Transcript, new: Transcript) -> list[Message]:
     """Return what a history gained; of one that was compressed meanwhile nothing is known to be new."""
     messages = list(new)
     known = len(old)

@@ -42,10 +42,10 @@ from .input.keys import Does, key_lines
 from .input.live_line import LiveLine
 from .input.suspend import Waking
 from .input.wait_for_input import END_S, AnswerT, at_prompt
-from .recap import meanwhile_lines, recap_lines, standing_lines, stopped_lines, unanswered
+from .recap import find_unanswered, format_stop, meanwhile_lines, recap_lines, standing_lines
 from .sending import Sending
 from .slash.command import SlashCommand
-from .slash.dispatch import commanded
+from .slash.dispatch import run_command
 from .slash.extras import more_commands
 
 
@@ -90,7 +90,7 @@ class Chat:
         self.questions = Questions(self.renderer)
         self._sending = sending
         settings = runtime.settings
-        history = input_history(data_home(os.environ), settings.cwd, self._masked)
+        history = input_history(data_home(os.environ), settings.cwd, self._mask)
         view = self.renderer
         folds: Does = {
             "output": view.toggle_output, "thinking": view.toggle_thinking, "plan": view.toggle_plan
@@ -112,7 +112,7 @@ class Chat:
         assert self._entered is not None, "no session is open yet"
         return self._entered
 
-    def _masked(self, text: str) -> str:
+    def _mask(self, text: str) -> str:
         """Return an input as a session takes it in: the history keeps no secret either."""
         return masker_for(self.runtime.env, self.runtime.settings.cwd).text(text)
 
@@ -148,7 +148,7 @@ class Chat:
         self._waits = is_halted and not goes_on
         state, store = session.state, self.runtime.store
         lines = [*recap_lines(summary.title or session.id, state, self.renderer.glyphs)]
-        stopped = stopped_lines(store, session.id, state, standing, summary.wake_at)
+        stopped = format_stop(store, session.id, state, standing, summary.wake_at)
         lines += stopped if self._waits else standing_lines(state, standing)
         self.renderer.know(state.pending_tool_calls, state.vibe_plan)
         self.renderer.lines(lines, prose=True)
@@ -209,7 +209,7 @@ class Chat:
         self.renderer.lines([("bold", f"{self.renderer.glyphs.prompt} {plain(queued)}")], prose=True)
         return queued
 
-    async def _taken_from_queue(self) -> list[str]:
+    async def _take_from_queue(self) -> list[str]:
         """Take back what waits: a run that did not get to its end is followed by nothing unseen."""
         texts: list[str] = []
         for one in self.session.waiting_messages:
@@ -222,7 +222,7 @@ class Chat:
         is_open = self.session.next_action != "prompt"
         if text.strip() in ("exit", "quit"):
             text = "/exit"
-        if (result := await commanded(self, text)) is not None:
+        if (result := await run_command(self, text)) is not None:
             return result.leaves
         if (command := parse_shell_command(text)) is not None:
             await self._run_command(command, text)
@@ -260,19 +260,17 @@ class Chat:
         asks = False
         while events is not None or asks:
             try:
-                events, asks = await self._advanced(events)
+                events, asks = await self._advance(events)
             except (SessionHeld, SessionMoved) as other:
-                events, asks = await self._caught_up(other, text)
+                events, asks = await self._catch_up(other, text)
             text = ""
         if self.session.next_action != "prompt":
             hint = "Nothing is lost: Enter goes on from here, a message starts something else."
             self.renderer.lines([("yellow", hint)])
         self.renderer.lines([("", "")])
 
-    async def _advanced(
-        self, events: AsyncIterator[Event] | None
-    ) -> tuple[AsyncIterator[Event] | None, bool]:
-        """Run, if there is something to run, then ask; return what that leads to, as `_caught_up` does."""
+    async def _advance(self, events: AsyncIterator[Event] | None) -> tuple[AsyncIterator[Event] | None, bool]:
+        """Run, if there is something to run, then ask; return what that leads to, as `_catch_up` does."""
         if events is not None:
             finished = await self._drive(events)
             self._draft = ""
@@ -281,7 +279,7 @@ class Chat:
             if finished.status not in ("needs_approval", "needs_decision"):
                 return None, False
         try:
-            decisions = await at_prompt(self._decisions(), self.questions.leave, self._taken_over)
+            decisions = await at_prompt(self._decisions(), self.questions.leave, self._watch_takeover)
         except CommandTyped as typed:
             return await self._commanded(typed.text)
         if decisions is None:
@@ -289,7 +287,7 @@ class Chat:
         self._draft = next((one.reason or one.result for one in decisions if one.reason or one.result), "")
         return self.session.decide(decisions), False
 
-    async def _caught_up(self, other: StoreError, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
+    async def _catch_up(self, other: StoreError, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
         """Show what another process does with the session, or did; what was typed goes back to the line.
 
         Return what to go on with, and whether there is something to ask.
@@ -339,7 +337,7 @@ class Chat:
         with suppress(StoreError):
             return await self._entered.elsewhere()
 
-    async def _taken_over(self) -> StoreError | None:
+    async def _watch_takeover(self) -> StoreError | None:
         """Look while a question is open."""
         other = await self._elsewhere()
         if other is not None:
@@ -368,14 +366,14 @@ class Chat:
         return None
 
     async def _commanded(self, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
-        """Do a command that was typed at a question; return how the turn goes on, as `_caught_up` does."""
+        """Do a command that was typed at a question; return how the turn goes on, as `_catch_up` does."""
         session = self.session
         if parse_shell_command(text) is not None:
             self.renderer.lines([("yellow", "A command of yours waits until the question is answered.")])
             return None, True
         self.asks = True
         try:
-            result = await commanded(self, text)
+            result = await run_command(self, text)
         finally:
             self.asks = False
         if result is not None and result.leaves:
@@ -405,13 +403,13 @@ class Chat:
             self.renderer.status = self._standing()
             self.renderer.begin()
             finished, received = await drive(session, events, self._live, leave)
-        draft = await self._live.settled()
+        draft = await self._live.wait_until_stored()
         if received is not None and received != signal.SIGINT:
             raise Leave(exit_code(received))
         was_stopped = finished.status == "interrupted"
-        self._taken_back = without_files(unanswered(self.session.state)) if was_stopped else ""
+        self._taken_back = without_files(find_unanswered(self.session.state)) if was_stopped else ""
         has_ended = not was_stopped and session.next_action in ("prompt", "human_confirm")
-        waiting = [] if has_ended else await self._taken_from_queue()
+        waiting = [] if has_ended else await self._take_from_queue()
         self.composer.put_in("\n".join(filter(None, [*waiting, draft])) or self._taken_back)
         return finished
 
@@ -454,7 +452,7 @@ def _facts_of(session: Session | None, settings: Settings) -> StatusFacts:
         mode=state.execution_mode,
         model=session.model_name,
         session=session.id,
-        context_used=_estimated(session) / window if window else None,
+        context_used=_estimate_tokens(session) / window if window else None,
         tokens=tokens_of(usage),
         cost_usd=usage.cost_usd,
         budget_left=session.budget_usd,
@@ -464,7 +462,7 @@ def _facts_of(session: Session | None, settings: Settings) -> StatusFacts:
     )
 
 
-def _estimated(session: Session) -> float:
+def _estimate_tokens(session: Session) -> float:
     """Return how many tokens the next request is going to take, as the compression reckons."""
     state = session.state
     return (session.offered.size_bytes + state.chat_history.size_bytes) * state.tokens_per_byte

@@ -14,7 +14,7 @@ from .grammar import (
     Command,
     Parser,
     RunCommand,
-    declared,
+    command_class,
     load_commands,
     options_with_value,
     parser_for,
@@ -72,7 +72,7 @@ def parse(argv: Sequence[str]) -> Command:
         parser.print_help()
         raise SystemExit(0)
     found, extra = parser.parse_known_intermixed_args(words)
-    if last and declared(name).TAKES_PROGRAM:
+    if last and command_class(name).TAKES_PROGRAM:
         found.rest, last = tuple(last), []
     is_literal = bool(last) and vars(found).get("prompt", "") is None
     if is_literal:
@@ -91,11 +91,11 @@ def _command(name: str, found: dict[str, Any]) -> Command:
     """Build the command from the values of its parser."""
     lists = {key: tuple(cast("list[Any]", value)) for key, value in found.items() if isinstance(value, list)}
     values = found | lists
-    said = {row.key: values.pop(row.key) for row in SETTINGS if row.group in declared(name).GROUPS}
+    said = {row.key: values.pop(row.key) for row in SETTINGS if row.group in command_class(name).GROUPS}
     if values.pop(YOLO, False):
         _refuse_both(f"-y and --mode {said['mode']}", said["mode"] not in (None, "yolo"))
         said["mode"] = "yolo"
-    return declared(name)(name=name, said=said, **values)
+    return command_class(name)(name=name, said=said, **values)
 
 
 def _is_command(word: str) -> bool:

@@ -237,7 +237,7 @@ def load_commands() -> bool:
     return True
 
 
-def declared(name: str) -> type[Command]:
+def command_class(name: str) -> type[Command]:
     """Return the class of a command; `chat` is the one without a name."""
     home = COMMANDS.get(name, CHAT).home
     if ":" in home:
@@ -313,7 +313,7 @@ def parser_for(name: str) -> Parser:
         f"{summary[:1].upper()}{summary[1:]}.",
         f"commands:\n{listed}" if is_chat else "",
     )
-    for title in ("", *declared(name).GROUPS):
+    for title in ("", *command_class(name).GROUPS):
         group = parser.add_argument_group(title) if title else parser
         for spelled, how in _arguments(name, title):
             group.add_argument(*spelled, **how)
@@ -322,14 +322,14 @@ def parser_for(name: str) -> Parser:
 
 def options_with_value(name: str) -> set[str]:
     """Return the flags of a command that take a value, without building a parser."""
-    told = [one for title in ("", *declared(name).GROUPS) for one in _arguments(name, title)]
+    told = [one for title in ("", *command_class(name).GROUPS) for one in _arguments(name, title)]
     takes = (names for names, how in told if "nargs" not in how and how.get("action", "append") == "append")
     return {option for names in takes for option in names if option.startswith("-")}
 
 
 def _arguments(name: str, group: str) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
     """Yield the names and the `add_argument` keywords of each flag and positional argument in a group."""
-    for field, one in declared(name).declarations.items():
+    for field, one in command_class(name).declarations.items():
         told: Told = one.told or ((), "not on the command line", "", {})
         spelled, place, only, how = told
         if place == group and (not only or name in only.split()):

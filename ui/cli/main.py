@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = _complain(refused, command)
         else:
             code = report(bug, show=_shows_tracebacks(command))
-    code = _flushed(code)
+    code = _flush(code)
     # The interpreter would run three garbage collections over all loaded objects at exit.
     gc.freeze()
     return code
@@ -103,7 +103,7 @@ def _keep_bug_reports(command: Command) -> None:
     class BugReports(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             text = self.format(record)
-            say(text if _shows_tracebacks(command) else _kept(text).strip())
+            say(text if _shows_tracebacks(command) else _keep_traceback(text).strip())
 
     log = logging.getLogger("sandbur")
     log.addHandler(BugReports(logging.ERROR))
@@ -129,7 +129,7 @@ def _complain(error: SandburError, command: Command | None) -> int:
     return error.exit_code
 
 
-def _flushed(code: int) -> int:
+def _flush(code: int) -> int:
     """Flush the output streams; a closed pipe is no error."""
     code = _read(code)
     if problem := stdout_problem():
@@ -162,12 +162,12 @@ def report(bug: Exception, show: bool) -> int:
     text = "".join(traceback.format_exception(bug))
     if show:
         say(text.rstrip("\n"))
-    where = "" if show else _kept(text)
+    where = "" if show else _keep_traceback(text)
     say(f"sandbur: internal error ({type(bug).__name__}).{where} A session can be resumed.")
     return 1
 
 
-def _kept(text: str) -> str:
+def _keep_traceback(text: str) -> str:
     from datetime import UTC, datetime
 
     from ...agent.config.paths import data_home

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .grammar import Command
 
 
-def said_by(command: Command) -> Said:
+def read_overrides(command: Command) -> Said:
     """Return the settings of the command line, with resolved folders."""
     said = dict(command.settings)
     if said.get("cwd") is not None:
@@ -41,7 +41,7 @@ def enter_folder(path: Path | None) -> None:
             raise UsageError(f"The folder {path} cannot be entered: {error.strerror}.") from None
 
 
-def attached(command: ChatCommand) -> tuple[Image | Document, ...]:
+def read_attachments(command: ChatCommand) -> tuple[Image | Document, ...]:
     """Read the files of --attach; raises `UsageError` for a file that cannot be read or attached."""
     if not command.attach:
         return ()
@@ -51,11 +51,11 @@ def attached(command: ChatCommand) -> tuple[Image | Document, ...]:
 
 
 @asynccontextmanager
-async def opened(command: Command) -> AsyncGenerator[Runtime]:
+async def open_runtime(command: Command) -> AsyncGenerator[Runtime]:
     """Open the runtime for the flags, and close it at the end of the context."""
     from ...agent.runtime.runtime import Runtime
 
-    runtime = Runtime.open(said_by(command), os.environ, tell_notice)
+    runtime = Runtime.open(read_overrides(command), os.environ, tell_notice)
     appear(runtime.settings)
     try:
         yield runtime
@@ -86,7 +86,7 @@ async def open_session(
     if not command.continues:
         schema = None if command.json_schema is None else read_output_schema(command.json_schema)
         return await runtime.create(command.session_id, or_demo, schema)
-    found = picked or _named_session(runtime, command)
+    found = picked or _find_session(runtime, command)
     if command.fork_session:
         found = await runtime.fork(found)
     return await runtime.resume(found)
@@ -117,7 +117,7 @@ def read_output_schema(path: Path) -> OutputSchema:
         ) from None
 
 
-def _named_session(runtime: Runtime, command: ChatCommand) -> str:
+def _find_session(runtime: Runtime, command: ChatCommand) -> str:
     if command.resume:
         return runtime.store.find(command.resume)
     if command.resume is not None:

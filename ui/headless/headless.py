@@ -20,14 +20,14 @@ from ...agent.session.session import Session
 from ...state.calls import PendingCall
 from ...state.errors import OutputLost, SandburError, UsageError
 from ..cli.grammar import Progress
-from ..cli.open_session import attached, open_session, opened
+from ..cli.open_session import open_runtime, open_session, read_attachments
 from ..commands.chat import ChatCommand
 from ..terminal.drive import View, drive
 from ..terminal.lines import end_lines, waiting_lines
 from ..terminal.render import Renderer
 from ..terminal.terminal import make_console, put, say
 from ..terminal.text.sanitize import plain
-from .json_output import encoded, failed, result_object, stream_object
+from .json_output import encode, make_failure, result_object, stream_object
 
 _MAX_BYTES = 10_000_000
 _PATIENCE_S = 3.0
@@ -39,7 +39,9 @@ def headless_prompt(words: str | None, continues: bool) -> str | None:
     if words == "-":
         prompt = read_stdin()
     else:
-        prompt = "\n\n".join(part for part in (clean(words or ""), _piped(words, continues)) if part.strip())
+        prompt = "\n\n".join(
+            part for part in (clean(words or ""), _read_piped(words, continues)) if part.strip()
+        )
     if prompt.strip():
         refuse_yolo(prompt)
         return prompt
@@ -64,7 +66,7 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _piped(words: str | None, continues: bool) -> str:
+def _read_piped(words: str | None, continues: bool) -> str:
     if not _is_piped():
         return ""
     if words is None and not continues:
@@ -113,11 +115,11 @@ async def run_headless(command: ChatCommand) -> int:
         prompt = DEMO_GOAL
     else:
         prompt = headless_prompt(command.prompt, command.continues)
-    files = attached(command)
-    async with opened(command) as runtime:
+    files = read_attachments(command)
+    async with open_runtime(command) as runtime:
         session = await open_session(runtime, command)
         if prompt is not None and prompt.startswith("/"):
-            prompt = _said_by_file(prompt, session.settings.cwd, runtime.env)
+            prompt = _expand_command_file(prompt, session.settings.cwd, runtime.env)
         elif prompt is None and not files:
             prompt = await _left_for(session)
         warn(session.notices, command.progress)
@@ -147,7 +149,7 @@ async def _tell_of_waiting(session: Session) -> None:
         say(f"{many} sent with: sandbur -p -r {session.id}")
 
 
-def _said_by_file(prompt: str, cwd: str, env: Mapping[str, str]) -> str:
+def _expand_command_file(prompt: str, cwd: str, env: Mapping[str, str]) -> str:
     """Return the message of a command file if the prompt is such a command; else the prompt."""
     if not prompt.lstrip().startswith("/"):
         return prompt
@@ -221,12 +223,12 @@ def explain(finished: RunFinished, calls: Iterable[PendingCall], cwd: str) -> No
 
 def report_failure(error: SandburError, output_format: str) -> None:
     """Print the result object of a run that failed before its session was open."""
-    line = result_object(failed(error))
+    line = result_object(make_failure(error))
     if output_format == "stream-json":
         line = {"type": line["type"], "session_id": None, "seq": 1, **line}
     if output_format != "text":
         with suppress(BrokenPipeError, OutputLost):
-            put(encoded(line))
+            put(encode(line))
 
 
 def view_for(progress: Progress, known: Iterable[PendingCall]) -> View:
@@ -268,7 +270,7 @@ class JsonView:
 
     def show(self, event: Event) -> None:
         if isinstance(event, RunFinished):
-            print(encoded(result_object(event)), flush=True)
+            print(encode(result_object(event)), flush=True)
 
     def tick(self) -> None:
         pass
@@ -288,7 +290,7 @@ class StreamView:
         if line is not None:
             self._seq += 1
             head = {"type": line["type"], "session_id": self._session_id, "seq": self._seq}
-            print(encoded({**head, **line}), flush=True)
+            print(encode({**head, **line}), flush=True)
 
     def tick(self) -> None:
         pass

@@ -32,7 +32,7 @@ from ...state.errors import SandburError
 Object = dict[str, Any]
 
 
-def encoded(value: Object) -> str:
+def encode(value: Object) -> str:
     """Encode an object as one line of ASCII JSON."""
     return json.dumps(value, ensure_ascii=True, allow_nan=False)
 
@@ -65,7 +65,7 @@ def result_object(finished: RunFinished) -> Object:
     }
 
 
-def failed(error: SandburError) -> RunFinished:
+def make_failure(error: SandburError) -> RunFinished:
     """Build the result of a run without a session."""
     return RunFinished(
         session_id="",

@@ -17,7 +17,7 @@ from ...agent.history.reports.run_report import (
 from ...state.application import Usage
 from ...state.conversation.messages import parse_json_object
 from ..terminal.text.sanitize import one_line
-from ..terminal.text.times import elapsed
+from ..terminal.text.times import format_seconds
 
 STATUS_WORDS = {
     "needs_approval": "waits for an approval",
@@ -64,7 +64,7 @@ def _formatted(stamp: str, layout: str) -> str:
 
 
 def duration(milliseconds: float) -> str:
-    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else elapsed(milliseconds / 1000)
+    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else format_seconds(milliseconds / 1000)
 
 
 def number(count: int) -> str:

@@ -7,7 +7,7 @@ from rich.console import Console, RenderableType
 
 from .live import LiveRegion, ScreenRow, is_marked
 from .terminal import can_redraw
-from .text.markdown import BlockSplitter, decided, lasting, preview, rendered, unrendered
+from .text.markdown import BlockSplitter, cut_undecided, lasting, preview, render_block, write_block
 from .text.theme import LOOK
 
 _SOON_CHARS, _LATE_S = 32, 0.4
@@ -46,13 +46,13 @@ class AnswerView:
         if not can_redraw(self._console):
             self._live.clear()
             for block in blocks:
-                self._console.print(unrendered(block) if LOOK.is_plain else self._rendered(block))
+                self._console.print(write_block(block) if LOOK.is_plain else self._render(block))
                 self._console.print()
             self._settled = ""
             return
         settled: list[ScreenRow] = []
         for block in blocks:
-            settled += [*self._left(self._live.rows(self._rendered(block))), ScreenRow()]
+            settled += [*self._left(self._live.rows(self._render(block))), ScreenRow()]
             self._settled = ""
         more, self._rows = self._open_rows()
         self._live.settle([*settled, *more], self._rows)
@@ -76,8 +76,8 @@ class AnswerView:
         """Show another foot below what is shown."""
         self._live.draw(self._rows, foot)
 
-    def _rendered(self, block: str) -> RenderableType:
-        return rendered(block, self.code_theme)
+    def _render(self, block: str) -> RenderableType:
+        return render_block(block, self.code_theme)
 
     def _is_due(self, now: float) -> bool:
         if self._width != self._console.width:
@@ -88,9 +88,9 @@ class AnswerView:
     def _open_rows(self) -> tuple[list[ScreenRow], list[ScreenRow]]:
         """Return the rows of the open block that settle now, and the others."""
         *ended, block = self._splitter.open_parts
-        block = decided(block)
+        block = cut_undecided(block)
         rows = self._live.rows(preview(block, self.code_theme)) if block.strip() else []
-        first = [row for part in ended for row in [*self._live.rows(self._rendered(part)), ScreenRow()]]
+        first = [row for part in ended for row in [*self._live.rows(self._render(part)), ScreenRow()]]
         if not self._is_begun_by([*first, *rows]):
             return [], [*first, *rows]
         left = self._left([*first, *rows])

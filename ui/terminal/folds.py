@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .text.diffs import Line, numbered_diff
+from .text.diffs import Line, number_diff
 from .text.sanitize import plain
 
 MOST_CHARS = 2_000_000
@@ -26,7 +26,7 @@ class Fold:
         """Yield it whole; of very many lines the first and the last."""
         yield "heading", self.heading
         lines = (
-            list(numbered_diff(self.text))
+            list(number_diff(self.text))
             if self.is_diff
             else [(self.role, line) for line in plain(self.text).split("\n")]
         )

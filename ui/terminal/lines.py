@@ -18,9 +18,9 @@ from ...state.application import StepStatus, Usage, VibeStep
 from ...state.calls import PendingCall
 from ...state.conversation.messages import parse_json_object
 from .terminal import Glyphs
-from .text.diffs import Line, behind, changed_text, cut, numbered_diff
-from .text.sanitize import exposed, lookalikes, one_line, plain
-from .text.times import ago, elapsed, local_time
+from .text.diffs import Line, behind, cut, diff_text, number_diff
+from .text.sanitize import expose, lookalikes, one_line, plain
+from .text.times import ago, format_seconds, local_time
 from .text.wrap import hanging, wrap
 
 _SUBJECTS = ("command", "path", "pattern", "url", "query", "goal", "status")
@@ -59,7 +59,7 @@ def preview(tool: str, arguments: str, cwd: str) -> list[Line]:
     with BugsLogged(f"how a call of {tool} is shown"):
         lines = list(_body(tool, arguments, parse_json_object(arguments) or {}, Path(cwd)))
     if lines is None:
-        lines = list(_marked("", arguments, "plain"))
+        lines = list(_mark_lines("", arguments, "plain"))
     if words := lookalikes("\n".join(text for _, text in lines)):
         lines.append(("caution", f"Careful, letters of other scripts: {', '.join(words[:5])}"))
     return lines
@@ -85,25 +85,25 @@ def _body(tool: str, arguments: str, values: dict[str, Any], cwd: Path) -> Itera
         pass
     elif traits.runs_commands:
         shown = {traits.subject}
-        yield from _marked("$ ", subject, "heading")
+        yield from _mark_lines("$ ", subject, "heading")
     elif traits.content and isinstance(whole, str):
         shown = {traits.subject, traits.content}
         before = _content_of(cwd / subject)
-        yield "heading", exposed(subject) if before is not None else f"{exposed(subject)} (a new file)"
-        yield from changed_text(before or "", whole)
+        yield "heading", expose(subject) if before is not None else f"{expose(subject)} (a new file)"
+        yield from diff_text(before or "", whole)
     elif traits.replaces and isinstance(old, str) and isinstance(new, str):
         shown = {traits.subject, *traits.replaces}
-        yield "heading", exposed(subject)
-        yield from _replaced(_content_of(cwd / subject) or "", old, new)
+        yield "heading", expose(subject)
+        yield from _diff_replacement(_content_of(cwd / subject) or "", old, new)
     if values:
         yield from _rest(values, shown)
     else:
-        yield from _marked("", arguments, "plain")
+        yield from _mark_lines("", arguments, "plain")
 
 
-def _marked(mark: str, text: str, style: str) -> Iterator[Line]:
+def _mark_lines(mark: str, text: str, style: str) -> Iterator[Line]:
     """Yield the lines of a text, the first one (of a command) or each one (of a diff) marked."""
-    for number, line in enumerate(exposed(text).split("\n")):
+    for number, line in enumerate(expose(text).split("\n")):
         yield style, (mark if mark != "$ " or number == 0 else "  ") + line
 
 
@@ -111,8 +111,8 @@ def _rest(values: dict[str, Any], shown: set[str]) -> Iterator[Line]:
     for name, value in values.items():
         if name not in shown:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            for number, line in enumerate(exposed(text).split("\n")):
-                yield "plain", f"{exposed(name)}: {line}" if number == 0 else f"  {line}"
+            for number, line in enumerate(expose(text).split("\n")):
+                yield "plain", f"{expose(name)}: {line}" if number == 0 else f"  {line}"
 
 
 def _content_of(file: Path) -> str | None:
@@ -125,17 +125,17 @@ def _content_of(file: Path) -> str | None:
         return ""
 
 
-def _replaced(content: str, old: str, new: str) -> list[Line]:
+def _diff_replacement(content: str, old: str, new: str) -> list[Line]:
     """Return the difference where it is going to be in the file, whole lines of it."""
     at = content.find(old)
     if at < 0 or not old:
-        return changed_text(f"{old}\n", f"{new}\n")
+        return diff_text(f"{old}\n", f"{new}\n")
     start = content.rfind("\n", 0, at) + 1
     end = content.find("\n", at + len(old))
     end = len(content) if end < 0 else end + 1
     before = content[start:end]
     after = content[start:at] + new + content[at + len(old) : end]
-    return changed_text(before, after, content.count("\n", 0, start) + 1)
+    return diff_text(before, after, content.count("\n", 0, start) + 1)
 
 
 _SHOWN_LINES = 4
@@ -156,7 +156,7 @@ def finish_line(event: ToolFinished, title: str, glyphs: Glyphs) -> Line:
     facts = [] if event.outcome == "ok" else [event.outcome]
     if found := _EXIT.search(event.content[-200:]):
         facts.append(f"exit {found[1]}")
-    facts.append(elapsed(event.duration_ms / 1000))
+    facts.append(format_seconds(event.duration_ms / 1000))
     return style, f"{sign} {title}  {f' {glyphs.dot} '.join(facts)}"
 
 
@@ -169,7 +169,7 @@ def result_lines(
     """
     content = result_text(event)
     if is_difference(event):
-        lines, most = list(numbered_diff(content)), _SHOWN_DIFF_LINES
+        lines, most = list(number_diff(content)), _SHOWN_DIFF_LINES
     elif content and event.outcome == "unknown" and not verbose:
         # Sentences of our own: they are wrapped, not cut.
         texts = (row for line in content.split("\n") for row in wrap(line, width - 5))
@@ -328,14 +328,14 @@ def waiting_lines(call: PendingCall, session_id: str, cwd: str) -> Iterator[str]
             yield f"    asks: {one_line(call.reason)}"
         return
     yield f"Outcome unknown: {one_line(call.call_id)}  {one_line(call.tool)}"
-    for _, text in unknown_lines(call, cwd):
+    for _, text in format_unknown(call, cwd):
         yield f"    {text}"
     yield "Say what came of it:"
     for line in settle_lines(session_id, call.call_id):
         yield f"    {line}"
 
 
-def unknown_lines(call: PendingCall, cwd: str, is_whole: bool = False) -> Iterator[Line]:
+def format_unknown(call: PendingCall, cwd: str, is_whole: bool = False) -> Iterator[Line]:
     """Yield everything a decision may rest on; of the output the end, or with `is_whole` all there is."""
     yield from preview(call.tool, call.arguments, cwd)
     yield "plain", f"folder:  {one_line(cwd)}"
@@ -343,7 +343,7 @@ def unknown_lines(call: PendingCall, cwd: str, is_whole: bool = False) -> Iterat
     yield "plain", f"started: {local_time(known.started_at)} ({ago(known.started_at)})"
     if known.note:
         yield "plain", f"known:   {one_line(known.note)}"
-    lines = exposed(known.output).rstrip("\n").split("\n") if known.output.strip() else []
+    lines = expose(known.output).rstrip("\n").split("\n") if known.output.strip() else []
     hidden = 0 if is_whole else max(0, len(lines) - _SHOWN_WAITING_LINES)
     yield "plain", "output so far:" if lines else "output so far: none"
     if hidden:

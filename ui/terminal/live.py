@@ -15,7 +15,7 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Self, TextIO
 
-from .terminal import can_redraw, glyphs_for, make_console, shortened
+from .terminal import can_redraw, glyphs_for, make_console, shorten
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -135,18 +135,18 @@ class LiveRegion:
         rest = list(settled)
         while len(rest) > room:
             part, rest = rest[: max(1, room)], rest[max(1, room) :]
-            shown.append(self._changed(part, foot))
+            shown.append(self._update_rows(part, foot))
             self._body = []
         window = list(body[len(body) - min(len(body), room) :])
         # What settles may scroll away with this very frame, as long as the cursor reaches its first row.
         while rest and len(rest) + len(window) + len(foot) > self._console.height - 1:
             part, rest = rest[:1], rest[1:]
-            shown.append(self._changed([*part, *self._body[1:]], foot))
+            shown.append(self._update_rows([*part, *self._body[1:]], foot))
             self._body = self._body[1:]
         hidden = len(body) - len(window)
         if not settled and 0 < hidden - self._hidden < len(self._body):
-            shown.append(self._scrolled(hidden - self._hidden))
-        shown.append(self._changed([*rest, *window], foot))
+            shown.append(self._scroll(hidden - self._hidden))
+        shown.append(self._update_rows([*rest, *window], foot))
         self._body, self._hidden = window, hidden
         self._write("".join(shown))
 
@@ -181,13 +181,13 @@ class LiveRegion:
         count = sum(max(1, -(-len(row.cells) // width)) for row in rows)
         return f"\r\x1b[{count}A\x1b[J"
 
-    def _scrolled(self, count: int) -> str:
+    def _scroll(self, count: int) -> str:
         """Return what takes rows away at the top and moves the others up."""
         height = len(self._body) + len(self._foot)
         self._body = self._body[count:]
         return f"\x1b[{height}A\x1b[{count}M\x1b[{height - count}B"
 
-    def _changed(self, body: list[ScreenRow], foot: list[ScreenRow]) -> str:
+    def _update_rows(self, body: list[ScreenRow], foot: list[ScreenRow]) -> str:
         """Return what makes these rows of those on the screen, and take note of it."""
         old, pen = self._body, _Pen(len(self._body) + len(self._foot), self._console.width)
         grown = len(body) - len(old)
@@ -247,7 +247,7 @@ class ProgressLine:
         rest = glyphs_for(self._file.encoding).rest
         self._is_drawn = True
         # In the last column a cursor would stand before or after the line's end, as terminals like.
-        self._write(f"\r{shortened(f'{self._what} {done:,}{of}', self._console.width - 1, rest)}\x1b[K")
+        self._write(f"\r{shorten(f'{self._what} {done:,}{of}', self._console.width - 1, rest)}\x1b[K")
 
     def _can_draw(self) -> bool:
         if self._console is None:

@@ -171,11 +171,11 @@ def queue_standard_output() -> None:
     if _writers():
         return
     out = Writer()
-    sys.stdout = _queued(sys.stdout, 1, out)
-    sys.stderr = _queued(sys.stderr, 2, out if os.path.sameopenfile(1, 2) else Writer())
+    sys.stdout = _queue(sys.stdout, 1, out)
+    sys.stderr = _queue(sys.stderr, 2, out if os.path.sameopenfile(1, 2) else Writer())
 
 
-def _queued(stream: TextIO, descriptor: int, writer: Writer) -> TextIO:
+def _queue(stream: TextIO, descriptor: int, writer: Writer) -> TextIO:
     # Something else may stand there, such as what a test collects.
     if type(stream) is not io.TextIOWrapper or stream.fileno() != descriptor:
         return stream

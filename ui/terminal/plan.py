@@ -8,7 +8,7 @@ from .lines import Line, step_sign
 from .status import short_count, tokens_of
 from .terminal import Glyphs
 from .text.sanitize import one_line
-from .text.times import elapsed
+from .text.times import format_seconds
 
 MOST_STEPS = 8
 """Of a longer plan the live rows show those around the step that goes on."""
@@ -144,7 +144,7 @@ class PlanView:
         seconds = spent.seconds
         if spent.began is not None:
             seconds = int((seconds or 0) + max(0.0, now - spent.began))
-        facts = [] if seconds is None else [elapsed(seconds)]
+        facts = [] if seconds is None else [format_seconds(seconds)]
         if spent.tokens and not is_narrow:
             facts.append(f"{short_count(spent.tokens)} tokens")
         end = f"  {f' {self._glyphs.dot} '.join(facts)}" if facts else ""

@@ -54,7 +54,7 @@ from .terminal import can_redraw, glyphs_for
 from .text.diffs import Emphasized, cut
 from .text.sanitize import one_line, plain
 from .text.theme import LOOK, Theme, code_theme, put_on
-from .text.times import elapsed
+from .text.times import format_seconds
 from .work import LiveRow, RunningCall, WorkView
 
 _PAUSE_S, _PAUSE_WHILE_TEXT_FLOWS_S = 0.5, 1.0
@@ -108,10 +108,10 @@ class Renderer:
             TextDelta: self._text_delta,
             ThinkingDelta: self._thinking,
             MessageAdded: self._message,
-            ToolRequested: self._requested,
-            ToolStarted: self._started,
+            ToolRequested: self._show_request,
+            ToolStarted: self._show_start,
             ToolOutput: self._output,
-            ToolFinished: self._finished,
+            ToolFinished: self._show_finish,
             ToolsChanged: self._tools_changed,
             PlanChanged: self._plan_changed,
             PlanResumed: self._plan_resumed,
@@ -171,7 +171,7 @@ class Renderer:
         self._live.clear()
         console = self.console
         for style, text in printed:
-            shown = _styled(style, text)
+            shown = _style(style, text)
             if console.is_terminal and (prose or console.width < _NARROW):
                 shown = _hanging(shown, console)
             console.print(shown, soft_wrap=True)
@@ -309,10 +309,10 @@ class Renderer:
         self._close_text()
         self.lines([("quiet", plain(tools_line(event)))], prose=True)
 
-    def _requested(self, event: ToolRequested) -> None:
+    def _show_request(self, event: ToolRequested) -> None:
         self._titles[event.call_id] = title(event.tool, event.arguments)
 
-    def _started(self, event: ToolStarted) -> None:
+    def _show_start(self, event: ToolStarted) -> None:
         name = self._titles.get(event.call_id) or title(event.tool, "")
         self._work.calls[event.call_id] = RunningCall(name, time.monotonic())
         if not can_redraw(self.console):
@@ -322,7 +322,7 @@ class Renderer:
         if call := self._work.calls.get(event.call_id):
             call.add(event.chunk)
 
-    def _finished(self, event: ToolFinished) -> None:
+    def _show_finish(self, event: ToolFinished) -> None:
         self._work.calls.pop(event.call_id, None)
         name = self._fitting(self._titles.pop(event.call_id, "") or title(event.tool, ""))
         self.lines([finish_line(event, name, self.glyphs), *self._result(event, name)])
@@ -411,7 +411,7 @@ class Renderer:
         if self._answers:
             self.lines(end_lines(event), prose=True)
         if self._model_called and event.status not in _WAITING:
-            took = elapsed(event.duration_ms / 1000)
+            took = format_seconds(event.duration_ms / 1000)
             used = f"{usage_text(event.usage, self.glyphs)} {self.glyphs.dot} {took}"
             self.lines([("quiet", used)], prose=True)
             self._tell_status()
@@ -424,7 +424,7 @@ class Renderer:
             self.lines([("plain", "".join(text for _, text in cells))])
 
 
-def _styled(style: str, text: str) -> Text:
+def _style(style: str, text: str) -> Text:
     shown = Text(str(text), style=style)
     if isinstance(text, Emphasized):
         for start, end in text.parts:

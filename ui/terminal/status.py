@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from rich.cells import cell_len
 
 from ...state.application import Usage
-from .terminal import Glyphs, shortened
+from .terminal import Glyphs, shorten
 from .text.sanitize import one_line
 
 _WIDE = 60
@@ -44,8 +44,8 @@ class StatusFacts:
             self,
             context_used=taken / window if taken and window else self.context_used,
             tokens=None if taken is None else (self.tokens or 0) + taken,
-            cost_usd=_added(self.cost_usd if self.model_calls else 0.0, cost),
-            budget_left=_added(self.budget_left, -cost if cost is not None else None),
+            cost_usd=_add(self.cost_usd if self.model_calls else 0.0, cost),
+            budget_left=_add(self.budget_left, -cost if cost is not None else None),
             model_calls=self.model_calls + latest.llm_calls,
         )
 
@@ -56,7 +56,7 @@ def tokens_of(usage: Usage) -> int | None:
     return None if sent is None or answered is None else sent + answered
 
 
-def _added(one: float | None, other: float | None) -> float | None:
+def _add(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one + other
 
 
@@ -70,7 +70,7 @@ def status_cells(facts: StatusFacts, width: int, glyphs: Glyphs | None = None, k
     dot = f" {signs.dot} "
     room = width - cell_len(mode[1])
     chosen: set[int] = set()
-    told = list(_told(facts, signs, keys))
+    told = list(_list_parts(facts, signs, keys))
     for number, (_, _, text) in sorted(enumerate(told), key=lambda one: one[1][0]):
         taken = cell_len(dot + text)
         if taken <= room:
@@ -80,7 +80,7 @@ def status_cells(facts: StatusFacts, width: int, glyphs: Glyphs | None = None, k
     for number, (_, role, text) in enumerate(told):
         if number in chosen:
             cells += [("quiet", dot), (role, text)]
-    return [(role, shortened(text, max(0, width), signs.rest)) for role, text in cells]
+    return [(role, shorten(text, max(0, width), signs.rest)) for role, text in cells]
 
 
 def _mode(mode: str, width: int) -> Cell:
@@ -89,10 +89,10 @@ def _mode(mode: str, width: int) -> Cell:
     return "busy" if mode == "plan" else "plain", one_line(mode)
 
 
-def _told(facts: StatusFacts, glyphs: Glyphs, keys: str) -> Iterable[tuple[int, str, str]]:
+def _list_parts(facts: StatusFacts, glyphs: Glyphs, keys: str) -> Iterable[tuple[int, str, str]]:
     """Yield in the order of the screen: how late it is left out, its role, its text."""
     if facts.model:
-        yield 4, "quiet", shortened(one_line(facts.model), _MOST_MODEL_CELLS, glyphs.rest)
+        yield 4, "quiet", shorten(one_line(facts.model), _MOST_MODEL_CELLS, glyphs.rest)
     if facts.session:
         yield 8, "quiet", one_line(facts.session)[:8]
     if facts.context_used is not None:

@@ -164,7 +164,7 @@ def glyphs_for(encoding: str | None) -> Glyphs:
     return Glyphs()
 
 
-def shortened(text: str, cells: int, rest: str) -> str:
+def shorten(text: str, cells: int, rest: str) -> str:
     """Return text that takes at most so many cells of a line, with `rest` for what is left out."""
     from rich.cells import cell_len, set_cell_size
 

@@ -9,9 +9,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from .folds import Fold
-from .terminal import Glyphs, shortened
+from .terminal import Glyphs, shorten
 from .text.sanitize import plain
-from .text.times import elapsed, whole_seconds
+from .text.times import format_seconds, whole_seconds
 
 _TAIL_LINES = 12
 _TAIL_CHARS = 4000
@@ -39,9 +39,9 @@ class LiveRow:
         room = max(0, options.max_width - cell_len(self.end))
         wanted = cell_len(self.more)
         kept = min(wanted, room - room // 2)
-        text = shortened(self.text, room - kept if kept >= min(wanted, _WORTH_A_TAIL) else room, self.rest)
+        text = shorten(self.text, room - kept if kept >= min(wanted, _WORTH_A_TAIL) else room, self.rest)
         left = room - cell_len(text)
-        more = shortened(self.more, left, self.rest) if left >= min(wanted, _WORTH_A_TAIL) else ""
+        more = shorten(self.more, left, self.rest) if left >= min(wanted, _WORTH_A_TAIL) else ""
         yield Text.assemble((text, self.role), (more, "quiet"), (self.end, "quiet"), no_wrap=True)
 
 
@@ -78,7 +78,7 @@ class Thoughts:
     def end(self, now: float) -> Fold | None:
         """Return what was thought, and be ready for the next time."""
         text = "".join(self.parts).strip("\n")
-        heading = f"thought for {elapsed(max(0.0, now - self.began))}"
+        heading = f"thought for {format_seconds(max(0.0, now - self.began))}"
         self.parts, self.chars = [], 0
         return Fold(heading, text, role="thought") if text.strip() else None
 
@@ -112,7 +112,7 @@ class WorkView:
         for call in running[:_MOST_CALLS]:
             tail = call.tail
             more = f" {self.glyphs.bar} {tail[-1].strip()}" if tail and not self.shows_output else ""
-            took = f" {elapsed(max(0, now - call.began))}"
+            took = f" {format_seconds(max(0, now - call.began))}"
             yield LiveRow(f"{frame} {call.title}", took, "busy", self.glyphs.rest, more)
             if self.shows_output:
                 yield from (self._row(f"  {self.glyphs.bar} {line}", "", "quiet") for line in tail)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from ...state.session import SessionSummary
 from ..report.markup import Html, block, joined, tag
 from ..terminal.lines import Line
-from ..terminal.terminal import shortened
+from ..terminal.terminal import shorten
 from ..terminal.text.times import ago
 from .waiting_approvals import LeftMessages, Overview, StoppedSession, WaitingCall, WaitingSession, run_page
 
@@ -169,7 +169,7 @@ def _left(found: tuple[LeftMessages, ...]) -> Html:
         return Html()
 
     def row(one: LeftMessages) -> Html:
-        words = shortened(" ".join(one.texts[0].split()), _MOST_MESSAGE_CHARS, "...")
+        words = shorten(" ".join(one.texts[0].split()), _MOST_MESSAGE_CHARS, "...")
         more = f" and {len(one.texts) - 1} more" if len(one.texts) > 1 else ""
         return tag(
             "li", f"{one.summary.title or one.summary.id}: {words}{more} ", tag("code", one.summary.id)

@@ -24,7 +24,7 @@ from ...agent.history.tracking.backend import StoreBackend
 from ...state.errors import ConfigError, UsageError
 from ...state.process.installation import make_install_command
 from ...state.store.store import Store
-from ..cli.open_session import said_by
+from ..cli.open_session import read_overrides
 from ..commands.tracking import UiCommand
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import put, say
@@ -114,14 +114,14 @@ _NEEDED = ("fastapi", "uvicorn", "pydantic_settings", "aiofiles", "fastapi_utils
 async def serve_ui(command: UiCommand) -> int:
     """Serve until a signal comes; return the exit code that it means."""
     _require_packages()
-    settings = load_settings(said_by(command), os.environ)
+    settings = load_settings(read_overrides(command), os.environ)
     with listen(command.host, command.port) as listener:
         token = token_for(listener, os.environ, not command.no_token)
 
         app, backend = tracking_app(settings.store, settings.tenant)
         try:
             # Each session keeps its own folder, whatever -C says.
-            add_page(app, backend.store, {**said_by(command), "cwd": None})
+            add_page(app, backend.store, {**read_overrides(command), "cwd": None})
             server = _server(Guard(app, token.text, listener.getsockname()[1]))
             _tell(address_of(listener), token, command.no_open)
             return await _until_stopped(server, listener)

@@ -17,7 +17,7 @@ from ...state.session import SessionSummary
 from ...state.store.recording import find_last_moves
 from ...state.store.sessions.inbox import list_sessions_with_messages
 from ...state.store.store import Store
-from ..terminal.lines import Line, preview, title, unknown_lines
+from ..terminal.lines import Line, format_unknown, preview, title
 
 _WAITS = ("needs_approval", "needs_decision")
 _STOPPED = ("interrupted", "timeout", "rate_limited", "error")
@@ -136,7 +136,7 @@ def shown_call(call: PendingCall, cwd: str) -> WaitingCall:
 
 
 def _unknown(call: PendingCall, cwd: str) -> Iterator[Line]:
-    return unknown_lines(call, cwd, is_whole=True)
+    return format_unknown(call, cwd, is_whole=True)
 
 
 def _approval(call: PendingCall, cwd: str) -> Sequence[Line]:

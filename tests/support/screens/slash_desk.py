@@ -18,7 +18,7 @@ from sandbur.agent.session.session import Session
 from sandbur.ui.chat.decisions.questions import Questions
 from sandbur.ui.chat.input.composer import Composer
 from sandbur.ui.chat.slash.command import SlashCommand, SlashResult
-from sandbur.ui.chat.slash.dispatch import commanded
+from sandbur.ui.chat.slash.dispatch import run_command
 from sandbur.ui.terminal.render import Renderer
 from sandbur.ui.terminal.status import StatusFacts
 
@@ -70,7 +70,7 @@ class SlashDesk:
         return await asyncio.wait_for(answer, 20)
 
     async def type(self, text: str) -> SlashResult | None:
-        return await commanded(self, text)
+        return await run_command(self, text)
 
     def shown(self) -> str:
         """Return what was shown since this was asked last, without line ends inside of sentences."""

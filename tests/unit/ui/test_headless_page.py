@@ -9,7 +9,7 @@ from support.commands.command import Command
 from support.places import ROOT
 
 from sandbur.ui.commands.setup.help import EXIT_CODES
-from sandbur.ui.headless.stream_json.output_lines import GarbageLine, parsed
+from sandbur.ui.headless.stream_json.output_lines import GarbageLine, parse_line
 
 PAGE = (ROOT / "docs/headless.md").read_text("utf-8")
 
@@ -22,7 +22,7 @@ def test_the_exit_codes_are_those_of_the_program() -> None:
 def test_every_line_of_the_table_is_taken() -> None:
     lines = re.findall(r"^\| `(\{.*?\})` \|", PAGE, re.M)
     assert len(lines) == 8
-    assert not [line for line in lines if isinstance(parsed(line.encode()), GarbageLine)]
+    assert not [line for line in lines if isinstance(parse_line(line.encode()), GarbageLine)]
 
 
 @pytest.mark.parametrize("block", re.findall(r"```sh\n(.*?)```", PAGE, re.S))

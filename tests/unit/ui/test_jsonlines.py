@@ -26,7 +26,13 @@ from sandbur.actions.ports.events import (
 from sandbur.state.application import Usage, VibeStep
 from sandbur.state.calls import PendingCall
 from sandbur.state.errors import CredentialsError
-from sandbur.ui.headless.json_output import arguments_object, encoded, failed, result_object, stream_object
+from sandbur.ui.headless.json_output import (
+    arguments_object,
+    encode,
+    make_failure,
+    result_object,
+    stream_object,
+)
 
 USAGE_KEYS = [
     "llm_calls", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_usd",
@@ -127,18 +133,18 @@ def test_live_output_is_no_stream_line(event: ToolStarted | ToolOutput) -> None:
 )
 def test_arguments_that_are_no_json_object_stay_text(text: str) -> None:
     assert arguments_object(text) == text
-    encoded({"arguments": arguments_object(text)})
+    encode({"arguments": arguments_object(text)})
 
 
 def test_every_line_is_ascii_and_comes_back_unchanged() -> None:
     text = "é\u202e\x1b[31m\ud800\x00"
-    line = encoded({"delta": text})
+    line = encode({"delta": text})
     assert line.isascii()
     assert "\x1b" not in line
     assert json.loads(line)["delta"] == text
 
 
 def test_a_failure_before_the_session_is_a_result_too() -> None:
-    result = result_object(failed(CredentialsError("No key.", "Set one.")))
+    result = result_object(make_failure(CredentialsError("No key.", "Set one.")))
     assert (result["session_id"], result["status"], result["exit_code"]) == (None, "error", 41)
     assert result["error"] == {"code": "credentials", "message": "No key. Set one."}

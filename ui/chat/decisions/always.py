@@ -9,7 +9,7 @@ from ....agent.policy.rules.rule_suggestions import EDITING, RuleSuggestion
 from ....state.calls import PendingCall
 from ....state.errors import SandburError
 from ...terminal.lines import Line
-from ...terminal.text.sanitize import exposed, one_line
+from ...terminal.text.sanitize import expose, one_line
 from .questions import Questions
 
 _KEYS = {"exact": "x", "prefix": "p", "edits": "w"}
@@ -58,12 +58,12 @@ class Always:
 
     async def _which(self, offers: Sequence[RuleSuggestion]) -> RuleSuggestion | None:
         by_key = {_KEYS[offer.kind]: offer for offer in offers}
-        choices = {key: _named(offer) for key, offer in by_key.items()}
+        choices = {key: _name_offer(offer) for key, offer in by_key.items()}
         return by_key.get(await self._questions.key("Always what?", choices))
 
     async def _for_how_long(self, offer: RuleSuggestion) -> bool:
         """Show in full what will hold, and take a key for it."""
-        self._questions.show("From now on this passes unasked", _shown(offer))
+        self._questions.show("From now on this passes unasked", _show_rule(offer))
 
         places = {"u": user_place(self._env)}
         if (place := place_for(self._cwd, self._env)).project is not None:
@@ -71,11 +71,11 @@ class Always:
         choices = {"s": "yes, in this session"}
         for key, place in places.items():
             whose = "in this project" if place.project is not None else "in every folder"
-            choices[key] = f"yes, {whose} for good ({exposed(str(place.path))})"
+            choices[key] = f"yes, {whose} for good ({expose(str(place.path))})"
         key = await self._questions.key("Add it?", choices, firm="".join(places))
         if key in places:
             self._keep(offer, places[key])
-            self._questions.renderer.lines([("dim", f"  Kept in {exposed(str(places[key].path))}.")])
+            self._questions.renderer.lines([("dim", f"  Kept in {expose(str(places[key].path))}.")])
         if key:
             self._rules.accept(offer)
         return bool(key)
@@ -85,16 +85,16 @@ class Always:
         keep(place, key, value, self._env)
 
 
-def _named(offer: RuleSuggestion) -> str:
+def _name_offer(offer: RuleSuggestion) -> str:
     """Return what an offer means, without a rule that is too long to choose by."""
     if not offer.rule:
         return _EDITS
     name = _NAMES[offer.kind]
     is_short = len(offer.rule) <= _MAX_CHARS and "\n" not in offer.rule
-    return f"{name}: {exposed(offer.rule)}" if is_short else name
+    return f"{name}: {expose(offer.rule)}" if is_short else name
 
 
-def _shown(offer: RuleSuggestion) -> list[Line]:
+def _show_rule(offer: RuleSuggestion) -> list[Line]:
     if not offer.rule:
         return [("", _EDITS)]
-    return [("", exposed(line)) for line in offer.rule.split("\n")]
+    return [("", expose(line)) for line in offer.rule.split("\n")]

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from ....agent.policy.approval_context import ApprovalContext
 from ....state.calls import CallDecision, PendingCall
 from ...terminal.lines import Line, preview, title, tool_word
-from ...terminal.text.sanitize import exposed, one_line
+from ...terminal.text.sanitize import expose, one_line
 from .always import Always
-from .edit import BadEdit, EditForm, edited
+from .edit import BadEdit, EditForm, edit_text
 from .questions import Questions
 
 _SHOWN_LINES = 60
@@ -72,10 +72,10 @@ class Approvals:
                 return None
             if answer.key == "e":
                 changed = await self._edit(shown) or changed
-            elif (said := await self._decided(answer.key, calls[place:], shown, changed)) is not None:
+            elif (said := await self._read_decision(answer.key, calls[place:], shown, changed)) is not None:
                 return said
 
-    async def _decided(
+    async def _read_decision(
         self, key: str, left: Sequence[PendingCall], shown: PendingCall, changed: str | None
     ) -> _Said | None:
         """Return what a key decides; None if the question is to be asked again."""
@@ -139,7 +139,7 @@ class Approvals:
 
     def _facts(self, about: ApprovalContext) -> Iterator[Line]:
         """Yield why it asks, where it leads and what it runs in."""
-        told = self._questions.told
+        told = self._questions.wrap_fact
         if about.problem:
             yield from told("cannot run:  ", one_line(about.problem), "red")
         if about.why and about.why != about.problem:
@@ -154,7 +154,7 @@ class Approvals:
         yield "", ""
         for number, call in enumerate(calls):
             mark = "this one" if number == place else "decided" if number < place else "waits"
-            name = exposed(title(call.tool, call.arguments))
+            name = expose(title(call.tool, call.arguments))
             yield "dim", self._questions.cut(f"{number + 1} of {len(calls)}  {mark:<8}  {name}")
 
     def _choices(self, call: PendingCall, left: int) -> dict[str, str]:
@@ -176,7 +176,7 @@ class Approvals:
         text = self._broken.pop(call.call_id, form.text)
         written = None
         try:
-            written = await edited(text, form.is_one_line, self._ask_line)
+            written = await edit_text(text, form.is_one_line, self._ask_line)
             return None if written is None else form.read(written)
         except BadEdit as problem:
             kept = written if written is not None else text

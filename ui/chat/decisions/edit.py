@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ....actions.tools.registry import traits_of
 from ....state.conversation.messages import parse_json_object
-from ..input.editor import EditorFailed, chosen_editor, in_editor
+from ..input.editor import EditorFailed, choose_editor, in_editor
 
 _HEADING = re.compile(r"(=+) (\"(?:[^\"\\]|\\.)*\"|[^\s=()\"]+)( \(JSON\))? (=+)")
 _PLAIN_NAME = re.compile(r"[^\s=()\"]+")
@@ -53,10 +53,10 @@ class EditForm:
         if text == self.text or text == self.text.removesuffix("\n"):
             return None
         # As texts: 1, 1.0 and true are equal.
-        new = json.dumps(self._meant(text), ensure_ascii=False)
+        new = json.dumps(self._find_name(text), ensure_ascii=False)
         return None if new == json.dumps(self._values, ensure_ascii=False) else new
 
-    def _meant(self, text: str) -> dict[str, Any]:
+    def _find_name(self, text: str) -> dict[str, Any]:
         if not self._values:
             return _read_json_object(text)
         if self._main:
@@ -105,7 +105,9 @@ class EditForm:
 
     def _blocks(self, text: str) -> Iterator[_Block]:
         lines = text.split("\n")
-        starts = [(at, said) for at, line in enumerate(lines) if (said := self._said(line)) is not None]
+        starts = [
+            (at, said) for at, line in enumerate(lines) if (said := self._parse_heading(line)) is not None
+        ]
         ends = [at for at, _ in starts[1:]] + [len(lines) - (lines[-1] == "")]
         for (at, (name, is_json)), end in zip(starts, ends, strict=False):
             if name is None:
@@ -113,7 +115,7 @@ class EditForm:
                 return
             yield _Block(name, is_json, "\n".join(lines[at + 1 : end]), at + 1)
 
-    def _said(self, line: str) -> tuple[str | None, bool] | None:
+    def _parse_heading(self, line: str) -> tuple[str | None, bool] | None:
         """Return the name in a heading, None for the end; nothing for any other line."""
         if line.rstrip() == f"{self._signs} {_END} {self._signs}":
             return None, False
@@ -180,7 +182,7 @@ def usual_editor() -> Sequence[str]:
     return [found] if (found := next(filter(None, map(shutil.which, _USUAL)), "")) else []
 
 
-async def edited(
+async def edit_text(
     text: str, is_one_line: bool, ask_line: Callable[[str], Awaitable[str | None]]
 ) -> str | None:
     """Return the text as the person left it, in an editor or on a line; None if they left it alone.
@@ -188,7 +190,7 @@ async def edited(
     Raises `BadEdit` if the editor does not work.
     """
     try:
-        editor = chosen_editor() or ([] if is_one_line else usual_editor())
+        editor = choose_editor() or ([] if is_one_line else usual_editor())
         if editor:
             return await in_editor(editor, text)
     except EditorFailed as problem:

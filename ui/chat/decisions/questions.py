@@ -20,10 +20,10 @@ from ....actions.turn.commands import is_command, parse_shell_command
 from ...headless.headless import clean
 from ...terminal.output import is_behind
 from ...terminal.render import Renderer
-from ...terminal.terminal import can_redraw, forget_typed, shortened
-from ...terminal.text.diffs import Line, emphasized
+from ...terminal.terminal import can_redraw, forget_typed, shorten
+from ...terminal.text.diffs import Line, emphasize
 from ...terminal.text.sanitize import one_line
-from ...terminal.text.wrap import flow, framed, in_frame
+from ...terminal.text.wrap import flow, frame_lines, in_frame
 from ..input.composer import Leave, leave_app
 from ..input.keys import ESCAPE_S, exits, quick_escape
 from ..input.pastes import Pastes
@@ -64,8 +64,8 @@ class OneKey:
         self.prompt: PromptSession[Any] = PromptSession(
             question, key_bindings=self._bindings(), rprompt=self._hint, erase_when_done=True
         )
-        self.prompt.default_buffer.on_text_changed += self._changed
-        self.prompt.app.key_processor.before_key_press += self._followed
+        self.prompt.default_buffer.on_text_changed += self._has_changed
+        self.prompt.app.key_processor.before_key_press += self._follow
         quick_escape(self.prompt.app)
         # One line needs no cursor position; the answer would be dropped below, and waited for at the end.
         self.prompt.app.renderer.cpr_support = CPR_Support.NOT_SUPPORTED
@@ -74,9 +74,9 @@ class OneKey:
         """Return the key or the line typed; neither for Ctrl-C, Ctrl-D and Escape."""
         clear_typeahead(self.prompt.app.input)
         if is_dumb_terminal():
-            self._shown(None)
+            self._show(None)
         else:
-            self.prompt.app.after_render += self._shown
+            self.prompt.app.after_render += self._show
         try:
             return await self.prompt.prompt_async()
         finally:
@@ -89,7 +89,7 @@ class OneKey:
         except Leave as leaving:
             raise SystemExit(leaving.exit_code) from None
 
-    def _shown(self, _: object) -> None:
+    def _show(self, _: object) -> None:
         if not self._is_shown:
             self._is_shown = True
             self._be_deaf()
@@ -118,10 +118,10 @@ class OneKey:
         # A timer and not a clock: keys that wait to be read are read before a timer that is due.
         self._timer = asyncio.get_running_loop().call_later(seconds, act) if act else None
 
-    def _changed(self, _: object) -> None:
+    def _has_changed(self, _: object) -> None:
         self._alone = ""
 
-    def _followed(self, _: object) -> None:
+    def _follow(self, _: object) -> None:
         if self.listens:
             self._wait(0, None)
 
@@ -170,11 +170,11 @@ class OneKey:
             # Pasted, or what is left of a word: no key, and hardly a reason.
             buffer.reset()
         elif buffer.text.strip():
-            text = clean(self._pastes.unfolded(buffer.text)).strip()
+            text = clean(self._pastes.unfold(buffer.text)).strip()
             event.app.exit(result=GivenAnswer(text=text))
 
     def _paste(self, event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text(self._pastes.folded(event.data))
+        event.current_buffer.insert_text(self._pastes.fold_paste(event.data))
 
     def _take(self, app: Application[Any]) -> None:
         if self._alone and not app.is_done:
@@ -228,7 +228,7 @@ class Questions:
         """How many cells a line of a body may take."""
         return max(10, self.renderer.console.width - len("| ") - 1)
 
-    def told(self, label: str, text: str, style: str = "") -> Iterator[Line]:
+    def wrap_fact(self, label: str, text: str, style: str = "") -> Iterator[Line]:
         """Yield a fact as lines of a body, wrapped between words."""
 
         # On a narrow terminal the text begins below its label.
@@ -242,7 +242,7 @@ class Questions:
 
     def cut(self, text: str) -> str:
         """Return a text that takes no more than one line of a body."""
-        return shortened(text, self.room, self.renderer.glyphs.rest)
+        return shorten(text, self.room, self.renderer.glyphs.rest)
 
     def show(self, heading: str, body: Iterable[Line], name: str = "") -> None:
         """Show what the next question is about; `name` is what the thing is called in rules."""
@@ -251,8 +251,8 @@ class Questions:
         title = f"{heading}  {name}" if name else heading
         if cells is not None and cell_len(title) > cells - 2:
             title = heading
-        top = emphasized(title, "not bold dim", [(len(heading), len(title))]).after(f"{glyphs.top} ")
-        self.renderer.lines([("", ""), ("caution", top), *framed(body, cells, glyphs)])
+        top = emphasize(title, "not bold dim", [(len(heading), len(title))]).after(f"{glyphs.top} ")
+        self.renderer.lines([("", ""), ("caution", top), *frame_lines(body, cells, glyphs)])
         self._is_framed = True
 
     async def key(self, question: str, choices: dict[str, str], firm: str = "") -> str:

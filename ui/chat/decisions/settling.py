@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from ....agent.session.unknown_outcome import Aftermath
 from ....state.calls import CallDecision, PendingCall, Settlement
-from ...terminal.lines import Line, tool_word, unknown_lines
+from ...terminal.lines import Line, format_unknown, tool_word
 from ...terminal.text.sanitize import one_line
 from .questions import Questions
 
@@ -67,30 +67,30 @@ class Settling:
 
     async def _show(self, call: PendingCall, is_whole: bool) -> None:
         found = await self._look(call)
-        told = self._questions.told
+        told = self._questions.wrap_fact
         body = [
             *told("", _UNKNOWN, "careful"),
-            *unknown_lines(call, self._cwd, is_whole),
-            *self._found(found),
+            *format_unknown(call, self._cwd, is_whole),
+            *self._list_evidence(found),
         ]
         word, name = tool_word(call.tool), one_line(call.tool)
         self._questions.show(f"{word} was interrupted", body, name if name != word else "")
 
-    def _found(self, found: Aftermath) -> Iterator[Line]:
+    def _list_evidence(self, found: Aftermath) -> Iterator[Line]:
         """Yield what is seen of it now."""
-        told = self._questions.told
+        told = self._questions.wrap_fact
         if found.made:
-            yield from told("it did:        ", _listed(found.made))
+            yield from told("it did:        ", _list_calls(found.made))
         rest = f", and {found.more} more" if found.more else ""
         partly = "" if found.is_complete else " (not every file was looked at)"
-        since = f"{_listed(found.since) or 'no file of the workspace'}{rest}{partly}"
+        since = f"{_list_calls(found.since) or 'no file of the workspace'}{rest}{partly}"
         yield from told("changed since: ", since)
         if found.git:
-            yield from told("git says:      ", f"{_listed(found.git)} (whenever that was)")
+            yield from told("git says:      ", f"{_list_calls(found.git)} (whenever that was)")
         if found.running is not None:
-            running = _listed(found.running)
+            running = _list_calls(found.running)
             yield from told("still runs:    ", running or "nothing of it", "bold yellow" if running else "")
 
 
-def _listed(names: Iterable[str]) -> str:
+def _list_calls(names: Iterable[str]) -> str:
     return ", ".join(map(one_line, names))

@@ -34,12 +34,12 @@ from ...headless.headless import clean
 from ...terminal.status import StatusFacts, status_cells
 from ...terminal.terminal import Glyphs
 from ...terminal.text.sanitize import one_line
-from .editor import EditorFailed, chosen_editor, in_editor
+from .editor import EditorFailed, choose_editor, in_editor
 from .files.mentions import as_mention, without_files
 from .history import WholeTexts
 from .keys import Does, KeyAction, quick_escape, sequences_of
 from .pastes import Pastes
-from .raw_input import RawInput, cooked
+from .raw_input import RawInput, lend_terminal
 from .suspend import stop_at_prompt
 from .typed import keep_for_prompt
 
@@ -141,16 +141,16 @@ class Composer:
             # From here on Enter and Ctrl-J are two keys, also before the prompt is up.
             with source.raw_mode():
                 keep_for_prompt(source)
-                text = await self._session.prompt_async(default=self.taken())
+                text = await self._session.prompt_async(default=self.take_text())
         except EOFError:
             raise Leave(0) from None
-        return clean(self.pastes.unfolded(text))
+        return clean(self.pastes.unfold(text))
 
     def put_in(self, text: str) -> None:
         """Let the next `read` begin with this text, not sent yet."""
         self._typed = "\n".join(part for part in (self._typed, without_files(text)) if part)
 
-    def taken(self) -> str:
+    def take_text(self) -> str:
         """Take back what was put in."""
         draft, self._typed = self._typed, ""
         return draft
@@ -204,7 +204,7 @@ class Composer:
                 keys.add(*sequence, filter=when)(act)
 
         bind("send", self._enter, ~is_searching)
-        bind("send", _found, is_searching)
+        bind("send", _accept_match, is_searching)
         bind("new_line", begin_line, ~is_searching)
         bind("interrupt", self._interrupt, ~is_searching)
         bind("interrupt", lambda _: stop_search(), is_searching)
@@ -271,18 +271,18 @@ class Composer:
             self.tell("Esc again goes back to an earlier message.")
 
     def _edit(self, event: KeyPressEvent) -> None:
-        event.app.create_background_task(self._edited(event.current_buffer))
+        event.app.create_background_task(self._edit_text(event.current_buffer))
 
-    async def _edited(self, buffer: Buffer) -> None:
+    async def _edit_text(self, buffer: Buffer) -> None:
         """Let the person change the text in an editor; nothing is sent by that."""
         try:
-            editor = chosen_editor()
+            editor = choose_editor()
             if not editor:
                 self.tell("Set VISUAL or EDITOR, and Ctrl-G opens the text in it.")
                 return
             async with in_terminal():
-                with cooked(self._session.app.input):
-                    text = await in_editor(editor, self.pastes.unfolded(buffer.text) + "\n", ".md")
+                with lend_terminal(self._session.app.input):
+                    text = await in_editor(editor, self.pastes.unfold(buffer.text) + "\n", ".md")
         except EditorFailed as problem:
             self.tell(one_line(str(problem)))
             return
@@ -291,13 +291,13 @@ class Composer:
         buffer.text = text.rstrip("\n")
         buffer.cursor_position = len(buffer.text)
 
-    def pasted(self, text: str) -> str:
+    def insert_paste(self, text: str) -> str:
         """Return what a paste puts on the line: a dropped picture is a file to attach."""
-        return self.pastes.folded(as_mention(text))
+        return self.pastes.fold_paste(as_mention(text))
 
     def _paste(self, event: KeyPressEvent) -> None:
         """Insert a short paste as it is, a long one as a mark that stands for it."""
-        event.current_buffer.insert_text(self.pasted(event.data))
+        event.current_buffer.insert_text(self.insert_paste(event.data))
 
 
 def _is_followed(event: KeyPressEvent) -> bool:
@@ -320,7 +320,7 @@ def goes_on(buffer: Buffer) -> bool:
     return True
 
 
-def _found(event: KeyPressEvent) -> None:
+def _accept_match(event: KeyPressEvent) -> None:
     """Send what the search has found, as a shell does; a search without a match only ends."""
     wanted = event.current_buffer.text.lower()
     accept_search()

@@ -16,7 +16,7 @@ class EditorFailed(Exception):
     """The text stays as it was; the message says why."""
 
 
-def chosen_editor() -> Sequence[str]:
+def choose_editor() -> Sequence[str]:
     """Return the words that start $VISUAL or $EDITOR; empty without one. Raises `EditorFailed`."""
     try:
         return shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
@@ -35,7 +35,7 @@ async def in_editor(editor: Sequence[str], text: str, suffix: str = ".txt") -> s
         with os.fdopen(descriptor, "wb") as file:
             file.write(text.encode("utf-8", "replace"))
         with ctrl_c_left_alone():
-            code = await _ended(await asyncio.create_subprocess_exec(*editor, name))
+            code = await _wait_for_editor(await asyncio.create_subprocess_exec(*editor, name))
         if code != 0:
             raise EditorFailed(f"{editor[0]} ended with an error; nothing was changed.")
         # As bytes: no line end becomes another one.
@@ -46,7 +46,7 @@ async def in_editor(editor: Sequence[str], text: str, suffix: str = ".txt") -> s
         path.unlink(missing_ok=True)
 
 
-async def _ended(process: asyncio.subprocess.Process) -> int:
+async def _wait_for_editor(process: asyncio.subprocess.Process) -> int:
     try:
         return await process.wait()
     except asyncio.CancelledError:

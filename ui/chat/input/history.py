@@ -20,10 +20,10 @@ class WholeTexts(History):
         self._pastes = pastes
 
     def load_history_strings(self) -> Iterable[str]:
-        return map(self._pastes.recalled, self._kept.load_history_strings())
+        return map(self._pastes.fold_recalled, self._kept.load_history_strings())
 
     def store_string(self, string: str) -> None:
-        self._kept.store_string(self._pastes.unfolded(string))
+        self._kept.store_string(self._pastes.unfold(string))
 
 
 _MAX_ENTRY_CHARS = 200_000

@@ -30,13 +30,13 @@ from ....state.errors import SandburError
 from ....state.session import SessionSettings, WaitingMessage
 from ...headless.headless import clean
 from ...terminal.render import Renderer
-from ...terminal.terminal import Glyphs, is_interactive, shortened, typing_unseen
+from ...terminal.terminal import Glyphs, is_interactive, shorten, typing_unseen
 from ...terminal.text.sanitize import one_line, plain
 from ...terminal.text.theme import LOOK
 from .composer import Composer, begin_line, goes_on
-from .files.attached_files import named_in
+from .files.attached_files import find_paths
 from .keys import ESCAPE_S, Does, KeyAction, key_lines, quick_escape, sequences_of
-from .typed import RawKeys, as_draft, keep_for_prompt, typed_so_far
+from .typed import RawKeys, as_draft, keep_for_prompt, read_typed
 
 
 class Working(Protocol):
@@ -84,11 +84,11 @@ class LiveLine:
         if not self._can_be_seen():
             with typing_unseen() as restore:
                 yield restore
-                self._buffer.text = as_draft(typed_so_far())
+                self._buffer.text = as_draft(read_typed())
             return
         self._run, self._hint = run, ""
         self._steering.clear()
-        self._buffer.text = self._composer.taken()
+        self._buffer.text = self._composer.take_text()
         self._buffer.cursor_position = len(self._buffer.text)
         self._renderer.composing = self._rows
         source = get_app_session().input
@@ -108,11 +108,11 @@ class LiveLine:
         is_drawn = console.is_terminal and not console.is_dumb_terminal and not LOOK.is_plain
         return is_drawn and is_interactive()
 
-    async def settled(self) -> str:
+    async def wait_until_stored(self) -> str:
         """Wait until all that was sent is on disk; return what is left on the line."""
         while self._tasks:
             await asyncio.wait(self._tasks)
-        text, self._buffer.text = self._composer.pastes.unfolded(self._buffer.text), ""
+        text, self._buffer.text = self._composer.pastes.unfold(self._buffer.text), ""
         return clean(text)
 
     def wake(self) -> None:
@@ -204,7 +204,7 @@ class LiveLine:
 
     def _send(self, steers: bool) -> None:
         """Take the line as a message; a command waits for the end of the run whatever the key."""
-        text = clean(self._composer.pastes.unfolded(self._buffer.text)).strip()
+        text = clean(self._composer.pastes.unfold(self._buffer.text)).strip()
         run = self._run
         if not text or run is None:
             return
@@ -213,7 +213,7 @@ class LiveLine:
         self._composer.history.append_string(self._buffer.text)
         self._buffer.reset()
         is_done_later = is_command(text) or parse_shell_command(text) is not None
-        waits = not steers or is_done_later or bool(named_in(text, Path(run.settings.cwd)))
+        waits = not steers or is_done_later or bool(find_paths(text, Path(run.settings.cwd)))
         self._begin(self._sent(run.queue if waits else run.steer, text))
 
     async def _sent(self, send: Callable[[str], Coroutine[Any, Any, None]], text: str) -> None:
@@ -266,7 +266,7 @@ class LiveLine:
         self._modes.set()
 
     def _paste(self, event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text(self._composer.pasted(event.data))
+        event.current_buffer.insert_text(self._composer.insert_paste(event.data))
 
     def _show_keys(self) -> None:
         self._renderer.lines(key_lines(True, self._renderer.console.width))
@@ -297,10 +297,14 @@ def typing_rows(
 ) -> Group:
     """Return rows that no console wraps; `offer` stands on the empty line."""
     glyphs, width = renderer.glyphs, max(8, renderer.console.width - 1)
-    rows = text_rows(text, cursor, width - _INDENT) if text else [_offered(offer, width - _INDENT, glyphs)]
+    rows = (
+        text_rows(text, cursor, width - _INDENT)
+        if text
+        else [_list_completions(offer, width - _INDENT, glyphs)]
+    )
     for number, row in enumerate(rows):
         mark = f"{glyphs.prompt} " if number == 0 else " " * _INDENT
-        rows[number] = _styled(mark, "bold cyan").append_text(row)
+        rows[number] = _style_text(mark, "bold cyan").append_text(row)
     return Group(*_waiting_rows(waiting, width, glyphs), *rows)
 
 
@@ -309,31 +313,31 @@ def _waiting_rows(waiting: Sequence[tuple[str, str]], width: int, glyphs: Glyphs
     shown = waiting[-_MOST_WAITING:] if more > 0 else waiting
     said = [f"({more} more wait)"] if more > 0 else []
     said += [f"{kind}: {one_line(' '.join(text.split()))}" for kind, text in shown]
-    return [_styled(shortened(line, width, glyphs.rest), "yellow") for line in said]
+    return [_style_text(shorten(line, width, glyphs.rest), "yellow") for line in said]
 
 
-def _offered(offer: str, cells: int, glyphs: Glyphs) -> Text:
-    return _styled(" ", "reverse").append(shortened(offer, cells - 1, glyphs.rest), style="dim")
+def _list_completions(offer: str, cells: int, glyphs: Glyphs) -> Text:
+    return _style_text(" ", "reverse").append(shorten(offer, cells - 1, glyphs.rest), style="dim")
 
 
 def text_rows(text: str, cursor: int, cells: int) -> list[Text]:
     """Return the rows around the cursor of a text that is cut wherever a row is full."""
-    rows, used, cursor_row = [_styled("")], 0, 0
+    rows, used, cursor_row = [_style_text("")], 0, 0
     for place, char in enumerate(f"{text} "):
         shown = char if char.isprintable() else " "
         size = cell_len(shown)
         if used + size > cells:
-            rows, used = [*rows, _styled("")], 0
+            rows, used = [*rows, _style_text("")], 0
         if place == cursor:
             cursor_row = len(rows) - 1
         rows[-1].append(shown, style="reverse" if place == cursor else "")
         used += size
         if char == "\n":
-            rows, used = [*rows, _styled("")], 0
+            rows, used = [*rows, _style_text("")], 0
     first = max(0, min(cursor_row - _MOST_ROWS // 2, len(rows) - _MOST_ROWS))
     return rows[first : first + _MOST_ROWS]
 
 
-def _styled(text: str, style: str = "") -> Text:
+def _style_text(text: str, style: str = "") -> Text:
     made = Text(no_wrap=True, overflow="crop", end="\n")
     return made.append(text, style=style) if text else made

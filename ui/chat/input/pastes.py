@@ -15,7 +15,7 @@ class Pastes:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
-    def folded(self, text: str) -> str:
+    def fold_paste(self, text: str) -> str:
         """Return a short text as it is, a long one as a mark that stands for it."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if not _is_long(text):
@@ -25,15 +25,15 @@ class Pastes:
         self._texts[mark] = text
         return mark
 
-    def recalled(self, text: str) -> str:
+    def fold_recalled(self, text: str) -> str:
         """Return an earlier input with its middle folded if it is long: its ends can be searched for."""
         if not _is_long(text):
             return text
         start = min(len(text.partition("\n")[0]), _ENDS_CHARS)
         end = len(text) - min(len(text.rpartition("\n")[2]), _ENDS_CHARS)
-        return text[:start] + self.folded(text[start:end]) + text[end:]
+        return text[:start] + self.fold_paste(text[start:end]) + text[end:]
 
-    def unfolded(self, text: str) -> str:
+    def unfold(self, text: str) -> str:
         """Return what is sent: every mark replaced by its text."""
         return _MARK.sub(lambda mark: self._texts.get(mark[0], mark[0]), text)
 

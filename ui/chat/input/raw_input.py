@@ -50,6 +50,6 @@ class RawInput(Input):
         return self._terminal.closed
 
 
-def cooked(source: Input) -> AbstractContextManager[None]:
+def lend_terminal(source: Input) -> AbstractContextManager[None]:
     """Let another program read from the terminal of a prompt that was put away."""
     return source.lend() if isinstance(source, RawInput) else nullcontext()

@@ -14,7 +14,7 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyPressEvent
 
 from ...terminal.render import Renderer
-from .raw_input import cooked
+from .raw_input import lend_terminal
 
 
 def stop_at_prompt(event: KeyPressEvent) -> None:
@@ -25,7 +25,7 @@ def stop_at_prompt(event: KeyPressEvent) -> None:
 def _stop(source: Input) -> None:
     # The whole group, as the terminal does it; nothing happens where no shell could ever wake it.
     before = signal.signal(signal.SIGCONT, signal.SIG_DFL)
-    with cooked(source):
+    with lend_terminal(source):
         os.kill(0, signal.SIGTSTP)
     signal.signal(signal.SIGCONT, before)
 

@@ -17,7 +17,7 @@ _ERASE, _ERASE_LINE = "\x7f\x08", "\x15"
 _MAX_BYTES = 1 << 16
 
 
-def typed_so_far(descriptor: int = 0) -> bytes:
+def read_typed(descriptor: int = 0) -> bytes:
     """Take what waits to be read from the terminal; its line discipline must not collect lines."""
     typed = b""
     try:
@@ -56,7 +56,7 @@ def keep_for_prompt(source: Input) -> None:
         return
     pressed: list[KeyPress] = []
     parser = Vt100Parser(pressed.append)
-    parser.feed(typed_so_far(descriptor).decode("utf-8", "replace").replace("\n", "\r"))
+    parser.feed(read_typed(descriptor).decode("utf-8", "replace").replace("\n", "\r"))
     parser.flush()
     store_typeahead(source, pressed)
 

@@ -34,7 +34,7 @@ async def at_prompt(
 
     with StopSignals(stop, signals=(signal.SIGTERM, signal.SIGHUP)) as signals:
         try:
-            return await _awaited(waiting, leave, look)
+            return await _await(waiting, leave, look)
         except asyncio.CancelledError:
             if signals.received is None:
                 raise
@@ -43,7 +43,7 @@ async def at_prompt(
             raise Leave(exit_code(signal.SIGHUP)) from None
 
 
-async def _awaited(
+async def _await(
     waiting: asyncio.Future[AnswerT], leave: Callable[[int], bool], look: _Look | None
 ) -> AnswerT:
     try:

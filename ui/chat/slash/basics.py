@@ -15,7 +15,7 @@ _MEANINGS = {
 }
 
 
-def offered_modes(_: SlashContext | None) -> Iterator[SlashOffer]:
+def complete_modes(_: SlashContext | None) -> Iterator[SlashOffer]:
     return (SlashOffer(mode, _MEANINGS[mode]) for mode in MODES)
 
 
@@ -23,7 +23,7 @@ async def change_mode(context: SlashContext, words: str) -> SlashResult:
     """Change the mode; yolo mode needs the consent of the person first."""
     if not words and can_pick(context):
         now = context.session.state.execution_mode
-        words = await pick(context, "Which mode?", offered_modes(context), now)
+        words = await pick(context, "Which mode?", complete_modes(context), now)
         if words in ("", now):
             return DONE
     text = f"/mode {words}".strip()

@@ -18,8 +18,8 @@ from ....agent.session.session import Session
 from ....state.errors import UsageError
 from ....state.session import SessionSummary
 from ....state.store.store import Store
-from ...commands.sessions.transfer import written_export
-from ...commands.setup.config import spelled
+from ...commands.sessions.transfer import write_export
+from ...commands.setup.config import spell_source
 from ...terminal.lines import usage_text
 from ...terminal.text.sanitize import one_line
 from ..picker import pick_session
@@ -165,7 +165,7 @@ def _rule_lines(context: SlashContext) -> Iterator[str]:
     yield f"Mode {session.state.execution_mode}; rules are looked at first: deny, then ask, then allow."
     for kind in reversed(KINDS):
         for rule in getattr(session.settings, kind):
-            places = spelled(settings.rule_sources.get((kind, rule), ()), rows[kind])
+            places = spell_source(settings.rule_sources.get((kind, rule), ()), rows[kind])
             yield f"  {kind:<5}  {rule}   ({', '.join(places) or 'this session'})"
     if not any(getattr(session.settings, kind) for kind in KINDS):
         yield "  There are no rules. /permissions allow RULE adds one."
@@ -195,7 +195,7 @@ async def fork(context: SlashContext, words: str) -> SlashResult:
 async def resume(context: SlashContext, words: str) -> SlashResult:
     """Enter another session: the given one, or one that the person picks."""
     runtime = context.runtime
-    name = runtime.store.find(words) if words else await _picked(context)
+    name = runtime.store.find(words) if words else await _pick(context)
     if not name:
         return DONE
     if name == context.session.id:
@@ -220,7 +220,7 @@ async def _enter(context: SlashContext, opened: Session) -> None:
     await context.runtime.let_go(old)
 
 
-async def _picked(context: SlashContext) -> str:
+async def _pick(context: SlashContext) -> str:
     runtime = context.runtime
     return await wait_for_pick(context, pick_session(runtime.store, runtime.settings.cwd), lambda _: False)
 
@@ -242,7 +242,7 @@ async def export(context: SlashContext, words: str) -> SlashResult:
     if file.exists():
         raise UsageError(f"{file} exists already.", "Name another file: /export FILE")
     store = context.runtime.store
-    lines = await store.database.offload(lambda: written_export(store, session_id, form, file))
+    lines = await store.database.offload(lambda: write_export(store, session_id, form, file))
     tell(context, f"{lines} lines are in {one_line(str(file))}.")
     return DONE
 

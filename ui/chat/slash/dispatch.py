@@ -5,10 +5,10 @@ from ....agent.extensions.extension import load
 from ....agent.extensions.registry import extensions
 from ....state.errors import SandburError, SessionHeld, SessionMoved
 from .command import DONE, SlashCommand, SlashContext, SlashResult, warn
-from .table import find, unknown
+from .table import describe_unknown, find
 
 
-async def commanded(context: SlashContext, text: str) -> SlashResult | None:
+async def run_command(context: SlashContext, text: str) -> SlashResult | None:
     """Run the command in `text` and return what the chat does next; None if `text` is a message."""
     typed = parse_command(text)
     if typed is None:
@@ -16,10 +16,10 @@ async def commanded(context: SlashContext, text: str) -> SlashResult | None:
     name, words = typed
     command = find(name, context.more) or _find_of_extension(name)
     if command is None:
-        warn(context, unknown(name, context.more))
+        warn(context, describe_unknown(name, context.more))
         return DONE
     if context.asks and not command.at_question:
-        warn(context, f"{command.typed} waits until the question is answered.")
+        warn(context, f"{command.complete_typed} waits until the question is answered.")
         return DONE
     try:
         return await command.run(context, words)

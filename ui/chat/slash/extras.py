@@ -33,11 +33,11 @@ def more_commands(cwd: Path, env: Mapping[str, str]) -> tuple[Sequence[SlashComm
     taken |= {one.name for one in installed}
     clashes = [one for one in found.commands.values() if one.name.lower() in taken]
     notices = [f"{one.file}: Sandbur has a command /{one.name}. The file is left out." for one in clashes]
-    commands = tuple(_made(one) for one in found.commands.values() if one not in clashes)
+    commands = tuple(_make(one) for one in found.commands.values() if one not in clashes)
     return (*installed, *commands), (*found.notices, *notices)
 
 
-def _made(prompt: PromptCommand) -> SlashCommand:
+def _make(prompt: PromptCommand) -> SlashCommand:
     async def run(context: SlashContext, words: str) -> SlashResult:
         """Send the message of the file."""
         said = prompt.message(words, has_run=True)

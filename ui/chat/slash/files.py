@@ -18,10 +18,10 @@ from ....agent.runtime.prompts import FILE_NAME, find_instructions
 from ....agent.session.run import answer
 from ....state.conversation.messages import runtime_message
 from ....state.errors import UsageError
-from ...commands.past.fork import restored_lines
-from ...terminal.text.diffs import Line, numbered_diff
+from ...commands.past.fork import format_restored
+from ...terminal.text.diffs import Line, number_diff
 from ...terminal.text.sanitize import one_line, plain
-from ..input.editor import EditorFailed, chosen_editor, in_editor
+from ..input.editor import EditorFailed, choose_editor, in_editor
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell, warn
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ async def show_diff(context: SlashContext, words: str) -> SlashResult:
 def _difference_lines(one: FileDifference) -> Iterator[Line]:
     note = f" ({one_line(one.note)})" if one.note else ""
     yield "bold", f"{one_line(one.name)}  {one.status}{note}"
-    yield from numbered_diff(plain(one.diff)) if one.diff else ()
+    yield from number_diff(plain(one.diff)) if one.diff else ()
 
 
 async def undo(context: SlashContext, words: str) -> SlashResult:
@@ -101,7 +101,7 @@ async def undo(context: SlashContext, words: str) -> SlashResult:
     if key != "y":
         return DONE
     done = await runtime.restore_files(session.id, step.seq, session.id)
-    tell(context, *restored_lines(*done))
+    tell(context, *format_restored(*done))
     if not session.state.turn_open:
         told = "The person has taken back what the last turn changed in these files: " + ", ".join(names)
         session.change_history(session.state.chat_history.append(runtime_message(told)))
@@ -127,7 +127,7 @@ async def show_memory(context: SlashContext, words: str) -> SlashResult:
         _rewrite(context, file, f"{before}{break_}- {' '.join(rest.split())}\n")
     elif words == "edit":
         file = _instructions_file(context)
-        _rewrite(context, file, await edited(_text_of(file), ".md"))
+        _rewrite(context, file, await edit_in_editor(_text_of(file), ".md"))
     elif action == "show" or not words:
         _list_memory(context, is_whole=action == "show")
     else:
@@ -207,8 +207,8 @@ async def copy(context: SlashContext, words: str) -> SlashResult:
         warn(context, "There is no code in the last answer." if words else "There is no answer yet.")
         return DONE
     ways = [
-        *(["the terminal"] if _told_terminal(context, text) else []),
-        *(await _piped(text, os.environ)),
+        *(["the terminal"] if _send_to_terminal(context, text) else []),
+        *(await _pipe(text, os.environ)),
     ]
     if ways:
         tell(context, f"Copied {len(text):,} characters, by {' and '.join(ways)}.")
@@ -226,7 +226,7 @@ def _last_answer(context: SlashContext) -> str:
     return next((one.text for one in history if one.origin == "model" and one.text.strip()), "")
 
 
-def _told_terminal(context: SlashContext, text: str) -> bool:
+def _send_to_terminal(context: SlashContext, text: str) -> bool:
     """Send the text to the terminal by OSC 52, which does not report success."""
     console, body = context.renderer.console, text.encode("utf-8", "replace")
     if not console.is_terminal or len(body) > _MAX_CLIPBOARD_BYTES:
@@ -236,17 +236,17 @@ def _told_terminal(context: SlashContext, text: str) -> bool:
     return True
 
 
-async def _piped(text: str, env: Mapping[str, str]) -> list[str]:
+async def _pipe(text: str, env: Mapping[str, str]) -> list[str]:
     """Pipe the text to a clipboard program; return a list with its name, empty if none accepts the text."""
     for needed, command in _CLIPBOARD_PROGRAMS:
         if (needed and not env.get(needed)) or shutil.which(command[0]) is None:
             continue
-        if await _taken(command, text):
+        if await _take(command, text):
             return [command[0]]
     return []
 
 
-async def _taken(command: Sequence[str], text: str) -> bool:
+async def _take(command: Sequence[str], text: str) -> bool:
     null = asyncio.subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(
@@ -266,16 +266,16 @@ async def _taken(command: Sequence[str], text: str) -> bool:
 
 async def edit_message(context: SlashContext, words: str) -> SlashResult:
     """Open the editor for a message; the text goes into the input line and is not sent."""
-    text = await edited(words, ".md")
+    text = await edit_in_editor(words, ".md")
     if text.strip():
         context.composer.put_in(text.rstrip("\n"))
     return DONE
 
 
-async def edited(text: str, suffix: str) -> str:
+async def edit_in_editor(text: str, suffix: str) -> str:
     """Open a text in the person's editor and return the edited text; raises `UsageError`."""
     try:
-        editor = chosen_editor()
+        editor = choose_editor()
         if not editor:
             raise UsageError("There is no editor.", "Set VISUAL or EDITOR.")
         return await in_editor(editor, text, suffix)

@@ -7,7 +7,7 @@ from typing import Any
 from ....agent.history.timeline import TimelineStep, list_timeline
 from ....state.application import ApplicationState
 from ....state.store.store import Store
-from ...commands.past.fork import restored_lines
+from ...commands.past.fork import format_restored
 from ...terminal.text.sanitize import one_line, plain
 from ...terminal.text.times import local_time
 from ..input.files.mentions import line_without_files, without_files
@@ -26,7 +26,7 @@ _WHAT = {
 async def rewind(context: SlashContext, words: str) -> SlashResult:
     """Fork the session after an earlier step and enter the fork; the present session stays unchanged."""
     old = context.session.id
-    step = await picked_step(context, words.split())
+    step = await pick_step(context, words.split())
     if step is None:
         return DONE
     rewound = await context.wait(_rewound(context, step), context.questions.leave)
@@ -40,20 +40,20 @@ async def rewind(context: SlashContext, words: str) -> SlashResult:
     return DONE
 
 
-async def picked_step(context: SlashContext, words: Sequence[str]) -> TimelineStep | None:
+async def pick_step(context: SlashContext, words: Sequence[str]) -> TimelineStep | None:
     """Return the step number in the command, or the one that the person picks; None if there is none."""
     steps = list_timeline(context.runtime.store.database, context.session.id)
     if not steps:
         context.renderer.lines([("yellow", "Nothing was said yet.")])
         return None
-    name = words[0] if words else await _picked(context, steps)
+    name = words[0] if words else await _pick_message(context, steps)
     step = next((step for step in steps if str(step.seq) == name), None)
     if step is None and name:
         context.renderer.lines([("yellow", f"There is no step {one_line(name)}.")])
     return step
 
 
-async def _picked(context: SlashContext, steps: Sequence[TimelineStep]) -> str:
+async def _pick_message(context: SlashContext, steps: Sequence[TimelineStep]) -> str:
     """Let the person pick a message; return the number of its step."""
     said = [step for step in steps if step.kind == "message"]
     if not said:
@@ -118,5 +118,5 @@ async def _rewound(context: SlashContext, step: TimelineStep) -> tuple[str, str,
     elif runtime.store.show(session.id, at).state.execution_mode != mode:
         changes = {"execution_mode": mode}
     forked = await runtime.fork(session.id, at, changes)
-    lines = restored_lines(*await runtime.restore_files(session.id, at, forked)) if key == "f" else ()
+    lines = format_restored(*await runtime.restore_files(session.id, at, forked)) if key == "f" else ()
     return forked, draft, tuple(lines)

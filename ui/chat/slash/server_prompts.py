@@ -34,7 +34,7 @@ def server_prompt(name: str) -> SlashCommand | None:
 
     async def run(context: SlashContext, words: str) -> SlashResult:
         """Print the prompt of a tool server, then send it."""
-        said = await written(f"/{name} {words}", find_prompts(context.runtime, context.session))
+        said = await fetch_prompt(f"/{name} {words}", find_prompts(context.runtime, context.session))
         tell(context, said)
         await context.send(said)
         return DONE
@@ -54,7 +54,7 @@ async def prompt_lines(prompts: Prompts | None) -> list[str]:
     return [_line(prompt) for prompt in listed] or ["No tool server of this session has prompts."]
 
 
-async def written(text: str, prompts: Prompts | None) -> str:
+async def fetch_prompt(text: str, prompts: Prompts | None) -> str:
     """Fetch the text of the typed prompt from its server; raises `UsageError`."""
     name, _, rest = text.strip().partition(" ")
     listed: Sequence[ServerPrompt] = () if prompts is None else await prompts.listed()

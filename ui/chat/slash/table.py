@@ -32,14 +32,14 @@ async def show_help(context: SlashContext, words: str) -> SlashResult:
         return DONE
     command = find(wanted, context.more)
     if command is None:
-        warn(context, unknown(wanted, context.more))
+        warn(context, describe_unknown(wanted, context.more))
     else:
         tell(context, f"{usage_of(command)}   {command.summary}")
     return DONE
 
 
 _themes = at("looking.offered_themes")
-_modes = at("basics.offered_modes")
+_modes = at("basics.complete_modes")
 _parts = at("files.offered_parts")
 _models = at("choices.offered_models")
 _rules = at("choices.offered_rules")
@@ -160,7 +160,7 @@ def find(name: str, more: Sequence[SlashCommand] = ()) -> SlashCommand | None:
     )
 
 
-def unknown(name: str, more: Sequence[SlashCommand] = ()) -> str:
+def describe_unknown(name: str, more: Sequence[SlashCommand] = ()) -> str:
     """Return the error message for an unknown command."""
     names = [name for one in (*COMMANDS, *more) for name in (one.name, *one.aliases)]
     near = nearest(name.lower(), names)
@@ -169,7 +169,7 @@ def unknown(name: str, more: Sequence[SlashCommand] = ()) -> str:
 
 
 def usage_of(command: SlashCommand) -> str:
-    return f"{command.typed} {command.usage}".rstrip()
+    return f"{command.complete_typed} {command.usage}".rstrip()
 
 
 def help_lines(more: Sequence[SlashCommand] = (), cells: int = 100) -> Iterator[tuple[str, str]]:
@@ -197,7 +197,7 @@ def completions(text: str, context: SlashContext | None = None) -> Iterator[tupl
     more = () if context is None else context.more
     name, space, typed = text[1:].partition(" ")
     if not space:
-        offered = (SlashOffer(one.typed, one.summary) for one in (*COMMANDS, *more))
+        offered = (SlashOffer(one.complete_typed, one.summary) for one in (*COMMANDS, *more))
         yield from ((one, len(text)) for one in offered if one.text.lower().startswith(text.lower()))
         return
     command = find(name, more)

@@ -45,13 +45,13 @@ def shares(session: Session) -> Iterator[Share]:
 
     yield Share("system prompt", tokens(system))
     yield Share("tools", tokens(session.offered.size_bytes - system), f"{len(session.offered.specs)} tools")
-    yield Share("conversation", tokens(state.chat_history.size_bytes), _counted(state.chat_history))
+    yield Share("conversation", tokens(state.chat_history.size_bytes), _count(state.chat_history))
     step = state.active_step
     if step is not None:
-        yield Share("plan step", tokens(step.chat_history.size_bytes), _counted(step.chat_history))
+        yield Share("plan step", tokens(step.chat_history.size_bytes), _count(step.chat_history))
 
 
-def _counted(history: Transcript) -> str:
+def _count(history: Transcript) -> str:
     count = len(history)
     return f"{count} message{'' if count == 1 else 's'}"
 

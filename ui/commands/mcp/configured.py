@@ -13,14 +13,14 @@ from ....agent.extensions.mcp import MCP_JSON
 from ....agent.extensions.mcp.configuration.edit_servers import add_server, checked_server, remove_server
 from ....agent.extensions.mcp.configuration.servers import McpServer
 from ....state.errors import UsageError
-from ...cli.open_session import said_by
+from ...cli.open_session import read_overrides
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
 from .command import McpCommand
 
 
 async def list_servers(command: McpCommand) -> int:
-    settings = load_settings(said_by(command), os.environ)
+    settings = load_settings(read_overrides(command), os.environ)
     if command.json:
         put(json.dumps([_object(server) for server in settings.of("mcp_servers").values()], indent=1))
     for server in () if command.json else settings.of("mcp_servers").values():

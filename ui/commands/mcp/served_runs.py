@@ -17,7 +17,7 @@ from ....agent.session.decisions import find_waiting_call, fits, sign
 from ....agent.session.session import Session
 from ....state.calls import CallDecision
 from ....state.errors import SandburError, UsageError
-from ...headless.json_output import failed, pending_objects, result_object, stream_object
+from ...headless.json_output import make_failure, pending_objects, result_object, stream_object
 
 MOST_RUNNING = 8
 MOST_LINES = 1000
@@ -43,7 +43,7 @@ class ServedRun:
     task: asyncio.Task[None] | None = None
 
     def tell(self, line: dict[str, Any]) -> None:
-        self.lines.append(_shortened(line))
+        self.lines.append(_shorten(line))
         if len(self.lines) > MOST_LINES:
             self.dropped += len(self.lines) - MOST_LINES
             del self.lines[:-MOST_LINES]
@@ -70,12 +70,12 @@ class ServedRuns:
         """Resume a stopped run, with or without a new message; raises `SandburError`."""
         if message:
             _require_message(message)
-        session = await self._opened(run)
+        session = await self._open(run)
         return self._begin(session, session.send(message) if message else session.carry_on())
 
     async def decide(self, run: str, decision: CallDecision) -> dict[str, Any]:
         """Record a decision about a pending call, and resume the run; raises `SandburError`."""
-        session = await self._opened(run)
+        session = await self._open(run)
         call = find_waiting_call(session.state, decision.call_id)
         if call is None:
             raise UsageError(f"No call {decision.call_id} of run {session.id} waits for a decision.")
@@ -90,7 +90,7 @@ class ServedRuns:
         session_id = run if run in self._runs else self._runtime.store.find(run)
         served = self._runs.get(session_id)
         if served is None:
-            return self._stored(session_id)
+            return self._read_status(session_id)
         with suppress(TimeoutError):
             async with asyncio.timeout(min(max(wait_s, 0), LONGEST_WAIT_S)):
                 while served.result is None and served.dropped + len(served.lines) <= after:
@@ -104,7 +104,7 @@ class ServedRuns:
         status = "running" if result is None else result["status"]
         return {"run": session_id, "status": status, "lines": lines, "next": reached, "result": result}
 
-    def listed(self, most: int) -> dict[str, Any]:
+    def list_runs(self, most: int) -> dict[str, Any]:
         """Return the newest runs of this folder."""
         found = self._runtime.store.sessions(str(Path.cwd()), max(0, most))
         names = ("title", "status", "model", "created_at", "updated_at", "steps")
@@ -126,7 +126,7 @@ class ServedRuns:
                 f"{len(running)} runs are going on; {MOST_RUNNING} is the most.", "Wait for one."
             )
 
-    async def _opened(self, run: str) -> Session:
+    async def _open(self, run: str) -> Session:
         session_id = self._runtime.store.find(run)
         known = self._runs.get(session_id)
         if known is not None and known.result is None:
@@ -158,13 +158,13 @@ class ServedRuns:
                 elif not isinstance(event, TextDelta | ThinkingDelta) and (line := stream_object(event)):
                     served.tell(line)
         except SandburError as error:
-            served.result = result_object(failed(error)) | {"session_id": served.session.id}
+            served.result = result_object(make_failure(error)) | {"session_id": served.session.id}
         finally:
             served.result = served.result or {"status": "interrupted", "session_id": served.session.id}
             served.news.set()
             await self._runtime.let_go(served.session)
 
-    def _stored(self, session_id: str) -> dict[str, Any]:
+    def _read_status(self, session_id: str) -> dict[str, Any]:
         """Return the stored status of a run that this server does not run."""
         view = self._runtime.store.show(session_id)
         told = {"status": view.summary.status, "pending": pending_objects(view.state.calls_to_decide)}
@@ -179,7 +179,7 @@ def _require_message(text: str) -> None:
         raise UsageError(f"`{text.strip()[:40]}` is a command of the chat, and no message.")
 
 
-def _shortened(line: dict[str, Any]) -> dict[str, Any]:
+def _shorten(line: dict[str, Any]) -> dict[str, Any]:
     """Cut long texts of a line: who watches from outside gets the whole of a result at its end."""
     if len(json.dumps(line)) <= _MOST_LINE_CHARS:
         return line

@@ -11,7 +11,7 @@ from ....agent.session.decisions import make_decision
 from ....agent.version import VERSION
 from ....state.errors import ConfigError, SandburError
 from ....state.process.installation import make_install_command
-from ...cli.open_session import opened
+from ...cli.open_session import open_runtime
 from .command import McpCommand
 from .served_runs import ServedRuns
 
@@ -39,7 +39,7 @@ async def serve(command: McpCommand) -> int:
         ) from None
 
     server = MCPServer("sandbur", version=VERSION, instructions=_INSTRUCTIONS, log_level="CRITICAL")
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         runs = ServedRuns(runtime)
         _offer_runs(server, runs)
         if command.allow_decisions:
@@ -58,7 +58,7 @@ def _offer_runs(server: MCPServer[Any], runs: ServedRuns) -> None:
         plan_only: Annotated[bool, Field(description="Only look, and change nothing")] = False,
     ) -> dict[str, Any]:
         """Start a run in the folder of this server and return its name at once; watch_run tells of it."""
-        return await _answered(lambda: runs.start(prompt, plan_only))
+        return await _await_answer(lambda: runs.start(prompt, plan_only))
 
     @server.tool()
     async def watch_run(
@@ -69,28 +69,28 @@ def _offer_runs(server: MCPServer[Any], runs: ServedRuns) -> None:
         wait_s: Annotated[float, Field(description="How long to wait for news, 50 at most", ge=0)] = 20.0,
     ) -> dict[str, Any]:
         """Return what a run did since, and its result once it has stopped."""
-        return await _answered(lambda: runs.watch(run, after, wait_s))
+        return await _await_answer(lambda: runs.watch(run, after, wait_s))
 
     @server.tool()
     async def list_runs(
         most: Annotated[int, Field(description="How many, the newest first", ge=1, le=100)] = 20,
     ) -> dict[str, Any]:
         """List the runs of this folder."""
-        return runs.listed(most)
+        return runs.list_runs(most)
 
     @server.tool()
     async def resume_run(
         run: _Run, message: Annotated[str, Field(description="What to say; empty: just go on")] = ""
     ) -> dict[str, Any]:
         """Go on with a run that stopped; returns at once."""
-        return await _answered(lambda: runs.resume(run, message))
+        return await _await_answer(lambda: runs.resume(run, message))
 
     @server.tool()
     async def deny_call(
         run: _Run, call: _Call, reason: Annotated[str, Field(description="Told to the model")] = ""
     ) -> dict[str, Any]:
         """Refuse a call that waits for an approval, and let the run go on."""
-        return await _answered(lambda: runs.decide(run, make_decision(call, "deny", reason)))
+        return await _await_answer(lambda: runs.decide(run, make_decision(call, "deny", reason)))
 
 
 def _offer_decisions(server: MCPServer[Any], runs: ServedRuns) -> None:
@@ -99,7 +99,7 @@ def _offer_decisions(server: MCPServer[Any], runs: ServedRuns) -> None:
     @server.tool()
     async def approve_call(run: _Run, call: _Call) -> dict[str, Any]:
         """Let a call that waits for an approval run, exactly as it is, and let the run go on."""
-        return await _answered(lambda: runs.decide(run, make_decision(call, "approve")))
+        return await _await_answer(lambda: runs.decide(run, make_decision(call, "approve")))
 
     @server.tool()
     async def settle_call(
@@ -116,10 +116,10 @@ def _offer_decisions(server: MCPServer[Any], runs: ServedRuns) -> None:
     ) -> dict[str, Any]:
         """Say what came of a call whose outcome is unknown, and let the run go on."""
         decision = make_decision(call, outcome, result)
-        return await _answered(lambda: runs.decide(run, decision))
+        return await _await_answer(lambda: runs.decide(run, decision))
 
 
-async def _answered(work: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+async def _await_answer(work: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
     """Await a result; a `SandburError` becomes one sentence for the other agent."""
     from mcp.server.mcpserver.exceptions import ToolError
 

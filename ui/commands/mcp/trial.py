@@ -13,7 +13,7 @@ from ....agent.config.load import load_settings
 from ....agent.config.settings import Settings
 from ....agent.extensions.mcp.mcp_runtime import LazyServers
 from ....state.errors import UsageError
-from ...cli.open_session import said_by
+from ...cli.open_session import read_overrides
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
 from .command import McpCommand
@@ -21,7 +21,7 @@ from .command import McpCommand
 
 async def try_servers(command: McpCommand) -> int:
     """Return 0 if every server answered, else 1."""
-    settings = load_settings(said_by(command), os.environ)
+    settings = load_settings(read_overrides(command), os.environ)
     wanted = {
         name: server
         for name, server in settings.of("mcp_servers").items()
@@ -36,7 +36,7 @@ async def try_servers(command: McpCommand) -> int:
             else "There is no tool server here.",
             "`sandbur mcp list` lists them.",
         )
-    found = [await _tried(settings, name) for name in wanted]
+    found = [await _try_server(settings, name) for name in wanted]
     if command.json:
         put(json.dumps(found, indent=1))
     else:
@@ -45,7 +45,7 @@ async def try_servers(command: McpCommand) -> int:
     return 0 if all(one["ok"] for one in found) else 1
 
 
-async def _tried(settings: Settings, name: str) -> dict[str, Any]:
+async def _try_server(settings: Settings, name: str) -> dict[str, Any]:
     server = settings.of("mcp_servers")[name]
     enabled = replace(server, table=server.table.model_copy(update={"disabled": False}))
     others = {

@@ -21,10 +21,10 @@ from ....agent.models.providers import key_names
 from ....agent.runtime.runtime import Runtime
 from ....state.errors import UsageError
 from ....state.store.store import Store
-from ...cli.open_session import opened
+from ...cli.open_session import open_runtime
 from ...terminal.drive import StopSignals, exit_code
 from ...terminal.terminal import make_console, put, say
-from ...terminal.text.diffs import Line, coloured_diff
+from ...terminal.text.diffs import Line, color_diff
 from ...terminal.text.sanitize import one_line, plain
 from .command import BisectCommand
 
@@ -33,7 +33,7 @@ async def bisect(command: BisectCommand) -> int:
     if not command.test.strip():
         raise UsageError("--test is empty.", 'Say what fails: sandbur bisect ID --test "pytest -q"')
 
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
         task = asyncio.ensure_future(_bisect(runtime, session_id, command))
         with StopSignals(task.cancel) as signals:
@@ -152,7 +152,7 @@ def _lines(report: Report) -> Iterator[Line]:
     else:
         yield "bold", "The first bad step is one of these; those between them were skipped:"
         yield from (("", f"  {_step_text(report, step)}") for step in found.suspects)
-    yield from (("", f"  {one_line(call.title)}{_decided(call)}") for call in report.calls)
+    yield from (("", f"  {one_line(call.title)}{_decide(call)}") for call in report.calls)
     yield from _tail(found)
     for file in report.files:
         yield from _file_lines(file)
@@ -180,7 +180,7 @@ def _step_text(report: Report, seq: int) -> str:
     )
 
 
-def _decided(call: RecordedCall) -> str:
+def _decide(call: RecordedCall) -> str:
     verdict = call.verdicts[-1]
     return f"  ({verdict.decision} by {one_line(verdict.who or verdict.by)})"
 
@@ -196,7 +196,7 @@ def _file_lines(file: FileDifference) -> Iterator[Line]:
     note = f": {one_line(file.note)}" if file.note else ""
     yield "bold", f"{file.status} {one_line(file.name)}{note}"
     if file.diff:
-        yield from coloured_diff(plain(file.diff))
+        yield from color_diff(plain(file.diff))
 
 
 def object_of(report: Report) -> dict[str, Any]:

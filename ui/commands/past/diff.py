@@ -16,17 +16,17 @@ from ....agent.history.reports.diff import ComparedRun, Comparison, Pair, RunFil
 from ....agent.history.reports.recorded_calls import RecordedCall
 from ....agent.history.timeline import TimelineStep
 from ....state.errors import UsageError
-from ...cli.open_session import opened
+from ...cli.open_session import open_runtime
 from ...terminal.lines import SIGNS
 from ...terminal.terminal import make_console, put
-from ...terminal.text.diffs import Line, coloured_diff
+from ...terminal.text.diffs import Line, color_diff
 from ...terminal.text.sanitize import one_line, plain
-from ...terminal.text.times import elapsed
+from ...terminal.text.times import format_seconds
 from .command import DiffCommand
 
 
 async def diff_runs(command: DiffCommand) -> int:
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         left, right = runtime.store.find(command.session), runtime.store.find(command.other)
         if left == right:
             raise UsageError(f"Both names mean session {left}.", "Name two different ones.")
@@ -127,9 +127,9 @@ def _whole(totals: Totals) -> Iterator[str]:
     yield _number(None if usage is None else usage.input_tokens)
     yield _number(None if usage is None else usage.output_tokens)
     yield "?" if usage is None or usage.cost_usd is None else f"${usage.cost_usd:.4f}"
-    yield "?" if totals.model_s is None else elapsed(totals.model_s)
-    yield elapsed(totals.tool_s)
-    yield "?" if totals.run_s is None else elapsed(totals.run_s)
+    yield "?" if totals.model_s is None else format_seconds(totals.model_s)
+    yield format_seconds(totals.tool_s)
+    yield "?" if totals.run_s is None else format_seconds(totals.run_s)
 
 
 def _number(count: int | None) -> str:
@@ -200,11 +200,11 @@ def _files_and_answers(found: Comparison, left: str, right: str) -> Iterator[Lin
 
 
 def _diff_lines(diff: str) -> Iterator[Line]:
-    yield from ((style, f"    {text}") for style, text in coloured_diff(plain(diff)) if diff)
+    yield from ((style, f"    {text}") for style, text in color_diff(plain(diff)) if diff)
 
 
 def _step_lines(pairs: Sequence[Pair]) -> Iterator[str]:
-    for pair, count in shortened(pairs):
+    for pair, count in shorten_series(pairs):
         if pair is None:
             yield f"  = ... {count} more that are the same"
         elif pair.is_same and pair.left is not None and pair.right is not None:
@@ -216,7 +216,7 @@ def _step_lines(pairs: Sequence[Pair]) -> Iterator[str]:
                     yield f"  {sign} {step.seq:<6} {step_text(step)}"
 
 
-def shortened(pairs: Sequence[Pair]) -> Iterator[tuple[Pair | None, int]]:
+def shorten_series(pairs: Sequence[Pair]) -> Iterator[tuple[Pair | None, int]]:
     """Yield each pair with 1, and None with the number of omitted pairs of a long series."""
     for is_same, series in groupby(pairs, key=lambda pair: pair.is_same):
         found = list(series)
@@ -268,7 +268,7 @@ def _steps(found: Comparison, left: str, right: str) -> Table:
     table = _table(("\n", "dim"), (f"\n{left}", ""), ("\n", ""), ("\n", "dim"), (f"\n{right}", ""))
     table.columns[1].ratio = table.columns[4].ratio = 1
     table.expand = True
-    for pair, count in shortened(found.pairs):
+    for pair, count in shorten_series(found.pairs):
         if pair is None:
             table.add_row("", _text(f"... {count} more that are the same", "dim"), "=", "", "")
         else:

@@ -9,14 +9,14 @@ from ....agent.history.time_travel.branches import edited
 from ....agent.history.time_travel.restore import Restored, RestorePlan
 from ....state.errors import UsageError
 from ...chat.decisions.questions import OneKey
-from ...cli.open_session import opened
+from ...cli.open_session import open_runtime
 from ...terminal.terminal import is_interactive, put, say
 from ...terminal.text.sanitize import one_line
 from .command import ForkCommand
 
 
 async def fork_session(command: ForkCommand) -> int:
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
         view = runtime.store.show(session_id, command.at)
         changes = {}
@@ -26,17 +26,17 @@ async def fork_session(command: ForkCommand) -> int:
         named = command.said.get("cwd") is not None
         folder = runtime.settings.cwd if named else Path(view.settings.cwd)
         if command.files:
-            await agreed(await runtime.restore_plan(session_id, seq, folder), folder, command.yes)
+            await ask_to_restore(await runtime.restore_plan(session_id, seq, folder), folder, command.yes)
         forked = await runtime.fork(session_id, command.at, changes)
         put(forked)
         if command.files:
-            for line in restored_lines(*await runtime.restore_files(session_id, seq, forked, folder)):
+            for line in format_restored(*await runtime.restore_files(session_id, seq, forked, folder)):
                 say(line)
     say(f"Go on with it: sandbur -r {forked}")
     return 0
 
 
-async def agreed(plan: RestorePlan, folder: Path, is_sure: bool) -> None:
+async def ask_to_restore(plan: RestorePlan, folder: Path, is_sure: bool) -> None:
     """Print which files would change and ask the person; raises `UsageError` if the answer is no."""
     if is_sure or not plan.steps:
         return
@@ -50,7 +50,7 @@ async def agreed(plan: RestorePlan, folder: Path, is_sure: bool) -> None:
         raise UsageError("Nothing was done.")
 
 
-def restored_lines(plan: RestorePlan, done: Restored) -> Iterator[str]:
+def format_restored(plan: RestorePlan, done: Restored) -> Iterator[str]:
     """Yield the result for each file; its earlier content is in the store."""
     for paths, what in ((done.restored, "as it was"), (done.recreated, "is back"), (done.removed, "removed")):
         yield from (f"{what}: {one_line(path)}" for path in paths)

@@ -30,14 +30,14 @@ from ....state.session import SessionSettings
 from ....state.store.store import Store
 from ...chat.decisions.questions import OneKey
 from ...cli.grammar import Progress
-from ...cli.open_session import opened
+from ...cli.open_session import open_runtime
 from ...headless.headless import run_to_end, warn
-from ...headless.json_output import encoded
+from ...headless.json_output import encode
 from ...terminal.lines import step_line, title
 from ...terminal.live import ProgressLine
 from ...terminal.terminal import is_interactive, make_console, put, say
 from ...terminal.text.sanitize import one_line
-from .fork import agreed, restored_lines
+from .fork import ask_to_restore, format_restored
 from .replay_command import AddTestCommand, ReplayCommand
 
 _MOST_CALLS = 20
@@ -49,7 +49,7 @@ async def replay_run(command: ReplayCommand) -> int:
     if command.model is not None:
         return await what_if(command)
 
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         with _source(runtime, command.session) as (store, session_id):
             if "tools" in command.live and not await _may_run(store, session_id, command):
                 say("Nothing was run.")
@@ -57,7 +57,7 @@ async def replay_run(command: ReplayCommand) -> int:
             settings = store.index.settings(session_id)
             parts = frozenset(command.live)
             async with live_parts(parts, runtime.settings, settings, os.environ) as live:
-                today = Today(own=_own_tools(settings))
+                today = Today(own=_load_tools(settings))
                 with ProgressLine("Replaying step") as progress:
                     replayed = await replay(
                         store, session_id, command.from_seq, today, live, command.ignore_tools, progress.show
@@ -70,7 +70,7 @@ async def replay_run(command: ReplayCommand) -> int:
     return code
 
 
-def _own_tools(session: SessionSettings) -> Toolbox:
+def _load_tools(session: SessionSettings) -> Toolbox:
     """Return the tools of the agent that a session belongs to, if it is one that may be loaded here."""
     if not session.agent:
         return {}
@@ -167,17 +167,17 @@ def test_{name}(sandbur_replay):
 
 async def add_test(command: AddTestCommand) -> int:
     """Write the recording and its test; return 4 if the run differs from this program already."""
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
         title = runtime.store.index.summary(session_id).title
-        name = checked_name(command.test_name) if command.test_name else name_of(title, session_id)
+        name = check_name(command.test_name) if command.test_name else name_of(title, session_id)
         folder = Path(command.to)
         recording, test = folder / "recordings" / f"{name}.jsonl", folder / f"test_{name}.py"
         _refuse_taken((recording, test), command.force)
         with ProgressLine("Replaying step") as progress:
             replayed = await replay(runtime.store, session_id, watch=progress.show)
         records = export_session(runtime.store.database, session_id)
-        write_whole(recording, (encoded(record) + "\n" for record in records))
+        write_whole(recording, (encode(record) + "\n" for record in records))
     write_whole(test, [_TEST.format(name=name)])
     put(str(test))
     say(f"Recorded {replayed.steps} steps in {one_line(str(recording))}, with all that was said and done.")
@@ -188,7 +188,7 @@ async def add_test(command: AddTestCommand) -> int:
     return 0
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     """Return the given name; raises `UsageError` if it is no valid name of a test."""
     wanted = name.removeprefix("test_").replace("-", "_")
     if re.fullmatch(r"[A-Za-z0-9_]{1,100}", wanted):
@@ -235,11 +235,11 @@ async def what_if(command: ReplayCommand) -> int:
     """Fork after the step, and run the fork with the other model; return the exit code of the run."""
     seq = command.from_seq
     assert seq is not None
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
         folder = Path(runtime.store.index.settings(session_id).cwd)
         if command.files:
-            await agreed(await runtime.restore_plan(session_id, seq, folder), folder, command.yes)
+            await ask_to_restore(await runtime.restore_plan(session_id, seq, folder), folder, command.yes)
         forked = await runtime.fork(session_id, seq)
         try:
             session = await runtime.resume(forked)
@@ -248,7 +248,7 @@ async def what_if(command: ReplayCommand) -> int:
             runtime.store.delete(forked)
             raise
         if command.files:
-            for line in restored_lines(*await runtime.restore_files(session_id, seq, forked, folder)):
+            for line in format_restored(*await runtime.restore_files(session_id, seq, forked, folder)):
                 say(line)
             # Calls whose file changes were undone may run again, so the journal is read after the restore.
             runtime.store.forget(forked)

@@ -14,10 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ....agent.history.reports.stats import RunTally, Stats, Tally, ToolTally, stats_of
-from ...cli.open_session import opened
+from ...cli.open_session import open_runtime
 from ...terminal.terminal import Glyphs, glyphs_for, make_console, put, say
 from ...terminal.text.sanitize import one_line
-from ...terminal.text.times import elapsed
+from ...terminal.text.times import format_seconds
 from .command import StatsCommand
 
 _BAR_CELLS = 16
@@ -65,7 +65,8 @@ def _overview(found: Stats) -> Section:
         ("cache", f"{_count(total.cache_read_tokens)} read ({_rate(total)}),"
                   f" {_count(total.cache_write_tokens)} written"),
         ("cost", _cost(total)),
-        ("time", f"{elapsed(total.model_ms / 1000)} in models, {elapsed(total.tool_ms / 1000)} in tools"),
+        ("time", f"{format_seconds(total.model_ms / 1000)} in models,"
+                 f" {format_seconds(total.tool_ms / 1000)} in tools"),
     ]  # fmt: skip
     if found.untraced:
         known = "session is" if found.untraced == 1 else "sessions are"
@@ -87,7 +88,7 @@ def _tallies(title: str, noun: str, tallies: Mapping[str, Tally], glyphs: Glyphs
             _count(tally.output_tokens),
             _rate(tally),
             _cost(tally),
-            elapsed((tally.model_ms + tally.tool_ms) / 1000),
+            format_seconds((tally.model_ms + tally.tool_ms) / 1000),
         )
         for name, tally in used
     ]
@@ -111,7 +112,7 @@ def _tools(found: Stats, glyphs: Glyphs) -> Section:
         (
             _name(name),
             str(tally.calls),
-            elapsed(tally.duration_ms / 1000),
+            format_seconds(tally.duration_ms / 1000),
             ", ".join(f"{count} {one_line(outcome)}" for outcome, count in tally.outcomes.most_common()),
         )
         for name, tally in tools
@@ -184,7 +185,7 @@ def _more(count: int, word: str) -> str:
 
 async def show_stats(command: StatsCommand) -> int:
     since = None if command.days is None else _days_ago(command.days)
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         found = await runtime.store.database.offload(lambda: stats_of(runtime.store, since))
     if command.json:
         put(json.dumps(stats_object(found), indent=1))

@@ -17,10 +17,10 @@ from ....agent.policy.judge import Judge
 from ....agent.runtime.wiring import gates_of_run, settings_of_session
 from ....state.application import ExecutionMode
 from ....state.conversation.messages import parse_json_object
-from ...cli.open_session import said_by
-from ...headless.json_output import encoded
+from ...cli.open_session import read_overrides
+from ...headless.json_output import encode
 from ...terminal.terminal import put, say
-from ...terminal.text.sanitize import exposed, one_line, plain
+from ...terminal.text.sanitize import expose, one_line, plain
 from .command import PolicyCommand
 
 _MAX_LINE_BYTES = 16 << 20
@@ -32,7 +32,7 @@ class NoCall(Exception):
 
 async def check(command: PolicyCommand) -> int:
     """Print the verdicts of the gate in this folder; return 2 if an input line was no call, else 0."""
-    settings = load_settings(said_by(command), os.environ)
+    settings = load_settings(read_overrides(command), os.environ)
     for notice in settings.notices:
         say(plain(notice))
     session = settings_of_session(settings, model="")
@@ -44,17 +44,17 @@ async def check(command: PolicyCommand) -> int:
         return _check_lines(judge, settings.mode)
     verdict = judge.command_verdict(command.what, settings.mode)
     if command.json:
-        put(encoded(_object(verdict)))
+        put(encode(_object(verdict)))
     else:
         put("\n".join(_lines(command.what, verdict, settings)))
     return 0
 
 
 def _lines(command: str, verdict: Verdict, settings: Settings) -> Iterator[str]:
-    yield f"command  {exposed(command)}"
+    yield f"command  {expose(command)}"
     yield f"verdict  {verdict.decision}"
     yield f"why      {one_line(verdict.reason)}"
-    yield f"rule     {exposed(verdict.rule) if verdict.rule else f'none; mode {settings.mode} decides'}"
+    yield f"rule     {expose(verdict.rule) if verdict.rule else f'none; mode {settings.mode} decides'}"
     yield f"folder   {one_line(str(settings.cwd))}"
 
 
@@ -69,11 +69,11 @@ def _check_lines(judge: Judge, mode: ExecutionMode) -> int:
     code = 0
     for number, line in enumerate(_read_lines(sys.stdin.buffer), 1):
         try:
-            answer = _object(_judged(line, judge, mode))
+            answer = _object(_judge(line, judge, mode))
         except NoCall as problem:
             answer = {"verdict": "deny", "rule": None, "reason": f"line {number} is no call: {problem}"}
             code = 2
-        put(encoded(answer))
+        put(encode(answer))
     return code
 
 
@@ -86,7 +86,7 @@ def _read_lines(stream: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-def _judged(line: bytes, judge: Judge, usual: ExecutionMode) -> Verdict:
+def _judge(line: bytes, judge: Judge, usual: ExecutionMode) -> Verdict:
     if len(line) > _MAX_LINE_BYTES:
         raise NoCall(f"it has more than {_MAX_LINE_BYTES:,} bytes.")
     call = parse_json_object(line.decode("utf-8", "replace"))

@@ -28,7 +28,7 @@ from ....agent.policy.rules.rules import parse_rules
 from ....agent.runtime.wiring import gates_of_run, settings_of_session
 from ....state.errors import ConfigError, UsageError
 from ....state.process.clock import format_time
-from ...cli.open_session import opened
+from ...cli.open_session import open_runtime
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line, plain
 from .command import PolicyCommand
@@ -47,7 +47,7 @@ _WORDS = {
 
 async def test_rules(command: PolicyCommand) -> int:
     """Print the verdicts that the present rules, or those of a file, give the recorded calls."""
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         _warn(runtime.settings)
         settings = _with_rules_of(command.what, runtime.settings) if command.what else runtime.settings
         court = _court(settings)
@@ -66,7 +66,7 @@ async def test_rules(command: PolicyCommand) -> int:
 
 async def suggest_rules(command: PolicyCommand) -> int:
     """Print the rules that would have avoided the most questions, in the syntax of the configuration."""
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         _warn(runtime.settings)
         store, since = runtime.store, _since(command)
         court = _court(runtime.settings)
@@ -75,7 +75,7 @@ async def suggest_rules(command: PolicyCommand) -> int:
     if command.json:
         put(json.dumps(_suggestions_object(found, since), indent=1))
     else:
-        put("\n".join(_suggested(found, since)))
+        put("\n".join(_list_suggestions(found, since)))
     return 0
 
 
@@ -118,7 +118,7 @@ def _lines(found: BacktestResult, since: str) -> Iterator[str]:
         yield f"{format_count(found.unknown, 'call')} more of tools that are not here today."
     if found.changed_count:
         yield ""
-        yield from (f"{count:6}  {_WORDS[then]} -> {now}" for (then, now), count in _changed(found))
+        yield from (f"{count:6}  {_WORDS[then]} -> {now}" for (then, now), count in _list_changes(found))
         yield ""
     shown = found.differences.most_common(_MOST_SHOWN)
     for difference, count in shown:
@@ -128,7 +128,7 @@ def _lines(found: BacktestResult, since: str) -> Iterator[str]:
         yield f"{rest:6}  more: --json"
 
 
-def _changed(found: BacktestResult) -> list[tuple[tuple[str, str], int]]:
+def _list_changes(found: BacktestResult) -> list[tuple[tuple[str, str], int]]:
     return [(pair, count) for pair, count in found.verdicts.most_common() if AS_THEN[pair[0]] != pair[1]]
 
 
@@ -152,7 +152,7 @@ def _retrial_object(found: BacktestResult, since: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _suggested(found: Suggestions, since: str) -> Iterator[str]:
+def _list_suggestions(found: Suggestions, since: str) -> Iterator[str]:
     asked = f"{format_count(found.questions, 'question')} since {since[:10]}"
     saved = sum(one.saved for one in found.rules)
     if not found.rules:

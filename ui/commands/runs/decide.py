@@ -9,7 +9,7 @@ from typing import cast
 
 from ....state.calls import CallDecision, PendingCall, Settlement
 from ....state.errors import UsageError
-from ...cli.open_session import opened
+from ...cli.open_session import open_runtime
 from ...headless.headless import run_to_end, warn
 from ...headless.json_output import arguments_object
 from .command import DecideCommand
@@ -17,8 +17,8 @@ from .command import DecideCommand
 
 async def decide(command: DecideCommand) -> int:
     """Record the decision of the flags, and resume the run unless the flags forbid that."""
-    edited = _edited(command.edit)
-    async with opened(command) as runtime:
+    edited = _read_edited(command.edit)
+    async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
         session = await runtime.resume(session_id, needs_model=not command.record_only)
         warn(session.notices, command.progress)
@@ -30,7 +30,7 @@ async def decide(command: DecideCommand) -> int:
             )
         if command.record_only and edited is not None:
             _refuse_secrets(edited, session.shown_arguments(edited))
-        decisions = _decisions(_chosen(session.id, waiting, command), command, edited)
+        decisions = _decisions(_choose_calls(session.id, waiting, command), command, edited)
         events = session.decide(decisions, record_only=command.record_only)
         return await run_to_end(
             session,
@@ -53,7 +53,7 @@ def _refuse_secrets(edited: str, shown: str) -> None:
         )
 
 
-def _chosen(session_id: str, waiting: list[PendingCall], command: DecideCommand) -> list[PendingCall]:
+def _choose_calls(session_id: str, waiting: list[PendingCall], command: DecideCommand) -> list[PendingCall]:
     """Return the calls that the command line selects; all must be of the kind of the command."""
     kind = "outcome_unknown" if command.name == "settle" else "approval"
     fitting = [call for call in waiting if call.kind == kind]
@@ -62,8 +62,8 @@ def _chosen(session_id: str, waiting: list[PendingCall], command: DecideCommand)
             raise _other_kind(session_id, waiting[0])
         if command.all or len(fitting) == 1:
             return fitting
-        raise UsageError(f"{len(fitting)} calls wait: {_listed(fitting)}.", _HINTS[kind])
-    chosen = {call.call_id: call for call in (_named(word, waiting) for word in command.calls)}
+        raise UsageError(f"{len(fitting)} calls wait: {_list_calls(fitting)}.", _HINTS[kind])
+    chosen = {call.call_id: call for call in (_find_named(word, waiting) for word in command.calls)}
     for call in chosen.values():
         if call.kind != kind:
             raise _other_kind(session_id, call)
@@ -76,17 +76,17 @@ _HINTS = {
 }
 
 
-def _named(wanted: str, waiting: list[PendingCall]) -> PendingCall:
+def _find_named(wanted: str, waiting: list[PendingCall]) -> PendingCall:
     matches = [call for call in waiting if call.call_id == wanted] or [
         call for call in waiting if call.call_id.startswith(wanted)
     ]
     if len(matches) != 1:
         problem = "fits several calls" if matches else "waits for no decision"
-        raise UsageError(f"`{wanted}` {problem}.", f"These calls wait: {_listed(waiting)}.")
+        raise UsageError(f"`{wanted}` {problem}.", f"These calls wait: {_list_calls(waiting)}.")
     return matches[0]
 
 
-def _listed(calls: list[PendingCall]) -> str:
+def _list_calls(calls: list[PendingCall]) -> str:
     return ", ".join(call.call_id for call in calls)
 
 
@@ -126,7 +126,7 @@ def _as_decided(
     ]
 
 
-def _edited(path: Path | None) -> str | None:
+def _read_edited(path: Path | None) -> str | None:
     """Return the JSON arguments in the file, or on stdin for `-`."""
     if path is None:
         return None

@@ -11,9 +11,9 @@ from ....agent.runtime.runtime import Runtime
 from ....agent.session.session import Session
 from ....state.errors import SandburError, SessionHeld
 from ....state.store.sessions.session_rows import WaitingRun, list_due_runs
-from ...cli.open_session import opened
+from ...cli.open_session import open_runtime
 from ...headless.headless import StreamView, explain, resume_line, warn
-from ...headless.json_output import encoded, failed, result_object
+from ...headless.json_output import encode, make_failure, result_object
 from ...terminal.drive import drive
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line, plain
@@ -24,7 +24,7 @@ async def resume_due(command: ResumeCommand) -> int:
     """Resume the due runs; return the exit code of the first that failed, else 0."""
 
     # Each run keeps its own folder, whatever -C says.
-    async with opened(command.but(said={**command.said, "cwd": None})) as runtime:
+    async with open_runtime(command.but(said={**command.said, "cwd": None})) as runtime:
         store = runtime.store
         found = list_due_runs(store.database, store.tenant, datetime.now(UTC))
         report = _Report(command)
@@ -51,7 +51,7 @@ async def _carry_on(runtime: Runtime, run: WaitingRun, report: _Report) -> bool:
         report.skip(run, held.message)
         return True
     except SandburError as error:
-        finished = replace(failed(error), session_id=run.session_id)
+        finished = replace(make_failure(error), session_id=run.session_id)
         report.show(finished)
         say(f"sandbur: {plain(str(error))}")
     else:
@@ -103,5 +103,5 @@ class _Report:
         """Print the summary; return the exit code of all runs."""
         if self._format == "json":
             found = {"type": "due", "exit_code": self._code, "runs": self._runs, "skipped": self._skipped}
-            put(encoded(found))
+            put(encode(found))
         return self._code

@@ -9,7 +9,7 @@ from ....agent.graph import next_action
 from ....state.session import InboxKind
 from ....state.store.sessions.lease import make_held_error
 from ....state.store.store import Store
-from ...cli.open_session import opened
+from ...cli.open_session import open_runtime
 from ...headless.headless import clean, read_stdin
 from ...terminal.terminal import put, say
 from .command import SteerCommand
@@ -19,7 +19,7 @@ async def leave_message(command: SteerCommand) -> int:
     """Store the message, and print when it will be read."""
     kind: InboxKind = "queue" if command.queue else "steer"
     text = clean(read_stdin("message") if command.text == "-" else command.text)
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         store = runtime.store
         session_id = store.find(command.session)
         kept = await runtime.leave_message(session_id, kind, text)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from ....agent.config.store_only import database_at_rest
 from ....state.store.sessions.listing import count_sessions, list_newest
-from ...cli.open_session import appear, opened, said_by, tell_notice
-from ...terminal.terminal import glyphs_for, make_console, put, say, shortened
+from ...cli.open_session import appear, open_runtime, read_overrides, tell_notice
+from ...terminal.terminal import glyphs_for, make_console, put, say, shorten
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.times import local_time
 
@@ -33,7 +33,7 @@ _LEAST_TITLE, _WANTED_TITLE = 8, 30
 
 def list_at_rest(command: SessionsCommand) -> int | None:
     """Print the sessions without a runtime; None if only a runtime can find the store."""
-    found = database_at_rest(said_by(command), os.environ, tell_notice)
+    found = database_at_rest(read_overrides(command), os.environ, tell_notice)
     if found is None:
         return None
     settings, database = found
@@ -46,7 +46,7 @@ def list_at_rest(command: SessionsCommand) -> int | None:
 
 
 async def list_sessions(command: SessionsCommand) -> int:
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         _print(command, runtime.store.database, runtime.store.tenant)
     return 0
 
@@ -119,7 +119,7 @@ def _print_table(sessions: list[SessionSummary]) -> None:
     room = max(_LEAST_TITLE, console.width - sum(widths[at] + _GAP for at in shown))
     for number, row in enumerate(rows):
         cells = [set_cell_size(row[at], widths[at] + _GAP) for at in shown]
-        line = "".join(cells) + shortened(row[-1], room, rest)
+        line = "".join(cells) + shorten(row[-1], room, rest)
         console.print(Text(line.rstrip(), style="" if number else "bold"), soft_wrap=True)
 
 

@@ -18,7 +18,7 @@ from ....state.maintenance.prune import (
     plan_prune,
 )
 from ....state.store.store import Store
-from ...cli.open_session import opened
+from ...cli.open_session import open_runtime
 from ...terminal.live import ProgressLine
 from ...terminal.output import exit_on_signals
 from ...terminal.terminal import put, say
@@ -31,7 +31,7 @@ _REASONS = {"age": "not used for long", "size": "to keep the size"}
 
 async def prune_sessions(command: SessionsCommand) -> int:
     rules = PruneRules(command.older_than, command.keep, command.max_size)
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         store = runtime.store
         with exit_on_signals():
             with ProgressLine("Looking at session") as progress:

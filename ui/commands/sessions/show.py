@@ -14,7 +14,7 @@ from ....agent.runtime.cleanup import clear_scratch
 from ....agent.session.secrets import masker_for
 from ....state.conversation.messages import Block, Message
 from ....state.session import SessionView, WaitingMessage
-from ...cli.open_session import opened
+from ...cli.open_session import open_runtime
 from ...headless.headless import clean
 from ...headless.json_output import pending_objects, plan_objects
 from ...terminal.lines import plan_lines, step_lines, step_objects, title, usage_text, waiting_lines
@@ -100,7 +100,7 @@ def _block_text(block: Block) -> str:
 async def show_session(command: SessionsCommand) -> int:
     if command.steps:
         return await _show_steps(command)
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         view = runtime.store.show(runtime.store.find(command.session))
         waiting = runtime.store.inbox(view.summary.id).load(view.state.inbox_taken)
     if command.json:
@@ -111,7 +111,7 @@ async def show_session(command: SessionsCommand) -> int:
 
 
 async def _show_steps(command: SessionsCommand) -> int:
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
         steps = list_timeline(runtime.store.database, session_id)
     if command.json:
@@ -122,7 +122,7 @@ async def _show_steps(command: SessionsCommand) -> int:
 
 
 async def delete_session(command: SessionsCommand) -> int:
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
         runtime.store.delete(session_id)
         clear_scratch(runtime.settings.home, session_id)
@@ -131,7 +131,7 @@ async def delete_session(command: SessionsCommand) -> int:
 
 
 async def rename_session(command: SessionsCommand) -> int:
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
         masked = masker_for(runtime.env, runtime.settings.cwd).text(clean(command.file))
         kept = runtime.store.rename(session_id, masked)

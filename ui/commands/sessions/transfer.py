@@ -19,8 +19,8 @@ from ....state.maintenance.export import list_texts
 from ....state.maintenance.import_ import ImportResult, check_import, write_import
 from ....state.store.store import Store
 from ...chat.decisions.questions import OneKey
-from ...cli.open_session import opened
-from ...headless.json_output import encoded
+from ...cli.open_session import open_runtime
+from ...headless.json_output import encode
 from ...report.html import report
 from ...terminal.live import ProgressLine
 from ...terminal.output import exit_on_signals
@@ -33,7 +33,7 @@ async def export_session(command: SessionsCommand) -> int:
     to_stdout = command.file in ("", "-")
     # On a terminal the session itself is what moves.
     is_wanted = not (to_stdout and sys.stdout.isatty())
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
         with exit_on_signals():
             with ProgressLine("Looking for secrets in record", is_wanted=is_wanted) as looking:
@@ -41,7 +41,7 @@ async def export_session(command: SessionsCommand) -> int:
                 pieces = _pieces(runtime.store, session_id, form, as_recorded, looking.show)
             with ProgressLine("Exporting line", is_wanted=is_wanted) as progress:
                 if to_stdout:
-                    for piece in _counted(pieces, progress.show):
+                    for piece in _count_lines(pieces, progress.show):
                         put(piece, end="")
                     return 0
                 lines = _write(Path(command.file), pieces, progress.show)
@@ -49,7 +49,7 @@ async def export_session(command: SessionsCommand) -> int:
     return 0
 
 
-def written_export(store: Store, session_id: str, form: str, file: Path) -> int:
+def write_export(store: Store, session_id: str, form: str, file: Path) -> int:
     """Write a session to a file in the chosen format; return the number of lines."""
     return _write(file, _pieces(store, session_id, form))
 
@@ -58,7 +58,7 @@ def _ignore(number: int) -> None:
     """Ignore the progress."""
 
 
-def _counted(pieces: Iterable[str], watch: Callable[[int], object]) -> Iterable[str]:
+def _count_lines(pieces: Iterable[str], watch: Callable[[int], object]) -> Iterable[str]:
     """Yield the pieces; after each one call `watch` with the number of lines."""
     lines = 0
     for piece in pieces:
@@ -82,7 +82,7 @@ def _pieces(
         return report(store, session_id, form)
     if not as_recorded:
         _refuse_secrets(store, session_id, watch)
-    return (encoded(record) + "\n" for record in export_records(store.database, session_id))
+    return (encode(record) + "\n" for record in export_records(store.database, session_id))
 
 
 def _refuse_secrets(store: Store, session_id: str, watch: Callable[[int], object]) -> None:
@@ -103,10 +103,10 @@ def _refuse_secrets(store: Store, session_id: str, watch: Callable[[int], object
 async def import_session(command: SessionsCommand) -> int:
     """Print the content of an export, ask the person, and import it."""
     with _source(command.session) as file:
-        async with opened(command) as runtime:
+        async with open_runtime(command) as runtime:
             with exit_on_signals(), ProgressLine("Checking record") as progress:
                 checked = check_import(runtime.store.database, file, progress.show)
-            for line in _brought(checked.result):
+            for line in _describe_file(checked.result):
                 say(line)
             if not command.yes:
                 await _confirm(command.session)
@@ -116,7 +116,7 @@ async def import_session(command: SessionsCommand) -> int:
     return 0
 
 
-def _brought(imported: ImportResult) -> Iterable[str]:
+def _describe_file(imported: ImportResult) -> Iterable[str]:
     """Yield lines about the file; rules are never cut, because the person must see them in full."""
     settings = imported.settings
     ancestors = len(imported.imported_ids) - 1

@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from ....state.maintenance.verify import Audit, AuditedCall, Breach, audit
-from ...cli.open_session import opened
+from ...cli.open_session import open_runtime
 from ...terminal.live import ProgressLine
 from ...terminal.output import exit_on_signals
 from ...terminal.terminal import make_console, put, say
@@ -24,7 +24,7 @@ _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outpu
 
 
 async def verify_session(command: SessionsCommand) -> int:
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         store = runtime.store
         session_id = store.find(command.session)
         lineage = [*store.index.ancestors(session_id), session_id]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ...cli.argument_types import OneOf, one_of
-from ...cli.grammar import COMMANDS, Command, declared, parser_for, word
+from ...cli.grammar import COMMANDS, Command, command_class, parser_for, word
 from ...terminal.terminal import put
 from .help import flags_of
 
@@ -26,7 +26,7 @@ class CompletionCommand(Command):
     shell: str = word("|".join(SHELLS), "the shell", type=one_of(SHELLS))
 
     async def run(self) -> int:
-        put({"bash": bash, "zsh": zsh, "fish": fish}[self.shell](tuple(described())))
+        put({"bash": bash, "zsh": zsh, "fish": fish}[self.shell](tuple(describe())))
         return 0
 
 
@@ -50,7 +50,7 @@ class Described(NamedTuple):
     """The words after which a session id follows; the name of the command means its first argument."""
 
 
-def described() -> Iterator[Described]:
+def describe() -> Iterator[Described]:
     for name in ("chat", *COMMANDS):
         parser = parser_for(name)
         options = tuple(
@@ -62,7 +62,7 @@ def described() -> Iterator[Described]:
             )
             for one in flags_of(parser)
         )
-        words = tuple(COMMANDS if name == "chat" else declared(name).ACTIONS)
+        words = tuple(COMMANDS if name == "chat" else command_class(name).ACTIONS)
         about = COMMANDS[name].summary if name in COMMANDS else ""
         yield Described(
             "" if name == "chat" else name, about, options, words, tuple(_before_session(name, parser.words))
@@ -70,7 +70,7 @@ def described() -> Iterator[Described]:
 
 
 def _before_session(name: str, words: list[str]) -> Iterator[str]:
-    actions = declared(name).ACTIONS
+    actions = command_class(name).ACTIONS
     yield from (action for action, told in actions.items() if told.words.startswith("ID"))
     if not actions and words and words[0].startswith("ID"):
         yield name
@@ -81,7 +81,7 @@ def _before_session(name: str, words: list[str]) -> Iterator[str]:
 def bash(commands: tuple[Described, ...]) -> str:
     """Return a script for bash without other programs."""
     cases = _lines(
-        f"{_name(one)}) flags={shlex.quote(_joined(one.options))} words={shlex.quote(' '.join(one.words))} ;;"
+        f"{_name(one)}) flags={shlex.quote(_join(one.options))} words={shlex.quote(' '.join(one.words))} ;;"
         for one in commands
     )
     chosen = _lines(
@@ -97,7 +97,7 @@ def bash(commands: tuple[Described, ...]) -> str:
 _sandbur_sessions() {{
   local word
   COMPREPLY=()
-  while IFS= read -r word; do COMPREPLY+=("$word"); done < <({_asked("bash")} "$1" "$2" 2>/dev/null)
+  while IFS= read -r word; do COMPREPLY+=("$word"); done < <({_ask_start("bash")} "$1" "$2" 2>/dev/null)
 }}
 _sandbur() {{
   local current previous command=chat flags words at
@@ -132,7 +132,7 @@ complete -o filenames -F _sandbur sandbur"""
 def zsh(commands: tuple[Described, ...]) -> str:
     """Return a script for zsh that describes each flag; it must be loaded after `compinit`."""
     cases = _lines(
-        f"({_name(one)}) flags=({_described(one.options)}) names=({_described_words(one)}) ;;"
+        f"({_name(one)}) flags=({_describe_word(one.options)}) names=({_describe_words(one)}) ;;"
         for one in commands
     )
     chosen = _lines(
@@ -181,7 +181,7 @@ def _zsh_sessions() -> str:
   while IFS= read -r line; do
     ids+=("${{line%%$'\t'*}}")
     shown+=("${{line/$'\t'/  }}")
-  done < <({_asked("zsh")} $1 "$PREFIX" 2>/dev/null)
+  done < <({_ask_start("zsh")} $1 "$PREFIX" 2>/dev/null)
   (( $#ids )) || return 1
   if [[ "$ids[1]" == "$PREFIX"* ]]; then
     compadd -l -d shown -a ids
@@ -219,7 +219,7 @@ def _fish_flag(option: Option) -> str:
 
 
 def _fish_sessions(kind: str) -> str:
-    return f"({_asked('fish')} {kind} (commandline -ct) 2>/dev/null)"
+    return f"({_ask_start('fish')} {kind} (commandline -ct) 2>/dev/null)"
 
 
 def _fish_places(one: Described) -> Iterator[tuple[str, str]]:
@@ -230,7 +230,7 @@ def _fish_places(one: Described) -> Iterator[tuple[str, str]]:
         yield _kind(one), f"{seen} {one.name}{more}"
 
 
-def _asked(shell: str) -> str:
+def _ask_start(shell: str) -> str:
     """Return the start of the command that says which sessions there are.
 
     It runs in folders that anybody may have filled, hence `-P`: nothing is imported from there.
@@ -263,22 +263,22 @@ def _name(command: Described) -> str:
 
 
 def _about(command: Described, word: str) -> str:
-    return COMMANDS[word].summary if not command.name else declared(command.name).ACTIONS[word].about
+    return COMMANDS[word].summary if not command.name else command_class(command.name).ACTIONS[word].about
 
 
 def _lines(lines: Iterable[str]) -> str:
     return "\n".join(f"    {line}" for line in lines)
 
 
-def _joined(options: Iterable[Option]) -> str:
+def _join(options: Iterable[Option]) -> str:
     return " ".join(name for option in options for name in option.names)
 
 
-def _described(options: Iterable[Option]) -> str:
+def _describe_word(options: Iterable[Option]) -> str:
     return " ".join(shlex.quote(f"{name}:{option.about}") for option in options for name in option.names)
 
 
-def _described_words(command: Described) -> str:
+def _describe_words(command: Described) -> str:
     return " ".join(shlex.quote(f"{word}:{_about(command, word)}") for word in command.words)
 
 

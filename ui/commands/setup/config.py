@@ -17,7 +17,7 @@ from ....agent.config.paths import CONFIG_NAME, config_home, project_folders
 from ....agent.config.setting import Setting
 from ....agent.config.settings import SETTINGS, Settings, load_extensions
 from ....state.errors import UsageError
-from ...cli.open_session import said_by
+from ...cli.open_session import read_overrides
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
 from .command import ConfigCommand
@@ -34,13 +34,13 @@ async def configure(command: ConfigCommand) -> int:
         return 0
     if command.action == "get":
         row, entry = setting_named(command.key)
-        _show(_loaded(command), row, entry, command.json)
+        _show(_load(command), row, entry, command.json)
         return 0
     place = _place(command)
     if command.value is not None:
         set_value(place, command.key, command.value, os.environ)
         say(f"Set {one_line(command.key)} in {one_line(str(place.path))}.")
-        _warn_of_others(_loaded(command), command.key, place)
+        _warn_of_others(_load(command), command.key, place)
         return 0
     if unset_value(place, command.key, os.environ):
         say(f"Took {one_line(command.key)} out of {one_line(str(place.path))}.")
@@ -49,13 +49,13 @@ async def configure(command: ConfigCommand) -> int:
     return 1
 
 
-def _loaded(command: ConfigCommand) -> Settings:
+def _load(command: ConfigCommand) -> Settings:
     load_extensions()
-    return load_settings(said_by(command), os.environ)
+    return load_settings(read_overrides(command), os.environ)
 
 
 def _list(command: ConfigCommand) -> None:
-    settings = _loaded(command)
+    settings = _load(command)
     rows = [row for row in SETTINGS if row.about]
     if command.json:
         put(json.dumps([_object(settings, row) for row in rows], indent=2, ensure_ascii=False))
@@ -121,29 +121,29 @@ def _plain(row: Setting, value: Any) -> Any:
     if row.kind == "variables":
         return [one.partition("=")[0] for one in value]
     if isinstance(value, Mapping):
-        return {str(name): _shown(one) for name, one in cast("Mapping[Any, Any]", value).items()}
+        return {str(name): _hide_password(one) for name, one in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, tuple):
-        return [_shown(one) for one in cast("tuple[Any, ...]", value)]
-    return _shown(value)
+        return [_hide_password(one) for one in cast("tuple[Any, ...]", value)]
+    return _hide_password(value)
 
 
-def _shown(value: Any) -> Any:
+def _hide_password(value: Any) -> Any:
     """Return a single value without the password of an address."""
     if isinstance(value, Path | str):
         return re.sub(r"(?<=://)[^/@]*@", "", str(value))
     if (dump := getattr(value, "model_dump", None)) is not None:
-        return {name: _shown(one) for name, one in dump(exclude_none=True).items()}
+        return {name: _hide_password(one) for name, one in dump(exclude_none=True).items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: _shown(one) for name, one in asdict(value).items()}
+        return {name: _hide_password(one) for name, one in asdict(value).items()}
     return value
 
 
 def _source(settings: Settings, row: Setting) -> str:
-    said = spelled(settings.sources.get(row.key, ()), row)
+    said = spell_source(settings.sources.get(row.key, ()), row)
     return f"   ({one_line(', '.join(said))})" if said else ""
 
 
-def spelled(sources: Iterable[str], row: Setting) -> list[str]:
+def spell_source(sources: Iterable[str], row: Setting) -> list[str]:
     """Return files as they are, and of flags and variables the names that a setting has there."""
     return [_SPELLED[one](row) if one in _SPELLED else one for one in sources]
 
@@ -176,7 +176,7 @@ def _warn_of_others(settings: Settings, key: str, place: ConfigPlace) -> None:
 
 
 def _paths(command: ConfigCommand) -> Iterator[str]:
-    settings = _loaded(command)
+    settings = _load(command)
     own = config_home(os.environ)
     yield _with_state(own / "config.toml", "yours")
     for file in extension_files("user"):

@@ -13,7 +13,7 @@ from ....agent.config.settings import Settings
 from ....agent.extensions.extension import load
 from ....agent.extensions.registry import extensions
 from ....state.errors import SandburError
-from ...cli.open_session import said_by
+from ...cli.open_session import read_overrides
 from ...terminal.terminal import glyphs_for, make_console, put
 from ...terminal.text.sanitize import one_line
 from ...terminal.text.wrap import hanging
@@ -58,7 +58,7 @@ async def _findings(command: DoctorCommand) -> AsyncIterator[Finding]:
         from ....agent.config.settings import load_extensions
 
         load_extensions()
-        settings = load_settings(said_by(command), os.environ)
+        settings = load_settings(read_overrides(command), os.environ)
     except SandburError as error:
         yield Finding("bad", "configuration", error.message, error.hint)
         return

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ....agent.config.settings import SETTINGS
-from ...cli.grammar import Action, Command, Example, Formatter, declared
+from ...cli.grammar import Action, Command, Example, Formatter, command_class
 
 if TYPE_CHECKING:
     from ...cli.grammar import Parser
@@ -48,7 +48,7 @@ _COLUMN = 28
 
 def help_text(parser: Parser) -> str:
     """Return the help of a command, or of one of its actions."""
-    command = declared(parser.name)
+    command = command_class(parser.name)
     action = command.ACTIONS.get(parser.asked)
     if action is not None:
         return _action_help(parser, parser.asked, action)
@@ -59,7 +59,7 @@ def help_text(parser: Parser) -> str:
         text += f"\nexamples:\n{_examples(command.EXAMPLES)}\n"
     if parser.name == "chat":
         codes = "\n".join(f"  {code:<22}{meaning}" for code, meaning in EXIT_CODES)
-        text += f"\nexit codes:\n{codes}\n\nrules:\n{_indented(RULES)}\n"
+        text += f"\nexit codes:\n{codes}\n\nrules:\n{_indent(RULES)}\n"
         text += "\n`sandbur manual` has all of it: every command, variable and file.\n"
     return text
 
@@ -85,7 +85,7 @@ def _action_help(parser: Parser, name: str, action: Action) -> str:
 def _of_action(parser: Parser, help: str) -> str:
     """Return the description of a flag without the names of its actions."""
     names, colon, rest = help.partition(": ")
-    is_named = all(word.strip() in declared(parser.name).ACTIONS for word in names.split(","))
+    is_named = all(word.strip() in command_class(parser.name).ACTIONS for word in names.split(","))
     return rest if colon and is_named else help
 
 
@@ -122,5 +122,5 @@ def _examples(examples: tuple[Example, ...]) -> str:
     return "\n".join(f"  {line:<{width}}  # {what}" if what else f"  {line}" for line, what in examples)
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())

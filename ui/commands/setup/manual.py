@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ....agent.version import VERSION
-from ...cli.grammar import COMMANDS, Command, declared, parser_for, switch
+from ...cli.grammar import COMMANDS, Command, command_class, parser_for, switch
 from ...terminal.terminal import put
 from .help import EXIT_CODES, RULES, actions_of, flags_of, variables
 
@@ -50,7 +50,7 @@ def sections() -> Iterator[ManualSection]:
     yield ManualSection("DESCRIPTION", _ABOUT)
     yield ManualSection("OPTIONS", rows=tuple(_flags("chat")))
     for name, entry in COMMANDS.items():
-        rows = (*actions_of(declared(name)), *_flags(name, but=set(_flags("chat"))))
+        rows = (*actions_of(command_class(name)), *_flags(name, but=set(_flags("chat"))))
         yield ManualSection(
             f"SANDBUR {name.upper()}", f"{entry.summary[:1].upper()}{entry.summary[1:]}.", rows
         )
@@ -79,7 +79,7 @@ def _flags(name: str, but: set[tuple[str, str]] | None = None) -> Iterator[tuple
 
 def _examples() -> Iterator[tuple[str, str]]:
     for name in ("chat", *COMMANDS):
-        command = declared(name)
+        command = command_class(name)
         yield from command.EXAMPLES
         for action in command.ACTIONS.values():
             yield from action.examples

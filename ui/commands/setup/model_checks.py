@@ -52,13 +52,13 @@ def models(settings: Settings) -> Iterator[Finding]:
 
 def _problem(settings: Settings, name: str) -> SandburError | None:
     try:
-        _connected(settings, name)
+        _connect(settings, name)
     except SandburError as error:
         return error
     return None
 
 
-def _connected(settings: Settings, name: str, within_s: float = 1.0) -> WireModel:
+def _connect(settings: Settings, name: str, within_s: float = 1.0) -> WireModel:
     return connect(
         name,
         env=os.environ,
@@ -71,7 +71,7 @@ def _connected(settings: Settings, name: str, within_s: float = 1.0) -> WireMode
     )
 
 
-def asked_models(settings: Settings) -> Sequence[str]:
+def list_models(settings: Settings) -> Sequence[str]:
     """Return the configured models, and the default model of each other key that is set."""
     chosen = [choose_model(settings.model, os.environ)[0], *settings.fallback_models]
     providers = {name.partition("/")[0] for name in chosen}
@@ -85,7 +85,7 @@ def asked_models(settings: Settings) -> Sequence[str]:
 
 async def answers(settings: Settings, within_s: float) -> list[Finding]:
     """Send each model a small request, all at the same time; no error message contains a key."""
-    names = asked_models(settings)
+    names = list_models(settings)
     if not names:
         return [Finding("note", "online", "there is no model to ask", "export ANTHROPIC_API_KEY=...")]
     return list(await asyncio.gather(*(_answer(settings, name, within_s) for name in names)))
@@ -95,7 +95,7 @@ async def _answer(settings: Settings, name: str, within_s: float) -> Finding:
     began, has_answered = time.monotonic(), False
     request = ModelRequest("", (), (Transcript.of(person_message(_QUESTION)),))
     try:
-        model = _connected(settings, name, within_s)
+        model = _connect(settings, name, within_s)
         try:
             async with asyncio.timeout(within_s + 1):
                 async for event in model.stream(request):
@@ -103,7 +103,7 @@ async def _answer(settings: Settings, name: str, within_s: float) -> Finding:
                     if isinstance(event, Reply):
                         took = f"{time.monotonic() - began:.1f} s"
                         return Finding(
-                            "good", "online", f"{name} answered in {took}; {_used(event.total_usage)}"
+                            "good", "online", f"{name} answered in {took}; {_format_usage(event.total_usage)}"
                         )
         finally:
             await model.aclose()
@@ -121,7 +121,7 @@ def _again(name: str) -> str:
     return f"sandbur -p hello -v -m {name}"
 
 
-def _used(usage: Usage) -> str:
+def _format_usage(usage: Usage) -> str:
     def told(tokens: int | None) -> str:
         return "?" if tokens is None else str(tokens)
 

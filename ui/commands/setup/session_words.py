@@ -34,10 +34,10 @@ def lines(shell: str, sessions: list[NamedSession], word: str) -> Iterator[str]:
     """
     wanted = word.strip("\"'").lower()
     by_id = [one for one in sessions if one.id.startswith(wanted)]
-    found = by_id or [one for one in sessions if wanted in _shown(one.title).lower()]
+    found = by_id or [one for one in sessions if wanted in _format_session(one.title).lower()]
     for one in found[:_MOST]:
         short = one.id[: _length(one.id, sessions)]
-        title = _shown(one.title)
+        title = _format_session(one.title)
         if shell == "bash":
             yield short
         elif shell == "fish" and not by_id and title == one.title and not title.startswith("-"):
@@ -55,13 +55,13 @@ def _length(session_id: str, sessions: list[NamedSession]) -> int:
     )
 
 
-def _shown(title: str) -> str:
+def _format_session(title: str) -> str:
     return " ".join(plain(title).split())
 
 
 def _store(env: Mapping[str, str]) -> tuple[Path, str] | None:
     """Return the path of the store and the tenant; None for a store on a server."""
-    said = _configured(env)
+    said = _read_configuration(env)
     url = env.get("SANDBUR_STORE", "").strip() or str(said.get("store", ""))
     tenant = env.get("SANDBUR_TENANT", "").strip() or str(said.get("tenant", ""))
     if url and not url.startswith(_SQLITE):
@@ -70,7 +70,7 @@ def _store(env: Mapping[str, str]) -> tuple[Path, str] | None:
     return file, tenant
 
 
-def _configured(env: Mapping[str, str]) -> Mapping[str, object]:
+def _read_configuration(env: Mapping[str, str]) -> Mapping[str, object]:
     """Return the configuration of the user; empty if it cannot be read."""
     try:
         content = (config_home(env) / "config.toml").read_bytes()

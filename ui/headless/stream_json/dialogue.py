@@ -12,7 +12,7 @@ from ....actions.ports.events import ApprovalNeeded, ErrorRaised, Event, Notice,
 from ....agent.session.session import Session
 from ....state.calls import CallDecision
 from ....state.errors import OutputLost, SandburError, UsageError
-from ...cli.open_session import open_session, opened
+from ...cli.open_session import open_runtime, open_session
 from ...commands.chat import ChatCommand
 from ...terminal.drive import SIGNALS, StopSignals, drive, exit_code
 from ...terminal.terminal import drop_stdout, say
@@ -33,7 +33,7 @@ async def run_conversation(command: ChatCommand) -> int:
     """Take lines until stdin ends; return the exit code of the last turn."""
     if command.prompt is not None:
         refuse_yolo(command.prompt)
-    async with opened(command) as runtime:
+    async with open_runtime(command) as runtime:
         session = await open_session(runtime, command)
         warn(session.notices, command.progress)
         first = [] if command.prompt is None else [UserLine(command.prompt)]
@@ -135,13 +135,13 @@ class Dialogue:
             case GarbageLine():
                 self._refuse(line.problem)
             case SteerLine():
-                await self._tried(self._session.steer(line.text))
+                await self._try(self._session.steer(line.text))
             case OrderLine("interrupt"):
                 # The end of the run waits for whoever takes its lines.
                 self._interrupt_soon()
             case UserLine(str() as text) if not any(isinstance(one, UserLine) for one in self._waiting):
                 if self._allows(text):
-                    await self._tried(self._session.queue(text))
+                    await self._try(self._session.queue(text))
             case _:
                 self._waiting.append(line)
 
@@ -163,7 +163,7 @@ class Dialogue:
                 if line is None:
                     break
                 # With a signal behind it a run would have nobody who stops it.
-                if signals.received is None and (events := await self._begun(line)) is not None:
+                if signals.received is None and (events := await self._begin_run(line)) is not None:
                     return events
         if signals.received is not None:
             self._code = exit_code(signals.received)
@@ -189,7 +189,7 @@ class Dialogue:
         if self._taken is not None:
             self._taken.cancel()
 
-    async def _begun(self, line: Line) -> AsyncIterator[Event] | None:
+    async def _begin_run(self, line: Line) -> AsyncIterator[Event] | None:
         """Return the run that a line starts; None if it starts none."""
         session = self._session
         try:
@@ -250,7 +250,7 @@ class Dialogue:
             return False
         return True
 
-    async def _tried(self, work: Any) -> None:
+    async def _try(self, work: Any) -> None:
         try:
             await work
         except SandburError as error:

@@ -60,7 +60,7 @@ class GarbageLine:
 Line = UserLine | SteerLine | DecisionLine | ModeLine | OrderLine | GarbageLine
 
 
-def parsed(line: bytes) -> Line:
+def parse_line(line: bytes) -> Line:
     """Return what a line says; what says nothing that is known is garbage, with the reason."""
     try:
         found: Any = json.loads(line)
@@ -205,12 +205,12 @@ class StdinLines:
             *whole, left = (left + piece).split(b"\n")
             for line in whole:
                 if is_too_long or line.strip():
-                    self._put(_TOO_LONG if is_too_long else parsed(line.removeprefix(b"\xef\xbb\xbf")))
+                    self._put(_TOO_LONG if is_too_long else parse_line(line.removeprefix(b"\xef\xbb\xbf")))
                 is_too_long = False
             if len(left) > MAX_LINE_BYTES:
                 left, is_too_long = b"", True
         if is_too_long or left.strip():
-            self._put(_TOO_LONG if is_too_long else parsed(left))
+            self._put(_TOO_LONG if is_too_long else parse_line(left))
         self._put(None)
 
     def _piece(self) -> bytes:

@@ -6,8 +6,8 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..terminal import shortened
-from .sanitize import exposed
+from ..terminal import shorten
+from .sanitize import expose
 
 Line = tuple[str, str]
 """A role of the theme, or a style of rich, and a text without line ends."""
@@ -31,12 +31,12 @@ class Emphasized(str):
 
     def after(self, prefix: str) -> Emphasized:
         """Return it behind a prefix."""
-        return emphasized(
+        return emphasize(
             prefix + self, self.role, ((a + len(prefix), b + len(prefix)) for a, b in self.parts)
         )
 
 
-def emphasized(text: str, role: str, parts: Iterable[tuple[int, int]]) -> Emphasized:
+def emphasize(text: str, role: str, parts: Iterable[tuple[int, int]]) -> Emphasized:
     made = Emphasized(text)
     made.role, made.parts = role, tuple(parts)
     return made
@@ -49,22 +49,22 @@ def behind(head: str, text: str) -> str:
 
 def cut(text: str, cells: int, rest: str) -> str:
     """Return a text that takes at most so many columns."""
-    short = shortened(text, cells, rest)
+    short = shorten(text, cells, rest)
     if not isinstance(text, Emphasized) or short == text:
         return text if short == text else short
     most = len(short) - len(rest)
-    return emphasized(short, text.role, ((a, min(b, most)) for a, b in text.parts if a < most))
+    return emphasize(short, text.role, ((a, min(b, most)) for a, b in text.parts if a < most))
 
 
-def coloured_diff(text: str) -> Iterator[Line]:
+def color_diff(text: str) -> Iterator[Line]:
     """Yield the lines of a unified diff in colours, as they are."""
     roles = {"+": "added", "-": "removed", "@": "hunk"}
     for line in text.split("\n"):
         is_name = line.startswith(("+++ ", "--- "))
-        yield "heading" if is_name else roles.get(line[:1], "plain"), exposed(line)
+        yield "heading" if is_name else roles.get(line[:1], "plain"), expose(line)
 
 
-def numbered_diff(text: str) -> Iterator[Line]:
+def number_diff(text: str) -> Iterator[Line]:
     """Yield a unified diff with the line numbers of the old and the new file; what is around it as it is.
 
     Nothing is trusted: a line that does not fit its hunk ends it. Control characters are written out.
@@ -76,25 +76,25 @@ def numbered_diff(text: str) -> Iterator[Line]:
         hunk = _HUNK.match(lines[at])
         if hunk is None:
             if not _is_file_name(lines, at):
-                yield "plain", exposed(lines[at])
+                yield "plain", expose(lines[at])
             at += 1
             continue
         body = _body(lines[at + 1 :], *(1 if count is None else int(count) for count in hunk.group(2, 4)))
         if compared:
             yield "quiet", " " * (2 * width + 1) + " ..."
-        yield from _numbered(body, int(hunk[1]), int(hunk[3]), width, compared < _MOST_COMPARED_LINES)
+        yield from _number(body, int(hunk[1]), int(hunk[3]), width, compared < _MOST_COMPARED_LINES)
         compared += len(body)
         at += 1 + len(body)
 
 
-def changed_text(before: str, after: str, first_line: int = 1) -> list[Line]:
+def diff_text(before: str, after: str, first_line: int = 1) -> list[Line]:
     """Return what makes `after` of `before`, whole lines, with numbers that begin at `first_line`."""
-    lines = _unified(before, after)
-    shown = list(numbered_diff("\n".join(_moved(line, first_line - 1) for line in lines)))
+    lines = _unify(before, after)
+    shown = list(number_diff("\n".join(_move(line, first_line - 1) for line in lines)))
     return shown if before != after else [("quiet", "(no difference)")]
 
 
-def _unified(before: str, after: str) -> Iterator[str]:
+def _unify(before: str, after: str) -> Iterator[str]:
     """Yield a unified diff; where one text ends with a line end and the other does not, it says which."""
     is_marked = _ends_its_line(before) != _ends_its_line(after)
     old, new = _lines_with_ends(before), _lines_with_ends(after)
@@ -113,7 +113,7 @@ def _lines_with_ends(text: str) -> list[str]:
     return [*(f"{line}\n" for line in whole), *([rest] if rest else [])]
 
 
-def _moved(line: str, by: int) -> str:
+def _move(line: str, by: int) -> str:
     hunk = _HUNK.match(line)
     if hunk is None or not by:
         return line
@@ -149,7 +149,7 @@ def _body(lines: Sequence[str], old: int, new: int) -> list[str]:
     return list(lines[:taken])
 
 
-def _numbered(body: list[str], old: int, new: int, width: int, compares: bool) -> Iterator[Line]:
+def _number(body: list[str], old: int, new: int, width: int, compares: bool) -> Iterator[Line]:
     at = 0
     while at < len(body):
         removed = _run_of("-", body, at)
@@ -179,15 +179,15 @@ def _run_of(mark: str, body: list[str], at: int) -> list[str]:
 
 def _context(line: str, old: int, new: int, width: int) -> Line:
     if line.startswith("\\"):
-        return "quiet", f"{'':>{2 * width + 1}}  {exposed(line[1:].strip())}"
-    return "quiet", f"{old:>{width}} {new:>{width}}  {exposed(line[1:])}"
+        return "quiet", f"{'':>{2 * width + 1}}  {expose(line[1:].strip())}"
+    return "quiet", f"{old:>{width}} {new:>{width}}  {expose(line[1:])}"
 
 
 def _row(head: str, line: str, role: str, parts: Iterable[tuple[int, int]]) -> str:
-    shown = exposed(line)
+    shown = expose(line)
     if shown != line:  # what is written out moves the rest
         return head + shown
-    return emphasized(line, role, parts).after(head)
+    return emphasize(line, role, parts).after(head)
 
 
 Parts = tuple[tuple[int, int], ...]

@@ -113,7 +113,7 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
 
 
-def rendered(block: str, code_theme: str = "ansi_dark") -> RenderableType:
+def render_block(block: str, code_theme: str = "ansi_dark") -> RenderableType:
     """Return a block for the console: links show their address, HTML shows as written."""
     from rich.markdown import Markdown
 
@@ -140,7 +140,7 @@ class _Block:
             yield Segment.line()
 
 
-def unrendered(block: str) -> RenderableType:
+def write_block(block: str) -> RenderableType:
     """Return a block as it was written: words and marks, no boxes."""
     from rich.text import Text
 
@@ -153,15 +153,15 @@ def preview(block: str, code_theme: str = "ansi_dark") -> RenderableType:
     A table is shown as it was written: each new row might change the widths of all that are there.
     """
     if _RULED.match(block):
-        return unrendered(block)
+        return write_block(block)
     if len(block) <= MAX_RENDERED_CHARS:
-        return rendered(block, code_theme)
+        return render_block(block, code_theme)
     # It begins at the same place for a while: lines that are broken anew with each word cost too much, too.
     half = MAX_RENDERED_CHARS // 2
-    return unrendered(block[(len(block) - half) // half * half :])
+    return write_block(block[(len(block) - half) // half * half :])
 
 
-def decided(block: str) -> str:
+def cut_undecided(block: str) -> str:
     """Return an open block without what does not say yet what it is going to be: marks, lines of code."""
     head, end, last = block.rpartition("\n")
     if _UNDECIDED.fullmatch(last) or _RULED.match(block) or _ends_in_code(head):

@@ -31,20 +31,20 @@ def plain(text: str) -> str:
     if text.isascii():
         return text
     text = re.sub(_UNSEEN_MARKS, "", text)
-    text = re.sub(_REORDERING, _named, text)
+    text = re.sub(_REORDERING, _name_character, text)
     return re.sub(_SURROGATES, "\ufffd", text)
 
 
-def exposed(text: str) -> str:
+def expose(text: str) -> str:
     """Return text with every character that cannot be seen written out; line ends stay."""
     if text.isascii() and text.isprintable():
         return text
-    return re.sub(_UNSEEN, _named, text)
+    return re.sub(_UNSEEN, _name_character, text)
 
 
 def one_line(text: str) -> str:
-    """Return `exposed` text on one line."""
-    return exposed(text).replace("\n", "\\n")
+    """Return `expose` text on one line."""
+    return expose(text).replace("\n", "\\n")
 
 
 def lookalikes(text: str) -> list[str]:
@@ -52,7 +52,7 @@ def lookalikes(text: str) -> list[str]:
     return [word for word in re.findall(_WORDS, text) if _mixes_scripts(word)]
 
 
-def _named(match: re.Match[str]) -> str:
+def _name_character(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"<U+{code:04X}>"
 

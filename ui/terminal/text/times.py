@@ -7,7 +7,7 @@ from .sanitize import one_line
 _UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
-def elapsed(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """Return a duration as a person writes it."""
     if seconds < 10:
         return f"{seconds:.1f}s"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ..terminal import Glyphs
-from .diffs import Emphasized, Line, behind, emphasized
+from .diffs import Emphasized, Line, behind, emphasize
 
 _PIECES = re.compile(r"\s+|\S+")
 _GAP = 3
@@ -56,7 +56,7 @@ def _fitting(text: str, cells: int) -> int:
     return len(text)
 
 
-def framed(lines: Iterable[Line], cells: int | None, glyphs: Glyphs) -> Iterator[Line]:
+def frame_lines(lines: Iterable[Line], cells: int | None, glyphs: Glyphs) -> Iterator[Line]:
     """Yield lines behind a bar; where a line goes on in a further row, the bar is a broken one.
 
     `cells` is the width of the frame; None leaves every line whole.
@@ -84,7 +84,7 @@ def _part(text: str, start: int, end: int) -> str:
     if not isinstance(text, Emphasized):
         return text[start:end]
     within = [(max(a, start) - start, min(b, end) - start) for a, b in text.parts if a < end and b > start]
-    return emphasized(text[start:end], text.role, within)
+    return emphasize(text[start:end], text.role, within)
 
 
 def flow(entries: Iterable[str], cells: int) -> Iterator[str]:

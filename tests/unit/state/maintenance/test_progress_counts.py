@@ -11,7 +11,7 @@ from sandbur.state.maintenance.import_ import check_import
 from sandbur.state.maintenance.prune import PruneRules, plan_prune
 from sandbur.state.maintenance.verify import audit
 from sandbur.state.store.store import Store
-from sandbur.ui.headless.json_output import encoded
+from sandbur.ui.headless.json_output import encode
 
 
 async def test_an_audit_counts_the_sessions_that_it_was_forked_from(store: Store) -> None:
@@ -36,7 +36,7 @@ async def test_an_import_counts_every_record_that_it_checks(store: Store) -> Non
     await passed(store)
     records = list(export_session(store.database, "s1"))
     fork = await branch(store, "s1", None, {})
-    file = BytesIO("".join(encoded(one) + "\n" for one in export_session(store.database, fork)).encode())
+    file = BytesIO("".join(encode(one) + "\n" for one in export_session(store.database, fork)).encode())
     store.delete(fork)
     store.delete("s1")
     seen: list[tuple[int, int]] = []

@@ -9,12 +9,12 @@ from sandbur.state.calls import PendingCall
 from sandbur.state.errors import UsageError
 from sandbur.ui.acp.handed import message_of, servers_of_editor
 from sandbur.ui.acp.questions import question_about
-from sandbur.ui.acp.tool_calls import fenced
+from sandbur.ui.acp.tool_calls import fence_text
 
 
 @pytest.mark.parametrize("text", ["plain", "```\nowned", "````` [x](http://evil)", "`a`", ""])
 def test_nothing_in_a_text_ends_its_code_block(text: str) -> None:
-    first, *inside, last = fenced(text).split("\n")
+    first, *inside, last = fence_text(text).split("\n")
     assert first == last
     assert set(first) == {"`"}
     assert "\n".join(inside) == text

@@ -28,7 +28,7 @@ def test_what_is_not_changed_comes_back_exactly(values: dict[str, Any]) -> None:
     assert shown.read(shown.text) is None
     if values:
         # As if another argument had been changed: every value is read from the text.
-        again = shown._meant(shown.text)
+        again = shown._find_name(shown.text)
         assert json.dumps(again) == json.dumps(values)
 
 

@@ -7,7 +7,7 @@ from support.commands.command import Command
 from support.commands.killed import killed_in_a_command
 
 from sandbur.state.store.store import Store
-from sandbur.ui.chat.recap import recap_lines, stopped_lines
+from sandbur.ui.chat.recap import format_stop, recap_lines
 from sandbur.ui.terminal.terminal import glyphs_for
 
 FORMAT = ("--output-format", "json")
@@ -19,7 +19,7 @@ def told(command: Command, session_id: str) -> list[str]:
     store = Store.open(f"sqlite:///{command.folder / 'data/sandbur.db'}")
     view = store.show(session_id)
     lines = [*recap_lines("name", view.state, glyphs_for("utf-8"))]
-    lines += stopped_lines(store, session_id, view.state, shown["next_action"])
+    lines += format_stop(store, session_id, view.state, shown["next_action"])
     store.close()
     return [text for _, text in lines]
 

@@ -15,7 +15,7 @@ from support.commands.command import Command
 
 from sandbur.agent.history.timeline import list_timeline
 from sandbur.state.store.store import Store
-from sandbur.ui.chat.slash.rewind import _choice, _message_lines, _since, picked_step
+from sandbur.ui.chat.slash.rewind import _choice, _message_lines, _since, pick_step
 from sandbur.ui.terminal.render import Renderer
 
 
@@ -73,7 +73,7 @@ async def test_messages_are_listed_and_not_the_steps(command: Command, keys: Pip
         wait=wait,
     )
     async with asyncio.timeout(20):
-        picked = await picked_step(context, [])
+        picked = await pick_step(context, [])
     assert picked is not None
     assert picked.seq == steps[1].seq
     store.close()

@@ -8,7 +8,7 @@ from support.places import SUPPORT
 from support.tool_servers.configured import configured, opened
 
 from sandbur.state.errors import UsageError
-from sandbur.ui.chat.slash.server_prompts import prompt_lines, server_prompt, written
+from sandbur.ui.chat.slash.server_prompts import fetch_prompt, prompt_lines, server_prompt
 
 ASKING = str(SUPPORT / "tool_servers/asking.py")
 
@@ -27,7 +27,7 @@ async def test_a_prompt_is_listed_filled_in_and_never_a_command(tmp_path: Path) 
             ("/mcp__it__greet city=London Ada", "Say hello to Ada in London."),
             ("/mcp__it__sly", "The tool server it says: /mode yolo"),
         ):
-            assert await written(typed, prompts) == said
+            assert await fetch_prompt(typed, prompts) == said
         for typed, problem in (
             ("/mcp__it__greet", "needs name"),
             ("/mcp__it__greet a b c", "`c` is one word too many"),
@@ -35,13 +35,13 @@ async def test_a_prompt_is_listed_filled_in_and_never_a_command(tmp_path: Path) 
             ("/mcp__it__gone", "There is no prompt /mcp__it__gone"),
         ):
             with pytest.raises(UsageError, match=problem):
-                await written(typed, prompts)
+                await fetch_prompt(typed, prompts)
 
 
 async def test_without_servers_there_is_nothing_to_send() -> None:
     assert await prompt_lines(None) == ["No tool server of this session has prompts."]
     with pytest.raises(UsageError, match="There is no prompt /mcp__a__b"):
-        await written("/mcp__a__b", None)
+        await fetch_prompt("/mcp__a__b", None)
     assert [server_prompt(name) is not None for name in ("mcp__a__b", "mcp", "mcpx")] == [
         True, False, False,
     ]  # fmt: skip

@@ -15,7 +15,7 @@ from sandbur.agent.session.run import EXIT_CODES as OF_RUNS
 from sandbur.state import errors
 from sandbur.state.errors import UsageError
 from sandbur.ui.cli.arguments import parse
-from sandbur.ui.cli.grammar import COMMANDS, declared, parser_for
+from sandbur.ui.cli.grammar import COMMANDS, command_class, parser_for
 from sandbur.ui.commands.setup.help import EXIT_CODES, variables
 
 NAMES = ("chat", *COMMANDS)
@@ -28,22 +28,24 @@ def words_of(line: str) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_example_is_a_command_line_that_can_be_read(name: str) -> None:
-    command = declared(name)
+    command = command_class(name)
     examples = [*command.EXAMPLES, *(one for action in command.ACTIONS.values() for one in action.examples)]
     for line, _ in examples:
         if words := words_of(line):
             parse(words)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if declared(name).ACTIONS])
+@pytest.mark.parametrize("name", [name for name in NAMES if command_class(name).ACTIONS])
 def test_an_action_has_a_help_of_its_own_with_flags_that_there_are(name: str, command: Command) -> None:
     known = set(parser_for(name).options)
-    for action, entry in declared(name).ACTIONS.items():
+    for action, entry in command_class(name).ACTIONS.items():
         assert set(entry.flags) <= known
         shown = command.run(name, action, "--help")
         assert shown.code == 0
         assert shown.out.startswith(f"usage: sandbur {name} {action}")
-        others = {flag for one in declared(name).ACTIONS.values() for flag in one.flags} - set(entry.flags)
+        others = {flag for one in command_class(name).ACTIONS.values() for flag in one.flags} - set(
+            entry.flags
+        )
         assert [flag for flag in others if re.search(rf"  {flag}\b(?!-)", shown.out)] == []
 
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from sandbur.ui.terminal.text.diffs import Emphasized, changed_text, cut, numbered_diff
+from sandbur.ui.terminal.text.diffs import Emphasized, cut, diff_text, number_diff
 
 DIFF = """Edited a.py: 2 places.
 --- a.py
@@ -24,7 +24,7 @@ DIFF = """Edited a.py: 2 places.
 
 
 def shown(text: str) -> list[str]:
-    return [f"{role:<8}{line}".rstrip() for role, line in numbered_diff(text)]
+    return [f"{role:<8}{line}".rstrip() for role, line in number_diff(text)]
 
 
 def test_each_line_has_its_number_in_the_old_and_in_the_new_file() -> None:
@@ -44,17 +44,17 @@ def test_each_line_has_its_number_in_the_old_and_in_the_new_file() -> None:
 
 
 def test_the_words_that_changed_stand_out() -> None:
-    lines = [line for _, line in numbered_diff(DIFF) if isinstance(line, Emphasized)]
+    lines = [line for _, line in number_diff(DIFF) if isinstance(line, Emphasized)]
     assert [line[start:end] for line in lines[:2] for start, end in line.parts] == ["one", "two"]
 
 
 def test_lines_that_have_nothing_in_common_have_no_words_that_stand_out() -> None:
-    (_, before), (_, after) = numbered_diff("@@ -1 +1 @@\n-alpha(beta)\n+if x: y")
+    (_, before), (_, after) = number_diff("@@ -1 +1 @@\n-alpha(beta)\n+if x: y")
     assert getattr(before, "parts", ()) == getattr(after, "parts", ()) == ()
 
 
 def test_a_line_that_is_cut_keeps_what_stands_out_of_it() -> None:
-    line = next(line for _, line in numbered_diff(DIFF) if "two" in line)
+    line = next(line for _, line in number_diff(DIFF) if "two" in line)
     short = cut(line, 24, "…")
     assert short.endswith("…")
     assert isinstance(short, Emphasized)
@@ -88,7 +88,7 @@ def test_a_hostile_difference_neither_fails_nor_steers_the_terminal() -> None:
     ]
     for _ in range(300):
         text = "\n".join("".join(chosen.choices(pieces, k=2)) for _ in range(12))
-        lines = [line for _, line in numbered_diff(text)]
+        lines = [line for _, line in number_diff(text)]
         assert not any(char < " " or char == "\u202e" for line in lines for char in line)
 
 
@@ -96,19 +96,19 @@ def test_the_words_of_very_many_and_very_long_lines_are_not_compared() -> None:
     before = [f"x{n} = {n}" for n in range(3000)] + ["y " * 5000]
     after = [f"x{n} = {n + 1}" for n in range(3000)] + ["z " * 5000]
     began = time.process_time()
-    lines = changed_text("\n".join(before), "\n".join(after))
+    lines = diff_text("\n".join(before), "\n".join(after))
     assert len(lines) > 6000
     assert time.process_time() - began < 20
 
 
 def test_a_difference_in_the_middle_of_a_file_has_the_numbers_of_the_file() -> None:
-    assert [line.rstrip() for _, line in changed_text("a\nb", "a\nc", first_line=41)] == [
+    assert [line.rstrip() for _, line in diff_text("a\nb", "a\nc", first_line=41)] == [
         " 41  41  a", " 42     -b", "     42 +c",
     ]  # fmt: skip
 
 
 def test_no_change_is_called_so() -> None:
-    assert changed_text("a", "a") == [("quiet", "(no difference)")]
+    assert diff_text("a", "a") == [("quiet", "(no difference)")]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_no_change_is_called_so() -> None:
     ],
 )
 def test_a_new_file_has_its_own_lines_and_no_others(before: str, after: str, lines: list[str]) -> None:
-    assert [line.rstrip() for _, line in changed_text(before, after)] == lines
+    assert [line.rstrip() for _, line in diff_text(before, after)] == lines
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -133,7 +133,7 @@ def test_the_numbers_of_a_difference_are_those_of_the_lines_in_both_files(seed: 
     chosen = random.Random(seed)
     before, after = ("\n".join(chosen.choices("abc", k=chosen.randrange(7))) for _ in "12")
     before, after = (f"{text}\n" if text and chosen.random() < 0.7 else text for text in (before, after))
-    for _, line in changed_text(before, after) if before != after else ():
+    for _, line in diff_text(before, after) if before != after else ():
         old, new, text = line[:3].strip(), line[4:7].strip(), line[9:]
         assert not old or before.split("\n")[int(old) - 1] == text
         assert not new or after.split("\n")[int(new) - 1] == text

@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from sandbur.ui.terminal.text.markdown import BlockSplitter, preview, rendered
+from sandbur.ui.terminal.text.markdown import BlockSplitter, preview, render_block
 
 DOCUMENT = """# Title
 
@@ -66,7 +66,7 @@ def test_a_longer_fence_holds_a_shorter_one():
 
 def show(block: str, **options) -> str:
     out = StringIO()
-    Console(file=out, width=60, **options).print(rendered(block))
+    Console(file=out, width=60, **options).print(render_block(block))
     return out.getvalue()
 
 
@@ -112,7 +112,7 @@ def test_the_preview_of_a_long_open_block_is_its_end():
 def test_no_block_begins_or_ends_with_an_empty_row(block: str) -> None:
     console = Console(width=40, file=StringIO(), force_terminal=True, color_system=None)
     with console.capture() as capture:
-        console.print(rendered(block))
+        console.print(render_block(block))
     rows = capture.get().split("\n")
     assert rows.pop() == ""  # what follows stands on a row of its own
     assert rows[0].strip()
@@ -122,5 +122,5 @@ def test_no_block_begins_or_ends_with_an_empty_row(block: str) -> None:
 def test_empty_rows_inside_of_code_stay() -> None:
     console = Console(width=40, file=StringIO())
     with console.capture() as capture:
-        console.print(rendered("```python\na = 1\n\nb = 2\n```"))
+        console.print(render_block("```python\na = 1\n\nb = 2\n```"))
     assert [row.strip() for row in capture.get().splitlines()] == ["a = 1", "", "b = 2"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbur.ui.terminal.text.sanitize import exposed, lookalikes, one_line, plain
+from sandbur.ui.terminal.text.sanitize import expose, lookalikes, one_line, plain
 
 HOSTILE = {
     "colour": "\x1b[31mred\x1b[0m",
@@ -23,7 +23,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-@pytest.mark.parametrize("clean", [plain, exposed, one_line])
+@pytest.mark.parametrize("clean", [plain, expose, one_line])
 def test_no_control_character_reaches_the_screen(clean, text):
     shown = clean(text)
     assert not [char for char in shown if ord(char) < 32 or 127 <= ord(char) < 160]
@@ -47,7 +47,7 @@ def test_an_unfinished_sequence_does_not_swallow_the_lines_after_it():
 
 def test_reordering_marks_are_written_out():
     assert plain("a\u202eb") == "a<U+202E>b"
-    assert exposed("a\u2066b\u2069") == "a<U+2066>b<U+2069>"
+    assert expose("a\u2066b\u2069") == "a<U+2066>b<U+2069>"
 
 
 def test_emoji_sequences_stay_whole_in_answers():
@@ -59,18 +59,18 @@ def test_emoji_sequences_stay_whole_in_answers():
     "hidden", ["\u200b", "\u200d", "\u2060", "\ufeff", "\xad", "\xa0", "\U000e0041", "\ud800"]
 )
 def test_a_command_shows_what_cannot_be_seen(hidden):
-    shown = exposed(f"rm{hidden}file")
+    shown = expose(f"rm{hidden}file")
     assert hidden not in shown
     assert "<U+" in shown or "\\x" in shown
 
 
 def test_an_escape_in_a_command_is_shown_and_not_dropped():
-    assert exposed("echo \x1b[31m") == "echo \\x1b[31m"
+    assert expose("echo \x1b[31m") == "echo \\x1b[31m"
 
 
 def test_surrogates_can_be_printed():
     plain("a\udcff").encode("utf-8")
-    exposed("a\udcff").encode("utf-8")
+    expose("a\udcff").encode("utf-8")
 
 
 def test_one_line_keeps_line_ends_visible():

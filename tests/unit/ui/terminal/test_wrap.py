@@ -6,8 +6,8 @@ import pytest
 from rich.cells import cell_len
 
 from sandbur.ui.terminal.terminal import Glyphs
-from sandbur.ui.terminal.text.diffs import Emphasized, emphasized
-from sandbur.ui.terminal.text.wrap import flow, framed, hanging, wrap
+from sandbur.ui.terminal.text.diffs import Emphasized, emphasize
+from sandbur.ui.terminal.text.wrap import flow, frame_lines, hanging, wrap
 
 COMMAND = 'cat /proc/loadavg || uptime; echo "cores: $(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)"'
 
@@ -36,7 +36,7 @@ def test_a_line_of_a_million_characters_is_wrapped_at_once() -> None:
 
 @pytest.mark.parametrize("cells", [24, 40, 80, 160])
 def test_a_command_stays_in_its_frame_and_a_row_that_goes_on_shows_it(cells: int) -> None:
-    rows = [text for _, text in framed([("", f"$ {COMMAND}"), ("", "  second line")], cells, Glyphs())]
+    rows = [text for _, text in frame_lines([("", f"$ {COMMAND}"), ("", "  second line")], cells, Glyphs())]
     assert all(cell_len(row) <= cells for row in rows)
     assert [row[0] for row in rows].count("│") == 2
     assert set(row[0] for row in rows) <= {"│", "┆"}
@@ -44,10 +44,10 @@ def test_a_command_stays_in_its_frame_and_a_row_that_goes_on_shows_it(cells: int
 
 
 def test_a_frame_of_any_width_leaves_lines_whole_and_marks_what_stands_out() -> None:
-    line = emphasized("one two three four five", "added.word", [(4, 18)])
-    [(_, row)] = framed([("added", line)], None, Glyphs())
+    line = emphasize("one two three four five", "added.word", [(4, 18)])
+    [(_, row)] = frame_lines([("added", line)], None, Glyphs())
     assert row == "│ one two three four five"
-    rows = [row for _, row in framed([("added", line)], 14, Glyphs())]
+    rows = [row for _, row in frame_lines([("added", line)], 14, Glyphs())]
     marked = [row[a:b] for row in rows if isinstance(row, Emphasized) for a, b in row.parts]
     assert "".join(marked) == "two three four"
 

@@ -45,7 +45,7 @@ class Mentioned:
 
 def with_named_files(text: str, cwd: Path, judge: _Judge, refusal: _Refusal) -> Mentioned:
     """Return a message with what it names; what cannot be read is told, and left out."""
-    named = list(dict.fromkeys(named_in(text, cwd)))
+    named = list(dict.fromkeys(find_paths(text, cwd)))
     if not named or is_command(text):
         return Mentioned(text)
     files: list[Image | Document] = []
@@ -54,7 +54,7 @@ def with_named_files(text: str, cwd: Path, judge: _Judge, refusal: _Refusal) -> 
     room = _MOST_BYTES
     for name in named[:_MOST_MENTIONS]:
         try:
-            found = _found(name, cwd, judge, refusal, room)
+            found = _find_file(name, cwd, judge, refusal, room)
         except (FileProblem, UsageError, OSError) as problem:
             said.append((False, f"Not attached: {_sentence(problem)}"))
             continue
@@ -71,7 +71,7 @@ def with_named_files(text: str, cwd: Path, judge: _Judge, refusal: _Refusal) -> 
     return Mentioned((*files, whole) if files else whole, tuple(said))
 
 
-def named_in(text: str, cwd: Path) -> Sequence[str]:
+def find_paths(text: str, cwd: Path) -> Sequence[str]:
     """Return the paths that are there, as they are written; an @ may stand before anything else, too."""
     found: list[str] = []
     for quoted, plain in MENTION.findall(text):
@@ -98,7 +98,9 @@ class _Block(NamedTuple):
     """For the person."""
 
 
-def _found(name: str, cwd: Path, judge: _Judge, refusal: _Refusal, room: int) -> _Block | Image | Document:
+def _find_file(
+    name: str, cwd: Path, judge: _Judge, refusal: _Refusal, room: int
+) -> _Block | Image | Document:
     path = make_absolute(name, cwd)
     real = resolve_real_path(path)
     shows = real.suffix.lower() in SHOWN_FILES

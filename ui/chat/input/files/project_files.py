@@ -49,7 +49,7 @@ class ProjectFiles:
             fits = re.compile(".*?".join(map(re.escape, wanted))).search
             entries = [entry for entry in entries if fits(entry.lowered)]
             self._found = (wanted, entries)
-        return [entry.path for entry in heapq.nsmallest(MOST_OFFERED, entries, key=_ranked(wanted))]
+        return [entry.path for entry in heapq.nsmallest(MOST_OFFERED, entries, key=_rank(wanted))]
 
     def _list(self) -> None:
         listing = list_search_files(self._folder, FileFilter(), time.monotonic() + _LISTING_S, Event())
@@ -71,7 +71,7 @@ def _name(path: str) -> str:
     return basename(path.rstrip("/")).lower()
 
 
-def _ranked(wanted: str) -> Callable[[_Entry], tuple[int, int, str]]:
+def _rank(wanted: str) -> Callable[[_Entry], tuple[int, int, str]]:
     """Return what orders entries: those whose name begins so first, scattered letters last."""
 
     def rank(entry: _Entry) -> tuple[int, int, str]:

@@ -30,7 +30,7 @@ async def test_every_command_can_be_typed_at_once_and_says_something(tmp_path: P
             await said(desk, "run echo hi", "hello")
         for command in COMMANDS:
             if command.name not in ALONE:
-                await desk.type(f"{command.typed} {'x' if command.usage == 'TITLE' else ''}")
+                await desk.type(f"{command.complete_typed} {'x' if command.usage == 'TITLE' else ''}")
                 assert desk.shown().strip(), command.name
 
 
@@ -251,7 +251,7 @@ async def test_instructions_are_listed_added_to_and_edited(
         await desk.type("/memory show")
         assert "lint with black" in desk.shown()
         await desk.type("/editor use ruff")
-        assert desk.composer.taken() == "use black"
+        assert desk.composer.take_text() == "use black"
         file.unlink()
         file.symlink_to(tmp_path / "elsewhere")
         await desk.type("/memory add more")

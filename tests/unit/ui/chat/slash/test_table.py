@@ -9,7 +9,7 @@ from support.screens.slash_desk import slash_desk
 
 from sandbur.agent.extensions.extension import load
 from sandbur.ui.chat.slash.command import DONE, SlashCommand, SlashResult
-from sandbur.ui.chat.slash.table import COMMANDS, completions, find, help_lines, unknown
+from sandbur.ui.chat.slash.table import COMMANDS, completions, describe_unknown, find, help_lines
 
 
 def texts(typed: str) -> list[str]:
@@ -39,7 +39,7 @@ def test_a_command_is_found_whatever_its_case_and_by_its_alias() -> None:
 
 
 def test_completion_offers_names_and_then_what_may_stand_behind_them() -> None:
-    assert texts("/") == [one.typed for one in COMMANDS]
+    assert texts("/") == [one.complete_typed for one in COMMANDS]
     assert texts("/REW") == ["/rewind"]
     assert [length for _, length in completions("/mode y")] == [1]
     assert texts("/mode ") == ["interactive", "plan", "auto-edit", "yolo"]
@@ -52,15 +52,15 @@ def test_help_lists_every_command_and_nothing_invisible() -> None:
 
     evil = SlashCommand("evil", "\x1b[2J", "a\u202eb\nc", "Yours", nothing)  # pyright: ignore[reportArgumentType]
     text = "\n".join(line for _, line in help_lines([evil]))
-    assert all(one.typed in text and one.summary in text for one in COMMANDS)
+    assert all(one.complete_typed in text and one.summary in text for one in COMMANDS)
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "b\\nc" in text
 
 
 async def test_an_unknown_command_is_one_sentence_with_the_nearest_name(tmp_path: Path) -> None:
-    assert unknown("rewnd") == "There is no command /rewnd. Did you mean /rewind?"
-    assert unknown("xyzzy") == "There is no command /xyzzy. /help lists them."
+    assert describe_unknown("rewnd") == "There is no command /rewnd. Did you mean /rewind?"
+    assert describe_unknown("xyzzy") == "There is no command /xyzzy. /help lists them."
     async with slash_desk(tmp_path) as desk:
         assert await desk.type("/moed plan") == DONE
         assert desk.shown() == "There is no command /moed. Did you mean /mode?\n"
