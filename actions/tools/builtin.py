@@ -11,8 +11,8 @@ from ..ports import Prepared, ToolContext, ToolOutcome, ToolTraits, Verified
 from ..workspace.paths import locate, make_absolute
 from ..workspace.safe_open import PathScope
 from ..workspace.text import load_text
-from .files.planned_write import prepared_in_thread, verified, write_planned
-from .schema import ToolArguments, parsed, spec_of
+from .files.planned_write import prepare_in_thread, verify_write, write_planned
+from .schema import ToolArguments, parse_arguments, spec_of
 
 ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
@@ -28,7 +28,7 @@ class BuiltinTool(Generic[ArgumentsT]):
         self._arguments = arguments
 
     def parse(self, arguments: str) -> ArgumentsT:
-        return parsed(self.spec, self._arguments, arguments)
+        return parse_arguments(self.spec, self._arguments, arguments)
 
     def effect_of(self, arguments: ArgumentsT) -> Effect:
         return self.effect
@@ -50,11 +50,11 @@ class WritingTool(BuiltinTool[ArgumentsT]):
     async def prepare(self, arguments: ArgumentsT, context: ToolContext) -> Prepared | ToolOutcome:
 
         def plan() -> Prepared:
-            return self.plan(self._filled(arguments, context), context.cwd, context.reach)
+            return self.plan(self._fill_secrets(arguments, context), context.cwd, context.reach)
 
-        return await prepared_in_thread(plan)
+        return await prepare_in_thread(plan)
 
-    def _filled(self, arguments: ArgumentsT, context: ToolContext) -> ArgumentsT:
+    def _fill_secrets(self, arguments: ArgumentsT, context: ToolContext) -> ArgumentsT:
         """Return the arguments with the secrets that their placeholders stand for."""
         texts = {name: str(getattr(arguments, name)) for name in self.traits.references}
         if not any(find_placeholder(text) for text in texts.values()):
@@ -72,4 +72,4 @@ class WritingTool(BuiltinTool[ArgumentsT]):
         return await write_planned(context.prepared or await self.prepare(arguments, context))
 
     async def verify(self, changes: Sequence[FileChange]) -> Verified:
-        return await verified(changes)
+        return await verify_write(changes)

@@ -101,10 +101,10 @@ def _place(
 def _matching(rows: Sequence[str], pattern: str) -> list[int]:
     """Return the numbers of the rows that match; raises `ValueError` for what is no pattern."""
     fits = _search(pattern)
-    return [number for number, text in enumerate(_searched(rows), 1) if fits(text)]
+    return [number for number, text in enumerate(_join_rows(rows), 1) if fits(text)]
 
 
-def _searched(rows: Sequence[str]) -> Iterator[str]:
+def _join_rows(rows: Sequence[str]) -> Iterator[str]:
     """Yield each row with what belongs to the same line behind it, so that nothing is missed in between."""
     for row, following in zip(rows, (*rows[1:], ""), strict=True):
         yield row + following[:_OVERLAP_CHARACTERS] if len(row) == MAX_ROW_CHARACTERS else row

@@ -102,11 +102,11 @@ def toolbox_of(
 
 
 @cache
-def declared() -> Mapping[str, ToolTraits]:
+def load_declared_traits() -> Mapping[str, ToolTraits]:
     shipped = toolbox_of(NETWORK_TOOLS) | result_reader()
     return {name: tool.traits for name, tool in shipped.items()}
 
 
 def traits_of(name: str) -> ToolTraits:
     """Return what a tool declares: nothing, if it is not one of ours."""
-    return declared().get(name) or ToolTraits()
+    return load_declared_traits().get(name) or ToolTraits()

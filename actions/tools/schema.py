@@ -64,7 +64,7 @@ def _flat(field: dict[str, Any]) -> dict[str, Any]:
     return {key: merged[key] for key in _KEPT if key in merged}
 
 
-def parsed(spec: ToolSpec, model: type[ArgumentsT], text: str) -> ArgumentsT:
+def parse_arguments(spec: ToolSpec, model: type[ArgumentsT], text: str) -> ArgumentsT:
     """Return the arguments, or raise `BadArguments` with a sentence that says what to send instead."""
     given = given_object(spec, text)
     required = spec.parameters["required"]
@@ -73,7 +73,7 @@ def parsed(spec: ToolSpec, model: type[ArgumentsT], text: str) -> ArgumentsT:
         return model.model_validate(present)
     except ValidationError as error:
         problems = (_problem(spec, given, details) for details in error.errors(include_url=False)[:3])
-        raise BadArguments(f"{spec.name}: {'; '.join(problems)}. {expected(spec)}") from None
+        raise BadArguments(f"{spec.name}: {'; '.join(problems)}. {describe_expected(spec)}") from None
 
 
 def given_object(spec: ToolSpec, text: str) -> dict[str, Any]:
@@ -84,18 +84,21 @@ def given_object(spec: ToolSpec, text: str) -> dict[str, Any]:
             " Do it in smaller parts."
         )
     try:
-        value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refused)
+        value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
     except RecursionError:
-        raise BadArguments(f"{spec.name}: the arguments are nested too deeply. {expected(spec)}") from None
+        raise BadArguments(
+            f"{spec.name}: the arguments are nested too deeply. {describe_expected(spec)}"
+        ) from None
     except _Unfit as error:
-        raise BadArguments(f"{spec.name}: {error}. {expected(spec)}") from None
+        raise BadArguments(f"{spec.name}: {error}. {describe_expected(spec)}") from None
     except ValueError as error:
         raise BadArguments(
-            f"{spec.name}: the arguments are not valid JSON ({error}). {expected(spec)}"
+            f"{spec.name}: the arguments are not valid JSON ({error}). {describe_expected(spec)}"
         ) from None
     if not isinstance(value, dict):
         raise BadArguments(
-            f"{spec.name}: the arguments must be one JSON object, not {_noun(value)}. {expected(spec)}"
+            f"{spec.name}: the arguments must be one JSON object, not {_noun(value)}."
+            f" {describe_expected(spec)}"
         )
     return cast(dict[str, Any], value)
 
@@ -109,11 +112,11 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [key for key, _ in pairs]
         twice = next(key for key in names if names.count(key) > 1)
-        raise _Unfit(f"{quoted(twice)} is given more than once")
+        raise _Unfit(f"{quote_name(twice)} is given more than once")
     return found
 
 
-def _refused(constant: str) -> Any:
+def _refuse_constant(constant: str) -> Any:
     raise _Unfit(f"{constant} is not a JSON number")
 
 
@@ -121,7 +124,7 @@ def _problem(spec: ToolSpec, given: Mapping[str, Any], details: Any) -> str:
     name = str(details["loc"][0]) if details["loc"] else "arguments"
     kind: str = details["type"]
     if kind == "extra_forbidden":
-        return f"there is no argument {quoted(name)}"
+        return f"there is no argument {quote_name(name)}"
     if kind == "missing":
         return f"{name} is missing"
     if kind == "value_error":
@@ -130,10 +133,11 @@ def _problem(spec: ToolSpec, given: Mapping[str, Any], details: Any) -> str:
         return f"{name} is longer than {details['ctx']['max_length']:,} characters"
     if kind == "string_unicode":
         return f"{name} holds half of a surrogate pair, which is no character"
-    return f"{name} must be {_wanted(spec.parameters['properties'][name])}, got {shown(given.get(name))}"
+    wanted = _describe_wanted(spec.parameters["properties"][name])
+    return f"{name} must be {wanted}, got {describe_value(given.get(name))}"
 
 
-def _wanted(schema: Mapping[str, Any]) -> str:
+def _describe_wanted(schema: Mapping[str, Any]) -> str:
     wanted = _WANTED[schema["type"]]
     if schema["type"] == "string":
         return "a non-empty string"
@@ -145,7 +149,7 @@ _MOST_VALUES = 10
 _BOUNDS = (("minimum", "of at least"), ("maximum", "of at most"))
 
 
-def shown(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Name what was given; texts are not repeated, they may be long or secret."""
     if isinstance(value, bool) or (isinstance(value, int | float) and abs(value) < 1e15):
         return json.dumps(value)
@@ -156,12 +160,12 @@ def _noun(value: Any) -> str:
     return "null" if value is None else _NOUNS.get(cast(type[Any], type(value)), "an object")
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a name that a model made up as it may stand in a sentence."""
     return json.dumps(name if len(name) <= 60 else name[:60] + "...")
 
 
-def expected(spec: ToolSpec) -> str:
+def describe_expected(spec: ToolSpec) -> str:
     """Say which arguments a tool takes."""
     required = spec.parameters["required"]
     parts = (
@@ -177,11 +181,11 @@ def _kind(schema: Any) -> str:
         return "any"
     schema = cast(Mapping[str, Any], schema)
     if "enum" in schema:
-        values = [_written(value) for value in schema["enum"]]
+        values = [_format_json(value) for value in schema["enum"]]
         more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
         return f"one of {', '.join(values[:_MOST_VALUES])}{more}"
     if "const" in schema:
-        return _written(schema["const"])
+        return _format_json(schema["const"])
     choices = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(choices, list):
         return " or ".join(dict.fromkeys(map(_kind, cast(list[Any], choices))))
@@ -189,5 +193,5 @@ def _kind(schema: Any) -> str:
     return " or ".join(cast(list[str], kind)) if isinstance(kind, list) else str(kind)
 
 
-def _written(value: Any) -> str:
+def _format_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)

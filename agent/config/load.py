@@ -361,11 +361,11 @@ def _as_it_is(value: Any, layer: _Layer, env: Mapping[str, str]) -> Any:
 
 
 def _rule(text: str, layer: _Layer, env: Mapping[str, str]) -> str:
-    from ...actions.tools.registry import declared
+    from ...actions.tools.registry import load_declared_traits
     from ..policy.rules.rules import parse_rule
 
     try:
-        return parse_rule(text, declared()).text
+        return parse_rule(text, load_declared_traits()).text
     except UsageError as error:
         raise layer.error(f"{layer.name}: {error.message}", error.hint) from None
 

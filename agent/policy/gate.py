@@ -9,7 +9,7 @@ from posixpath import basename, join, realpath
 from typing import Any, TypeVar
 
 from ...actions.ports import Searching, Tool, Verdict
-from ...actions.tools.registry import declared
+from ...actions.tools.registry import load_declared_traits
 from ...actions.tools.shell.read_only import prove
 from ...actions.turn.bugs_logged import BugsLogged
 from ...actions.workspace.protected.secret_files import is_secret_file
@@ -382,7 +382,7 @@ class Policy:
         """Return the rules that deny reading files."""
         readers = [
             name
-            for name, traits in declared().items()
+            for name, traits in load_declared_traits().items()
             if traits.shows == "content" and not traits.writes_files
         ]
         return [rule for rule in self._deny if rule.pattern is not None and any(map(rule.names, readers))]

@@ -18,7 +18,7 @@ from typing_extensions import TypeForm
 
 from ...actions.ports import Model, TokenCounter, Tool
 from ...actions.ports.events import Event
-from ...actions.tools.functions.decorator import named
+from ...actions.tools.functions.decorator import index_tools
 from ...actions.turn.output.types import TypedOutput, output_format_of
 from ...state.application import ExecutionMode
 from ...state.conversation.messages import Message, UserContent
@@ -373,7 +373,7 @@ def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
     if not given:
         return ()
 
-    return tuple(named(given).values())
+    return tuple(index_tools(given).values())
 
 
 _MOST_ID_CHARS = 64

@@ -13,7 +13,7 @@ from ...workspace.safe_open import PathScope
 from ...workspace.text import FileText, TextForm, format_diff, load_text
 from ..builtin import WritingTool
 from ..schema import PlainText, ToolArguments
-from .planned_write import planned
+from .planned_write import plan_write
 from .write_file import link_note
 
 _DESCRIPTION = (
@@ -59,12 +59,14 @@ def _plan(arguments: EditFileArguments, cwd: Path, reach: PathScope) -> Prepared
     if file.form is None or file.text is None:
         raise FileProblem(f"{format_path(target)} is a binary file; edit_file changes text only.")
     name = format_path_from(path, cwd)
-    text, count = _replaced(file.text, arguments, name)
-    stored = _stored(target, file.form, text)
-    return planned(target, file, stored, lambda status: _report(file, text, count, name, link_note(status)))
+    text, count = _replace(file.text, arguments, name)
+    stored = _encode(target, file.form, text)
+    return plan_write(
+        target, file, stored, lambda status: _report(file, text, count, name, link_note(status))
+    )
 
 
-def _replaced(text: str, arguments: EditFileArguments, name: str) -> tuple[str, int]:
+def _replace(text: str, arguments: EditFileArguments, name: str) -> tuple[str, int]:
     """Return the new text and how many places changed; tolerant about CRLF, about nothing else."""
     old, new = arguments.old, arguments.new
     if old not in text and "\r\n" in text:
@@ -118,7 +120,7 @@ def _nearest(text: str, old: str) -> str:
     return f"The nearest lines are (blanks count):\n{chr(10).join(near)}"
 
 
-def _stored(target: Path, form: TextForm, text: str) -> bytes:
+def _encode(target: Path, form: TextForm, text: str) -> bytes:
     try:
         return form.encode(text)
     except UnicodeEncodeError as error:

@@ -14,7 +14,7 @@ from ...workspace.tree import FileFilter
 from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments
 from .search.engine import Search
-from .search.matches import capped_lines
+from .search.matches import cap_lines
 
 MAX_FILES = 1000
 _WILDCARD = re.compile(r"[*?\[{]")
@@ -47,21 +47,21 @@ class Glob(BuiltinTool[GlobArguments]):
         return True
 
     async def run(self, arguments: GlobArguments, context: ToolContext) -> ToolOutcome:
-        fixed, rest = _fixed_outside(arguments.pattern)
+        fixed, rest = _split_outside(arguments.pattern)
         root = make_absolute(arguments.path, context.cwd)
         try:
             root = make_absolute(fixed, root)
             folder = require_folder(locate(root, context.reach, "searched", searches=True))
-            return await self._found(root, folder, PathPattern(rest), context.cwd)
+            return await self._find(root, folder, PathPattern(rest), context.cwd)
         except (FileProblem, BadPattern) as error:
             return ToolOutcome("error", str(error))
 
-    async def _found(self, root: Path, folder: Path, pattern: PathPattern, cwd: Path) -> ToolOutcome:
+    async def _find(self, root: Path, folder: Path, pattern: PathPattern, cwd: Path) -> ToolOutcome:
         search = Search(folder, self._use_ripgrep, self._limit_s)
         listing = await search.list_files(FileFilter(hidden=pattern.reaches_hidden))
         names = [path for path in listing.paths if pattern.matches(path)]
         there = await search.still_there(names[:MAX_FILES])
-        lines = capped_lines([format_path_from(root / name, cwd) for name in there])
+        lines = cap_lines([format_path_from(root / name, cwd) for name in there])
         notes = [] if names else ["No file matches."]
         if len(names) > len(lines):
             notes.append(f"[{len(lines):,} of {len(names):,} files shown; use a narrower pattern or path]")
@@ -82,7 +82,7 @@ def _reach(pattern: str, base: str) -> str:
     return join(base, fixed[: fixed.rfind("/") + 1])
 
 
-def _fixed_outside(pattern: str) -> tuple[str, str]:
+def _split_outside(pattern: str) -> tuple[str, str]:
     """Split off the fixed folders of a pattern that starts elsewhere: at the root, at home, or above."""
     fixed, rest = split_fixed(pattern)
     is_elsewhere = fixed.startswith(("/", "~")) or ".." in fixed.split("/")

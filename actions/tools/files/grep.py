@@ -18,7 +18,7 @@ from ...workspace.tree import FileFilter, FileListing
 from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments
 from .search.engine import Search, SearchResult
-from .search.matches import BadExpression, bridged, capped_lines
+from .search.matches import BadExpression, cap_lines, translate_pattern
 
 MAX_MATCHES = 250
 _MAX_FILE_BYTES = 64 << 20
@@ -54,7 +54,7 @@ class Grep(BuiltinTool[GrepArguments]):
 
     async def run(self, arguments: GrepArguments, context: ToolContext) -> ToolOutcome:
         try:
-            pattern = bridged(arguments.pattern)
+            pattern = translate_pattern(arguments.pattern)
             only = PathPattern(arguments.glob) if arguments.glob is not None else None
             path = make_absolute(arguments.path, context.cwd)
             root, names = folder_and_file(locate(path, context.reach, "searched"))
@@ -81,7 +81,7 @@ def _report(found: SearchResult, listing: FileListing, path: Path, is_file: bool
         for file in found.files
         for line in file.lines
     ]
-    shown = capped_lines(lines)
+    shown = cap_lines(lines)
     notes = [] if lines else [f"No match in {format_count(len(listing.paths), 'file')}."]
     if found.count > len(shown):
         notes.append(

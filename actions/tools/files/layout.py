@@ -46,24 +46,24 @@ class Layout(NamedTuple):
         """Return the context of a call that looks at the folder and at nothing else."""
         return replace(context, cwd=self.beside, reach=self.reach, known=None)
 
-    def told(self, outcome: ToolOutcome) -> ToolOutcome:
+    def translate_outcome(self, outcome: ToolOutcome) -> ToolOutcome:
         """Return an outcome in which the files have the paths that the model knows them by."""
         seen = {
             f"{VIRTUAL}{path.removeprefix(str(self.root))}": version
             for path, version in (outcome.seen or {}).items()
         }
-        return replace(outcome, content=self.named(outcome.content), seen=seen or None)
+        return replace(outcome, content=self.translate_paths(outcome.content), seen=seen or None)
 
-    def named(self, text: str) -> str:
+    def translate_paths(self, text: str) -> str:
         """Return a text of a tool with the paths of the back end."""
         return text.replace(f"/{self.root}", "").replace(str(self.root), "")
 
 
 @asynccontextmanager
-async def laid_out(place: FilePlace, contents: Contents, scratch: Path | None) -> AsyncGenerator[Layout]:
+async def lay_out(place: FilePlace, contents: Contents, scratch: Path | None) -> AsyncGenerator[Layout]:
     """Yield the files of a place; they are gone afterwards. Raises `FileProblem` for a path that is none."""
     files = await place.backend.files()
-    read = {path: await place.backend.read(path) for path in _looked_into(place, contents, files)}
+    read = {path: await place.backend.read(path) for path in _select_files(place, contents, files)}
     if scratch is not None:
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="files-", dir=scratch) as folder:
@@ -73,7 +73,7 @@ async def laid_out(place: FilePlace, contents: Contents, scratch: Path | None) -
         yield Layout(root, place, files)
 
 
-def _looked_into(place: FilePlace, contents: Contents, files: Mapping[str, int]) -> Iterable[str]:
+def _select_files(place: FilePlace, contents: Contents, files: Mapping[str, int]) -> Iterable[str]:
     if contents == "none":
         return ()
     if contents == "one":

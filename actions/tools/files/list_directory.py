@@ -45,21 +45,21 @@ class ListDirectory(BuiltinTool[ListDirectoryArguments]):
     async def run(self, arguments: ListDirectoryArguments, context: ToolContext) -> ToolOutcome:
         try:
             path = make_absolute(arguments.path, context.cwd)
-            return ToolOutcome("ok", await asyncio.to_thread(_listed, path, context.reach))
+            return ToolOutcome("ok", await asyncio.to_thread(_list, path, context.reach))
         except FileProblem as error:
             return ToolOutcome("error", str(error))
 
 
-def _listed(path: Path, reach: PathScope) -> str:
+def _list(path: Path, reach: PathScope) -> str:
     real = locate(path, reach, "read")
     with translate_errors(path, "read"):
         if not stat.S_ISDIR(read_status(real).st_mode):
             raise FileProblem(f"{format_path(path)} is not a folder; use read_file to read it.")
         with open_folder(real, os.O_RDONLY) as folder, os.scandir(folder) as found:
-            return _described(path, folder, list(islice(found, _MOST_READ + 1)))
+            return _format_listing(path, folder, list(islice(found, _MOST_READ + 1)))
 
 
-def _described(path: Path, folder: int, entries: list[os.DirEntry[str]]) -> str:
+def _format_listing(path: Path, folder: int, entries: list[os.DirEntry[str]]) -> str:
     is_cut = len(entries) > _MOST_READ
     entries = sorted(entries[:_MOST_READ], key=_order)
     folders = sum(entry.is_dir(follow_symlinks=False) for entry in entries)

@@ -27,7 +27,7 @@ class PlannedWrite:
     """Returns what the model reads, from what the old file was."""
 
 
-async def prepared_in_thread(plan: Callable[[], Prepared]) -> Prepared | ToolOutcome:
+async def prepare_in_thread(plan: Callable[[], Prepared]) -> Prepared | ToolOutcome:
     """Return the plan, or why there is none."""
     try:
         return await asyncio.to_thread(plan)
@@ -35,7 +35,7 @@ async def prepared_in_thread(plan: Callable[[], Prepared]) -> Prepared | ToolOut
         return ToolOutcome("error", str(error))
 
 
-def planned(
+def plan_write(
     target: Path, old: FileText | None, content: bytes, report: Callable[[os.stat_result | None], str]
 ) -> Prepared:
     """Describe the replacement of `old`, or of nothing, by `content`."""
@@ -59,7 +59,7 @@ async def write_planned(prepared: Prepared | ToolOutcome) -> ToolOutcome:
     work = prepared.work
     if not isinstance(work, PlannedWrite):
         raise TypeError("this call was prepared by another tool")
-    outcome = await done_in_thread(
+    outcome = await run_in_thread(
         lambda: work.report(replace_content(work.target, work.content, work.expected))
     )
     if outcome.outcome != "ok":
@@ -67,7 +67,7 @@ async def write_planned(prepared: Prepared | ToolOutcome) -> ToolOutcome:
     return replace(outcome, seen={change.path: change.after or "" for change in prepared.changes})
 
 
-async def done_in_thread(work: Callable[[], str]) -> ToolOutcome:
+async def run_in_thread(work: Callable[[], str]) -> ToolOutcome:
     """Return what `work` says, or its problem; a cancellation leaves only after the work has ended."""
     running = asyncio.ensure_future(asyncio.to_thread(_outcome, work))
     if await wait_until_done(running):
@@ -83,7 +83,7 @@ def _outcome(work: Callable[[], str]) -> ToolOutcome:
         return ToolOutcome("error", str(error))
 
 
-def outdated(prepared: Prepared, known: Mapping[str, str], name: str) -> ToolOutcome | None:
+def check_version(prepared: Prepared, known: Mapping[str, str], name: str) -> ToolOutcome | None:
     """Return why a file may not be replaced as a whole: it is not the one that was read."""
     work, [change] = prepared.work, prepared.changes
     if not isinstance(work, PlannedWrite) or work.expected is None or change.before == change.after:
@@ -94,19 +94,19 @@ def outdated(prepared: Prepared, known: Mapping[str, str], name: str) -> ToolOut
     return ToolOutcome("error", f"{name} has changed since you read it: nothing was written. Read it again.")
 
 
-async def verified(changes: Sequence[FileChange]) -> Verified:
+async def verify_write(changes: Sequence[FileChange]) -> Verified:
     """Tell from the files whether a write happened, and remove the temporary file of one that did not."""
-    return await asyncio.to_thread(_verified, changes)
+    return await asyncio.to_thread(_verify, changes)
 
 
-def _verified(changes: Sequence[FileChange]) -> Verified:
-    found: set[Verified] = {_happened(change) for change in changes}
+def _verify(changes: Sequence[FileChange]) -> Verified:
+    found: set[Verified] = {_verify_change(change) for change in changes}
     for folder in {Path(change.path).parent for change in changes}:
         remove_leftovers(folder)
     return found.pop() if len(found) == 1 else "unknown"
 
 
-def _happened(change: FileChange) -> Verified:
+def _verify_change(change: FileChange) -> Verified:
     now = read_file_state(Path(change.path))
     if now.digest is not None and now.digest == change.after:
         return "done"

@@ -112,7 +112,7 @@ def _page(path: Path, reach: PathScope, offset: int, limit: int) -> str:
         file.seek(len(form.mark))
         lines = LineReader(_utf8_chunks(file, form), time.monotonic() + _SEARCHING_TIME_S)
         try:
-            return _numbered(path, lines, offset, limit, form)
+            return _number_lines(path, lines, offset, limit, form)
         except TimeoutError:
             raise FileProblem(
                 f"{format_path(path)} is too large: line {offset} was not found in"
@@ -120,7 +120,7 @@ def _page(path: Path, reach: PathScope, offset: int, limit: int) -> str:
             ) from None
 
 
-def _numbered(path: Path, lines: LineReader, offset: int, limit: int, form: TextForm) -> str:
+def _number_lines(path: Path, lines: LineReader, offset: int, limit: int, form: TextForm) -> str:
     passed = lines.skip(offset - 1)
     stored = "latin-1" if form.encoding == "latin-1" else "utf-8"
     shown_lines: list[str] = []

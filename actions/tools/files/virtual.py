@@ -25,9 +25,9 @@ from ...workspace.safe_open import PathScope
 from .edit_file import EditFile
 from .glob import Glob
 from .grep import Grep
-from .layout import Contents, Layout, laid_out
+from .layout import Contents, Layout, lay_out
 from .list_directory import ListDirectory
-from .planned_write import PlannedWrite, prepared_in_thread
+from .planned_write import PlannedWrite, prepare_in_thread
 from .read_file import ReadFile
 from .write_file import WriteFile
 
@@ -42,7 +42,9 @@ class FileTool:
         self._tool = tool
         self._files = files
         self._contents: Contents = contents
-        self.spec: ToolSpec = replace(tool.spec, description=f"{tool.spec.description} {_told(files)}")
+        self.spec: ToolSpec = replace(
+            tool.spec, description=f"{tool.spec.description} {_describe_places(files)}"
+        )
         self.traits: ToolTraits = tool.traits
         self.effect: Effect = tool.effect
 
@@ -57,7 +59,7 @@ class FileTool:
         return self.effect
 
     def subject(self, arguments: Any) -> str:
-        aimed = self._aimed(arguments)
+        aimed = self._normalize_path(arguments)
         if not self._files.has(aimed.path):
             return self._tool.subject(arguments)
         try:
@@ -69,22 +71,22 @@ class FileTool:
         return () if self.is_virtual(arguments) else self._tool.paths(arguments)
 
     def is_virtual(self, arguments: Any) -> bool:
-        return self._files.has(self._aimed(arguments).path)
+        return self._files.has(self._normalize_path(arguments).path)
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         if not self.is_virtual(arguments):
             return await self._tool.run(arguments, context)
-        aimed = self._aimed(arguments)
+        aimed = self._normalize_path(arguments)
         try:
             place = self._files.place(aimed.path)
             self._check(aimed)
-            async with laid_out(place, self._contents, context.scratch) as layout:
+            async with lay_out(place, self._contents, context.scratch) as layout:
                 inner = aimed.model_copy(update={"path": layout.path})
-                return layout.told(await self._tool.run(inner, layout.within(context)))
+                return layout.translate_outcome(await self._tool.run(inner, layout.within(context)))
         except FileProblem as error:
             return ToolOutcome("error", str(error))
 
-    def _aimed(self, arguments: Any) -> Any:
+    def _normalize_path(self, arguments: Any) -> Any:
         """Return the arguments with everything about the place in `path`."""
         return arguments
 
@@ -102,7 +104,7 @@ class SearchingFileTool(FileTool):
 class GlobFileTool(SearchingFileTool):
     """`glob`, whose pattern may name the place, too."""
 
-    def _aimed(self, arguments: Any) -> Any:
+    def _normalize_path(self, arguments: Any) -> Any:
         fixed, rest = split_fixed(arguments.pattern)
         if not arguments.pattern.startswith("/") or not self._files.has(fixed):
             return arguments
@@ -142,11 +144,13 @@ class WritingFileTool(FileTool):
 
     async def prepare(self, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome:
         if not self.is_virtual(arguments):
-            return await self._shipped.prepare(arguments, context)
+            return await self._disk_tool.prepare(arguments, context)
         try:
             place = self._files.place(arguments.path)
-            async with laid_out(place, "one", context.scratch) as layout:
-                return await self._planned(layout, _masked(arguments, self.traits, context.masker), context)
+            async with lay_out(place, "one", context.scratch) as layout:
+                return await self._plan(
+                    layout, _mask_arguments(arguments, self.traits, context.masker), context
+                )
         except FileProblem as error:
             return ToolOutcome("error", str(error))
 
@@ -159,17 +163,17 @@ class WritingFileTool(FileTool):
             return await self._tool.run(arguments, replace(context, prepared=prepared))
         place, [change] = work.place, prepared.changes
         if not await place.backend.write(place.inner, work.content, work.expected):
-            return ToolOutcome("error", _changed(place))
+            return ToolOutcome("error", _explain_change(place))
         return ToolOutcome("ok", work.report, seen={change.path: change.after or ""})
 
     async def verify(self, changes: Sequence[FileChange]) -> Verified:
         """Tell from the back end whether a write happened."""
         if not all(change.is_virtual for change in changes):
-            return await self._shipped.verify(changes)
-        found: set[Verified] = {await self._happened(change) for change in changes}
+            return await self._disk_tool.verify(changes)
+        found: set[Verified] = {await self._verify_change(change) for change in changes}
         return found.pop() if len(found) == 1 else "unknown"
 
-    async def _happened(self, change: FileChange) -> Verified:
+    async def _verify_change(self, change: FileChange) -> Verified:
         path = change.path.removeprefix(VIRTUAL)
         if not self._files.has(path):
             return "unknown"
@@ -179,15 +183,15 @@ class WritingFileTool(FileTool):
             return "done"
         return "not_done" if now == change.before else "unknown"
 
-    async def _planned(self, layout: Layout, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome:
+    async def _plan(self, layout: Layout, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome:
         # The slash at the end says that a folder is meant, which no write is about.
         end = "/" if arguments.path.endswith("/") else ""
         inner = arguments.model_copy(update={"path": layout.path + end})
         _require_room(layout)
         cwd, place = layout.beside, layout.place
-        found = await prepared_in_thread(lambda: self._shipped.plan(inner, cwd, layout.reach))
+        found = await prepare_in_thread(lambda: self._disk_tool.plan(inner, cwd, layout.reach))
         if isinstance(found, ToolOutcome):
-            return replace(found, content=layout.named(found.content))
+            return replace(found, content=layout.translate_paths(found.content))
         work, [change] = found.work, found.changes
         assert isinstance(work, PlannedWrite)
         if len(work.content) > MAX_FILE_BYTES:
@@ -197,7 +201,7 @@ class WritingFileTool(FileTool):
             )
         path = f"{VIRTUAL}{place.path}"
         if self.traits.content and _is_outdated(path, change, context):
-            raise FileProblem(_changed(place))
+            raise FileProblem(_explain_change(place))
         virtual = FileChange(
             path=path,
             before=change.before,
@@ -206,11 +210,13 @@ class WritingFileTool(FileTool):
             after_mode=_MODE,
         )
         return Prepared(
-            (virtual,), {}, VirtualWrite(place, work.content, change.before, layout.named(work.report(None)))
+            (virtual,),
+            {},
+            VirtualWrite(place, work.content, change.before, layout.translate_paths(work.report(None))),
         )
 
     @property
-    def _shipped(self) -> _Plans:
+    def _disk_tool(self) -> _Plans:
         return self._tool  # type: ignore[return-value]
 
 
@@ -236,7 +242,7 @@ def file_tools(backend: FileBackend | WorkspaceFolder | Composite | None = None)
     return file_tools_of(Composite.of(WorkspaceFolder() if backend is None else backend))
 
 
-def _told(files: Composite) -> str:
+def _describe_places(files: Composite) -> str:
     if "/" in files.prefixes:
         return "Files are not those of the machine, but kept apart, below `/`."
     return f"Paths that begin with {', '.join(files.prefixes)} are not of the machine: they are kept apart."
@@ -258,7 +264,7 @@ def _require_room(layout: Layout) -> None:
             )
 
 
-def _masked(arguments: Any, traits: ToolTraits, masker: Masker | None) -> Any:
+def _mask_arguments(arguments: Any, traits: ToolTraits, masker: Masker | None) -> Any:
     """Return the arguments without secrets: what is kept in a store holds none."""
     if masker is None:
         return arguments
@@ -272,7 +278,7 @@ def _is_outdated(path: str, change: FileChange, context: ToolContext) -> bool:
     return change.before not in (None, change.after) and version not in (None, change.before)
 
 
-def _changed(place: FilePlace) -> str:
+def _explain_change(place: FilePlace) -> str:
     return f"{format_path(place.path)} has changed since you read it: nothing was written. Read it again."
 
 

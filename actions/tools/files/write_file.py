@@ -20,7 +20,7 @@ from ...workspace.safe_open import PathScope
 from ...workspace.text import FileText, TextForm, format_diff, load_text
 from ..builtin import WritingTool
 from ..schema import PlainText, ToolArguments
-from .planned_write import outdated, planned
+from .planned_write import check_version, plan_write
 
 _DESCRIPTION = (
     "Create a file, or replace the whole content of one, as one atomic step; missing folders are made."
@@ -52,7 +52,7 @@ class WriteFile(WritingTool[WriteFileArguments]):
         if isinstance(prepared, ToolOutcome) or context.known is None:
             return prepared
         name = format_path_from(make_absolute(arguments.path, context.cwd), context.cwd)
-        return outdated(prepared, context.known, name) or prepared
+        return check_version(prepared, context.known, name) or prepared
 
 
 def _plan(arguments: WriteFileArguments, cwd: Path, reach: PathScope) -> Prepared:
@@ -72,7 +72,7 @@ def _plan(arguments: WriteFileArguments, cwd: Path, reach: PathScope) -> Prepare
         said = f"{verb} {name}: {format_count(lines, 'line')}, {format_size(len(stored))}."
         return "\n".join([said, *notes, *link_note(status), *_difference(old, content, name)])
 
-    return planned(target, old, stored, report)
+    return plan_write(target, old, stored, report)
 
 
 def _form_for(content: str, old: FileText | None) -> tuple[TextForm, list[str]]:

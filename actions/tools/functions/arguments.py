@@ -12,7 +12,7 @@ from pydantic_core import CoreConfig, CoreSchema, SchemaValidator
 
 from ....state.errors import UsageError
 from ...ports import BadArguments, ToolSpec, build_object_schema
-from ..schema import expected, given_object, quoted, shown
+from ..schema import describe_expected, describe_value, given_object, quote_name
 from .callee import Parameter, Unresolved
 from .flat_schema import flat
 
@@ -50,7 +50,7 @@ class FunctionArguments:
         self.schema = _flat(_json_schema(core, what, self._parameters, function), said)
         self._nullable = {name for name, one in self.schema["properties"].items() if _takes_null(one)}
 
-    def checked(self, spec: ToolSpec, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    def check(self, spec: ToolSpec, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what the model gave, and what the function gets, by name; raises `BadArguments`.
 
         Null for what has a default means the default, as some models name every argument.
@@ -65,7 +65,7 @@ class FunctionArguments:
         try:
             _, values = self._validator.validate_python(present)
         except ValidationError as error:
-            raise BadArguments(f"{spec.name}: {_problems(error, given)}. {expected(spec)}") from None
+            raise BadArguments(f"{spec.name}: {_problems(error, given)}. {describe_expected(spec)}") from None
         return present, values
 
 
@@ -171,23 +171,23 @@ def _problems(error: ValidationError, given: Mapping[str, Any]) -> str:
         place, value = _place(one["loc"], given)
         place = place if len(place) <= _MOST_PLACE else place[:_MOST_PLACE] + "..."
         if one["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-            found[f"there is no argument {quoted(place)}"] = []
+            found[f"there is no argument {quote_name(place)}"] = []
             continue
         values[place] = value
         clauses, clause = found.setdefault(place, []), _clause(one)
         if clause not in clauses:
             clauses.append(clause)
-    told = [_told(place, clauses, values.get(place)) for place, clauses in found.items()]
+    told = [_describe_problem(place, clauses, values.get(place)) for place, clauses in found.items()]
     more = f"; and {len(told) - _MOST_PROBLEMS} more" if len(told) > _MOST_PROBLEMS else ""
     return "; ".join(told[:_MOST_PROBLEMS]) + more
 
 
-def _told(place: str, clauses: Sequence[str], value: Any) -> str:
+def _describe_problem(place: str, clauses: Sequence[str], value: Any) -> str:
     if not clauses:
         return place
     first, *others = clauses
     wanted = " or ".join([first, *(clause.removeprefix("must be ") for clause in others)])
-    return f"{place} {wanted}, got {shown(value)}" if "must" in wanted else f"{place} {wanted}"
+    return f"{place} {wanted}, got {describe_value(value)}" if "must" in wanted else f"{place} {wanted}"
 
 
 def _place(location: Sequence[int | str], given: Mapping[str, Any]) -> tuple[str, Any]:

@@ -76,7 +76,7 @@ def _parameter(
     dependency = one.default if isinstance(one.default, Dependency) else None
     if dependency is not None:
         return Parameter(one.name, Any, one.empty, _is_positional(one), "injected", dependency)
-    annotation = _resolved(function, what, one, names)
+    annotation = _resolve_annotation(function, what, one, names)
     dependency = _dependency_in(annotation)
     role: Role = "injected" if dependency else "context" if _is_context(annotation) else "argument"
     return Parameter(one.name, annotation, one.default, _is_positional(one), role, dependency)
@@ -86,7 +86,7 @@ def _is_positional(one: inspect.Parameter) -> bool:
     return one.kind is inspect.Parameter.POSITIONAL_ONLY
 
 
-def _resolved(
+def _resolve_annotation(
     function: Callable[..., Any], what: str, one: inspect.Parameter, names: Mapping[str, Any]
 ) -> Any:
     """Return the annotation with every name in it looked up."""
@@ -143,23 +143,23 @@ _SECTIONS = re.compile(
 )
 
 
-def described(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+def parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     """Return what the docstring says of the function, and of its parameters by name."""
     text = inspect.getdoc(inspect.unwrap(function)) or ""
     if not _SECTIONS.search(text):
-        return text or _spelled(function), {}
+        return text or _spell_name(function), {}
 
     try:
         found = parse(text)
     except ParseError:
         return text, {}
     texts = {one.arg_name: one.description or "" for one in found.params}
-    return (found.description or _spelled(function)).strip(), {
+    return (found.description or _spell_name(function)).strip(), {
         name: _one_line(said) for name, said in texts.items()
     }
 
 
-def _spelled(function: Callable[..., Any]) -> str:
+def _spell_name(function: Callable[..., Any]) -> str:
     """Make words of a name, where nothing else is said."""
     return name_of(function).rpartition(".")[2].strip("_").replace("_", " ").capitalize() + "."
 

@@ -26,7 +26,7 @@ class Pieces(list[Any]):
     """What a stream gave, in order."""
 
 
-async def called(work: Callable[[], Any], is_async: bool, show: Callable[[str], None]) -> Any:
+async def call_function(work: Callable[[], Any], is_async: bool, show: Callable[[str], None]) -> Any:
     """Call a function and return its result, or the `Pieces` of a stream, whose texts are shown at once.
 
     What is not async runs in a thread, with this task's context variables. A cancelled stream says what it
@@ -38,7 +38,7 @@ async def called(work: Callable[[], Any], is_async: bool, show: Callable[[str], 
     if isinstance(result, AsyncIterator):
         return await _read(cast(AsyncIterator[Any], result), show)
     if inspect.isgenerator(result):
-        return await _read(_stepped(result), show)
+        return await _read(_iterate_in_thread(result), show)
     return result
 
 
@@ -58,7 +58,7 @@ async def _read(stream: AsyncIterator[Any], show: Callable[[str], None]) -> Piec
     return pieces
 
 
-async def _stepped(stream: Iterator[Any]) -> AsyncIterator[Any]:
+async def _iterate_in_thread(stream: Iterator[Any]) -> AsyncIterator[Any]:
     """Take each piece of a blocking generator in a thread."""
     while (piece := await in_thread(lambda: next(stream, STREAM_ENDED))) is not STREAM_ENDED:
         yield piece

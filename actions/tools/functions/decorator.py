@@ -88,10 +88,10 @@ def tool(
         _require_fitting(complete, name_of(function))
         return FunctionTool(function, complete, names)
 
-    return decorated if function is None else decorated(_required(function))
+    return decorated if function is None else decorated(_require_callable(function))
 
 
-def _required(function: Any) -> Callable[..., Any]:
+def _require_callable(function: Any) -> Callable[..., Any]:
     if callable(function):
         return function
     raise WrongType(
@@ -99,7 +99,7 @@ def _required(function: Any) -> Callable[..., Any]:
     )
 
 
-def named(tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
+def index_tools(tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
     """Return the tools by name, in this order; plain functions become tools.
 
     Raises `UsageError` for two of one name, and for what is neither a tool nor a function.

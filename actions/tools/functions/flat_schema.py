@@ -26,17 +26,17 @@ def flat(schema: Mapping[str, Any], is_closed: bool = False) -> Schema:
     found = {**schema.get("definitions", {}), **schema.get("$defs", {})}
     work = _Flattening(found, is_closed)
     body = work.node({key: value for key, value in schema.items() if key not in ("$defs", "definitions")})
-    if definitions := work.kept():
+    if definitions := work.collect_definitions():
         body["$defs"] = definitions
     return body
 
 
-def mapped(node: Any, change: Callable[[Schema], Schema]) -> Any:
+def map_schema(node: Any, change: Callable[[Schema], Schema]) -> Any:
     """Return a schema with each schema in it changed, from the outside in; true and false stay."""
     if not isinstance(node, Mapping):
         return node
     done = change(dict(cast(Mapping[str, Any], node)))
-    return {key: _inside(key, value, lambda one: mapped(one, change)) for key, value in done.items()}
+    return {key: _inside(key, value, lambda one: map_schema(one, change)) for key, value in done.items()}
 
 
 def _inside(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
@@ -56,7 +56,7 @@ class _Flattening:
         self._named: dict[str, None] = {}
         """What is referred to still, in order."""
         self._nodes = 0
-        self._circular = {name for name in definitions if name in _reached(name, definitions)}
+        self._circular = {name for name in definitions if name in _find_reachable(name, definitions)}
 
     def node(self, node: Any) -> Any:
         """Return one schema; true and false are schemas, too."""
@@ -66,7 +66,7 @@ class _Flattening:
         self._nodes += 1
         name = _name_of(node)
         if name in self._definitions:
-            return self._referred(node, name)
+            return self._follow_reference(node, name)
         done: Schema = {}
         for key, value in node.items():
             if key not in ("title", "discriminator"):
@@ -75,14 +75,14 @@ class _Flattening:
             done.setdefault("additionalProperties", False)
         return done
 
-    def kept(self) -> dict[str, Schema]:
+    def collect_definitions(self) -> dict[str, Schema]:
         """Return the definitions that are needed still."""
         done: dict[str, Schema] = {}
         while missing := [name for name in self._named if name not in done]:
             done[missing[0]] = self.node(self._definitions[missing[0]])
         return done
 
-    def _referred(self, node: Mapping[str, Any], name: str) -> Schema:
+    def _follow_reference(self, node: Mapping[str, Any], name: str) -> Schema:
         beside = {key: value for key, value in node.items() if key != "$ref"}
         if name in self._circular or self._nodes > _MOST_NODES:
             self._named[name] = None
@@ -100,7 +100,7 @@ def _name_of(node: Mapping[str, Any]) -> str:
     return ""
 
 
-def _reached(name: str, definitions: Mapping[str, Schema]) -> set[str]:
+def _find_reachable(name: str, definitions: Mapping[str, Schema]) -> set[str]:
     """Return the definitions that one leads to, over others too."""
     reached: set[str] = set()
     waiting = [name]

@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from ....state.calls import Effect
 from ...ports import Recovered, ToolContext, ToolOutcome, ToolSpec, ToolTraits, Verified
 from .callee import Unresolved, name_of
-from .named_files import placed
+from .named_files import place_paths
 from .parameters import Check, FunctionReading, Given, ToolOptions, read
 from .results import TaskComplete, ToolError, outcome_of
 from .run_context import RunContext
@@ -87,7 +87,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         return known
 
     def parse(self, arguments: str) -> Given:
-        return Given(*self._reading.arguments.checked(self.spec, arguments))
+        return Given(*self._reading.arguments.check(self.spec, arguments))
 
     def effect_of(self, arguments: Given) -> Effect:
         return self._options.effect
@@ -100,7 +100,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
 
     def paths(self, arguments: Given) -> Sequence[str]:
         """Return what is of the type `Path` in them, also inside of models and lists."""
-        return self._reading.files.named(arguments.raw)
+        return self._reading.files.find_paths(arguments.raw)
 
     async def run(self, arguments: Given, context: ToolContext) -> ToolOutcome:
         for number in range(self._options.retries):
@@ -119,7 +119,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         """Ask the check what came of the call; without one nobody knows."""
         if self._reading.check is None:
             return Recovered(None)
-        found = await self._verified(self._reading.check, arguments, context)
+        found = await self._verify(self._reading.check, arguments, context)
         if found == "done":
             return Recovered(ToolOutcome("ok", _DONE))
         if found == "not_done":
@@ -146,23 +146,23 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         except TimeoutError as late:
             if not limit.expired():
                 raise
-            return self._timed_out(late)
+            return self._describe_timeout(late)
         finally:
             run.stop()
-        return self._finished(outcome_of(result, run.tool), problems)
+        return self._finish(outcome_of(result, run.tool), problems)
 
     def _values(self, arguments: Given, context: ToolContext) -> Mapping[str, Any]:
         """Return what the function gets, relative paths below the working folder."""
-        return placed(arguments.values, context.cwd) if self._reading.files.is_any else arguments.values
+        return place_paths(arguments.values, context.cwd) if self._reading.files.is_any else arguments.values
 
-    def _finished(self, outcome: ToolOutcome, problems: Sequence[str]) -> ToolOutcome:
+    def _finish(self, outcome: ToolOutcome, problems: Sequence[str]) -> ToolOutcome:
         if problems:
             outcome = replace(outcome, content="\n".join((outcome.content, *problems)))
         if self.traits.is_done_tool and outcome.outcome == "ok" and outcome.ends_run is None:
             return replace(outcome, ends_run=outcome.content)
         return outcome
 
-    def _timed_out(self, late: TimeoutError) -> ToolOutcome:
+    def _describe_timeout(self, late: TimeoutError) -> ToolOutcome:
         stopped = "was stopped" if self._reading.callee.is_async else "cannot be stopped: it may still go on"
         told = f"{self._options.name} did not end within {self._options.timeout_s:g} s and {stopped}."
         if self._options.effect != "read":
@@ -175,13 +175,13 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         check = self._reading.check
         if check is None:
             return self._options.effect in ("read", "idempotent")
-        return await self._verified(check, arguments, context) == "not_done"
+        return await self._verify(check, arguments, context) == "not_done"
 
-    async def _verified(self, check: Check, arguments: Given, context: ToolContext) -> Verified:
+    async def _verify(self, check: Check, arguments: Given, context: ToolContext) -> Verified:
         run = RunContext.of(self._options.name, context)
         try:
             async with asyncio.timeout(self._options.timeout_s):
-                return await check.verified(self._values(arguments, context), run)
+                return await check.verify(self._values(arguments, context), run)
         finally:
             run.stop()
 

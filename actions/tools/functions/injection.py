@@ -114,7 +114,7 @@ class Injection:
         self._own = own
         self._shared = own if shared is None else shared
 
-    async def filled(self, needs: tuple[tuple[str, Need | None], ...]) -> dict[str, Any]:
+    async def fill(self, needs: tuple[tuple[str, Need | None], ...]) -> dict[str, Any]:
         """Return the values by parameter; raises what a provider raises."""
         return {name: self._run if need is None else await self._value(need) for name, need in needs}
 
@@ -123,10 +123,10 @@ class Injection:
         if need.provider in replaced:
             need = _need(Dependency(need.provider, need.per), f"The override of {need.name}", (), replaced)
         scope = self._shared if need.per == "run" else self._own
-        return await scope.value(need.provider, lambda: self._provided(need, scope))
+        return await scope.value(need.provider, lambda: self._provide(need, scope))
 
-    async def _provided(self, need: Need, scope: RunScope) -> Any:
-        values = await self.filled(need.parameters)
+    async def _provide(self, need: Need, scope: RunScope) -> Any:
+        values = await self.fill(need.parameters)
         try:
             return await self._given_by(need, values, scope)
         except Exception as failed:

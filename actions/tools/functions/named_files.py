@@ -25,14 +25,14 @@ class NamedFiles:
         self._parameters = parameters
         self.is_any = bool(parameters) or _says_path(schema)
 
-    def named(self, raw: Mapping[str, Any]) -> tuple[str, ...]:
+    def find_paths(self, raw: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the paths as the model wrote them, also where a union leaves open whether it is one."""
         if not self.is_any:
             return ()
         surely = (text for name in self._parameters for text in _texts(raw.get(name)))
-        return tuple(dict.fromkeys((*surely, *self._found(raw))))
+        return tuple(dict.fromkeys((*surely, *self._find(raw))))
 
-    def _found(self, raw: Any) -> Iterator[str]:
+    def _find(self, raw: Any) -> Iterator[str]:
         waiting: deque[tuple[Any, Any]] = deque([(self._schema, raw)])
         seen: set[tuple[int, int]] = set()
         while waiting:
@@ -89,31 +89,31 @@ def _texts(value: Any) -> Iterator[str]:
         yield from (one for one in cast(list[Any], value) if isinstance(one, str))
 
 
-def placed(value: Any, folder: Path) -> Any:
+def place_paths(value: Any, folder: Path) -> Any:
     """Return a value with each relative path in it below the folder: the gate has judged that one."""
     if isinstance(value, Path):
         return folder / value
     if isinstance(value, dict):
         items = cast(dict[Any, Any], value).items()
-        return {placed(key, folder): placed(one, folder) for key, one in items}
+        return {place_paths(key, folder): place_paths(one, folder) for key, one in items}
     if isinstance(value, tuple) and hasattr(cast(object, value), "_fields"):
         named = cast(tuple[Any, ...], value)
-        return type(named)(*(placed(one, folder) for one in named))
+        return type(named)(*(place_paths(one, folder) for one in named))
     if isinstance(value, list | tuple | set | frozenset):
         several = cast("list[Any] | tuple[Any, ...] | set[Any] | frozenset[Any]", value)
-        return type(several)(placed(one, folder) for one in several)
+        return type(several)(place_paths(one, folder) for one in several)
     if isinstance(value, BaseModel):
         held = {**vars(value), **(value.__pydantic_extra__ or {})}
-        return value.model_copy(update={name: placed(one, folder) for name, one in held.items()})
+        return value.model_copy(update={name: place_paths(one, folder) for name, one in held.items()})
     if is_dataclass(value) and not isinstance(value, type):
-        return _placed_fields(value, folder)
+        return _place_fields(value, folder)
     return value
 
 
-def _placed_fields(value: Any, folder: Path) -> Any:
+def _place_fields(value: Any, folder: Path) -> Any:
     held = {one.name: getattr(value, one.name) for one in fields(value) if hasattr(value, one.name)}
     done = copy.copy(value)
     for name, one in held.items():
         # A frozen one, too: nobody has seen it yet.
-        object.__setattr__(done, name, placed(one, folder))
+        object.__setattr__(done, name, place_paths(one, folder))
     return done

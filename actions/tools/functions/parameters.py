@@ -12,8 +12,8 @@ from ....state.calls import Effect
 from ....state.errors import UsageError
 from ...ports import ToolSpec, ToolTraits, Verified
 from .arguments import FunctionArguments
-from .callee import Parameter, described, name_of, parameters_of
-from .calling import called
+from .callee import Parameter, name_of, parameters_of, parse_docstring
+from .calling import call_function
 from .injection import Injection, needs_of
 from .named_files import NamedFiles
 from .run_context import RunContext
@@ -69,7 +69,7 @@ class Callee:
             return await self._call(values, run), []
         own = RunScope()
         try:
-            injected = await Injection(run, shared, own).filled(self._needs)
+            injected = await Injection(run, shared, own).fill(self._needs)
             result = await self._call({**values, **injected}, run)
         finally:
             problems = await own.aclose()
@@ -79,7 +79,7 @@ class Callee:
         positional = [values[name] for name in self._positional]
         named = {name: value for name, value in values.items() if name not in self._positional}
         work = functools.partial(self._function, *positional, **named)
-        return await called(work, self.is_async, run.emit)
+        return await call_function(work, self.is_async, run.emit)
 
 
 class Check:
@@ -97,7 +97,7 @@ class Check:
         self._taken = {one.name for one in asked} & names
         self._callee = Callee(function, what, parameters)
 
-    async def verified(self, values: Mapping[str, Any], run: RunContext) -> Verified:
+    async def verify(self, values: Mapping[str, Any], run: RunContext) -> Verified:
         """Ask it; `values` are all that the tool's function would get."""
         taken = {name: value for name, value in values.items() if name in self._taken}
         answer, _ = await self._callee.call(taken, run, None)
@@ -129,7 +129,7 @@ def read(function: Callable[..., Any], options: ToolOptions, names: Mapping[str,
     """
     what = f"The tool {options.name}"
     parameters = parameters_of(function, what, names)
-    text, texts = described(function)
+    text, texts = parse_docstring(function)
     arguments = FunctionArguments(function, what, parameters, texts)
     known_as, subject = arguments.names, options.traits.subject
     if subject and subject not in known_as:

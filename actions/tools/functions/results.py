@@ -32,15 +32,15 @@ def outcome_of(result: Any, tool: str) -> ToolOutcome:
     if isinstance(result, TaskComplete):
         return ToolOutcome("ok", result.message, ends_run=result.message)
     if isinstance(result, Pieces):
-        return _streamed(result, tool)
+        return _join_stream(result, tool)
     if isinstance(result, _Content):
         return _of_blocks([result])
     if isinstance(result, list | tuple) and any(isinstance(part, _Content) for part in cast(Any, result)):
-        return _mixed(cast(Sequence[Any], result), tool)
+        return _join_parts(cast(Sequence[Any], result), tool)
     return _of_text(result, tool)
 
 
-def _streamed(pieces: Pieces, tool: str) -> ToolOutcome:
+def _join_stream(pieces: Pieces, tool: str) -> ToolOutcome:
     """Join the texts of a stream; `TaskComplete` in it ends the run."""
     for piece in pieces:
         if isinstance(piece, TaskComplete):
@@ -49,10 +49,10 @@ def _streamed(pieces: Pieces, tool: str) -> ToolOutcome:
     for is_text, group in groupby(pieces, lambda piece: isinstance(piece, str)):
         together = list(group)
         joined += ["".join(together)] if is_text else together
-    return _of_text("", tool) if not joined else _mixed(joined, tool)
+    return _of_text("", tool) if not joined else _join_parts(joined, tool)
 
 
-def _mixed(parts: Sequence[Any], tool: str) -> ToolOutcome:
+def _join_parts(parts: Sequence[Any], tool: str) -> ToolOutcome:
     blocks: list[_Content] = []
     for part in parts:
         if isinstance(part, _Content):
@@ -70,11 +70,11 @@ def _of_blocks(blocks: Sequence[_Content]) -> ToolOutcome:
     first = next((n for n, block in enumerate(blocks) if not isinstance(block, Text)), len(blocks))
     texts = [block.text for block in blocks[:first] if isinstance(block, Text)]
     rest = tuple(blocks[first:])
-    names = ", ".join(_named(block) for block in rest if not isinstance(block, Text))
+    names = ", ".join(_describe_block(block) for block in rest if not isinstance(block, Text))
     return ToolOutcome("ok", "\n".join(texts) or f"[{names}]", blocks=rest)
 
 
-def _named(block: Image | Document) -> str:
+def _describe_block(block: Image | Document) -> str:
     return block.media_type if isinstance(block, Image) else f"{block.name} ({block.media_type})"
 
 

@@ -30,7 +30,7 @@ class _Kept:
         self._release = asyncio.Event()
         self._is_open = False
         self.task = asyncio.create_task(self._keep(manager))
-        self.task.add_done_callback(self._ended)
+        self.task.add_done_callback(self._report_end)
 
     async def _keep(self, manager: AbstractAsyncContextManager[Any]) -> None:
         with _staying():
@@ -39,7 +39,7 @@ class _Kept:
                 self.opened.set_result(value)
                 await self._release.wait()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _report_end(self, task: asyncio.Task[None]) -> None:
         """Tell whoever waits for what never opened."""
         if self.opened.done():
             return
@@ -80,11 +80,11 @@ class RunScope:
         """
         made = self._values.get(key)
         if made is None:
-            made = self._values[key] = asyncio.ensure_future(self._made(make))
+            made = self._values[key] = asyncio.ensure_future(self._make(make))
             made.add_done_callback(lambda future: self._forget_failure(key, future))
         return await asyncio.shield(made)
 
-    async def _made(self, make: Callable[[], Awaitable[Any]]) -> Any:
+    async def _make(self, make: Callable[[], Awaitable[Any]]) -> Any:
         with _staying():
             return await make()
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ....state.errors import UsageError
 from ...ports import BadArguments, ToolSpec
-from ..schema import expected, given_object, shown
-from .flat_schema import Schema, flat, mapped
+from ..schema import describe_expected, describe_value, given_object
+from .flat_schema import Schema, flat, map_schema
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -57,7 +57,7 @@ def usual(schema: Mapping[str, Any], what: str) -> Schema:
     Types of programming languages become those of JSON, and what says nothing is left out.
     """
     try:
-        done = flat(mapped(schema, _usual))
+        done = flat(map_schema(schema, _usual))
     except RecursionError:
         raise UsageError(f"{what}: its schema is nested too deeply.") from None
     done = {key: value for key, value in done.items() if key not in ("$schema", "$id", "id")}
@@ -106,7 +106,7 @@ class SchemaArguments:
             why = str(error).splitlines()[0][:_MOST_CHARS]
             raise UsageError(f"{what}: its parameters are no JSON schema: {why}.") from None
 
-    def checked(self, spec: ToolSpec, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    def check(self, spec: ToolSpec, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
         given = given_object(spec, text)
         errors = self._errors(given)
         if errors and (nulls := self._needless_nulls(spec, given, errors)):
@@ -115,7 +115,7 @@ class SchemaArguments:
         if errors:
             told = [_problem(error, given) for error in errors[:_MOST_PROBLEMS]]
             more = f"; and {len(errors) - len(told)} more" if len(errors) > len(told) else ""
-            raise BadArguments(f"{spec.name}: {'; '.join(told)}{more}. {expected(spec)}")
+            raise BadArguments(f"{spec.name}: {'; '.join(told)}{more}. {describe_expected(spec)}")
         return given, {self._parameter: given}
 
     def _errors(self, given: dict[str, Any]) -> list[ValidationError]:
@@ -145,7 +145,7 @@ def _problem(error: ValidationError, given: Mapping[str, Any]) -> str:
     said = error.message[:_MOST_CHARS]
     if place:
         said = f"{place[:_MOST_CHARS]}{said[2:] if said.startswith('it ') else f': {said}'}"
-    return said if isinstance(value, dict) else f"{said}, got {shown(value)}"
+    return said if isinstance(value, dict) else f"{said}, got {describe_value(value)}"
 
 
 def _inside(value: Any, part: str | int) -> Any:

@@ -11,7 +11,7 @@ from ....state.errors import ConfigError, UsageError
 from ...ports import Tool
 from .openapi import endpoints_of
 from .table_parser import endpoint_of
-from .tables import Ask, HttpToolTable, OpenApiTable, SafeEffect, checked_tables
+from .tables import Ask, HttpToolTable, OpenApiTable, SafeEffect, parse_tables
 from .tool import HttpTool
 
 _MOST_BYTES = 20_000_000
@@ -32,8 +32,8 @@ def http_tools(file: str | Path, *, env: Mapping[str, str] | None = None) -> tup
             f"{path}: there is no key `{unknown[0][:40]}`.", "Write tables `http_tools.NAME`, `openapi.NAME`."
         )
     values = {key: _tables(document, key, path) for key in _KINDS if key in document}
-    requests = checked_tables("http_tools", values.get("http_tools", {}), HttpToolTable, str(path))
-    apis = checked_tables("openapi", values.get("openapi", {}), OpenApiTable, str(path))
+    requests = parse_tables("http_tools", values.get("http_tools", {}), HttpToolTable, str(path))
+    apis = parse_tables("openapi", values.get("openapi", {}), OpenApiTable, str(path))
     tools: list[HttpTool] = [tool_of(name, table, str(path), env) for name, table in requests.items()]
     for name, table in apis.items():
         tools += tools_of_api(name, table, str(path), path.parent, env)
@@ -73,7 +73,7 @@ def openapi_tools(
         "timeout": timeout_s, "ask": ask, "private": private,
     }  # fmt: skip
     try:
-        table = checked_tables("openapi", {"it": given}, OpenApiTable, "openapi_tools")["it"]
+        table = parse_tables("openapi", {"it": given}, OpenApiTable, "openapi_tools")["it"]
     except ConfigError as error:
         raise UsageError(
             error.message.replace("openapi_tools: `openapi.it`", "openapi_tools"), error.hint

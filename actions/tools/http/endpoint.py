@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 from ....state.calls import Effect
 from ..web.exchange import READING_METHODS, WebRequest
-from ..web.headers import checked_header
+from ..web.headers import check_header
 from ..web.web_url import UnfitUrl, WebUrl, web_url
 from .tables import Ask
 from .template import (
@@ -18,7 +18,7 @@ from .template import (
     Template,
     Unfillable,
     as_text,
-    filled,
+    fill,
     percent_encoded,
     references_in,
 )
@@ -72,7 +72,7 @@ class HttpEndpoint:
         yield from references_in(self.body)
 
     @property
-    def written(self) -> str:
+    def template_text(self) -> str:
         """Method and address with the names of its placeholders, for people."""
         return f"{self.method} {self.site.origin}" + "".join(map(str, self.path.pieces))
 
@@ -95,7 +95,7 @@ class HttpEndpoint:
         headers = {
             name: _header_value(name, value)
             for name, template in self.headers.items()
-            if (value := filled(template, lookup)) is not ABSENT and value is not None
+            if (value := fill(template, lookup)) is not ABSENT and value is not None
         }
         body = self._body(lookup)
         headers = {**self._usual_headers(bool(body), idempotency_key, headers), **headers}
@@ -116,7 +116,7 @@ class HttpEndpoint:
     def _body(self, lookup: Lookup) -> bytes:
         if self.body is None:
             return b""
-        value = filled(self.body, lookup)
+        value = fill(self.body, lookup)
         if value is ABSENT:
             return b""
         if self.body_kind == "form":
@@ -144,7 +144,7 @@ def _path_value(value: Any) -> str:
 
 def _pairs(asked: QueryField, lookup: Lookup) -> Iterator[str]:
     """Yield `name=value`, as often as the field stands in the query."""
-    value = filled(asked.value, lookup)
+    value = fill(asked.value, lookup)
     if value is ABSENT or value is None:
         return
     name = percent_encoded(asked.name)
@@ -157,10 +157,10 @@ def _pairs(asked: QueryField, lookup: Lookup) -> Iterator[str]:
         yield from (f"{name}%5B{percent_encoded(key)}%5D={percent_encoded(one)}" for key, one in items)
     else:
         between = _BETWEEN.get(asked.style, ",")
-        yield f"{name}={between.join(map(percent_encoded, _flattened(value)))}"
+        yield f"{name}={between.join(map(percent_encoded, _flatten(value)))}"
 
 
-def _flattened(value: Any) -> list[Any]:
+def _flatten(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return [part for pair in cast("dict[str, Any]", value).items() for part in pair]
     return cast("list[Any]", value)
@@ -182,7 +182,7 @@ def _form(name: str, value: Any) -> Iterator[str]:
 def _header_value(name: str, value: Any) -> str:
     text = ",".join(map(as_text, cast("list[Any]", value))) if isinstance(value, list) else as_text(value)
     try:
-        return checked_header(name, text)[1]
+        return check_header(name, text)[1]
     except ValueError:
         raise Unfillable(
             f"cannot send what the header {name} would be: it holds more than a line of printable ASCII"
@@ -191,11 +191,11 @@ def _header_value(name: str, value: Any) -> str:
 
 def _cookies(cookies: Mapping[str, Template], lookup: Lookup) -> Iterator[str]:
     for name, template in cookies.items():
-        if (value := filled(template, lookup)) is not ABSENT and value is not None:
+        if (value := fill(template, lookup)) is not ABSENT and value is not None:
             yield f"{name}={percent_encoded(value)}"
 
 
-def required_by(endpoint: HttpEndpoint) -> set[str]:
+def find_required(endpoint: HttpEndpoint) -> set[str]:
     """Return the parameters without which the request cannot be made."""
     return {one.name for one, may_go in endpoint.references if one.source == "parameter" and not may_go}
 

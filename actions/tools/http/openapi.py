@@ -69,7 +69,7 @@ def endpoints_of(
         operations = list(_operations(document))
         return [
             _Reading(document, operation, table, source).endpoint()
-            for operation in _chosen(operations, table, source, path)
+            for operation in _select_operations(operations, table, source, path)
         ]
     except Problem as problem:
         raise ConfigError(f"{path}: {problem}.", "Correct the description.") from None
@@ -85,7 +85,7 @@ def _operations(document: ApiDescription) -> Iterator[_Operation]:
                 yield _Operation(method.upper(), path, item, body)
 
 
-def _chosen(
+def _select_operations(
     operations: Sequence[_Operation], table: OpenApiTable, source: str, path: Path
 ) -> list[_Operation]:
     """Return what the table names, in the order of the description."""
@@ -143,7 +143,7 @@ class _Reading:
             path=Template((base, *path.pieces)) if base else path,
             effect=effect,
             origin=f"{self._source}, {operation.place}",
-            query=(*self._query, *self._fixed_query()),
+            query=(*self._query, *self._find_fixed_query()),
             headers={**self._headers, **headers},
             cookies=self._cookies,
             body=body,
@@ -257,7 +257,7 @@ class _Reading:
             self._path_names[name] = self._take(name, {"type": "string"}, is_required=True, place="path")
         return Placeholder("parameter", self._path_names[name])
 
-    def _fixed_query(self) -> Iterator[QueryField]:
+    def _find_fixed_query(self) -> Iterator[QueryField]:
         for name, value in self._table.query.items():
             try:
                 yield QueryField(name, node_of(value))
@@ -290,7 +290,7 @@ class _Reading:
 
     def _server(self) -> tuple[WebUrl, str]:
         """Return the site, and the part of the path that all operations share, percent-encoded."""
-        text = self._table.base_url or self._described_server()
+        text = self._table.base_url or self._find_server()
         if _VARIABLE.search(text):
             self._fault("has a placeholder in its `base_url`", "Write the host: no value may change it.")
         try:
@@ -301,7 +301,7 @@ class _Reading:
             self._fault("has a `base_url` with a query", "Say it in `query`.")
         return web_url(f"{url.origin}/"), url.target.rstrip("/")
 
-    def _described_server(self) -> str:
+    def _find_server(self) -> str:
         for owner in (self._operation.body, self._operation.item, self._document.root):
             servers = owner.get("servers")
             if isinstance(servers, list) and servers:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import unquote
 
-from ..functions.flat_schema import Schema, mapped
+from ..functions.flat_schema import Schema, map_schema
 
 _LEFT_OUT = (
     "example", "examples", "xml", "externalDocs", "discriminator", "deprecated", "nullable", "readOnly",
@@ -48,7 +48,7 @@ class ApiDescription:
         """Return a schema as JSON schema has it; what only answers hold is left out of what `is_sent`."""
         if isinstance(node, bool):
             return {} if node else {"not": {}}
-        done = mapped(self._followed(node), lambda one: self._plain(one, is_sent))
+        done = map_schema(self._require_object(node), lambda one: self._plain(one, is_sent))
         return cast(Schema, done) if isinstance(done, dict) else {}
 
     def with_definitions(self, schema: Schema) -> Schema:
@@ -59,7 +59,7 @@ class ApiDescription:
             self._definitions[name] = self.schema(self._target(reference), is_sent)
         return {**schema, "$defs": dict(self._definitions)} if self._definitions else schema
 
-    def _followed(self, node: Any) -> Any:
+    def _require_object(self, node: Any) -> Any:
         if not isinstance(node, dict):
             raise Problem("a schema is no object")
         return cast(Any, node)
@@ -69,7 +69,7 @@ class ApiDescription:
         reference = node.get("$ref")
         if isinstance(reference, str):
             beside = {} if self._is_old else {key: value for key, value in node.items() if key != "$ref"}
-            return {**beside, "$ref": f"#/$defs/{self._defined(reference, is_sent)}"}
+            return {**beside, "$ref": f"#/$defs/{self._define(reference, is_sent)}"}
         done = {
             key: value for key, value in node.items() if key not in _LEFT_OUT and not key.startswith("x-")
         }
@@ -77,7 +77,7 @@ class ApiDescription:
             done = self._without_answers(done)
         return _nullable(done) if node.get("nullable") is True else done
 
-    def _defined(self, reference: str, is_sent: bool) -> str:
+    def _define(self, reference: str, is_sent: bool) -> str:
         """Return the name of the definition of what a reference leads to."""
         key = (reference, is_sent)
         if key not in self._names:

@@ -12,9 +12,9 @@ from ...ports import build_object_schema
 from ..functions.schema_tool import usual
 from ..registry import SERVER_PREFIX
 from ..web.exchange import READING_METHODS
-from ..web.headers import checked_header
+from ..web.headers import check_header
 from ..web.web_url import UnfitUrl, WebUrl, web_url
-from .endpoint import HttpEndpoint, QueryField, defaults_of, required_by
+from .endpoint import HttpEndpoint, QueryField, defaults_of, find_required
 from .tables import HttpToolTable
 from .template import CONTEXT_NAMES, Placeholder, Template, Unfillable, node_of, template_of
 
@@ -150,7 +150,7 @@ def header_templates(headers: Mapping[str, str], fault: Fault) -> dict[str, Temp
     for name, text in headers.items():
         template = template_of(text)
         try:
-            checked_header(name, "".join(one if isinstance(one, str) else "x" for one in template.pieces))
+            check_header(name, "".join(one if isinstance(one, str) else "x" for one in template.pieces))
         except ValueError as error:
             fault(f"has a header `{name[:60]}` that cannot be sent: headers {error}")
         if name.lower() in (known.lower() for known in found):
@@ -168,7 +168,7 @@ def check_placeholders(endpoint: HttpEndpoint, fault: Fault) -> None:
     if idle := [name for name in properties if name not in used]:
         fault(f"has a parameter `{idle[0]}` that is used nowhere", f"Write {{{idle[0]}}} where it belongs.")
     always = {*endpoint.parameters["required"], *defaults_of(endpoint.parameters)}
-    if loose := sorted(required_by(endpoint) - always):
+    if loose := sorted(find_required(endpoint) - always):
         fault(
             f"has a parameter `{loose[0]}` in its path or in the middle of a text, which cannot be left out",
             "Make it required, give it a default, or let it be a whole value of its own.",

@@ -64,14 +64,15 @@ class OpenApiTable(_Table):
 TableT = TypeVar("TableT", HttpToolTable, OpenApiTable)
 
 
-def checked_tables(key: str, given: Mapping[str, Any], kind: type[TableT], source: str) -> dict[str, TableT]:
+def parse_tables(key: str, given: Mapping[str, Any], kind: type[TableT], source: str) -> dict[str, TableT]:
     """Return the tables below a key, such as `http_tools`; raises `ConfigError`."""
     return {
-        str(name): _checked(f"{source}: `{key}.{str(name)[:64]}`", one, kind) for name, one in given.items()
+        str(name): _parse_table(f"{source}: `{key}.{str(name)[:64]}`", one, kind)
+        for name, one in given.items()
     }
 
 
-def _checked(where: str, given: Any, kind: type[TableT]) -> TableT:
+def _parse_table(where: str, given: Any, kind: type[TableT]) -> TableT:
     if not isinstance(given, dict):
         raise ConfigError(f"{where} is no table.", "Write a table with its keys.")
     table = cast("dict[Any, Any]", given)
@@ -101,13 +102,13 @@ def _problem(error: ValidationError) -> str:
     return f"`{key}`: {'it has characters that are not possible here' if 'pattern' in message else message}"
 
 
-def told(name: str, table: HttpToolTable) -> str:
+def describe_tool(name: str, table: HttpToolTable) -> str:
     """Say in one clause what the tool does, for somebody who is asked to trust it."""
     parts = (table.url, table.headers, table.query, table.body, table.form)
     return f"lets the model send {table.method} {table.url} as {name}{_more(parts, table.ask, table.effect)}"
 
 
-def told_of_api(name: str, table: OpenApiTable) -> str:
+def describe_api(name: str, table: OpenApiTable) -> str:
     """Say in one clause what the tools of an API do, for somebody who is asked to trust them."""
     where = f" to {table.base_url}" if table.base_url else ""
     operations = ", ".join(table.operations)

@@ -40,7 +40,7 @@ class Placeholder:
     name: str
 
     @property
-    def shown(self) -> Unencoded:
+    def label(self) -> Unencoded:
         """What stands for it where its value is not to be seen, such as `$API_KEY`."""
         return Unencoded(f"$var.{self.name}" if self.source == "var" else f"${self.name}")
 
@@ -89,10 +89,10 @@ def template_of(text: str) -> Template:
         else:
             pieces.append(_reference(found["name"], is_variable=bool(found["dollar"])))
     pieces.append(text[at:])
-    return Template(tuple(_joined(pieces)))
+    return Template(tuple(_join_literals(pieces)))
 
 
-def _joined(pieces: list[str | Placeholder]) -> Iterator[str | Placeholder]:
+def _join_literals(pieces: list[str | Placeholder]) -> Iterator[str | Placeholder]:
     literal = ""
     for piece in pieces:
         if isinstance(piece, str):
@@ -140,16 +140,16 @@ def references_in(node: Any) -> Iterator[tuple[Placeholder, bool]]:
             yield from references_in(one)
 
 
-def filled(node: Any, lookup: Lookup) -> Any:
+def fill(node: Any, lookup: Lookup) -> Any:
     """Return the structure with its values; what was not given is left out, `ABSENT` if it is all."""
     if isinstance(node, Template):
         whole = node.whole
         return lookup(whole) if whole is not None else node.text(lookup, as_text)
     if isinstance(node, dict):
-        items = ((key, filled(one, lookup)) for key, one in cast("dict[str, Any]", node).items())
+        items = ((key, fill(one, lookup)) for key, one in cast("dict[str, Any]", node).items())
         return {key: value for key, value in items if value is not ABSENT}
     if isinstance(node, list):
-        values = (filled(one, lookup) for one in cast("list[Any]", node))
+        values = (fill(one, lookup) for one in cast("list[Any]", node))
         return [value for value in values if value is not ABSENT]
     return node
 

@@ -48,7 +48,9 @@ class HttpTool:
         self._client = client
         self.spec = ToolSpec(usable_name(endpoint.name), endpoint.description, schema)
         self._arguments = SchemaArguments(schema, what, "given")
-        self.traits = ToolTraits(reaches="configured", told=f"it sends {endpoint.written}", asks=endpoint.ask)
+        self.traits = ToolTraits(
+            reaches="configured", told=f"it sends {endpoint.template_text}", asks=endpoint.ask
+        )
         self._defaults = defaults_of(schema)
 
     @property
@@ -71,11 +73,11 @@ class HttpTool:
         return {name: value for name, value in found.items() if len(value) >= SHORTEST_VALUE}
 
     def parse(self, arguments: str) -> HttpCall:
-        given, _ = self._arguments.checked(self.spec, arguments)
+        given, _ = self._arguments.check(self.spec, arguments)
         given = {**self._defaults, **given}
 
         def value(reference: Placeholder) -> Any:
-            return given.get(reference.name, ABSENT) if reference.source == "parameter" else reference.shown
+            return given.get(reference.name, ABSENT) if reference.source == "parameter" else reference.label
 
         try:
             self.endpoint.content(value)
@@ -98,10 +100,10 @@ class HttpTool:
         if context.masker is not None:
             known = {(value, make_value_label(name)) for name, value in secrets.items()}
             context.masker.references.exact_values.update(known)
-        outcome = await self._sent(arguments, context)
+        outcome = await self._send(arguments, context)
         return replace(outcome, content=_without(secrets, outcome.content))
 
-    async def _sent(self, arguments: HttpCall, context: ToolContext) -> ToolOutcome:
+    async def _send(self, arguments: HttpCall, context: ToolContext) -> ToolOutcome:
         name, endpoint = self.spec.name, self.endpoint
         try:
             request = endpoint.request(self._lookup(arguments, context), context.idempotency_key)
@@ -197,7 +199,7 @@ def _without(secrets: Mapping[str, str], text: str) -> str:
 
 def _outcome(answer: WebAnswer, method: str) -> ToolOutcome:
     outcome = "ok" if answer.status < 400 else "error"
-    head = "\n".join((f"HTTP {answer.status}", *_told_headers(answer, method)))
+    head = "\n".join((f"HTTP {answer.status}", *_select_headers(answer, method)))
     if answer.leads_to:
         # What sends is answered so when it is done; 307 and 308 ask to send it elsewhere.
         is_done = method not in READING_METHODS and answer.status < 307
@@ -212,7 +214,7 @@ def _outcome(answer: WebAnswer, method: str) -> ToolOutcome:
     return ToolOutcome(outcome, f"{head}\n{text}")
 
 
-def _told_headers(answer: WebAnswer, method: str) -> Iterator[str]:
+def _select_headers(answer: WebAnswer, method: str) -> Iterator[str]:
     """Yield the headers that say how to go on; of an answer that has nothing else, all."""
     for name, value in answer.headers.items():
         if (method == "HEAD" or name in _TELLING) and not answer.leads_to:

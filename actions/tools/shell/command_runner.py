@@ -24,11 +24,11 @@ from .execution.recovery import recover, still_running
 from .execution.spool import CommandLimits, Spool
 from .execution.supervisor_pool import prepare
 from .failure_hints import advice_on
-from .output import MAX_EVENT_BYTES, Captured, LiveOutput, captured, outcome_of
+from .output import MAX_EVENT_BYTES, Captured, LiveOutput, capture, outcome_of
 from .read_only import is_read_only
 from .sandbox.launch import NO_SANDBOX, Launch
 from .sandbox.sandbox import Sandbox, SandboxKind, Workplace, sandbox_kind
-from .sandbox.wall import Wall, WallKind, failed_at_wall, wall_kind
+from .sandbox.wall import Wall, WallKind, find_wall_failure, wall_kind
 
 _SHORT_BYTES = 8192
 
@@ -113,12 +113,12 @@ class CommandRunner:
                 return _not_run(_start_problem(error, cwd))
             except asyncio.CancelledError:
                 changed = await run_to_end(asyncio.to_thread(before.compare))
-                raise asyncio.CancelledError(captured(spool.output, True).text, changed) from None
+                raise asyncio.CancelledError(capture(spool.output, True).text, changed) from None
         if ended.is_refused:
             return _not_run("another process took the call over")
         changed = await asyncio.to_thread(before.compare)
-        found = await _found(spool.output, context.takes_file)
-        if wall is not None and ended.status and (why := failed_at_wall(found.text, cwd)):
+        found = await _read_output(spool.output, context.takes_file)
+        if wall is not None and ended.status and (why := find_wall_failure(found.text, cwd)):
             return ToolOutcome("error", found.text, asks=_FAILED_AT_WALL.format(line=why))
         notes = filter(
             None, [advice_on(found.text, ended, self._sandbox_status(context)), self._new_note(before)]
@@ -164,7 +164,7 @@ class CommandRunner:
         if wall is not None:
             return wall.launch(cwd)
         if context.in_sandbox and (self._sandbox is None or self._sandbox.has_network):
-            return _sandboxed_once(cwd, context)
+            return _open_sandbox_once(cwd, context)
         if self._sandbox is None:
             return nullcontext(NO_SANDBOX)
         is_approved = context.allowed_by != "policy" and not context.in_sandbox
@@ -189,7 +189,7 @@ class CommandRunner:
 
 
 @asynccontextmanager
-async def _sandboxed_once(cwd: Path, context: ToolContext) -> AsyncGenerator[Launch]:
+async def _open_sandbox_once(cwd: Path, context: ToolContext) -> AsyncGenerator[Launch]:
     """Put one command into a sandbox without a network. Raises `OSError` where there is none."""
 
     kind: SandboxKind | None = await asyncio.to_thread(sandbox_kind)
@@ -221,12 +221,12 @@ def _folder_of(context: ToolContext, stack: ExitStack) -> Path:
     return Path(stack.enter_context(folder))
 
 
-async def _found(output: int, takes_file: bool) -> Captured:
+async def _read_output(output: int, takes_file: bool) -> Captured:
     """Read what was written; what is short is read at once, which takes less than to ask a thread for it."""
 
     if os.fstat(output).st_size <= _SHORT_BYTES:
-        return captured(output, takes_file)
-    return await asyncio.to_thread(captured, output, takes_file)
+        return capture(output, takes_file)
+    return await asyncio.to_thread(capture, output, takes_file)
 
 
 def _not_run(why: str) -> ToolOutcome:

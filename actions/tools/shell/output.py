@@ -122,7 +122,7 @@ class Captured:
     """Every byte that was kept, where `text` does not tell all of it."""
 
 
-def captured(output: int, takes_file: bool) -> Captured:
+def capture(output: int, takes_file: bool) -> Captured:
     """Return what is in an open file; `takes_file`: memory stays small however much it is."""
     size = os.fstat(output).st_size
     with os.fdopen(os.dup(output), "rb") as file:

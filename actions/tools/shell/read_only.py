@@ -74,7 +74,7 @@ def prove(command: str) -> ReadProof:
 
 
 def _prove_step(step: CommandStep) -> None:
-    command, marked = step.command, step.marked()
+    command, marked = step.command, step.marked_words()
     if any(word.is_pattern() for word in marked[:1] if word.text != "[") or "{" in command.words[0]:
         raise NotProved("the shell makes the name of a program")
     read = [f" {one.target}" for one in command.redirections if one.target != "/dev/null"]
@@ -103,7 +103,7 @@ def prove_words(words: Sequence[MarkedWord], read: Sequence[str] = ()) -> None:
     _require_clear_patterns(program, known, words)
     if judge is not None:
         if not judge(arguments):
-            raise NotProved(f"{_shown(' '.join((program, *arguments)))} is not known to only read")
+            raise NotProved(f"{_shorten(' '.join((program, *arguments)))} is not known to only read")
     elif known is not None:
         _fit(program, known, arguments)
 
@@ -117,11 +117,11 @@ def subcommand_of(program: str, words: Sequence[str]) -> str | None:
 
 def _why_unknown(program: str, words: Sequence[str]) -> str:
     if list(words) == ["--version"]:
-        return f"whether {_shown(program)} loads something of the folder to tell its version is not known"
-    return f"{_shown(program)} is not known to only read"
+        return f"whether {_shorten(program)} loads something of the folder to tell its version is not known"
+    return f"{_shorten(program)} is not known to only read"
 
 
-def _shown(word: str) -> str:
+def _shorten(word: str) -> str:
     return word if len(word) <= 40 else f"{word[:40]}..."
 
 
@@ -140,13 +140,13 @@ def _fit(program: str, known: Program, words: Sequence[str]) -> None:
     try:
         arguments = read_arguments(known, words)
     except UnknownOption as error:
-        raise NotProved(f"{program} {_shown(str(error))} is not known to only read") from None
+        raise NotProved(f"{program} {_shorten(str(error))} is not known to only read") from None
     most = known.most_operands
     if most is None:
         return
     count = len(arguments.operands) + (0 if program.startswith("git ") else len(arguments.late))
     if count > most or "--" in words:
-        raise NotProved(f"{program} may write what it is given: {_shown(' '.join(words))}")
+        raise NotProved(f"{program} may write what it is given: {_shorten(' '.join(words))}")
 
 
 GIT_GLOBAL_OPTIONS = frozenset(("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"))
@@ -187,7 +187,7 @@ def _git(words: Sequence[str]) -> bool:
     program, rest = f"git {subcommand}", words[at:]
     known = GIT.get(subcommand)
     if known is None:
-        raise NotProved(f"{_shown(program)} is not known to only read")
+        raise NotProved(f"{_shorten(program)} is not known to only read")
     if subcommand == "config":
         _fit_config(rest)
     lists = _LISTS_BY.get(program, frozenset[str]())

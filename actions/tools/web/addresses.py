@@ -68,7 +68,7 @@ def is_local_name(host: str) -> bool:
     return host in _LOCAL_NAMES or host.endswith(".localhost")
 
 
-def own_addresses(host: str) -> Sequence[str]:
+def find_fixed_addresses(host: str) -> Sequence[str]:
     """Return the addresses of a host that nobody has to be asked for; none for any other."""
     if is_local_name(host):
         return ("127.0.0.1", "::1")
@@ -77,7 +77,9 @@ def own_addresses(host: str) -> Sequence[str]:
 
 def private_host(host: str) -> str | None:
     """Say what a host is kept for, as far as its own text tells; None for a public address or a name."""
-    return next((meaning for address in own_addresses(host) if (meaning := private_range(address))), None)
+    return next(
+        (meaning for address in find_fixed_addresses(host) if (meaning := private_range(address))), None
+    )
 
 
 def _is_address(host: str) -> bool:

@@ -10,7 +10,7 @@ import httpcore2
 from ...workspace.paths import format_size
 from .addresses import is_local_name
 from .exchange import READING_METHODS, Judgements, NotSent, TookTooLong, WebAnswer, WebProblem, WebRequest
-from .guard import GuardedBackend, Resolve, resolved_by_system
+from .guard import GuardedBackend, Resolve, resolve_by_system
 from .tls import tls_context
 from .web_url import UnfitUrl, WebUrl
 
@@ -31,7 +31,7 @@ class WebLimits:
 class WebClient:
     def __init__(
         self,
-        resolve: Resolve = resolved_by_system,
+        resolve: Resolve = resolve_by_system,
         tls: ssl.SSLContext | None = None,
         limits: WebLimits | None = None,
     ) -> None:
@@ -57,7 +57,7 @@ class WebClient:
             if answer.status not in _REDIRECTS or not (place := answer.headers.get("location")):
                 return answer
             try:
-                target = request.url.joined(place)
+                target = request.url.join(place)
             except UnfitUrl as error:
                 raise WebProblem(
                     f"{request.url} redirects to an address that {error}: {place[:200]}"
@@ -140,7 +140,7 @@ class _Unpacker:
         self._is_first = True
 
     def feed(self, data: bytes) -> bytes:
-        unpacked = data if self._inflater is None else self._inflated(data)
+        unpacked = data if self._inflater is None else self._inflate(data)
         self._room -= len(unpacked)
         if self._room < 0:
             limit = format_size(self._most_bytes)
@@ -151,7 +151,7 @@ class _Unpacker:
         if self._inflater is not None and not self._inflater.eof and not self._is_first:
             raise WebProblem(f"The answer of {self._url.origin} ends in the middle of its compressed data.")
 
-    def _inflated(self, data: bytes) -> bytes:
+    def _inflate(self, data: bytes) -> bytes:
         found = bytearray()
         while data and len(found) <= self._room:
             found += self._step(data, self._room + 1 - len(found))

@@ -7,7 +7,7 @@ from typing import Any
 
 from httpcore2 import AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream, ConnectError
 
-from .addresses import own_addresses, private_range
+from .addresses import find_fixed_addresses, private_range
 from .exchange import NotSent
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -25,7 +25,7 @@ class AddressRefused(NotSent):
         self.why = why
 
 
-async def resolved_by_system(host: str, port: int) -> Sequence[str]:
+async def resolve_by_system(host: str, port: int) -> Sequence[str]:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
@@ -48,7 +48,7 @@ class GuardedBackend(AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> AsyncNetworkStream:
         failure: Exception = AddressRefused(f"{host} has no address.")
-        for address in await self._judged(host, port):
+        for address in await self._resolve_allowed(host, port):
             try:
                 return await self._dialler.connect_tcp(address, port, timeout, None, socket_options)
             except ConnectError as error:
@@ -63,10 +63,10 @@ class GuardedBackend(AsyncNetworkBackend):
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
-    async def _judged(self, host: str, port: int) -> Sequence[str]:
+    async def _resolve_allowed(self, host: str, port: int) -> Sequence[str]:
         """Return the addresses of a host; one of them that is refused refuses the host."""
         try:
-            addresses = own_addresses(host) or await self._resolve(host, port)
+            addresses = find_fixed_addresses(host) or await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
             said = getattr(error, "strerror", None) or error
             raise NotSent(f"The name {host} was not found: {said}.") from None

@@ -24,6 +24,6 @@ def header_of(line: str) -> tuple[str, str]:
     return name, value
 
 
-def checked_header(name: str, value: str) -> tuple[str, str]:
+def check_header(name: str, value: str) -> tuple[str, str]:
     """Return a header that can be sent as it is; raises `ValueError` with a clause."""
     return header_of(f"{name}: {value}")

@@ -45,11 +45,11 @@ def _method(text: str) -> str:
 
 
 def _headers(text: str) -> str:
-    parsed_headers(text)
+    parse_headers(text)
     return text
 
 
-def parsed_headers(text: str) -> Mapping[str, str]:
+def parse_headers(text: str) -> Mapping[str, str]:
     """Read one header a line; raises `ValueError` with a clause that says what does not fit."""
 
     found: dict[str, str] = {}
@@ -92,7 +92,7 @@ class HttpRequest(ReachingTool[HttpRequestArguments]):
 
         if refused := _unsendable(arguments):
             return ToolOutcome("error", f"Nothing was sent: {refused}")
-        headers = dict(parsed_headers(arguments.headers))
+        headers = dict(parse_headers(arguments.headers))
         if arguments.body and not any(name.lower() == "content-type" for name in headers):
             headers["Content-Type"] = _type_of(arguments.body)
         body = arguments.body.encode()

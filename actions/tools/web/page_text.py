@@ -105,25 +105,25 @@ def _hides(attributes: dict[str, str | None]) -> bool:
 def html_text(page: bytes, url: str, charset: str) -> dict[str, str]:
     """Return the readable text of a page, as Markdown where the library is there."""
     found = _META.search(page[:4096])
-    text = _decoded(page, charset or (found[1].decode() if found else ""))
+    text = _decode(page, charset or (found[1].decode() if found else ""))
     reader = _Reader()
     reader.feed(text)
     try:
         trafilatura: Any = import_module("trafilatura")
     except ImportError:
-        return {"text": _titled(reader.title, reader.text()), "missing": "trafilatura"}
+        return {"text": _add_title(reader.title, reader.text()), "missing": "trafilatura"}
     best: str | None = trafilatura.extract(
         text, url=url, output_format="markdown", include_links=True, include_tables=True, favor_recall=True
     )
     is_short = best is None or len(best) < _SHORT_CHARS
-    return {"text": _titled(reader.title, reader.text() if is_short else str(best))}
+    return {"text": _add_title(reader.title, reader.text() if is_short else str(best))}
 
 
-def _titled(title: str, text: str) -> str:
+def _add_title(title: str, text: str) -> str:
     return f"# {title}\n\n{text}" if title and title not in text[: 300 + len(title)] else text
 
 
-def _decoded(page: bytes, charset: str) -> str:
+def _decode(page: bytes, charset: str) -> str:
     for name in (charset, "utf-8"):
         try:
             return page.decode(name)

@@ -69,10 +69,10 @@ class WebSearch(BuiltinTool[WebSearchArguments]):
             hits = service.hits(answer)[: arguments.count]
         except (WebProblem, UnfitUrl) as problem:
             return ToolOutcome("error", str(problem))
-        shown = "\n\n".join(f"{number}. {_shown(hit)}" for number, hit in enumerate(hits, 1))
+        shown = "\n\n".join(f"{number}. {_format_hit(hit)}" for number, hit in enumerate(hits, 1))
         return ToolOutcome("ok", shown or f"{service.place.host} found nothing.")
 
 
-def _shown(hit: Hit) -> str:
+def _format_hit(hit: Hit) -> str:
     title, excerpt = (html.unescape(_TAG.sub("", text)) for text in (hit.title, hit.excerpt))
     return f"{title or hit.url}\n   {hit.url}\n   {excerpt[:_MAX_EXCERPT_CHARS]}".rstrip()

@@ -52,7 +52,7 @@ class WebUrl:
         """Return the same request, sent to this address by its number."""
         return replace(self, host=address)
 
-    def joined(self, reference: str) -> WebUrl:
+    def join(self, reference: str) -> WebUrl:
         """Return where a redirect leads; raises `UnfitUrl`."""
         try:
             whole = urljoin(str(self), reference.strip())

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from ....actions.ports import Tool, ToolTraits
-from ....actions.tools.registry import declared, with_reader
+from ....actions.tools.registry import load_declared_traits, with_reader
 from ....state.errors import ConfigError
 from ....state.session import SessionSettings, ToolChoice
 from .equip_tools import EquipTools
@@ -102,7 +102,7 @@ def completed(tools: Mapping[str, Tool], session: SessionSettings) -> dict[str, 
     Raises `ConfigError` where one of these has the name of another tool.
     """
     choice, whole = session.tool_choice, dict(tools)
-    own = {name: tool for name, tool in tools.items() if name not in declared()}
+    own = {name: tool for name, tool in tools.items() if name not in load_declared_traits()}
     offered = tuple(group for group in choice.available_groups if group not in active_groups(choice))
     if any(not set(offered).isdisjoint(tool.traits.groups) for tool in own.values()):
         _add(whole, EquipTools(own, offered))

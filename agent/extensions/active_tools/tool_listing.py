@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from ....actions.ports import Toolbox, ToolListing, ToolSpec
-from ....actions.tools.registry import declared
+from ....actions.tools.registry import load_declared_traits
 from ....state.conversation.messages import NO_EQUIPMENT, Equipment
 from ....state.session import ToolChoice
 from .catalogue import catalogue
@@ -79,13 +79,15 @@ class Offers:
     def _is_found(self, name: str) -> bool:
         """Tell whether a tool has to be searched for where there are too many."""
         tool = self._toolbox[name]
-        return not (name in declared() or tool.traits.equips or tool.traits.is_done_tool)
+        return not (name in load_declared_traits() or tool.traits.equips or tool.traits.is_done_tool)
 
     def _active_own(self, equipment: Equipment) -> list[str]:
         return [
             name
             for name, tool in self._toolbox.items()
-            if name not in declared() and not tool.traits.equips and self._is_active(name, equipment)
+            if name not in load_declared_traits()
+            and not tool.traits.equips
+            and self._is_active(name, equipment)
         ]
 
     def _is_active(self, name: str, equipment: Equipment) -> bool:

@@ -11,9 +11,9 @@ from ....actions.tools.http.tables import (
     HttpToolTable,
     OpenApiTable,
     TableT,
-    checked_tables,
-    told,
-    told_of_api,
+    describe_api,
+    describe_tool,
+    parse_tables,
 )
 from ....actions.tools.http.tool import HttpTool
 from ....state.errors import ConfigError, SandburError
@@ -42,20 +42,20 @@ class HttpToolsReader(SettingReader):
     """Reads `http_tools`."""
 
     def check(self, value: Any, source: str, error: type[SandburError]) -> Any:
-        return checked_tables("http_tools", value, HttpToolTable, source)
+        return parse_tables("http_tools", value, HttpToolTable, source)
 
     def resolve(self, values: Sequence[SettingValue]) -> dict[str, Configured[HttpToolTable]]:
         return _configured(values)
 
     def disclose(self, value: Mapping[str, HttpToolTable]) -> Iterator[str]:
-        return (told(name, table) for name, table in value.items())
+        return (describe_tool(name, table) for name, table in value.items())
 
 
 class OpenApiReader(SettingReader):
     """Reads `openapi`."""
 
     def check(self, value: Any, source: str, error: type[SandburError]) -> Any:
-        return checked_tables("openapi", value, OpenApiTable, source)
+        return parse_tables("openapi", value, OpenApiTable, source)
 
     def limit_project(self, value: Any, path: Path, notices: list[str]) -> Any:
         require_hosts(value, path)
@@ -65,7 +65,7 @@ class OpenApiReader(SettingReader):
         return _configured(values)
 
     def disclose(self, value: Mapping[str, OpenApiTable]) -> Iterator[str]:
-        return (told_of_api(name, table) for name, table in value.items())
+        return (describe_api(name, table) for name, table in value.items())
 
 
 def require_hosts(apis: Mapping[str, OpenApiTable], path: Path) -> None:

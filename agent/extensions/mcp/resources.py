@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ....actions.ports import Tool, ToolContext, ToolOutcome, ToolSpec, ToolTraits
 from ....actions.tools.registry import SERVER_PREFIX
-from ....actions.tools.schema import PlainText, ToolArguments, parsed, spec_of
+from ....actions.tools.schema import PlainText, ToolArguments, parse_arguments, spec_of
 from ....state.calls import Effect
 from .connection import Link, NoAnswer, ServerConnection, ServerDown, ServerLost, ServerRefused
 from .results import read_contents, shown
@@ -68,7 +68,7 @@ class ResourceTool:
         )
 
     def parse(self, arguments: str) -> Any:
-        return parsed(self.spec, self._arguments, arguments)
+        return parse_arguments(self.spec, self._arguments, arguments)
 
     def effect_of(self, arguments: Any) -> Effect:
         return self.effect

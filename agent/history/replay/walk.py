@@ -14,7 +14,7 @@ from burr.core.graph import Graph
 from ....actions.masking.masker import TextMasker
 from ....actions.ports import PORTS, Gate, Model, Ports, Tool, Toolbox
 from ....actions.ports import Masker as MaskerPort
-from ....actions.tools.registry import builtin_tools, declared, network_tools, with_reader
+from ....actions.tools.registry import builtin_tools, load_declared_traits, network_tools, with_reader
 from ....actions.turn.decision_tools import RESERVED_NAMES
 from ....state.application import ApplicationState
 from ....state.calls import PendingCall
@@ -98,7 +98,7 @@ def _tools_of(today: Today, settings: SessionSettings, conditions: Conditions, s
     if not any(isinstance(tool, AbsentTool) for tool in own.values()):
         return whole
     # What finds its way among tools that are not here is not here either.
-    lost = conditions.tools.keys() - whole.keys() - declared().keys() - RESERVED_NAMES
+    lost = conditions.tools.keys() - whole.keys() - load_declared_traits().keys() - RESERVED_NAMES
     return whole | {name: AbsentTool(name, stage) for name in conditions.tools if name in lost}
 
 

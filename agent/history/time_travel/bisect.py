@@ -12,7 +12,7 @@ from typing import Literal
 
 from ....actions.tools.shell.execution.process import run_supervised
 from ....actions.tools.shell.execution.spool import CommandLimits, Ended, Spool
-from ....actions.tools.shell.output import captured
+from ....actions.tools.shell.output import capture
 from ....state.process.cancellation import run_to_end, wait_until_done
 from .restore import Skipped
 from .touched_files import TouchedFiles
@@ -193,7 +193,7 @@ class Bisector:
             ended = await run_supervised(
                 self._command, place, self._limits, spool, lambda: False, self._withheld
             )
-            output = (await run_to_end(asyncio.to_thread(captured, spool.output, False))).text
+            output = (await run_to_end(asyncio.to_thread(capture, spool.output, False))).text
         verdict, ending = _judged(ended, self._limits)
         return Trial(step, verdict, ending, time.monotonic() - began, output)
 

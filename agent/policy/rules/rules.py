@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from ....actions.tools.registry import SERVER_PREFIX, declared
+from ....actions.tools.registry import SERVER_PREFIX, load_declared_traits
 from ....state.errors import UsageError
 from .path_rules import is_pattern
 
@@ -72,7 +72,7 @@ def parse_rules(texts: Iterable[str], tools: Collection[str] | None = None) -> t
 
 def idle_rules(rules: Iterable[str], tools: Collection[str]) -> list[str]:
     """Return the rules that match none of these tools, nor tools that a session may add."""
-    known = {*tools, *declared()}
+    known = {*tools, *load_declared_traits()}
     read = [parse_rule(text) for text in rules]
     read = [rule for rule in read if rule.tool != SANDBOXED]
     # A configuration may have rules for servers that are not in every folder.
@@ -114,5 +114,9 @@ def _find_similar_tool(tool: str, tools: Collection[str]) -> str | None:
     if any(fnmatchcase(name, tool) for name in tools):
         return None
     called = tool.lower()
-    near = [name for name, traits in declared().items() if called in traits.also_called and name in tools]
+    near = [
+        name
+        for name, traits in load_declared_traits().items()
+        if called in traits.also_called and name in tools
+    ]
     return next(iter(near or get_close_matches(called, tools, n=1, cutoff=_NEAR)), None)

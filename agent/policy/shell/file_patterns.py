@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from posixpath import expanduser, join
 
-from ....actions.tools.shell.language.programs.expansion import MarkedWord, UnclearWord, quoted
+from ....actions.tools.shell.language.programs.expansion import MarkedWord, UnclearWord, quote_word
 
 _MAX_MATCHES = 1000
 _OTHER_MEANING = re.compile(r"dotglob|extglob|globstar|nocase|nullglob|failglob|noglob|posix")
@@ -48,7 +48,7 @@ def expand_tilde(word: MarkedWord) -> MarkedWord:
         return word
     if len(word.text) > 1 and not word.is_active(1, "/"):
         raise UnclearWord(f"where `~` leads is not known: {word.text}")
-    home = quoted(expanduser("~"))
+    home = quote_word(expanduser("~"))
     return MarkedWord(home.text + word.text[1:], home.marks + word.marks[1:])
 
 

@@ -19,7 +19,7 @@ from ....actions.tools.shell.language.programs.expansion import (
     expand,
     expand_braces,
     put_in,
-    quoted,
+    quote_word,
     turns,
 )
 from ....actions.tools.shell.language.programs.options import UnknownOption
@@ -83,13 +83,13 @@ def _why_not_all(steps: Sequence[CommandStep], workspace: Workspace, here: str) 
 def _why_not_step(step: CommandStep, workspace: Workspace, here: str) -> str | None:
     """Look at one command, in each turn of the loops around it."""
     loops = [
-        Loop(loop.name, tuple(quoted(name) for word in loop.words for name in _loop_values(word, here)))
+        Loop(loop.name, tuple(quote_word(name) for word in loop.words for name in _loop_values(word, here)))
         for loop in step.loops
     ]
     for values in turns(loops):
         words: list[str] = []
         made: list[str] = []
-        program, *arguments = expand(step.marked(), values)
+        program, *arguments = expand(step.marked_words(), values)
         words.append(program.text)
         for word in arguments:
             names, is_made = expand_files(word, here)
@@ -102,7 +102,7 @@ def _why_not_step(step: CommandStep, workspace: Workspace, here: str) -> str | N
         ]
         if made:
             # The names of files are arguments like all others: one may be an option.
-            prove_words(list(map(quoted, words)))
+            prove_words(list(map(quote_word, words)))
         if why := _why_not(words, reading_of(words, made, opened), workspace, here):
             return why
     return None
@@ -125,7 +125,7 @@ def _follow_cd(step: CommandStep, place: _Place) -> str | None:
         return None
     if "CDPATH" in os.environ and not target.startswith(("/", ".", "~")):
         return None
-    written = join(place.here, expand_tilde(step.marked()[1]).text)
+    written = join(place.here, expand_tilde(step.marked_words()[1]).text)
     real = realpath(written)
     # The shell takes `..` by the words of the path, the system by its links.
     if ".." in target.split("/") and normpath(written) != real:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from posixpath import basename, expanduser, join, normpath, realpath
 
-from ....actions.tools.shell.language.programs.expansion import UnclearWord, quoted
+from ....actions.tools.shell.language.programs.expansion import UnclearWord, quote_word
 from ....actions.tools.shell.read_only import NotProved, prove_words
 from ..protected_places import why_always_asked, why_protected
 from ..rules.path_rules import Workspace
@@ -150,7 +150,7 @@ def _is_proved(seen: SeenCommand) -> bool:
     if any(seen.computed):
         return False
     try:
-        prove_words(list(map(quoted, seen.words)))
+        prove_words(list(map(quote_word, seen.words)))
     except (NotProved, UnclearWord):
         return False
     return True

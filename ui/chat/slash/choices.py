@@ -10,7 +10,7 @@ from math import isfinite
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from ....actions.tools.registry import declared
+from ....actions.tools.registry import load_declared_traits
 from ....agent.config.settings import SETTINGS
 from ....agent.models.aliases import model_of
 from ....agent.policy.rules.rules import parse_rule
@@ -139,7 +139,7 @@ async def change_permissions(context: SlashContext, words: str) -> SlashResult:
         changed = _without(session, rule)
         said = f"`{rule}` is no rule of this session any more."
     else:
-        parse_rule(rule, {*declared(), *session.toolbox})
+        parse_rule(rule, {*load_declared_traits(), *session.toolbox})
         rules = getattr(session.settings, kind)
         changed = {kind: tuple(dict.fromkeys((*rules, rule)))}
         said = f"`{rule}` {_MEANINGS[kind]} in this session."

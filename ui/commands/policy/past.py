@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ....actions.tools.registry import declared
+from ....actions.tools.registry import load_declared_traits
 from ....actions.workspace.paths import format_count
 from ....agent.config.edit.edit_rules import toml_string
 from ....agent.config.paths import MAX_CONFIG_BYTES, read_bytes
@@ -105,7 +105,7 @@ def _with_rules_of(name: str, settings: Settings) -> Settings:
     rules = {row.key: tuple(said.get(row.key, ())) for row in SETTINGS if row.kind == "rules"}
     try:
         for texts in rules.values():
-            parse_rules(texts, declared())
+            parse_rules(texts, load_declared_traits())
     except UsageError as error:
         raise ConfigError(f"{path}: {error.message}", error.hint) from None
     return settings.but(**rules)

@@ -99,7 +99,7 @@ class Search:
             )
             files += found
             is_complete = is_complete and was_complete
-        files = _limited(files, counts, limit)
+        files = _limit_lines(files, counts, limit)
         return SearchResult(files + [FileMatches(name, counts[name], ()) for name in unshown], is_complete)
 
     async def _find_with_worker(self, pattern: str, paths: Sequence[str], limit: int) -> SearchResult:
@@ -132,7 +132,7 @@ def _first(names: Sequence[str], counts: dict[str, int], limit: int) -> tuple[li
     return list(names), []
 
 
-def _limited(files: Sequence[FileMatches], counts: dict[str, int], limit: int) -> list[FileMatches]:
+def _limit_lines(files: Sequence[FileMatches], counts: dict[str, int], limit: int) -> list[FileMatches]:
     limited: list[FileMatches] = []
     for file in files:
         limited.append(FileMatches(file.path, counts[file.path], file.lines[:limit]))

@@ -32,7 +32,7 @@ def line_text(line: bytes, length: int | None = None) -> str:
     return decode_line(line[:KEPT_LINE_BYTES], length or len(line), MAX_LINE_CHARACTERS)
 
 
-def capped_lines(lines: Sequence[str]) -> list[str]:
+def cap_lines(lines: Sequence[str]) -> list[str]:
     """Return as many lines as a result may hold."""
     room = MAX_BYTES
     for index, line in enumerate(lines):
@@ -63,7 +63,7 @@ class BadExpression(Exception):
     """The expression cannot be read; the message is for the model."""
 
 
-def bridged(pattern: str) -> str:
+def translate_pattern(pattern: str) -> str:
     """Return the pattern as Python reads it, or raise `BadExpression`."""
     pattern = _POSIX_CLASS.sub(lambda found: _POSIX.get(found[1], found[0]), pattern)
     pattern = _NAMED_GROUP.sub("(?P<", pattern)

@@ -40,7 +40,7 @@ def main() -> None:
     # As for ripgrep, bytes that are no UTF-8 are no characters: a line break is what `.` does not match.
     codecs.register_error(_NO_TEXT, _line_break)
     expression = re.compile(options["pattern"])
-    literal = required_literal(expression)
+    literal = find_required_literal(expression)
     room: int = options["limit"]
     output = os.fdopen(1, "wb")
     folders = OpenFolders()
@@ -56,7 +56,7 @@ def _line_break(error: UnicodeError) -> tuple[str, int]:
     return "\n", cast(UnicodeDecodeError, error).end
 
 
-def required_literal(expression: "re.Pattern[str]") -> bytes:
+def find_required_literal(expression: "re.Pattern[str]") -> bytes:
     """Return the longest text, as UTF-8, that every match contains; empty where none is known."""
     if expression.flags & re.IGNORECASE:
         return b""

@@ -19,8 +19,8 @@ from ..supervisor.order import Order
 from ..supervisor.supervise import OVER
 from ..supervisor.watch import KILLING_S, REASONS, STOP_GRACE_S
 from .process_marker import kill_marked, shell_environment
-from .spool import CommandLimits, Ended, Reason, Spool, ended
-from .supervisor_pool import PACKAGE, Spare, ordered
+from .spool import CommandLimits, Ended, Reason, Spool, parse_report
+from .supervisor_pool import PACKAGE, WaitingSupervisor, send_order
 
 PROGRAM = "import sys; sys.path.append(sys.argv[1]); from supervisor.program import main; main(*sys.argv[2:])"
 """A module, so that its bytecode is kept, and without the packages around it, so that they are not loaded."""
@@ -82,7 +82,7 @@ class _Run:
         self._launch = launch
         self._news = _News(grew)
         self._lifeline = -1
-        self._process: subprocess.Popen[bytes] | Spare | None = None
+        self._process: subprocess.Popen[bytes] | WaitingSupervisor | None = None
         self._claim_by = float("inf")
 
     async def start(self, with_spares: bool = True) -> None:
@@ -93,12 +93,14 @@ class _Run:
         order = self._order()
         try:
             if with_spares:
-                self._process = await ordered(order, str(self._cwd), (hear, tell), self._launch.descriptors)
+                self._process = await send_order(
+                    order, str(self._cwd), (hear, tell), self._launch.descriptors
+                )
             if self._process is None:
                 self._process = self._program(order, hear, tell)
             reach("spawned")
             loop = asyncio.get_running_loop()
-            if isinstance(self._process, Spare):
+            if isinstance(self._process, WaitingSupervisor):
                 self._claim_by = loop.time() + _CLAIMING_S
             await loop.connect_read_pipe(lambda: self._news, news)
         except BaseException:
@@ -137,18 +139,18 @@ class _Run:
         """Return when the command ended by itself, or with the reason to stop it."""
         now = asyncio.get_running_loop().time
         latest = now() + self._limits.timeout_s
-        while not self._news.is_closed or await self._started_anew():
+        while not self._news.is_closed or await self._restart_if_refused():
             silent = self._news.last_growth + self._limits.idle_s
             if now() >= min(latest, silent):
                 return "timeout" if now() >= latest else "idle"
             if now() >= self._claim_by:
-                await self._started_anew()
+                await self._restart_if_refused()
             await self._news.change(min(latest, silent, self._claim_by) - now())
         return ""
 
-    async def _started_anew(self) -> bool:
+    async def _restart_if_refused(self) -> bool:
         """Start the program if the spare did not take the call, and never can; tell whether that was so."""
-        is_spare, self._claim_by = isinstance(self._process, Spare), float("inf")
+        is_spare, self._claim_by = isinstance(self._process, WaitingSupervisor), float("inf")
         if not is_spare or self._news.report or not self._spool.renew():
             return False
         self._let_go()
@@ -161,7 +163,7 @@ class _Run:
         if reason:
             self._ask_to_stop(reason)
         await self._until_closed()
-        end = ended(bytes(self._news.report), reason, self._limits)
+        end = parse_report(bytes(self._news.report), reason, self._limits)
         if end.status is None and self._process is not None:
             self._process.kill()
             await asyncio.to_thread(kill_marked, self._spool.marker)
@@ -192,7 +194,7 @@ class _Run:
             self._process.kill()
         now = asyncio.get_running_loop().time
         latest, nap_s = now() + _REAPING_S, 0.0002
-        while self._process.poll() is None and not (is_over and isinstance(self._process, Spare)):
+        while self._process.poll() is None and not (is_over and isinstance(self._process, WaitingSupervisor)):
             if now() > latest:
                 self._process.kill()
             await asyncio.sleep(nap_s)
@@ -201,7 +203,7 @@ class _Run:
     def _let_go(self) -> None:
         """Close our ends: whoever still waits for an order sees that there is nobody."""
         self._news.close()
-        if isinstance(self._process, Spare):
+        if isinstance(self._process, WaitingSupervisor):
             self._process.kill()
             self._process.close()
         if self._lifeline >= 0:

@@ -69,7 +69,7 @@ def kill_marked(*markers: str) -> int:
     return len(killed)
 
 
-def marked_processes(marker: str) -> list[str]:
+def find_marked_processes(marker: str) -> list[str]:
     """Return those of one call that are there, as `pid name`."""
     wanted = f"{MARK}={marker}".encode()
     return [f"{pid} {_name(pid)}" for pid in _pids() if wanted in _environment(pid) and pid != os.getpid()]

@@ -10,10 +10,10 @@ from .....state.process.identity import is_process_gone
 from ....ports import Recovered, ToolOutcome
 from ....workspace.atomic_write import wait_for_lock
 from ....workspace.paths import open_descriptor
-from ..output import Captured, captured, outcome_of, outcome_with
+from ..output import Captured, capture, outcome_of, outcome_with
 from ..supervisor.claim import ENDED, OUTPUT, READY, STARTED
-from .process_marker import kill_marked, marked_processes
-from .spool import CommandLimits, Ended, call_mark, ended, this_boot
+from .process_marker import find_marked_processes, kill_marked
+from .spool import CommandLimits, Ended, call_mark, parse_report, this_boot
 
 _PATIENCE_S = 1.5
 """A supervisor whose agent died needs less to end the command and to say so."""
@@ -26,10 +26,10 @@ _NEVER_STARTED = "The command was not run: the agent died before it was started.
 
 async def recover(scratch: Path, limits: CommandLimits, takes_file: bool) -> Recovered | None:
     """End what is left of the command and say what is known of it; None if it left no folder."""
-    return await asyncio.to_thread(_recovered, scratch, limits, takes_file)
+    return await asyncio.to_thread(_recover_scratch, scratch, limits, takes_file)
 
 
-def _recovered(scratch: Path, limits: CommandLimits, takes_file: bool) -> Recovered | None:
+def _recover_scratch(scratch: Path, limits: CommandLimits, takes_file: bool) -> Recovered | None:
     taken_back = _take_back(scratch)
     if taken_back is not None:
         if taken_back and taken_back == this_boot():
@@ -50,14 +50,14 @@ def _recovered(scratch: Path, limits: CommandLimits, takes_file: bool) -> Recove
         report = scratch.joinpath(ENDED).read_bytes()
     except FileNotFoundError:
         return Recovered(None, output.text, _UNRECORDED_AND_KILLED if killed else _UNRECORDED)
-    return _told(ended(report, "", limits), output, limits)
+    return _describe_end(parse_report(report, "", limits), output, limits)
 
 
 def still_running(scratch: Path) -> list[str]:
     """Return the processes of a call that are there now, as `pid name`."""
     with suppress(OSError, ValueError):
         mark = call_mark(scratch.joinpath(STARTED).read_text())
-        return marked_processes(mark.marker) if mark.boot == this_boot() else []
+        return find_marked_processes(mark.marker) if mark.boot == this_boot() else []
     return []
 
 
@@ -74,12 +74,12 @@ def _take_back(scratch: Path) -> str | None:
 def _output(scratch: Path, takes_file: bool) -> Captured:
     try:
         with open_descriptor(scratch / OUTPUT, os.O_RDONLY | os.O_NOFOLLOW) as file:
-            return captured(file, takes_file)
+            return capture(file, takes_file)
     except FileNotFoundError:
         return Captured("", None)
 
 
-def _told(end: Ended, output: Captured, limits: CommandLimits) -> Recovered:
+def _describe_end(end: Ended, output: Captured, limits: CommandLimits) -> Recovered:
     if end.reason == "agent":
         note = f"It was stopped {end.after_s:.1f} s after its start because the agent was gone."
         return Recovered(None, output.text, note)
@@ -94,11 +94,13 @@ def _told(end: Ended, output: Captured, limits: CommandLimits) -> Recovered:
 
 def end_abandoned(scratch: Path) -> int:
     """Kill the processes of abandoned calls, whose folders are in those of `scratch`; return how many."""
-    markers = [mark for started in scratch.glob(f"*/*/{STARTED}") if (mark := _abandoned(started))]
+    markers = [
+        mark for started in scratch.glob(f"*/*/{STARTED}") if (mark := _find_abandoned_marker(started))
+    ]
     return kill_marked(*markers) if markers else 0
 
 
-def _abandoned(started: Path) -> str:
+def _find_abandoned_marker(started: Path) -> str:
     """Return the marker of a call that nobody watches any more; nothing for any other."""
     with suppress(OSError, ValueError), started.open("rb") as file:
         mark = call_mark(file.read().decode("ascii", "replace"))

@@ -128,7 +128,7 @@ class Ended:
     """It was not run: another process had settled the call."""
 
 
-def ended(report: bytes, asked: Reason, limits: CommandLimits) -> Ended:
+def parse_report(report: bytes, asked: Reason, limits: CommandLimits) -> Ended:
     """Read a report, or what there is of it; `asked` is why the command was told to stop."""
     facts: dict[str, list[str]] = {}
     for line in report.decode(errors="replace").splitlines():

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ..supervisor.order import CONFINED, MARK, MOST_BYTES, NO_MARK, NONE_LEFT, PLAIN, Order, packed
+from ..supervisor.order import CONFINED, MARK, MOST_BYTES, NO_MARK, NONE_LEFT, PLAIN, Order, pack
 
 PACKAGE = str(Path(__file__).parent.parent)
 """Where a program finds the package of supervisors, without the packages around it."""
@@ -26,7 +26,7 @@ _INHERITED = ("LD_LIBRARY_PATH",)
 """Of our environment: what the interpreter may need to start."""
 
 
-class Spare:
+class WaitingSupervisor:
     """One supervisor that waits for its order, or has had it; signalled as `subprocess.Popen` is."""
 
     def __init__(self, line: socket.socket, handle: int) -> None:
@@ -97,7 +97,7 @@ class _Zygote:
             self._control.send(request, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
             self._promised += 1
 
-    def next(self, patience_s: float) -> Spare | None:
+    def next(self, patience_s: float) -> WaitingSupervisor | None:
         """Return one that waits; None if there is none in time. Raises `EOFError` if there will be none."""
         if not self._promised:
             self.ask(PLAIN)
@@ -112,7 +112,7 @@ class _Zygote:
         self._promised -= 1
         if len(files) == 2:
             self.has_delivered = True
-            return Spare(socket.socket(fileno=files[0]), files[1])
+            return WaitingSupervisor(socket.socket(fileno=files[0]), files[1])
         for file in files:
             os.close(file)
         if said != NONE_LEFT:
@@ -147,7 +147,7 @@ class _Spares:
             finally:
                 self._lock.release()
 
-    def at_hand(self) -> Spare | None:
+    def at_hand(self) -> WaitingSupervisor | None:
         """Return one if that takes no waiting."""
         if not self._lock.acquire(blocking=False):
             return None
@@ -156,7 +156,7 @@ class _Spares:
         finally:
             self._lock.release()
 
-    def wait_for_one(self) -> Spare | None:
+    def wait_for_one(self) -> WaitingSupervisor | None:
         """Return one; None where there can be none."""
         with self._lock:
             return self._one(_PATIENCE_S) or self._one(_PATIENCE_S)
@@ -170,7 +170,7 @@ class _Spares:
             finally:
                 self._lock.release()
 
-    def _one(self, patience_s: float) -> Spare | None:
+    def _one(self, patience_s: float) -> WaitingSupervisor | None:
         zygote = self._running()
         if zygote is None:
             return None
@@ -222,12 +222,12 @@ _LINES = (b"Umask", b"Uid", b"Gid", b"Groups", b"CapEff", b"NoNewPrivs", b"Secco
 
 def _standing() -> tuple[bytes, ...]:
     """Return what a process hands on to those it starts, and what may change while it runs."""
-    kept = (line for line in _told("status").split(b"\n") if line.partition(b":")[0] in _LINES)
+    kept = (line for line in _read_proc("status").split(b"\n") if line.partition(b":")[0] in _LINES)
     nice = os.getpriority(os.PRIO_PROCESS, 0)
-    return (*kept, *map(_told, ("limits", "cgroup", "oom_score_adj")), b"%d" % nice)
+    return (*kept, *map(_read_proc, ("limits", "cgroup", "oom_score_adj")), b"%d" % nice)
 
 
-def _told(name: str) -> bytes:
+def _read_proc(name: str) -> bytes:
     """Return what the kernel tells of this process; nothing where it does not."""
     try:
         return Path(f"/proc/self/{name}").read_bytes()
@@ -245,12 +245,14 @@ def prepare() -> None:
         _spares.start()
 
 
-async def ordered(order: Order, cwd: str, ends: tuple[int, int], files: tuple[int, ...]) -> Spare | None:
+async def send_order(
+    order: Order, cwd: str, ends: tuple[int, int], files: tuple[int, ...]
+) -> WaitingSupervisor | None:
     """Give an order, with the ends of its pipes and open `files`, to a supervisor that waits.
 
     None if there is none, or if it cannot be told so: then nobody has the order, and nobody will.
     """
-    content = packed(order, cwd, files)
+    content = pack(order, cwd, files)
     if not _CAN_BE or len(content) > MOST_BYTES:
         return None
     for _ in range(2):

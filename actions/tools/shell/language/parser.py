@@ -18,14 +18,14 @@ def ansi_quoted(text: str, start: int) -> tuple[str, int]:
     """Return the decoded text from `start`, just after `$'`, and where its closing quote is."""
     found = _QUOTED.match(text, start)
     end = found.end() if found else len(text)
-    return _ESCAPE.sub(_unescaped, text[start:end]), end
+    return _ESCAPE.sub(_unescape, text[start:end]), end
 
 
 def is_visible(character: str) -> bool:
     return (character.isprintable() or character in "\t\n") and character not in _INVISIBLE_LETTERS
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     hexadecimal, octal = found[1] or found[2], found[3]
     if hexadecimal or octal:
         return chr(int(hexadecimal, 16) if hexadecimal else int(octal, 8))

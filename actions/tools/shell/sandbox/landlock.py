@@ -27,7 +27,7 @@ def orders(plan: SandboxPlan, cwd: Path, filter_descriptor: int) -> Iterator[San
         if access != "hide":
             yield "clone", str(source or path)
     yield "freeze", ""
-    yield from _placed(plan)
+    yield from _order_mounts(plan)
     yield "seal", ""
     yield "folder", str(cwd)
     for path, access, _ in plan.mounts:
@@ -43,7 +43,7 @@ def orders(plan: SandboxPlan, cwd: Path, filter_descriptor: int) -> Iterator[San
     yield "look-after", ""
 
 
-def own_network(handing: str) -> Iterator[SandboxOrder]:
+def order_network(handing: str) -> Iterator[SandboxOrder]:
     """Yield how to get a network of one's own; `handing`: whom to give a listening socket of it."""
     yield "unshare", str(_NEW_NETWORK | _users())
     yield "loopback", ""
@@ -51,7 +51,7 @@ def own_network(handing: str) -> Iterator[SandboxOrder]:
         yield "hand-out", handing
 
 
-def _placed(plan: SandboxPlan) -> Iterator[SandboxOrder]:
+def _order_mounts(plan: SandboxPlan) -> Iterator[SandboxOrder]:
     number = 0
     for path, access, _ in plan.mounts:
         if access == "hide":

@@ -92,7 +92,7 @@ def plan_for(
         *(Mount(place, "hide") for place in hidden if _is_solid(place) and place not in real),
     ]
     return SandboxPlan(
-        mounts=tuple(_needed(sorted(dict.fromkeys(mounts), key=lambda mount: len(mount.path.parts)))),
+        mounts=tuple(_skip_hidden(sorted(dict.fromkeys(mounts), key=lambda mount: len(mount.path.parts)))),
         roots=tuple(real),
         kept=tuple(kept),
         absent=tuple(place for place in of_git if not os.path.lexists(place) and place.parent.is_dir()),
@@ -106,19 +106,19 @@ def plan_for(
 
 def secrets_of(home: Path) -> Iterator[Path]:
     """Yield the places of secrets of a home and of the machine: folders whole, files one by one."""
-    yield from (Path(place) for place in listed_secrets(home) if os.path.lexists(place))
+    yield from (Path(place) for place in list_secret_places(home) if os.path.lexists(place))
     with suppress(OSError), os.scandir(home) as entries:
         for entry in islice(entries, _MOST_IN_HOME):
             if is_secret_file(entry.path) and entry.is_file(follow_symlinks=False):
                 yield Path(entry.path)
 
 
-def listed_secrets(home: Path) -> tuple[str, ...]:
+def list_secret_places(home: Path) -> tuple[str, ...]:
     """Return all places of secrets of a home and of the machine, whether they are there or not."""
     return (*(f"{home}/{name}" for name in (*SECRET_FOLDERS, *SECRET_FILES)), *SYSTEM_SECRETS)
 
 
-def _needed(mounts: Iterable[Mount]) -> Iterator[Mount]:
+def _skip_hidden(mounts: Iterable[Mount]) -> Iterator[Mount]:
     """Leave out what is in a hidden folder: nothing of it is there any more."""
     kept: dict[Path, Access] = {}
     for mount in mounts:

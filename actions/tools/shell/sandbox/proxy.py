@@ -57,7 +57,7 @@ def _pattern(text: str) -> _Pattern:
 
 
 @asynccontextmanager
-async def served(allowed: AllowedDomains) -> AsyncGenerator[int]:
+async def serve(allowed: AllowedDomains) -> AsyncGenerator[int]:
     """Serve whoever is in the network out of which a listening socket comes; yield where it is to be sent."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     serving = asyncio.create_task(_serve(ours, allowed))
@@ -75,7 +75,7 @@ async def served(allowed: AllowedDomains) -> AsyncGenerator[int]:
 
 
 async def _serve(ours: socket.socket, allowed: AllowedDomains) -> None:
-    listening = await _received(ours)
+    listening = await _receive_socket(ours)
     connections: set[asyncio.Task[None]] = set()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -99,7 +99,7 @@ async def _serve(ours: socket.socket, allowed: AllowedDomains) -> None:
         await asyncio.gather(*connections, return_exceptions=True)
 
 
-async def _received(ours: socket.socket) -> socket.socket:
+async def _receive_socket(ours: socket.socket) -> socket.socket:
     """Return the socket that is sent; waits as long as it takes."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
@@ -131,8 +131,8 @@ class _Connection:
         async with asyncio.timeout(_PATIENCE_S):
             head = await self._reader.readuntil(b"\r\n\r\n")
         try:
-            host, port, first = _asked(head)
-            far_reader, far_writer = await self._dialled(host, port)
+            host, port, first = _parse_request(head)
+            far_reader, far_writer = await self._dial(host, port)
         except _Refusal as refusal:
             text = f"{refusal}\n".encode()
             self._writer.write(
@@ -150,7 +150,7 @@ class _Connection:
         finally:
             far_writer.close()
 
-    async def _dialled(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _dial(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if not self._allowed.covers(host, port):
             raise _Refusal(f"The sandbox allows no connection to {host}:{port}.")
         loop = asyncio.get_running_loop()
@@ -178,7 +178,7 @@ async def _first_open(
     raise problem
 
 
-def _asked(head: bytes) -> tuple[str, int, bytes]:
+def _parse_request(head: bytes) -> tuple[str, int, bytes]:
     """Return host, port and what to send there first; nothing for a tunnel."""
     line, _, rest = head.partition(b"\r\n")
     try:

@@ -18,10 +18,10 @@ from .....state.session import SandboxWish
 from ....workspace.paths import make_private
 from ....workspace.protected.place_finder import PlaceFinder, read_link_version
 from .bubblewrap import arguments, bubblewrap
-from .landlock import SandboxOrder, has_landlock, orders, own_network
+from .landlock import SandboxOrder, has_landlock, order_network, orders
 from .launch import Launch, open_file, spell
 from .plan import TEMP, ResourceLimits, SandboxPlan, environment_of, plan_for
-from .proxy import ADDRESS, PORT, AllowedDomains, served
+from .proxy import ADDRESS, PORT, AllowedDomains, serve
 from .seatbelt import profile, seatbelt
 from .seccomp import filter_program, is_known_machine
 
@@ -119,13 +119,13 @@ class Sandbox:
         async with AsyncExitStack() as stack:
             handing = -1
             if plan.has_proxy:
-                handing = await stack.enter_async_context(served(AllowedDomains(self._domains)))
-            yield stack.enter_context(self._prepared(plan, cwd, handing))
+                handing = await stack.enter_async_context(serve(AllowedDomains(self._domains)))
+            yield stack.enter_context(self._prepare(plan, cwd, handing))
 
     def trouble(self) -> str:
         """Run a program that does nothing; return what kept it from that, or nothing."""
         plan = self.plan()
-        with self._prepared(plan, Path("/"), -1) as launch:
+        with self._prepare(plan, Path("/"), -1) as launch:
             words = (*launch.words, "/bin/sh", "-c", ":")
             if launch.orders >= 0:
                 words = (sys.executable, "-I", "-S", "-c", _TRIAL, str(launch.orders), *words)
@@ -143,7 +143,7 @@ class Sandbox:
         return trial.stderr.decode(errors="replace").strip() or "it ends at once" if trial.returncode else ""
 
     @contextmanager
-    def _prepared(self, plan: SandboxPlan, cwd: Path, handing: int) -> Generator[Launch]:
+    def _prepare(self, plan: SandboxPlan, cwd: Path, handing: int) -> Generator[Launch]:
         environment = environment_of(plan, ADDRESS)
         if self.kind == "seatbelt":
             words = (str(seatbelt()), "-p", profile(plan))
@@ -169,7 +169,7 @@ class Sandbox:
         for name, most in _most(plan.limits).items():
             yield "limit", f"{_RLIMITS[name]} {most}"
         if plan.has_proxy or (self.kind == "landlock" and not plan.has_network):
-            yield from own_network(f"{PORT} {handing}" if handing >= 0 else "")
+            yield from order_network(f"{PORT} {handing}" if handing >= 0 else "")
 
 
 def open_sandbox(

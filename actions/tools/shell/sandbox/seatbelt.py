@@ -27,7 +27,7 @@ def _rules(plan: SandboxPlan) -> Iterator[str]:
     yield from (f'(allow file-write* (literal "{name}"))' for name in _DEVICES)
     for path, access, source in plan.mounts:
         # Nothing can be shown elsewhere: the private folder is used where it is.
-        place = _quoted(str(source or path))
+        place = _quote(str(source or path))
         if access == "write":
             yield f"(allow file-read* file-write* (subpath {place}))"
         elif access == "read":
@@ -35,8 +35,8 @@ def _rules(plan: SandboxPlan) -> Iterator[str]:
         else:
             yield f"(deny file-read* file-write* (subpath {place}))"
     # It may be in our own data, which is hidden.
-    yield f"(allow file-read* file-write* (subpath {_quoted(str(plan.temp))}))"
-    yield from (f"(deny file-write* (subpath {_quoted(str(path))}))" for path in plan.absent)
+    yield f"(allow file-read* file-write* (subpath {_quote(str(plan.temp))}))"
+    yield from (f"(deny file-write* (subpath {_quote(str(path))}))" for path in plan.absent)
     names = "|".join(map(re.escape, (*PROTECTED_FOLDERS[1:], *PROTECTED_PATHS, *PROTECTED_FILES)))
     for root in plan.roots:
         # Also what is not there yet, at any depth. `.git` itself is git's to write.
@@ -46,5 +46,5 @@ def _rules(plan: SandboxPlan) -> Iterator[str]:
     yield "(allow signal (target same-sandbox))"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

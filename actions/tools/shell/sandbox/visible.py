@@ -33,13 +33,13 @@ def toolchains(search_path: str, home: Path) -> tuple[str, ...]:
     """Return the folders outside of the system with the programs of a search path, and all they need."""
     found: dict[str, None] = {}
     for folder in filter(os.path.isabs, search_path.split(":")):
-        for place in (folder, *_led_to(folder)):
+        for place in (folder, *_follow_links(folder)):
             if not _is_of_system(place):
-                found |= dict.fromkeys(_needed(place, home))
+                found |= dict.fromkeys(_find_program_folders(place, home))
     return tuple(path for path in found if os.path.lexists(path))
 
 
-def _led_to(folder: str) -> Iterator[str]:
+def _follow_links(folder: str) -> Iterator[str]:
     """Yield the folders to which links in a folder of programs lead."""
     real = os.path.realpath(folder)
     yield real
@@ -53,7 +53,7 @@ def _led_to(folder: str) -> Iterator[str]:
     yield from dict.fromkeys(os.path.dirname(os.path.realpath(link)) for link in links)  # noqa: PTH120
 
 
-def _needed(programs: str, home: Path) -> Iterator[str]:
+def _find_program_folders(programs: str, home: Path) -> Iterator[str]:
     """Yield what belongs to a folder of programs: that in which it is, unless that is far more."""
     folder = Path(programs)
     around = folder.parent
@@ -81,11 +81,11 @@ def git_files(home: Path, env: Mapping[str, str]) -> tuple[str, ...]:
         if real in found or not os.path.isfile(real) or is_secret_file(real):  # noqa: PTH113
             continue
         found[real] = None
-        waiting += _named_in(path, real, home)
+        waiting += _find_named(path, real, home)
     return tuple(found)
 
 
-def _named_in(path: Path, real: str, home: Path) -> list[Path]:
+def _find_named(path: Path, real: str, home: Path) -> list[Path]:
     try:
         modified = os.stat(real).st_mtime_ns  # noqa: PTH116
     except OSError:

@@ -25,7 +25,7 @@ from ....workspace.protected.place_finder import PlaceFinder
 from .bubblewrap import bubblewrap, wall_arguments
 from .inside.confine import READ, RUN, SEE, WRITE_DEVICE, new_ruleset, version
 from .launch import Launch, open_file, spell
-from .plan import listed_secrets
+from .plan import list_secret_places
 from .seccomp import filter_program, is_known_machine
 from .visible import DEVICES, SYSTEM, git_files, toolchains
 
@@ -65,7 +65,7 @@ def why_no_wall(kind: WallKind) -> str:
         return "" if version() >= _LEAST_LANDLOCK else "this kernel does not offer it, or an early version"
     if bubblewrap() is None:
         return "bwrap is not installed"
-    with Wall("bubblewrap", (), Path("/nonexistent")).prepared(Path("/")) as launch:
+    with Wall("bubblewrap", (), Path("/nonexistent")).prepare(Path("/")) as launch:
         words = (*launch.words, "/bin/sh", "-c", ":")
         try:
             trial = subprocess.run(
@@ -106,7 +106,7 @@ class Wall:
     @asynccontextmanager
     async def launch(self, cwd: Path) -> AsyncGenerator[Launch]:
         """Prepare one command that runs in `cwd`. Raises `OSError`."""
-        prepared = self.prepared(cwd)
+        prepared = self.prepare(cwd)
         launch = await asyncio.to_thread(prepared.__enter__)
         try:
             yield launch
@@ -114,7 +114,7 @@ class Wall:
             prepared.__exit__(None, None, None)
 
     @contextmanager
-    def prepared(self, cwd: Path) -> Generator[Launch]:
+    def prepare(self, cwd: Path) -> Generator[Launch]:
         """Do the same, while the caller waits."""
         environment = _ENVIRONMENT.copy()
         with ExitStack() as stack:
@@ -155,7 +155,7 @@ class Wall:
     def _candidates(self, visible: frozenset[str]) -> tuple[str, ...]:
         """Return the places of secrets that are in what can be read, whether they are there or not."""
         if self._places is None or self._places[0] != visible:
-            places = (*listed_secrets(self._home), *self._private)
+            places = (*list_secret_places(self._home), *self._private)
             inside = (place for place in places if _is_below(place, visible) and place not in self._roots)
             self._places = visible, tuple(inside)
         return self._places[1]
@@ -186,7 +186,9 @@ class _Ruleset:
 
     def holds_for(self, view: VisiblePlaces) -> bool:
         """Tell whether it lets the same through: a file that took the place of another is a new one."""
-        return view == self._view and all(_changed_ns(path) == then for path, then in self._entered.items())
+        return view == self._view and all(
+            _read_change_time_ns(path) == then for path, then in self._entered.items()
+        )
 
 
 def _grants(view: VisiblePlaces, entered: dict[str, int]) -> Iterator[tuple[str, int]]:
@@ -200,7 +202,7 @@ def _grants(view: VisiblePlaces, entered: dict[str, int]) -> Iterator[tuple[str,
         if path not in above or (entries := _entries(path)) is None:
             yield path, rights
             continue
-        entered[path] = _changed_ns(path)
+        entered[path] = _read_change_time_ns(path)
         # What is in there has a name that can be seen.
         yield path, SEE
         waiting += [(entry, rights) for entry in entries]
@@ -216,7 +218,7 @@ def _entries(path: str) -> list[str] | None:
     return found if len(found) <= _MOST_ENTRIES else None
 
 
-def _changed_ns(path: str) -> int:
+def _read_change_time_ns(path: str) -> int:
     try:
         return os.stat(path).st_ctime_ns  # noqa: PTH116 -- before each command
     except OSError:
@@ -227,7 +229,7 @@ def _is_below(place: str, folders: Iterable[str]) -> bool:
     return any(place == folder or place.startswith(f"{folder.rstrip('/')}/") for folder in folders)
 
 
-def failed_at_wall(output: str, cwd: Path) -> str:
+def find_wall_failure(output: str, cwd: Path) -> str:
     """Return the line of a failed command that speaks of the wall; empty if it failed by itself.
 
     What the agent itself may not open, or does not find, is not the wall's doing.
@@ -241,7 +243,7 @@ def failed_at_wall(output: str, cwd: Path) -> str:
 def _is_refused(line: str, cwd: Path) -> bool:
     if _REFUSALS.search(line) is None:
         return False
-    named = _named(line, cwd)
+    named = _find_paths(line, cwd)
     return any(os.access(path, os.R_OK) for path in named) if named else True
 
 
@@ -249,10 +251,10 @@ def _is_hidden(line: str, cwd: Path) -> bool:
     found = _MISSING.search(line)
     if found is None:
         return False
-    return shutil.which(found["program"]) is not None if found["program"] else bool(_named(line, cwd))
+    return shutil.which(found["program"]) is not None if found["program"] else bool(_find_paths(line, cwd))
 
 
-def _named(line: str, cwd: Path) -> list[str]:
+def _find_paths(line: str, cwd: Path) -> list[str]:
     """Return the files and folders of which a line speaks."""
     words = set(re.split(r"[\s:'\"`,()]+", line)) - _NO_FILES
     return [path for path in (f"{cwd}/{word}" if word[0] != "/" else word for word in words) if lexists(path)]

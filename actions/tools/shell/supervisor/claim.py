@@ -14,7 +14,7 @@ ENDED = "ended"
 """How it ended, one fact a line."""
 
 
-def claimed(folder: str, marker: str) -> bool:
+def claim(folder: str, marker: str) -> bool:
     """Take the call; False if somebody settled before that it never started."""
     ready = f"{folder}/{READY}{marker}"
     try:

@@ -35,7 +35,7 @@ class Order:
         """The program that confines it, if any; an open file of steps into a sandbox, or -1."""
 
 
-def packed(order: Order, cwd: str, numbers: tuple[int, ...]) -> bytes:
+def pack(order: Order, cwd: str, numbers: tuple[int, ...]) -> bytes:
     """Return an order as bytes; `numbers`: which numbers the open files that come along shall have.
 
     Raises `ValueError` if a word has a NUL in it, as starting a program with it does.
@@ -53,8 +53,8 @@ def packed(order: Order, cwd: str, numbers: tuple[int, ...]) -> bytes:
     return content
 
 
-def unpacked(content: bytes) -> tuple[Order, str, list[int]]:
-    """Read what `packed` wrote: the order, the folder to work in, the numbers."""
+def unpack(content: bytes) -> tuple[Order, str, list[int]]:
+    """Read what `pack` wrote: the order, the folder to work in, the numbers."""
     folder, marker, most_bytes, around, steps, cwd, numbers, count, *rest = content.split(b"\0")
     words = [os.fsdecode(word) for word in rest]
     variables = (word.partition("=") for word in words[int(count) :])

@@ -11,7 +11,7 @@ import resource
 import select
 import sys
 
-from .claim import OUTPUT, claimed, record
+from .claim import OUTPUT, claim, record
 from .order import Order
 from .own_process import Ignoring, adopt_orphans, fork, waker
 from .pump import Pump
@@ -33,7 +33,7 @@ def supervise(order: Order, report_over: "Callable[[], None] | None" = None) -> 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if _is_abandoned():
         return
-    if not claimed(order.folder, order.marker):
+    if not claim(order.folder, order.marker):
         os.write(1, b"refused\n")
         return
     source, sink = os.pipe()
@@ -43,7 +43,7 @@ def supervise(order: Order, report_over: "Callable[[], None] | None" = None) -> 
     # The pipe has to end with the command.
     os.close(sink)
     watch.run(wake)
-    report = (watch.report() + sandbox.cleared()).encode()
+    report = (watch.report() + sandbox.clear()).encode()
     record(order.folder, report)
     if report_over is not None and not watch.has_survivors:
         report_over()
@@ -75,9 +75,9 @@ class _Sandbox:
         if self._inside is not None:
             self._inside.enter()
 
-    def cleared(self) -> str:
+    def clear(self) -> str:
         """Move away what the command may not make, now that nothing of it is left; return the facts."""
-        return self._inside.cleared() if self._inside is not None else ""
+        return self._inside.clear() if self._inside is not None else ""
 
 
 def load_sandbox() -> "Any":

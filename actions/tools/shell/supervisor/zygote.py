@@ -26,7 +26,7 @@ from _socket import (
     socketpair,
 )
 
-from .order import CONFINED, MARK, MOST_BYTES, NO_MARK, NONE_LEFT, unpacked
+from .order import CONFINED, MARK, MOST_BYTES, NO_MARK, NONE_LEFT, unpack
 from .own_process import Ignoring, adopt_orphans, end_with, go_on_after, outlive_parent, waker
 from .processes import descendants
 from .supervise import load_sandbox, supervise
@@ -55,7 +55,7 @@ class _Family:
             os.set_blocking(end, False)
         self._forked = set[int]()
 
-    def forked(self, pid: int) -> None:
+    def add_fork(self, pid: int) -> None:
         self._forked.add(pid)
 
     def look(self) -> bool:
@@ -139,7 +139,7 @@ def _fork_on_request(control: socket, agent: int, mark_at: int, family: _Family)
         else:
             if pid == 0:
                 _be_spare(parent, control, agent, mark_at, family)
-            family.forked(pid)
+            family.add_fork(pid)
         if not _comes(control, agent, family) or not (request := control.recv(16)):
             return
         if request == CONFINED:
@@ -153,14 +153,14 @@ def _be_spare(parent: int, control: socket, agent: int, mark_at: int, family: _F
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
         adopt_orphans()
-        inbox = _announced(control)
+        inbox = _announce(control)
         if end_with(parent) and _comes(inbox, agent):
             _obey(inbox, agent, mark_at, family)
     finally:
         os._exit(0)
 
 
-def _announced(control: socket) -> socket:
+def _announce(control: socket) -> socket:
     """Give the agent a line to this process, and keep the end of it that hears."""
     inbox, outbox = socketpair(AF_UNIX, SOCK_SEQPACKET)
     handle = os.pidfd_open(os.getpid())
@@ -195,7 +195,7 @@ def _obey(inbox: socket, agent: int, mark_at: int, family: _Family) -> None:
     files = [
         int.from_bytes(came[at : at + _INT_BYTES], sys.byteorder) for at in range(0, len(came), _INT_BYTES)
     ]
-    order, cwd, numbers = unpacked(content)
+    order, cwd, numbers = unpack(content)
     inbox.close()
     os.close(agent)
     outlive_parent()

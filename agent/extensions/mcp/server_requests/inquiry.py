@@ -21,7 +21,7 @@ from mcp.client.context import ClientRequestContext
 from pydantic import Field, ValidationError
 
 from .....actions.ports import BadArguments, ToolContext, ToolOutcome, ToolSpec, ToolTraits
-from .....actions.tools.schema import PlainText, ToolArguments, parsed, spec_of
+from .....actions.tools.schema import PlainText, ToolArguments, parse_arguments, spec_of
 from .....actions.workspace.atomic_write import replace_content
 from .....state.calls import Effect
 from .....state.conversation.messages import Record
@@ -187,7 +187,7 @@ class AnswerQuestion:
 
     def parse(self, arguments: str) -> _Answer:
         """Return the answer if the question it quotes is the one that was asked; raises `BadArguments`."""
-        given = parsed(_SPEC, _Answer, arguments)
+        given = parse_arguments(_SPEC, _Answer, arguments)
         inquiry = self._inquiries.find(given.question)
         if inquiry is None:
             raise BadArguments(f"{ANSWER}: there is no open question {given.question[:40]}.")

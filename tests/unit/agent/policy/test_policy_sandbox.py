@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from sandbur.actions.ports import Verdict
-from sandbur.actions.tools.registry import builtin_tools, declared
+from sandbur.actions.tools.registry import builtin_tools, load_declared_traits
 from sandbur.agent.policy.gate import Policy
 from sandbur.agent.policy.rules.rules import parse_rules
 
 
 def verdict(workspace: Path, command: str, mode: Any = "auto-edit", is_confined: bool = True) -> str:
-    deny = parse_rules(("run_shell_command(make deploy*)",), declared())
+    deny = parse_rules(("run_shell_command(make deploy*)",), load_declared_traits())
     policy = Policy((), deny, workspace, is_confined=is_confined)
     tool = builtin_tools()["run_shell_command"]
     return policy.judge(tool, tool.parse(json.dumps({"command": command})), mode).decision
@@ -63,8 +63,8 @@ def test_a_deny_rule_holds_in_a_sandbox(tmp_path: Path):
 
 
 def sandboxed(workspace: Path, command: str, mode: Any = "interactive", ask: tuple[str, ...] = ()) -> Verdict:
-    allow = parse_rules(("sandboxed(run_shell_command)",), declared())
-    deny = parse_rules(("run_shell_command(make deploy*)",), declared())
+    allow = parse_rules(("sandboxed(run_shell_command)",), load_declared_traits())
+    deny = parse_rules(("run_shell_command(make deploy*)",), load_declared_traits())
     policy = Policy(allow, deny, workspace, ask=parse_rules(ask))
     tool = builtin_tools()["run_shell_command"]
     return policy.judge(tool, tool.parse(json.dumps({"command": command})), mode)
@@ -114,8 +114,8 @@ def test_what_only_reads_needs_no_sandbox(tmp_path: Path):
 
 
 def test_the_rule_is_about_no_other_tool_and_idle_for_an_older_version(tmp_path: Path):
-    [rule] = parse_rules(("sandboxed(run_shell_command)",), declared())
-    assert not any(map(rule.names, declared()))
+    [rule] = parse_rules(("sandboxed(run_shell_command)",), load_declared_traits())
+    assert not any(map(rule.names, load_declared_traits()))
     tool = builtin_tools()["write_file"]
     arguments = tool.parse(json.dumps({"path": "a", "content": "x"}))
     assert Policy((rule,), (), tmp_path).judge(tool, arguments, "interactive").decision == "ask"

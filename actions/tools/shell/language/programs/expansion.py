@@ -37,11 +37,11 @@ class MarkedWord(NamedTuple):
         return MarkedWord(self.text[start:end], self.marks[start:end])
 
 
-def joined(words: Sequence[MarkedWord]) -> MarkedWord:
+def join_words(words: Sequence[MarkedWord]) -> MarkedWord:
     return MarkedWord("".join(word.text for word in words), "".join(word.marks for word in words))
 
 
-def quoted(text: str) -> MarkedWord:
+def quote_word(text: str) -> MarkedWord:
     return MarkedWord(text, QUOTED * len(text))
 
 
@@ -102,7 +102,7 @@ def put_in(word: MarkedWord, values: Values) -> MarkedWord:
         # What a loop goes through is made of patterns once; a quote keeps it from happening again.
         pieces.append(value)
         at = name.end()
-    return joined(pieces)
+    return join_words(pieces)
 
 
 def expand_braces(word: MarkedWord) -> list[MarkedWord]:
@@ -118,7 +118,7 @@ def expand_braces(word: MarkedWord) -> list[MarkedWord]:
             continue
         start, end, pieces = opening
         before, after = one.cut(0, start), one.cut(end + 1)
-        waiting += [joined((before, piece, after)) for piece in pieces]
+        waiting += [join_words((before, piece, after)) for piece in pieces]
     if len(found) > 1 and not all(one.text for one in found):
         raise UnclearWord("its braces mean an empty word")
     return found[::-1]

@@ -42,10 +42,10 @@ class Confinement:
     def enter(self) -> None:
         enter(self._orders)
 
-    def cleared(self) -> str:
+    def clear(self) -> str:
         """Move away what the command may not make, now that nothing of it is left; return the facts."""
         facts = ""
-        for path in _made_protected_places(self._orders):
+        for path in _find_new_protected_places(self._orders):
             aside = f"{path}.from-sandbox-{time.time_ns()}"
             with suppress(OSError):
                 os.rename(path, aside)  # noqa: PTH104
@@ -63,7 +63,7 @@ def preload() -> None:
 _ACTIONS = os.path.abspath(f"{os.path.dirname(__file__)}/../../../..")  # noqa: PTH100, PTH120
 
 
-def _made_protected_places(orders: Orders) -> Iterator[str]:
+def _find_new_protected_places(orders: Orders) -> Iterator[str]:
     """Yield the protected places below the guarded folders that were not there when the command began."""
     given: dict[str, list[str]] = {}
     for order, value in orders:

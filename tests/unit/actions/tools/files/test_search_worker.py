@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sandbur.actions.tools.files.search import worker
-from sandbur.actions.tools.files.search.worker import required_literal
+from sandbur.actions.tools.files.search.worker import find_required_literal
 
 PIECES = (
     b"needle", b"need", b"le", b"n\xc3\xa4hte", b"\xff", b"\xc3", b"\r", b"\n", b"\n\n", b"\r\n", b"", b" ",
@@ -89,7 +89,7 @@ def test_what_is_found_is_what_a_look_at_each_line_finds(tmp_path: Path, pattern
     ("", ""),
 ])  # fmt: skip
 def test_the_literal_is_in_every_match(pattern: str, literal: str) -> None:
-    assert required_literal(re.compile(pattern)) == literal.encode()
+    assert find_required_literal(re.compile(pattern)) == literal.encode()
 
 
 def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path) -> None:

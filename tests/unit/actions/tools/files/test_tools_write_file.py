@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
-from sandbur.actions.tools.files.planned_write import done_in_thread
+from sandbur.actions.tools.files.planned_write import run_in_thread
 from sandbur.actions.tools.files.write_file import WriteFile
 from sandbur.actions.workspace.atomic_write import replace_content
 from sandbur.actions.workspace.paths import FileProblem, FileStat
@@ -229,7 +229,7 @@ async def test_a_cancelled_write_tells_what_it_did(tmp_path: Path):
         tmp_path.joinpath("a.txt").write_text("done")
         return "Created a.txt"
 
-    task = asyncio.create_task(done_in_thread(work))
+    task = asyncio.create_task(run_in_thread(work))
     await asyncio.to_thread(started.wait)
     task.cancel()
     with pytest.raises(asyncio.CancelledError) as caught:

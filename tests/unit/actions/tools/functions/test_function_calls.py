@@ -15,7 +15,7 @@ from support.tools.tool_calls import call, context
 
 from sandbur import RunContext, ToolError, tool
 from sandbur.actions.ports import Tool, ToolOutcome
-from sandbur.actions.tools.functions.decorator import named
+from sandbur.actions.tools.functions.decorator import index_tools
 from sandbur.state.errors import UsageError
 
 told: ContextVar[str] = ContextVar("told", default="")
@@ -320,7 +320,7 @@ def test_two_tools_of_one_name_are_told_with_where_they_are_from():
 
     other = tool(name="find")(test_a_lambda_needs_a_name)
     with pytest.raises(UsageError, match=r"There are two tools called find: .*\.find and .*test_a_lambda"):
-        named([find, other])
+        index_tools([find, other])
     with pytest.raises(UsageError, match="3 is no tool"):
-        named([3])  # pyright: ignore
-    assert list(named([other, tool(name="act")(find)])) == ["find", "act"]
+        index_tools([3])  # pyright: ignore
+    assert list(index_tools([other, tool(name="act")(find)])) == ["find", "act"]

@@ -53,7 +53,7 @@ def test_what_two_programs_could_read_in_two_ways_is_refused(written: str) -> No
 
 def test_a_redirect_leads_on_from_where_it_was_found() -> None:
     here = web_url("https://example.com/a/b?c")
-    assert str(here.joined("../d")) == "https://example.com/d"
-    assert str(here.joined("//other.example/x")) == "https://other.example/x"
+    assert str(here.join("../d")) == "https://example.com/d"
+    assert str(here.join("//other.example/x")) == "https://other.example/x"
     with pytest.raises(UnfitUrl):
-        here.joined("file:///etc/passwd")
+        here.join("file:///etc/passwd")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.tools.sandboxes import KINDS, run, sandboxed
 
-from sandbur.actions.tools.shell.sandbox.proxy import AllowedDomains, served
+from sandbur.actions.tools.shell.sandbox.proxy import AllowedDomains, serve
 from sandbur.actions.tools.shell.sandbox.sandbox import SandboxKind
 
 pytestmark = [
@@ -223,7 +223,7 @@ async def test_a_cancellation_while_the_way_out_is_closed_goes_on():
     async def work() -> None:
         task = asyncio.current_task()
         assert task is not None
-        async with served(AllowedDomains(())):
+        async with serve(AllowedDomains(())):
             await asyncio.sleep(0)
             asyncio.get_running_loop().call_soon(task.cancel)
 

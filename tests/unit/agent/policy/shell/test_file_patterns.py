@@ -11,7 +11,13 @@ from support.row_by_row import for_each
 
 from sandbur.actions.tools.shell.language.parser import ShellReader
 from sandbur.actions.tools.shell.language.programs.control import UnclearStructure, read_steps
-from sandbur.actions.tools.shell.language.programs.expansion import Loop, UnclearWord, expand, quoted, turns
+from sandbur.actions.tools.shell.language.programs.expansion import (
+    Loop,
+    UnclearWord,
+    expand,
+    quote_word,
+    turns,
+)
 from sandbur.agent.policy.shell.file_patterns import expand_files
 
 PIECES = (
@@ -43,13 +49,13 @@ def words_by_the_gate(text: str, here: Path) -> list[str] | None:
         found: list[str] = []
         for step in steps:
             names = [
-                tuple(quoted(name) for word in loop.words for one in expand([word], {})
+                tuple(quote_word(name) for word in loop.words for one in expand([word], {})
                       for name in expand_files(one, str(here))[0])
                 for loop in step.loops
             ]  # fmt: skip
             loops = [Loop(loop.name, values) for loop, values in zip(step.loops, names, strict=True)]
             for values in turns(loops):
-                for word in expand(step.marked(), values):
+                for word in expand(step.marked_words(), values):
                     found += expand_files(word, str(here))[0]
     except (UnclearWord, UnclearStructure):
         return None

@@ -132,7 +132,7 @@ def run_behind_the_wall(workspace: Path) -> Run:
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8"}
 
     def run(text: str) -> str:
-        with wall.prepared(workspace) as launch:
+        with wall.prepare(workspace) as launch:
             done = subprocess.run([*launch.words, "bash", "-c", text], cwd=workspace, timeout=60,
                                   env=environment | launch.environment, pass_fds=launch.descriptors,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -10,7 +10,7 @@ import pytest
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel
 
-from sandbur.actions.tools.shell.execution.process_marker import marked_processes
+from sandbur.actions.tools.shell.execution.process_marker import find_marked_processes
 from sandbur.actions.tools.shell.supervisor.order import MARK
 from sandbur.agent.session.unknown_outcome import aftermath
 from sandbur.state.calls import PendingCall, update_recovery
@@ -108,7 +108,7 @@ def test_processes_of_a_call_are_found_by_its_mark() -> None:
     ) as process:  # fmt: skip
         assert process.stdout is not None
         process.stdout.readline()
-        (found,) = marked_processes("mark-of-this-test")
+        (found,) = find_marked_processes("mark-of-this-test")
         process.kill()
     assert found.split()[0] == str(process.pid)
-    assert marked_processes("mark-of-this-test") == []
+    assert find_marked_processes("mark-of-this-test") == []
