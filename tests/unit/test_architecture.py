@@ -95,6 +95,60 @@ def tops(name: str) -> set[str]:
     return {module.split(".")[0] for module in imports(name)}
 
 
+SEAMS = {
+    "a command": (
+        "ui/cli/",
+        "ui/commands/",
+        "ui/headless/",
+        "ui/web/server.py",
+        "agent/config/",
+        "state/process/installation.py",
+    ),
+    "a slash command, or what only a terminal needs": ("ui/chat/", "ui/terminal/"),
+    "a provider's wire": ("agent/models/", "agent/sdk/"),
+    "a database": ("state/databases/",),
+    "an extension": ("agent/extensions/", "agent/history/", "agent/runtime/"),
+    "the gate and the work of a tool": (
+        "agent/session/",
+        "actions/tools/",
+        "actions/turn/output/json_schema.py",
+    ),
+    "a bug is logged": ("actions/turn/bugs_logged.py",),
+}
+"""What is loaded only when it is used -> where that is decided: the only places with imports in functions."""
+MAX_LATE_IMPORTS = 150
+
+
+def _late_imports(name: str) -> int:
+    functions = (n for n in nodes(name) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    late = {n for f in functions for n in ast.walk(f) if isinstance(n, ast.Import | ast.ImportFrom)}
+    return len(late)
+
+
+def test_imports_stand_at_the_top_except_at_declared_seams() -> None:
+    late = {name: count for name in TEXTS if (count := _late_imports(name))}
+    places = tuple(place for several in SEAMS.values() for place in several)
+    assert {name for name in late if not name.startswith(places)} == set()
+    assert sum(late.values()) <= MAX_LATE_IMPORTS
+
+
+PARTICIPLES = re.compile(
+    r"_*(?!need|feed|seed|exceed|proceed|embed)(?:[a-z]+ed|said|told|shown|heard|known|kept|held|left|made|found|sent"
+    r"|built|begun|done|gone|brought|taken|given|written|seen|lost|chosen|drawn|asked)(?:_|$)"
+)
+
+
+def test_functions_are_named_by_verbs() -> None:
+    functions = [
+        n.name for name in TEXTS for n in nodes(name) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    participles = [name for name in functions if PARTICIPLES.match(name)]
+    assert len(participles) / len(functions) < MAX_PARTICIPLES, sorted(participles)
+
+
+MAX_PARTICIPLES = 0.07
+
+
 @everywhere
 def test_imports_point_one_way(name: str) -> None:
     own = LAYERS.index(name.split("/")[0])

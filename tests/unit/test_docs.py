@@ -28,14 +28,14 @@ def test_the_picture_of_the_rooms_shows_every_folder_and_no_other() -> None:
         for path in (ROOT / layer).rglob("__init__.py")
     }
     drawn: set[str] = set()
-    for layer, inside in re.findall(r"subgraph (\w+)\[.*?\n(.*?)\n    end", picture(0), re.S):
+    for layer, inside in re.findall(r"subgraph (\w+)\[.*?\n(.*?)\n    end", picture(1), re.S):
         drawn.add(layer)
         drawn |= {f"{layer}/{name}" for name in re.findall(r'\["([\w/]+)<br/>', inside)}
     assert drawn == folders
 
 
 def test_the_actions_that_the_pages_name_are_those_of_the_graph() -> None:
-    text = picture(1) + ARCHITECTURE.split("```")[-1]
+    text = picture(2) + ARCHITECTURE.split("```")[-1]
     for name in ACTIONS:
         assert name in ARCHITECTURE
     named = set(re.findall(r"`(vibe_\w+|step_\w+|context_\w+|execute_\w+)`", text))
@@ -62,10 +62,10 @@ def test_a_test_that_a_page_names_exists() -> None:
 
 
 def test_the_graph_is_drawn_with_every_action_and_no_other() -> None:
-    drawn = set(re.findall(r"\b([a-z_]+)\b(?= -->)|--> ([a-z_]+)", picture(2)))
+    drawn = set(re.findall(r"\b([a-z_]+)\b(?= -->)|--> ([a-z_]+)", picture(3)))
     named = {name for pair in drawn for name in pair if name}
     assert named | {"context_compressor"} == set(ACTIONS)
-    assert "context_compressor" in picture(2)
+    assert "context_compressor" in picture(3)
 
 
 def text_of(name: str) -> str:
