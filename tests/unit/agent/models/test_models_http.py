@@ -273,7 +273,7 @@ from sandbur.agent.models.connect import connect
 from sandbur.agent.models.model import RetryPolicy
 from sandbur.actions.ports import ModelRequest
 from sandbur.state.errors import SandburError
-from sandbur.state.conversation.messages import person_said
+from sandbur.state.conversation.messages import person_message
 from sandbur.state.conversation.transcript import Transcript
 
 url, name, transport = sys.argv[1:]
@@ -281,7 +281,7 @@ env = {"OPENAI_BASE_URL": url, "ANTHROPIC_BASE_URL": url, "OPENAI_API_KEY": "k",
 
 async def main():
     model = connect(name, env=env, transport=transport, retry=RetryPolicy(max_tries=2, first_delay_s=0.001))
-    request = ModelRequest("", (), (Transcript.of(person_said("hello")),), None)
+    request = ModelRequest("", (), (Transcript.of(person_message("hello")),), None)
     assert [event async for event in model.stream(request)]
     await model.aclose()
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
