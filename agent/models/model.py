@@ -1,5 +1,7 @@
 """A language model over a wire format: one call is one streamed request with retries."""
 
+from __future__ import annotations
+
 import asyncio
 import random
 import time
@@ -7,9 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
-
-from httpx2 import Response
+from typing import TYPE_CHECKING, Protocol
 
 from ...actions.ports import Discarded, Model, ModelEvent, ModelRequest, Reply
 from ...actions.ports.events import Notice
@@ -22,6 +22,9 @@ from .prices.pricing import PriceOf
 from .providers import Endpoint
 from .requests import Bodies, Body, Dialect, Draft, ReplyReader
 from .transport.events import StreamTimeouts, read_events
+
+if TYPE_CHECKING:
+    from httpx2 import Response
 
 _LONG_S = 2 * 3600
 

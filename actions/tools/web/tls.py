@@ -4,8 +4,6 @@ import os
 import ssl
 from functools import cache
 
-import httpcore2
-
 
 def tls_context() -> ssl.SSLContext:
     """Return the context that all connections share: the system's certificates, or those of `SSL_CERT_FILE`.
@@ -18,5 +16,6 @@ def tls_context() -> ssl.SSLContext:
 @cache
 def _context_of(file: str | None, folder: str | None) -> ssl.SSLContext:
     """Make the context for these values of the environment, where httpcore2 finds them."""
+    import httpcore2
 
     return httpcore2.default_ssl_context()

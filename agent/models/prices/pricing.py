@@ -1,16 +1,18 @@
 """The cost of a model call, from the offline catalogue of `genai-prices` or the user's configuration."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import isclose
-
-from genai_prices import Usage as Tokens
-from genai_prices.data_snapshot import get_snapshot
-from genai_prices.types import ModelInfo, ModelPrice, Provider, TieredPrices
+from typing import TYPE_CHECKING
 
 from ....state.application import Usage
 from ....state.errors import UsageError
 from ...config.sources import Price
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo, Provider
 
 PriceOf = Callable[[Usage], float | None]
 """Maps a usage to US dollars; None if its input or output tokens are unknown."""
@@ -75,6 +77,9 @@ def constant_price(model: str) -> Price | None:
         return None
 
     provider, info = found
+    # The catalogue takes 0.15 s to load, so it is loaded when a price is first needed.
+    from genai_prices.types import ModelPrice, TieredPrices
+
     if not isinstance(info.prices, ModelPrice) or any(
         isinstance(price, TieredPrices) for price in vars(info.prices).values()
     ):
@@ -128,6 +133,8 @@ def _find_in_catalogue(model: str) -> tuple[Provider, ModelInfo] | None:
         return None
     # Importing the catalogue takes about 0.15 s. It never touches the network by itself.
 
+    from genai_prices.data_snapshot import get_snapshot
+
     providers = get_snapshot().providers
     # Compare ids here: the search of the catalogue would take "my-openai-proxy" for OpenAI.
     wanted = _CATALOGUE_IDS.get(provider_name, provider_name)
@@ -142,6 +149,8 @@ def _catalogue_price(provider: Provider, info: ModelInfo, usage: Usage) -> float
         return None
 
     sent, read, written, answered = counts
+    from genai_prices import Usage as Tokens
+
     tokens = Tokens(
         input_tokens=sent, output_tokens=answered, cache_read_tokens=read, cache_write_tokens=written
     )
