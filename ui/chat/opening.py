@@ -80,5 +80,5 @@ async def _open_in_background(runtime: Runtime, command: ChatCommand) -> Session
 
 def _import_session() -> None:
     """Import what opening a session needs."""
-    for name in ("session.session", "graph", "prompts", "wiring"):
+    for name in ("session.session", "graph", "runtime.prompts", "runtime.wiring"):
         import_module(f"...agent.{name}", __package__)
