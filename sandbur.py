@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from .actions.tools.http.documents import http_tools, openapi_tools
     from .actions.workspace.backends.backend import FileBackend, SessionMemory, StoreFiles, WorkspaceFolder
     from .actions.workspace.backends.composite import Composite
+    from .agent.config.setting import Setting
+    from .agent.config.setting_reader import SettingReader
+    from .agent.extensions.extension import CommandEntry, Extension, SlashEntry
     from .agent.extensions.middleware.call_limit import CallLimit
     from .agent.extensions.middleware.middleware import (
         Middleware,
@@ -41,11 +44,13 @@ if TYPE_CHECKING:
     from .agent.extensions.middleware.model_router import ModelRouter, Route
     from .agent.extensions.middleware.pii_redaction import PIIRedaction
     from .agent.extensions.middleware.retry_and_timeout import Retry, TimeLimit
+    from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
     from .agent.sdk.agent import Agent
     from .agent.sdk.result import DoneResult, RunFailed, RunResult
     from .agent.sdk.session import AgentSession
     from .agent.sdk.shipped_tools import web_tools, workspace_tools
     from .agent.sdk.stream import EventStream
+    from .agent.session.observers import Observer
     from .agent.session.run import Limits
     from .agent.version import VERSION as __version__  # noqa: N811
     from .state.application import Usage
@@ -69,6 +74,7 @@ __all__ = [
     "AgentSession",
     "AsyncSandburPersister",
     "CallLimit",
+    "CommandEntry",
     "Composite",
     "ContextFull",
     "CredentialsError",
@@ -76,6 +82,8 @@ __all__ = [
     "Document",
     "DoneResult",
     "EventStream",
+    "Extension",
+    "ExtensionRuntime",
     "FileBackend",
     "Image",
     "Limits",
@@ -91,6 +99,7 @@ __all__ = [
     "NextModelCall",
     "NextToolCall",
     "Notice",
+    "Observer",
     "Overloaded",
     "PIIRedaction",
     "Reply",
@@ -101,9 +110,13 @@ __all__ = [
     "RunResult",
     "SandburError",
     "SandburPersister",
+    "SessionAdditions",
     "SessionHeld",
     "SessionMemory",
     "SessionNotFound",
+    "Setting",
+    "SettingReader",
+    "SlashEntry",
     "StoreFiles",
     "TaskComplete",
     "Text",
@@ -141,6 +154,7 @@ _HOMES = {
     "AgentSession": ("sandbur.agent.sdk.session", "AgentSession"),
     "AsyncSandburPersister": ("sandbur.state.burr.persister", "AsyncSandburPersister"),
     "CallLimit": ("sandbur.agent.extensions.middleware.call_limit", "CallLimit"),
+    "CommandEntry": ("sandbur.agent.extensions.extension", "CommandEntry"),
     "Composite": ("sandbur.actions.workspace.backends.composite", "Composite"),
     "ContextFull": ("sandbur.state.errors", "ContextFull"),
     "CredentialsError": ("sandbur.state.errors", "CredentialsError"),
@@ -148,6 +162,8 @@ _HOMES = {
     "Document": ("sandbur.state.conversation.content", "Document"),
     "DoneResult": ("sandbur.agent.sdk.result", "DoneResult"),
     "EventStream": ("sandbur.agent.sdk.stream", "EventStream"),
+    "Extension": ("sandbur.agent.extensions.extension", "Extension"),
+    "ExtensionRuntime": ("sandbur.agent.runtime.extension_runtime", "ExtensionRuntime"),
     "FileBackend": ("sandbur.actions.workspace.backends.backend", "FileBackend"),
     "Image": ("sandbur.state.conversation.content", "Image"),
     "Limits": ("sandbur.agent.session.run", "Limits"),
@@ -163,6 +179,7 @@ _HOMES = {
     "NextModelCall": ("sandbur.agent.extensions.middleware.middleware", "NextModelCall"),
     "NextToolCall": ("sandbur.agent.extensions.middleware.middleware", "NextToolCall"),
     "Notice": ("sandbur.actions.ports.events", "Notice"),
+    "Observer": ("sandbur.agent.session.observers", "Observer"),
     "Overloaded": ("sandbur.state.errors", "Overloaded"),
     "PIIRedaction": ("sandbur.agent.extensions.middleware.pii_redaction", "PIIRedaction"),
     "Reply": ("sandbur.actions.ports", "Reply"),
@@ -173,9 +190,13 @@ _HOMES = {
     "RunResult": ("sandbur.agent.sdk.result", "RunResult"),
     "SandburError": ("sandbur.state.errors", "SandburError"),
     "SandburPersister": ("sandbur.state.burr.persister", "SandburPersister"),
+    "SessionAdditions": ("sandbur.agent.runtime.extension_runtime", "SessionAdditions"),
     "SessionHeld": ("sandbur.state.errors", "SessionHeld"),
     "SessionMemory": ("sandbur.actions.workspace.backends.backend", "SessionMemory"),
     "SessionNotFound": ("sandbur.state.errors", "SessionNotFound"),
+    "Setting": ("sandbur.agent.config.setting", "Setting"),
+    "SettingReader": ("sandbur.agent.config.setting_reader", "SettingReader"),
+    "SlashEntry": ("sandbur.agent.extensions.extension", "SlashEntry"),
     "StoreFiles": ("sandbur.actions.workspace.backends.backend", "StoreFiles"),
     "TaskComplete": ("sandbur.actions.tools.functions.results", "TaskComplete"),
     "Text": ("sandbur.state.conversation.messages", "Text"),

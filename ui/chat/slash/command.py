@@ -119,7 +119,7 @@ class SlashCommand:
     """False for commands that send a message or enter another session: an open question comes first."""
 
     @property
-    def complete_typed(self) -> str:
+    def typed(self) -> str:
         return f"/{self.name}"
 
 

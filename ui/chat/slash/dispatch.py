@@ -19,7 +19,7 @@ async def run_command(context: SlashContext, text: str) -> SlashResult | None:
         warn(context, describe_unknown(name, context.more))
         return DONE
     if context.asks and not command.at_question:
-        warn(context, f"{command.complete_typed} waits until the question is answered.")
+        warn(context, f"{command.typed} waits until the question is answered.")
         return DONE
     try:
         return await command.run(context, words)

@@ -169,7 +169,7 @@ def describe_unknown(name: str, more: Sequence[SlashCommand] = ()) -> str:
 
 
 def usage_of(command: SlashCommand) -> str:
-    return f"{command.complete_typed} {command.usage}".rstrip()
+    return f"{command.typed} {command.usage}".rstrip()
 
 
 def help_lines(more: Sequence[SlashCommand] = (), cells: int = 100) -> Iterator[tuple[str, str]]:
@@ -197,7 +197,7 @@ def completions(text: str, context: SlashContext | None = None) -> Iterator[tupl
     more = () if context is None else context.more
     name, space, typed = text[1:].partition(" ")
     if not space:
-        offered = (SlashOffer(one.complete_typed, one.summary) for one in (*COMMANDS, *more))
+        offered = (SlashOffer(one.typed, one.summary) for one in (*COMMANDS, *more))
         yield from ((one, len(text)) for one in offered if one.text.lower().startswith(text.lower()))
         return
     command = find(name, more)

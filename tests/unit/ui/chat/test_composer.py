@@ -271,7 +271,7 @@ async def test_keys_without_a_meaning_do_no_harm(keys: PipeInput) -> None:
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("/", [command.complete_typed for command in COMMANDS]),
+        ("/", [command.typed for command in COMMANDS]),
         ("/rew", ["/rewind"]),
         ("/mode ", ["interactive", "plan", "auto-edit", "yolo"]),
         ("/mode y", ["yolo"]),

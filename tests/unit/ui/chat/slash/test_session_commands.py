@@ -30,7 +30,7 @@ async def test_every_command_can_be_typed_at_once_and_says_something(tmp_path: P
             await said(desk, "run echo hi", "hello")
         for command in COMMANDS:
             if command.name not in ALONE:
-                await desk.type(f"{command.complete_typed} {'x' if command.usage == 'TITLE' else ''}")
+                await desk.type(f"{command.typed} {'x' if command.usage == 'TITLE' else ''}")
                 assert desk.shown().strip(), command.name
 
 

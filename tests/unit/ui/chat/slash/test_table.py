@@ -39,7 +39,7 @@ def test_a_command_is_found_whatever_its_case_and_by_its_alias() -> None:
 
 
 def test_completion_offers_names_and_then_what_may_stand_behind_them() -> None:
-    assert texts("/") == [one.complete_typed for one in COMMANDS]
+    assert texts("/") == [one.typed for one in COMMANDS]
     assert texts("/REW") == ["/rewind"]
     assert [length for _, length in completions("/mode y")] == [1]
     assert texts("/mode ") == ["interactive", "plan", "auto-edit", "yolo"]
@@ -52,7 +52,7 @@ def test_help_lists_every_command_and_nothing_invisible() -> None:
 
     evil = SlashCommand("evil", "\x1b[2J", "a\u202eb\nc", "Yours", nothing)  # pyright: ignore[reportArgumentType]
     text = "\n".join(line for _, line in help_lines([evil]))
-    assert all(one.complete_typed in text and one.summary in text for one in COMMANDS)
+    assert all(one.typed in text and one.summary in text for one in COMMANDS)
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "b\\nc" in text
