@@ -7,9 +7,6 @@ from typing import Protocol
 
 import pytest
 
-from ..agent.sdk.testing.recorded_runs import problem_of
-from .terminal.text.sanitize import one_line
-
 
 class Replay(Protocol):
     def __call__(self, recording: str, *, ignore_tools: bool = False) -> None:
@@ -23,6 +20,8 @@ def sandbur_replay(request: pytest.FixtureRequest) -> Replay:
 
     def replay(recording: str, *, ignore_tools: bool = False) -> None:
         __tracebackhide__ = True
+        from ..agent.sdk.testing.recorded_runs import problem_of
+        from .terminal.text.sanitize import one_line
 
         path = request.path.parent / recording
         if problem := problem_of(path, ignore_tools=ignore_tools, shown=one_line):

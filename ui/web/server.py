@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ...agent.config.load import load_settings
 from ...agent.config.settings import Said
-from ...agent.history.tracking.backend import StoreBackend
 from ...state.errors import ConfigError, UsageError
 from ...state.process.installation import make_install_command
 from ...state.store.store import Store
@@ -28,12 +27,13 @@ from ..cli.open_session import read_overrides
 from ..commands.tracking import UiCommand
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import put, say
-from .decisions import add_decisions
 from .guard import Guard
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from uvicorn import Server
+
+    from ...agent.history.tracking.backend import StoreBackend
 
 
 _TOKEN = "SANDBUR_UI_TOKEN"
@@ -243,6 +243,8 @@ def tracking_app(store_url: str, tenant: str) -> tuple[FastAPI, StoreBackend]:
 
 def add_page(app: FastAPI, store: Store, said: Said) -> None:
     """Put the page of what waits in front of Burr's, which begins at `/projects`."""
+    from .decisions import add_decisions
+
     routes = app.router.routes
     before = len(routes)
     add_decisions(app, store, said)

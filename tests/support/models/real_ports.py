@@ -18,9 +18,11 @@ from sandbur.agent.runtime.wiring import (
     SessionGate,
     call_places,
     call_settings,
+    output_of,
     places_of,
     policy_of,
     request_settings,
+    turn_rules,
 )
 from sandbur.agent.session.inbox import SessionInbox
 from sandbur.agent.session.observers import Observers
@@ -65,10 +67,11 @@ async def open_real(
     observers = Observers(events.notify)
     observers.add(onion if middleware else None, hook)
     inbox = SessionInbox(store.inbox(session_id), masker, hook, events.notify)
+    output = output_of(settings)
     ports = Ports(
         session_id,
         onion.around_model(model),
-        request_settings(settings, toolbox, config.compress_at),
+        request_settings(settings, toolbox, config.compress_at, output),
         toolbox,
         gate,
         DiskWitness(),
@@ -78,6 +81,7 @@ async def open_real(
         call_places(settings, places),
         call_settings(settings, wrap=onion.around_tools()),
         events=events,
+        turn=turn_rules(settings, output),
         hooks=hook,
         inbox=inbox,
     )

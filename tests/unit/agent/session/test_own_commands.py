@@ -272,7 +272,7 @@ async def test_a_fork_asks_about_what_was_typed_in_the_other_session(store: Stor
     )
     session = await open_real(store, ScriptedModel(), tmp_path, mode="interactive")
     for call, asks in ((waiting, False), (take_back_approval(waiting), True)):
-        assert (session._judged_again(call).decision == "undecided") == asks
+        assert (session.waiting._judge_again(call).decision == "undecided") == asks
 
 
 async def test_timeline_report_and_tracking_page_tell_of_it(store: Store, tmp_path: Path) -> None:

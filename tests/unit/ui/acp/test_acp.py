@@ -74,7 +74,7 @@ async def test_words_thoughts_plans_and_calls_come_as_they_happen(command: Comma
     assert answer.stop_reason == "end_turn"
     assert editor.text().endswith("It says: found it")
     assert "Where could it be?" in editor.text("agent_thought_chunk")
-    plans = [[entry.status for entry in plan.make_entries] for plan in editor.of("plan")]
+    plans = [[entry.status for entry in plan.entries] for plan in editor.of("plan")]
     assert plans[0] in (["pending"], ["in_progress"])
     assert plans[-1] == ["completed"]
     (begun,) = (one for one in editor.of("tool_call") if one.kind == "read")
