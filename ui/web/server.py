@@ -27,7 +27,6 @@ from ..cli.open_session import read_overrides
 from ..commands.tracking import UiCommand
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import put, say
-from .guard import Guard
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -114,6 +113,8 @@ _NEEDED = ("fastapi", "uvicorn", "pydantic_settings", "aiofiles", "fastapi_utils
 async def serve_ui(command: UiCommand) -> int:
     """Serve until a signal comes; return the exit code that it means."""
     _require_packages()
+    from .guard import Guard
+
     settings = load_settings(read_overrides(command), os.environ)
     with listen(command.host, command.port) as listener:
         token = token_for(listener, os.environ, not command.no_token)
@@ -132,6 +133,8 @@ async def serve_ui(command: UiCommand) -> int:
 async def served_beside(store_url: str, tenant: str) -> str:
     """Serve from a thread of this process until that ends; return the address with its token."""
     _require_packages()
+    from .guard import Guard
+
     listener = listen("127.0.0.1", 0)
     token = token_for(listener, {})
     before = dict(os.environ)
