@@ -68,8 +68,8 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     if ports.hooks is not None:
         await ports.hooks.before_compression()
     if not is_asked:
-        said = "The conversation gets too long for the model: compressing the older part."
-        ports.emit(Notice(said, "compression"))
+        notice = "The conversation gets too long for the model: compressing the older part."
+        ports.emit(Notice(notice, "compression"))
     text, used = "", Usage()
     if reply := await _summarize(state, ports, older, int(window_bytes * _SUMMARY_SHARE)):
         text, used = reply.message.text.strip(), reply.total_usage
@@ -82,8 +82,8 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     lasting = _lasting(older, ports.toolbox, int(window_bytes * _LASTING_SHARE))
     shorter = history.compact(opening, keep, lasting)
     if is_asked:
-        said = f"A summary stands for {len(older)} messages now: {found.size_bytes:,} bytes have become"
-        ports.emit(Notice(f"{said} {shorter.size_bytes:,}. /uncompact brings them back.", "compression"))
+        notice = f"A summary stands for {len(older)} messages now: {found.size_bytes:,} bytes have become"
+        ports.emit(Notice(f"{notice} {shorter.size_bytes:,}. /uncompact brings them back.", "compression"))
     return {
         **_replace_history(state, found, shorter),
         **_hand_back(state, state.compressions + 1),
@@ -112,8 +112,8 @@ async def _summarize(
 def _focus(state: ApplicationState) -> str:
     """Return what the person asks the summary to keep, if they say so."""
     _, _, words = state.user_input.strip().partition(" ")
-    is_said = state.overflow_from == _ASKED_FROM and words.strip()
-    return f"\n\nAbove all keep: {words.strip()}" if is_said else ""
+    is_asked_for = state.overflow_from == _ASKED_FROM and words.strip()
+    return f"\n\nAbove all keep: {words.strip()}" if is_asked_for else ""
 
 
 def _lasting(older: list[Message], toolbox: Toolbox, most_bytes: int) -> list[Message]:
@@ -160,10 +160,10 @@ def _count_messages_to_keep(history: Transcript, max_bytes: int) -> int:
 
 def _quote_essentials(state: ApplicationState) -> str:
     """Return the facts that a summary must not lose, quoted unchanged."""
-    said = state.user_input
+    words = state.user_input
     if state.overflow_from == _ASKED_FROM:
-        said = next((one.display_text for one in reversed(state.chat_history) if one.origin == "person"), "")
-    lines = [f"The user's last message: {said}", f"Mode: {state.execution_mode}"]
+        words = next((one.display_text for one in reversed(state.chat_history) if one.origin == "person"), "")
+    lines = [f"The user's last message: {words}", f"Mode: {state.execution_mode}"]
     if state.current_goal:
         lines.append(f"Goal: {state.current_goal}")
     lines += [f"Plan step {s.step_id} [{s.status}]: {s.description}" for s in state.vibe_plan]

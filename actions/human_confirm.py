@@ -61,13 +61,13 @@ def _apply_decision(
     if judged.decision == "invalid":
         return call, judged.reason
     is_edited = edited.arguments != call.arguments or call.edited
-    said: dict[str, object] = {"edited": is_edited, "recovery": call.recovery}
+    changes: dict[str, object] = {"edited": is_edited, "recovery": call.recovery}
     if judged.decision == "denied":
-        return judged.model_copy(update=said), ""
+        return judged.model_copy(update=changes), ""
     if edited.arguments == call.arguments and call.binding is not None:
         # What was approved is what the question was about, and not what has become of it meanwhile.
-        said |= {"binding": call.binding, "reason": call.reason}
-    return judged.model_copy(update={"decision": "approved", "decided_by": "person", **said}), ""
+        changes |= {"binding": call.binding, "reason": call.reason}
+    return judged.model_copy(update={"decision": "approved", "decided_by": "person", **changes}), ""
 
 
 def _replace_arguments(call: PendingCall, arguments: str, ports: Ports) -> PendingCall:
@@ -92,5 +92,5 @@ def _settle(
         if judged.decision in ("denied", "invalid"):
             return call, f"it cannot run again: {judged.reason}"
     result = ports.masker.text(encodable(decision.result))
-    said = update_recovery(call, settled_as=decision.settle, settled_result=result)
-    return said.model_copy(update={"decision": "approved", "decided_by": "person"}), ""
+    settled = update_recovery(call, settled_as=decision.settle, settled_result=result)
+    return settled.model_copy(update={"decision": "approved", "decided_by": "person"}), ""

@@ -72,16 +72,20 @@ async def prompt(
     `noted`: the notice of a command that has run already; the step only records it. `runs`: the input is a
     shell command after a `!`, and this is its origin.
     """
-    said = user_input.strip() if isinstance(user_input, str) else user_input
-    if runs is not None and isinstance(said, str):
+    given_message = user_input.strip() if isinstance(user_input, str) else user_input
+    if runs is not None and isinstance(given_message, str):
         closed = await _close_open_turn(state, ports)
-        return {**_NEW_TURN, "turn_open": False, **await propose_user_command(said, runs, closed, ports)}
-    message = person_message(said)
+        return {
+            **_NEW_TURN,
+            "turn_open": False,
+            **await propose_user_command(given_message, runs, closed, ports),
+        }
+    message = person_message(given_message)
     text = message.display_text
     if noted:
         ports.emit(Notice(noted))
         return {"user_input": text}
-    if isinstance(said, str) and said.startswith("/"):
+    if isinstance(given_message, str) and given_message.startswith("/"):
         answer = answer_command(text, state)
         if answer is not None:
             ports.emit(Notice(answer.notice))
@@ -117,8 +121,8 @@ async def _close_open_turn(state: ApplicationState, ports: Ports) -> Application
         note = f"Step {step.step_id} interrupted: {step.description}{_quote_partial_answer(step)}"
         stopped = step.model_copy(update={"status": "failed", "analysis": "interrupted"})
         state = state.model_copy(update={"vibe_plan": with_step(state, stopped)})
-    said = () if step is None else find_person_messages(step)
-    history = state.chat_history.append(*said, assistant_message(note, "runtime"))
+    messages = () if step is None else find_person_messages(step)
+    history = state.chat_history.append(*messages, assistant_message(note, "runtime"))
     return state.model_copy(update={"chat_history": history})
 
 
@@ -128,5 +132,5 @@ def _quote_partial_answer(step: VibeStep) -> str:
     if not history or not history[-1].is_cut_mark:
         return ""
 
-    said = history[-2].text
-    return f"\nIt had said so far: {said[:MAX_SUMMARY_CHARS]}"
+    text = history[-2].text
+    return f"\nIt had said so far: {text[:MAX_SUMMARY_CHARS]}"

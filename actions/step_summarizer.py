@@ -34,8 +34,8 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
         ports.emit(Notice(f"The plan was revised {state.replans} times; it is not revised again."))
     ports.emit(MessageAdded("assistant", line))
     ports.emit(StepChanged(step.step_id, step.status, step.analysis))
-    told = (*find_person_messages(step), assistant_message(line, "runtime"), *changes.pop("notes"))
-    history = state.chat_history.append(*told)
+    messages = (*find_person_messages(step), assistant_message(line, "runtime"), *changes.pop("notes"))
+    history = state.chat_history.append(*messages)
     return {"vibe_plan": plan, "active_step_id": None, "chat_history": history, **changes}
 
 

@@ -24,7 +24,7 @@ def sandbur_replay(request: pytest.FixtureRequest) -> Replay:
         from .terminal.text.sanitize import one_line
 
         path = request.path.parent / recording
-        if problem := problem_of(path, ignore_tools=ignore_tools, shown=one_line):
+        if problem := problem_of(path, ignore_tools=ignore_tools, name=one_line):
             pytest.fail(problem, pytrace=False)
 
     return replay

@@ -18,7 +18,7 @@ class PromptAdvice:
 
 @dataclass(frozen=True, slots=True)
 class CallAdvice:
-    said: HookVerdict | None = None
+    verdict: HookVerdict | None = None
     arguments: str | None = None
     """The JSON text to run with in place of the model's."""
 

@@ -167,7 +167,7 @@ class ToolTraits:
 
     subject: str = ""
     """The main argument of a call; rules are matched against it."""
-    told_by: tuple[str, ...] = ()
+    summary_arguments: tuple[str, ...] = ()
     """The arguments of the one-line display of a call; empty: the subject."""
     runs_commands: bool = False
     """The subject is a shell command, which rules parse."""
@@ -186,7 +186,7 @@ class ToolTraits:
     reaches: Literal["", "address", "configured", "service"] = ""
     """Where a call connects to. `address`: its subject; `configured`: an address that a person wrote, with
     values of the call; `service`: a service of the settings. Empty: nowhere."""
-    told: str = ""
+    description: str = ""
     """What a person should know about the tool when asked; a changed text asks again."""
     word: str = ""
     """The word displayed before the subject of a call; empty: the tool's name."""

@@ -86,15 +86,15 @@ def _page(rows: list[str], numbers: Sequence[int], arguments: ReadResultArgument
 
 
 def _place(
-    count: int, numbers: Sequence[int], wanted: Sequence[int], shown: int, arguments: ReadResultArguments
+    count: int, numbers: Sequence[int], wanted: Sequence[int], length: int, arguments: ReadResultArguments
 ) -> str:
     """Say how much of it this is, and how to go on."""
     if arguments.pattern is not None:
         what = f"{len(numbers)} of {count:,} rows match"
     else:
         what = f"{count:,} rows in all"
-    if shown < len(wanted):
-        return f"{what}; go on with offset={wanted[shown]}"
+    if length < len(wanted):
+        return f"{what}; go on with offset={wanted[length]}"
     return what if wanted or not numbers else f"{what}; none from row {arguments.offset} on"
 
 

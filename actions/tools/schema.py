@@ -66,7 +66,7 @@ def _flat(field: dict[str, Any]) -> dict[str, Any]:
 
 def parse_arguments(spec: ToolSpec, model: type[ArgumentsT], text: str) -> ArgumentsT:
     """Return the arguments, or raise `BadArguments` with a sentence that says what to send instead."""
-    given = given_object(spec, text)
+    given = parse_arguments_object(spec, text)
     required = spec.parameters["required"]
     present = {key: value for key, value in given.items() if value is not None or key in required}
     try:
@@ -76,7 +76,7 @@ def parse_arguments(spec: ToolSpec, model: type[ArgumentsT], text: str) -> Argum
         raise BadArguments(f"{spec.name}: {'; '.join(problems)}. {describe_expected(spec)}") from None
 
 
-def given_object(spec: ToolSpec, text: str) -> dict[str, Any]:
+def parse_arguments_object(spec: ToolSpec, text: str) -> dict[str, Any]:
     """Read the JSON object that arguments have to be; raises `BadArguments`."""
     if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
         raise BadArguments(

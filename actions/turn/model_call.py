@@ -55,7 +55,7 @@ async def call_model(
     `is_aside`: no delta is emitted and no history gets the reply, so the record holds the reply. The record
     also holds a reply that hooks will judge, because the process may die while they run.
     """
-    seen, shown = (
+    seen, masked = (
         _CallMeasures(ports.requests.offer(state.equipment).sha256),
         _LiveText(ports, state.active_step_id),
     )
@@ -65,7 +65,7 @@ async def call_model(
         async for item in ports.model.stream(request):
             seen.take(item)
             if not is_aside:
-                shown.take(item)
+                masked.take(item)
             match item:
                 case Reply():
                     item = replace(item, message=_without_secrets(item.message, ports))
@@ -83,7 +83,7 @@ async def call_model(
         error = Failure(code=failed.code, message=ports.masker.text(failed.message))
         raise
     finally:
-        shown.end()
+        masked.end()
         if error is not None:
             _record(ports, request, seen, error=error)
     assert reply is not None, "a model's stream ended without its reply"
@@ -144,10 +144,10 @@ def _block_without_secrets(block: Block, masker: Masker) -> Block:
         return block if text == block.text else block.model_copy(update={"text": text})
     if not isinstance(block, ToolUse):
         return block
-    shown = mask_arguments(block.arguments, masker)
-    if shown == block.arguments:
+    masked = mask_arguments(block.arguments, masker)
+    if masked == block.arguments:
         return block
-    return block.model_copy(update={"arguments": shown, "masked": True})
+    return block.model_copy(update={"arguments": masked, "masked": True})
 
 
 def _record(ports: Ports, request: ModelRequest, seen: _CallMeasures, **end: Any) -> None:

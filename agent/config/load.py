@@ -20,14 +20,14 @@ from .paths import (
     config_home,
     current_folder,
     data_home,
-    expanded,
+    expand_path,
     project_folders,
     read_whole,
     refuse_if_world_writable,
 )
 from .setting import Kind, Setting
 from .setting_reader import SettingValue
-from .settings import CONFINING, SETTINGS, Said, Settings
+from .settings import CONFINING, SETTINGS, Overrides, Settings
 from .values import Values, parse_config, read_environment, read_flags
 
 if TYPE_CHECKING:
@@ -96,13 +96,13 @@ class _Layer:
     error: type[SandburError] = ConfigError
 
 
-def load_settings(said: Said, env: Mapping[str, str], of_project: bool = True) -> Settings:
+def load_settings(overrides: Overrides, env: Mapping[str, str], of_project: bool = True) -> Settings:
     """Resolve the settings; raises `UsageError` for flags and `ConfigError` for everything else.
 
     Without `of_project` what the folder brings with it does not count, nor what the person has added to the
     command.
     """
-    cwd = _working_folder(said.get("cwd"), env)
+    cwd = _working_folder(overrides.get("cwd"), env)
     notices: list[str] = []
     user = _user_layer(env, notices)
     if user is not None and not of_project:
@@ -113,7 +113,7 @@ def load_settings(said: Said, env: Mapping[str, str], of_project: bool = True) -
         project = _no_looser(project, user, notices)
     files, untrusted_files = _extension_layers(cwd, env, notices) if of_project else ([], [])
     layers = [
-        _Layer("The command line", read_flags(said), cwd, UsageError),
+        _Layer("The command line", read_flags(overrides), cwd, UsageError),
         _Layer("The environment", read_environment(env), cwd),
         *([] if project is None else [project]),
         *files,
@@ -191,12 +191,12 @@ def _merge_layers(row: Setting, layers: list[_Layer], env: Mapping[str, str]) ->
     if row.merge == "all":
         read = _READERS.get(row.kind, _resolve_added_dir)
         return tuple(
-            dict.fromkeys(read(said, layer, env) for layer in saying for said in layer.values[row.key])
+            dict.fromkeys(read(values, layer, env) for layer in saying for values in layer.values[row.key])
         )
-    said = [layer.values[row.key] for layer in saying]
+    values = [layer.values[row.key] for layer in saying]
     if row.merge == "entries":
-        return {name: value for table in reversed(said) for name, value in table.items()}
-    found = said[0] if said else row.default
+        return {name: value for table in reversed(values) for name, value in table.items()}
+    found = values[0] if values else row.default
     return tuple(cast("list[str]", found)) if isinstance(found, list) else found
 
 
@@ -235,8 +235,8 @@ def _user_files(folder: Path, notices: list[str]) -> dict[str, Any]:
         if content is None:
             continue
         refuse_if_world_writable(path)
-        value, said = load(file.parse)(content, path)
-        notices += said
+        value, problems = load(file.parse)(content, path)
+        notices += problems
         if value:
             found[file.key] = value
     return found
@@ -273,8 +273,8 @@ def _extension_layers(
         from .trust import is_trusted_place
 
         if is_trusted_place(path, content, env):
-            value, said = load(file.parse)(content, path)
-            notices += said
+            value, problems = load(file.parse)(content, path)
+            notices += problems
             layers.append(_Layer(str(path), {file.key: value}, folder))
         else:
             notices.append(f"Ignored {path}: this version of the file is not trusted.")
@@ -377,7 +377,7 @@ def _resolve_added_dir(text: str, layer: _Layer, env: Mapping[str, str]) -> Path
 def _folder(named: Path, start: Path, source: str, error: type[SandburError], env: Mapping[str, str]) -> Path:
     """Return the real path of a folder that must exist and be readable."""
     try:
-        folder = Path(os.path.realpath(start / expanded(str(named), env)))
+        folder = Path(os.path.realpath(start / expand_path(str(named), env)))
         is_folder = folder.is_dir()
     except (OSError, ValueError):
         is_folder, folder = False, named

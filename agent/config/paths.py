@@ -42,7 +42,7 @@ def config_home(env: Mapping[str, str]) -> Path:
     return (Path(base) if base.startswith("/") else user_home(env) / ".config") / "sandbur"
 
 
-def expanded(path: str, env: Mapping[str, str]) -> Path:
+def expand_path(path: str, env: Mapping[str, str]) -> Path:
     """Return the path with a leading `~/` replaced by the home folder."""
     if path == "~" or path.startswith("~/"):
         return user_home(env) / path[2:]
@@ -86,7 +86,7 @@ def text_folders(kind: str, cwd: Path, env: Mapping[str, str]) -> list[Path]:
 
 
 def _absolute(path: str, env: Mapping[str, str]) -> Path:
-    there = expanded(path, env)
+    there = expand_path(path, env)
     return there if there.is_absolute() else current_folder() / there
 
 
@@ -123,7 +123,7 @@ def read_whole(path: Path, max_bytes: int, flags: int = 0) -> bytes | None:
     return content
 
 
-def decoded(content: bytes, path: Path) -> str:
+def decode_text(content: bytes, path: Path) -> str:
     """Return the bytes as UTF-8 text."""
     try:
         text = content.decode()

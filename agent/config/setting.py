@@ -23,7 +23,7 @@ class Declaration(NamedTuple):
     """What stands in a class for a field: its default, and whatever is told of it."""
 
     default: Any
-    told: Any = None
+    argument: Any = None
 
 
 _NEEDED = object()
@@ -72,8 +72,8 @@ class Declared:
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({shown})"
+        values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({values})"
 
 
 class Flag(NamedTuple):

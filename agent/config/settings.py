@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..extensions.registry import PACKAGES, shipped
+from ..extensions.registry import PACKAGES, list_shipped
 from .setting import Declaration, Declared, Flag, Group, Kind, Merge, Setting, insert_rows
 
 if TYPE_CHECKING:
@@ -340,9 +340,9 @@ class Settings(Declared):
         return vars(self)[key] if key in vars(self) else self.of(key)
 
 
-SETTINGS = [Setting(name, *one.told) for name, one in Settings.declarations.items() if one.told]
+SETTINGS = [Setting(name, *one.argument) for name, one in Settings.declarations.items() if one.argument]
 """All rows; those of installed packages are inserted once these are loaded (`load_extensions`)."""
-for _extension in shipped():
+for _extension in list_shipped():
     insert_rows(SETTINGS, _extension.settings)
 
 
@@ -351,12 +351,12 @@ def load_extensions() -> bool:
     return PACKAGES.load(SETTINGS)
 
 
-Said = Mapping[str, Any]
+Overrides = Mapping[str, Any]
 """What the flags set: key -> value as text or number; what is not there or None is not said."""
 
 
-def joined(own: Said, said: Said) -> Said:
+def merge_overrides(own: Overrides, overrides: Overrides) -> Overrides:
     """Return what an agent's author and the flags set: the flags go first, lists are put together."""
     lists = {row.key for row in SETTINGS if row.merge == "all"}
-    both = {key: (*own.get(key, ()), *(said.get(key) or ())) for key in lists if own.get(key)}
-    return {**own, **{key: value for key, value in said.items() if value not in (None, ())}, **both}
+    both = {key: (*own.get(key, ()), *(overrides.get(key) or ())) for key in lists if own.get(key)}
+    return {**own, **{key: value for key, value in overrides.items() if value not in (None, ())}, **both}

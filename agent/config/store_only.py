@@ -5,17 +5,17 @@ from collections.abc import Callable, Mapping
 from ...state.databases.database import Database, open_database
 from .load import load_settings
 from .paths import make_private
-from .settings import Said, Settings
+from .settings import Overrides, Settings
 
 
 def database_at_rest(
-    said: Said, env: Mapping[str, str], on_notice: Callable[[str], None]
+    overrides: Overrides, env: Mapping[str, str], on_notice: Callable[[str], None]
 ) -> tuple[Settings, Database] | None:
     """Return the settings and the database; None where an agent of somebody's own says which that is.
 
     Raises `SandburError`.
     """
-    settings = load_settings(said, env)
+    settings = load_settings(overrides, env)
     if settings.agent is not None:
         return None
     make_private(settings.home)

@@ -12,7 +12,14 @@ from pydantic import Field, ValidationError
 
 from ...state.conversation.messages import Record
 from ...state.errors import ConfigError
-from .paths import CONFIG_NAME, MAX_CONFIG_BYTES, config_home, decoded, read_bytes, refuse_if_world_writable
+from .paths import (
+    CONFIG_NAME,
+    MAX_CONFIG_BYTES,
+    config_home,
+    decode_text,
+    read_bytes,
+    refuse_if_world_writable,
+)
 
 _MAX_LIST_BYTES = 16 << 20
 _AGENT = b"an agent"
@@ -63,7 +70,7 @@ def is_trusted_agent(source: str, folder: Path, env: Mapping[str, str]) -> bool:
     return _holds(env, _place(folder / source), _AGENT)
 
 
-def trusted(env: Mapping[str, str]) -> list[str]:
+def list_trusted(env: Mapping[str, str]) -> list[str]:
     """Return all trusted folders, files and links by path."""
     return sorted(_load(env).folders)
 
@@ -115,7 +122,7 @@ def _load(env: Mapping[str, str]) -> _TrustList:
         return _TrustList()
     refuse_if_world_writable(path)
     try:
-        return _TrustList.model_validate_json(decoded(found[0], path))
+        return _TrustList.model_validate_json(decode_text(found[0], path))
     except ValidationError:
         raise ConfigError(
             f"{path} is not a list of trusted folders.", "Delete it and trust your folders again."

@@ -76,8 +76,8 @@ def _rules(rules: list[str]) -> Iterator[str]:
 
 
 def _store(url: str) -> Iterator[str]:
-    shown = _PASSWORD.sub(r"\1:***", url)
-    yield f"keeps every session in {shown}"
+    without_password = _PASSWORD.sub(r"\1:***", url)
+    yield f"keeps every session in {without_password}"
 
 
 def _folders(folders: list[str]) -> Iterator[str]:

@@ -8,9 +8,19 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
 
 from ...state.errors import ConfigError, SandburError, UsageError
-from .paths import decoded
+from .paths import decode_text
 from .setting import Kind, Setting
-from .settings import EFFORTS, MODES, SANDBOXES, SETTINGS, Editing, Resuming, Said, Theme, load_extensions
+from .settings import (
+    EFFORTS,
+    MODES,
+    SANDBOXES,
+    SETTINGS,
+    Editing,
+    Overrides,
+    Resuming,
+    Theme,
+    load_extensions,
+)
 
 Values = Mapping[str, Any]
 """What one source (a file, the environment, the flags) sets: key -> value; it may lack keys."""
@@ -42,9 +52,9 @@ _ON, _OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 def _switch(text: str) -> bool:
-    if (said := text.lower()) not in (*_ON, *_OFF):
+    if (word := text.lower()) not in (*_ON, *_OFF):
         raise ValueError
-    return said in _ON
+    return word in _ON
 
 
 class _Text(NamedTuple):
@@ -103,14 +113,14 @@ _PLAIN: Mapping[Kind, Callable[[Any], bool]] = {
 """Kind of a setting -> tells whether a value fits beyond doubt."""
 
 
-def checked(values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]) -> Values:
+def check_values(values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]) -> Values:
     """Return the values if all of them fit; the error names the key and never repeats the value."""
-    said = {key: value for key, value in values.items() if value is not None}
+    given = {key: value for key, value in values.items() if value is not None}
     rows = settable_rows()
-    if any(key not in rows for key in said) and load_extensions():
+    if any(key not in rows for key in given) and load_extensions():
         rows = settable_rows()
-    if all(key in rows and (fits := _PLAIN.get(rows[key].kind)) and fits(said[key]) for key in said):
-        return {key: said[key] for key in rows if key in said}
+    if all(key in rows and (fits := _PLAIN.get(rows[key].kind)) and fits(given[key]) for key in given):
+        return {key: given[key] for key in rows if key in given}
     # What it takes to check the rest costs more than everything else that looking at settings does.
     from .sources import validate_values
 
@@ -123,7 +133,7 @@ def parse_config(content: bytes, path: Path) -> Values:
         raise ConfigError(f"{path} starts with a byte order mark (line 1, column 1).", "Save it without one.")
     import tomllib
 
-    text = decoded(content, path)
+    text = decode_text(content, path)
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -132,7 +142,7 @@ def parse_config(content: bytes, path: Path) -> Values:
         ) from None
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply.", "Simplify it.") from None
-    return checked(values, str(path), lambda key: f"`{key}`", ConfigError)
+    return check_values(values, str(path), lambda key: f"`{key}`", ConfigError)
 
 
 def _toml_problem(error: ValueError, text: str) -> str:
@@ -160,7 +170,7 @@ def read_environment(env: Mapping[str, str]) -> Values:
                 values[row.key] = kind.read(text)
             except ValueError:
                 raise ConfigError(f"{variable} should be {kind.expected}.", "Correct or unset it.") from None
-    return checked(values, "The environment", lambda key: _row(key).variable, ConfigError)
+    return check_values(values, "The environment", lambda key: _row(key).variable, ConfigError)
 
 
 def parse_value(row: Setting, entry: str, text: str) -> Any:
@@ -171,20 +181,20 @@ def parse_value(row: Setting, entry: str, text: str) -> Any:
         value = text if row.kind == "aliases" else kind.read(text.strip())
     except ValueError:
         raise UsageError(f"`{name}` should be {kind.expected}, not `{text[:60]}`.") from None
-    checked({row.key: {entry: value} if entry else value}, "This", lambda key: f"`{key}`", UsageError)
+    check_values({row.key: {entry: value} if entry else value}, "This", lambda key: f"`{key}`", UsageError)
     return value
 
 
-def read_flags(said: Said) -> Values:
+def read_flags(overrides: Overrides) -> Values:
     """Return what the flags say about keys that files and variables know, too; raises `UsageError`."""
-    return read_values(said, "The command line", _flag)
+    return read_values(overrides, "The command line", _flag)
 
 
-def read_values(said: Mapping[str, Any], source: str, named: Named) -> Values:
+def read_values(values: Mapping[str, Any], source: str, named: Named) -> Values:
     """Return the values that flags or arguments give; raises `UsageError`, which names the `source`."""
     rows = settable_rows()
-    given = {key: _plain(value) for key, value in said.items() if key in rows and value != ()}
-    return checked(given, source, named, UsageError)
+    given = {key: _plain(value) for key, value in values.items() if key in rows and value != ()}
+    return check_values(given, source, named, UsageError)
 
 
 def _plain(value: Any) -> Any:

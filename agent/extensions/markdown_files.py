@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...state.errors import ConfigError
-from ..config.paths import decoded, read_bytes, text_folders, user_home
+from ..config.paths import decode_text, read_bytes, text_folders, user_home
 from ..config.trust import is_trusted_place, trust_place
 
 TextT = TypeVar("TextT")
@@ -41,7 +41,7 @@ class TextFolder:
                 found[name] = hashlib.sha256(content).hexdigest()
         return found
 
-    def named(self, pattern: str) -> list[str]:
+    def find_names(self, pattern: str) -> list[str]:
         """Return the relative names of the files that a glob names, in their order."""
         names = self.files if self.is_project else list(_names(self.path, follows=True))
         return sorted(name for name in names if Path(name).match(pattern))[:_MOST_FILES]
@@ -60,7 +60,7 @@ class TextFolder:
         return content
 
     def text(self, name: str) -> str:
-        return decoded(self.read(name), self.path / name)
+        return decode_text(self.read(name), self.path / name)
 
     @property
     def digest(self) -> bytes:
@@ -81,7 +81,7 @@ def folders_of(kind: str, cwd: Path, env: Mapping[str, str]) -> list[TextFolder]
     return [TextFolder(path, path.parent.parent != home) for path in text_folders(kind, cwd, env)]
 
 
-def untrusted(folders: list[TextFolder], env: Mapping[str, str]) -> Iterator[tuple[TextFolder, str]]:
+def list_untrusted(folders: list[TextFolder], env: Mapping[str, str]) -> Iterator[tuple[TextFolder, str]]:
     """Yield the folders that do not count, each with the reason."""
     for folder in folders:
         try:
@@ -92,7 +92,7 @@ def untrusted(folders: list[TextFolder], env: Mapping[str, str]) -> Iterator[tup
             yield folder, f"{problem} It is left out."
 
 
-def brought(
+def list_files(
     kind: str,
     pattern: str,
     cwd: Path,
@@ -106,11 +106,11 @@ def brought(
     `read` gives a file's key and what it is, None for none of its own; its `ConfigError` is told.
     """
     folders = folders_of(f"{kind}s", cwd, env)
-    refused = dict(untrusted(folders, env))
+    refused = dict(list_untrusted(folders, env))
     notices += refused.values()
     found: dict[str, TextT] = {}
     for folder in folders:
-        for name in [] if folder in refused else folder.named(pattern):
+        for name in [] if folder in refused else folder.find_names(pattern):
             try:
                 one = read(folder, name)
             except ConfigError as problem:
@@ -156,7 +156,7 @@ class Marked:
         return " ".join(self.fields.get(name, "").split())[:most]
 
 
-def marked(text: str) -> Marked:
+def split_front_matter(text: str) -> Marked:
     """Read the fields between two lines `---`: `name: value`, lists and blocks; all else is passed over."""
     lines = text.lstrip("\ufeff").splitlines()
     if not lines or lines[0].rstrip() != "---":
@@ -184,13 +184,13 @@ def _value(first: str, more: list[str]) -> str:
     if _BLOCK.fullmatch(first):
         return "\n".join(more).strip()
     if first.startswith("[") and first.endswith("]"):
-        return ", ".join(_unquoted(part.strip()) for part in first[1:-1].split(","))
+        return ", ".join(_unquote(part.strip()) for part in first[1:-1].split(","))
     if not first and more and all(line.startswith("- ") for line in more if line):
-        return ", ".join(_unquoted(line[2:].strip()) for line in more if line)
-    return _unquoted(" ".join([first, *filter(None, more)]).strip())
+        return ", ".join(_unquote(line[2:].strip()) for line in more if line)
+    return _unquote(" ".join([first, *filter(None, more)]).strip())
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
         return text[1:-1].replace('\\"', '"') if text[0] == '"' else text[1:-1].replace("''", "'")
     return text.partition(" #")[0].rstrip()

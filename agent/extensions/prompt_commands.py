@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...state.errors import ConfigError, UsageError
-from .markdown_files import TextFolder, brought, marked
+from .markdown_files import TextFolder, list_files, split_front_matter
 
 _NAME = re.compile(r"[A-Za-z][\w-]*(?::[\w-]+)*")
 _PLACE = re.compile(r"\$(ARGUMENTS|[1-9]\d?)")
@@ -32,7 +32,7 @@ class PromptCommand:
 
     def runs(self, words: str) -> tuple[str, ...]:
         """Return the shell commands that are to be run, through the gate, before the message is sent."""
-        return tuple(_filled(found[1], words) for found in _RUNS.finditer(self.body))
+        return tuple(_fill_arguments(found[1], words) for found in _RUNS.finditer(self.body))
 
     def message(self, words: str, has_run: bool = False) -> str:
         """Return what is sent; raises `UsageError` unless all that `runs` names `has_run`."""
@@ -45,16 +45,16 @@ class PromptCommand:
         end = 0
         for found in _RUNS.finditer(self.body):
             parts += [
-                _filled(self.body[end : found.start()], words),
-                _HAS_RUN.format(command=_filled(found[1], words)),
+                _fill_arguments(self.body[end : found.start()], words),
+                _HAS_RUN.format(command=_fill_arguments(found[1], words)),
             ]
             end = found.end()
         # What is typed is no part of the file: nothing in it runs.
-        text = "".join((*parts, _filled(self.body[end:], words)))
+        text = "".join((*parts, _fill_arguments(self.body[end:], words)))
         return text if not words or _PLACE.search(self.body) else f"{text}\n\n{words}"
 
 
-def _filled(text: str, words: str) -> str:
+def _fill_arguments(text: str, words: str) -> str:
     """Return a part of the file with what was typed in its places."""
     parts = _parts(words)
 
@@ -83,7 +83,7 @@ class FoundCommands(NamedTuple):
 def find_commands(cwd: Path, env: Mapping[str, str]) -> FoundCommands:
     """Return the commands that count in a folder; of two with one name the nearer."""
     notices: list[str] = []
-    found, untrusted = brought("command", "*.md", cwd, env, _MOST_COMMANDS, _read, notices)
+    found, untrusted = list_files("command", "*.md", cwd, env, _MOST_COMMANDS, _read, notices)
     return FoundCommands({one.name: one for one in found.values()}, untrusted, tuple(notices))
 
 
@@ -91,7 +91,7 @@ def _read(folder: TextFolder, file: str) -> tuple[str, PromptCommand]:
     name = file.removesuffix(".md").replace("/", ":")
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{folder.path / file} makes no name of a command: {name!r}.")
-    read = marked(folder.text(file))
+    read = split_front_matter(folder.text(file))
     if not read.body:
         raise ConfigError(f"{folder.path / file} says nothing.")
     first = next(line for line in read.body.splitlines() if line.strip()).lstrip("# ")

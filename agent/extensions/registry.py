@@ -29,12 +29,12 @@ Tools of extensions come into a session in this order, and observers watch in it
 
 
 @cache
-def shipped() -> tuple[Extension, ...]:
+def list_shipped() -> tuple[Extension, ...]:
     """Return the declarations of those that ship and are there."""
-    return tuple(found for home in SHIPPED if (found := _declared(home)) is not None)
+    return tuple(found for home in SHIPPED if (found := _load_declaration(home)) is not None)
 
 
-def _declared(home: str) -> Extension | None:
+def _load_declaration(home: str) -> Extension | None:
     try:
         return import_module(home, _ROOT).EXTENSION
     except ModuleNotFoundError as missing:
@@ -43,9 +43,9 @@ def _declared(home: str) -> Extension | None:
         return None
 
 
-def shipped_models() -> dict[str, str]:
+def list_shipped_models() -> dict[str, str]:
     """Return the homes of models without a provider, by their name."""
-    return {name: home for extension in shipped() for name, home in extension.models.items()}
+    return {name: home for extension in list_shipped() for name, home in extension.models.items()}
 
 
 class Packages:
@@ -69,7 +69,7 @@ class Packages:
         if GROUP in entry_point_groups(tuple(sys.path)):
             from importlib.metadata import entry_points
 
-            names = {one.name for one in shipped()}
+            names = {one.name for one in list_shipped()}
             for entry in sorted(entry_points(group=GROUP)):
                 what = f"The extension {entry.name} ({entry.value})"
                 try:
@@ -100,7 +100,7 @@ PACKAGES = Packages()
 
 def extensions() -> tuple[Extension, ...]:
     """Return all that are known: those that ship, then those of packages that were loaded."""
-    return (*shipped(), *PACKAGES.loaded)
+    return (*list_shipped(), *PACKAGES.loaded)
 
 
 @cache

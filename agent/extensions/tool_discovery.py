@@ -74,7 +74,7 @@ class FoundTools:
 
     async def tools(self) -> Sequence[Tool]:
         if self._found is None:
-            self._found = (*self._installed(), *self._of_project())
+            self._found = (*self._list_package_tools(), *self._of_project())
         return self._found
 
     def notices(self) -> Sequence[str]:
@@ -82,13 +82,13 @@ class FoundTools:
 
     async def aclose(self) -> None: ...
 
-    def _installed(self) -> Iterator[Tool]:
+    def _list_package_tools(self) -> Iterator[Tool]:
         if not has_entry_points():
             return
 
         for entry in entry_points(group=TOOLS_GROUP):
             what = f"the entry point {entry.name} ({entry.value})"
-            yield from self._loaded(what, lambda entry=entry, what=what: _tools_in(entry.load(), what))
+            yield from self._load_tools(what, lambda entry=entry, what=what: _tools_in(entry.load(), what))
 
     def _of_project(self) -> Iterator[Tool]:
         try:
@@ -102,9 +102,9 @@ class FoundTools:
         elif found is not None:
             for name, content in found.files.items():
                 path = found.folder / name
-                yield from self._loaded(str(path), lambda path=path, content=content: _run(path, content))
+                yield from self._load_tools(str(path), lambda path=path, content=content: _run(path, content))
 
-    def _loaded(self, what: str, load: Callable[[], list[Tool]]) -> list[Tool]:
+    def _load_tools(self, what: str, load: Callable[[], list[Tool]]) -> list[Tool]:
         """Run code of somebody else's; whatever goes wrong in it leaves its tools out, and nothing more."""
         try:
             return load()

@@ -96,7 +96,7 @@ class Transient(Exception):
         """True if the server refused; False if the connection or the answer failed."""
 
 
-def truncated_answer_error(who: str) -> Transient:
+def make_truncation_error(who: str) -> Transient:
     """Return the failure of an answer that ended early."""
     return Transient(f"the answer of {who} was cut off")
 

@@ -41,10 +41,10 @@ class SentFile:
         return f"data:{self.file.media_type};base64,{self.data}"
 
 
-def parse_picture(said: Any) -> Image | None:
+def parse_picture(declared_type: Any) -> Image | None:
     """Parse an image of a reply, from base64 or a data URL; None if it is not an image."""
     try:
-        return Image.from_bytes(base64.b64decode(str(said).rpartition("base64,")[2]))
+        return Image.from_bytes(base64.b64decode(str(declared_type).rpartition("base64,")[2]))
     except (ValueError, UsageError):
         return None
 

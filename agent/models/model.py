@@ -169,14 +169,14 @@ class WireModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         tries = Tries(self._retry)
         while True:
-            has_shown = False
+            has_emitted = False
             body = self._bodies.build(request, self._without)
             patience = StreamTimeouts(self._limits.idle_s, self._limits.total_s)
             attempt = _Try(self._dialect.reply(self._endpoint), patience)
             try:
                 async with aclosing(self._attempt(body, attempt)) as events:
                     async for event in events:
-                        has_shown = True
+                        has_emitted = True
                         yield event
                 return
             except (Transient, ModelError) as error:
@@ -186,11 +186,11 @@ class WireModel:
                     yield Notice(changed)
                 continue
             if attempt.is_discarded(failure):
-                yield Discarded(self._discarded_usage(attempt))
+                yield Discarded(self._usage_of_discarded(attempt))
             if not isinstance(failure, Transient):
                 raise failure
             wait_s, announcement = tries.after(failure)
-            if has_shown:
+            if has_emitted:
                 yield Notice("The partial answer above is discarded.", "discarded")
             yield Notice(announcement, "retry")
             await asyncio.sleep(wait_s)
@@ -243,7 +243,7 @@ class WireModel:
         message = Message(role="assistant", origin="model", blocks=draft.blocks, wire=wire)
         return Reply(message, draft.finish, self._add_price(draft.usage, llm_calls=1))
 
-    def _discarded_usage(self, attempt: _Try) -> Usage:
+    def _usage_of_discarded(self, attempt: _Try) -> Usage:
         usage = attempt.reader.usage
         if attempt.is_whole:
             return self._add_price(usage, llm_calls=0)

@@ -230,7 +230,7 @@ class Policy:
         if call.traits.writes_files:
             return "writes files"
         if not call.is_read_only:
-            return ", ".join(filter(None, (f"may change something: {call.tool}", call.traits.told)))
+            return ", ".join(filter(None, (f"may change something: {call.tool}", call.traits.description)))
         return self._secret(call) if call.traits.shows == "content" else None
 
     def _concern_of_command(self, call: Call) -> str | None:
@@ -344,8 +344,8 @@ class Policy:
             return False
         real = self._workspace.real(path)
         why = why_protected(real, self._own)
-        said = pattern.lower()
-        return why is None or why in said or basename(real).lower() in said
+        lower = pattern.lower()
+        return why is None or why in lower or basename(real).lower() in lower
 
     def _hits(self, rule: Rule, call: Call) -> bool:
         if rule.pattern is None:

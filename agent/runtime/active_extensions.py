@@ -12,7 +12,7 @@ from ...actions.ports import ToolSource
 from ...actions.ports.advice import Advice
 from ...state.session import SessionSettings
 from ..extensions.extension import Extension, load
-from ..extensions.registry import extensions, shipped
+from ..extensions.registry import extensions, list_shipped
 from ..session.observers import Observer
 from ..session.session import Session
 from .agent_definition import Definition
@@ -64,7 +64,7 @@ class ActiveExtensions:
 
         An agent in a program has no extensions of installed packages.
         """
-        found = extensions() if self._process.of_command else shipped()
+        found = extensions() if self._process.of_command else list_shipped()
         return [self._runtime(one) for one in found if self._is_needed(one, session)]
 
     def open_session(self, context: SessionContext, definition: Definition) -> SessionParts:

@@ -30,7 +30,7 @@ Instructions = str | Callable[[SessionPlace], "str | Awaitable[str]"]
 class Definition:
     source: str = ""
     """`package.module:name`, where another process finds it; empty: nowhere."""
-    said: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    overrides: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Settings of its own, by key; flags go before them."""
     model: Model | None = None
     """An object in place of the model that the settings name."""
@@ -53,7 +53,7 @@ class Definition:
     @property
     def has_tools(self) -> bool:
         """Tell whether its sessions may have any tool, also one that a server or a middleware brings."""
-        own = self.has_builtin_tools or self.tools or self.sources or self.said.get("mcp_servers")
+        own = self.has_builtin_tools or self.tools or self.sources or self.overrides.get("mcp_servers")
         return bool(own) or any(layer.tools for layer in self.middleware)
 
 

@@ -18,7 +18,7 @@ from ...state.session import SessionSettings
 from ...state.store.seals import load_or_make_key
 from ...state.store.store import Store
 from ..config.load import load_settings, may_find_tools
-from ..config.settings import Said, Settings
+from ..config.settings import Overrides, Settings
 from ..extensions.active_tools.session_tools import Equipped, equip, learn_secrets
 from ..graph import ACTIONS, CALLS_START_NEXT, build_application, build_graph
 from ..models.providers import key_names
@@ -57,10 +57,10 @@ class Assembly:
     """Opens the sessions of a process, and closes what they have used."""
 
     def __init__(
-        self, said: Said, settings: Settings, store: Store, env: Mapping[str, str], of_command: bool
+        self, overrides: Overrides, settings: Settings, store: Store, env: Mapping[str, str], of_command: bool
     ) -> None:
         """`of_command`: what the person and the folder add to the command counts."""
-        self._said = said
+        self._overrides = overrides
         self._settings = settings
         self._store = store
         self._env = env
@@ -73,7 +73,7 @@ class Assembly:
         self._folders: dict[Path, Settings] = {settings.cwd: settings}
         """The settings of the folders of sessions."""
         process = ProcessContext(
-            settings, said, env, of_command, self._settings_of_folder, self._connect_for_extension
+            settings, overrides, env, of_command, self._settings_of_folder, self._connect_for_extension
         )
         self.extensions = ActiveExtensions(process)
         self._opened: dict[Session, Model] = {}
@@ -89,7 +89,7 @@ class Assembly:
     ) -> Session:
         """Open a session after its last step, or new with `new_state`; without a model nothing is run."""
         settings = settings.model_copy(update={"catastrophic": self._settings.catastrophic})
-        sandbox, said = await self._confine(settings, session_id) if needs_model else (None, "")
+        sandbox, notice = await self._confine(settings, session_id) if needs_model else (None, "")
         keys = key_names(self._settings.providers)
         masker = self.masker_of(settings, keys)
         events = EventPort()
@@ -98,8 +98,8 @@ class Assembly:
         context = SessionContext(session_id, settings, masker, places.scratch, keys, needs_model)
         parts = self.extensions.open_session(context, definition)
         onion = self._onion_of(settings, definition, parts, session_id) if needs_model else None
-        sources = (*self._found_tools_of(settings, definition), *parts.sources)
-        equipped = await self._equipped(session_id, settings, definition, onion, sandbox, sources)
+        sources = (*self._discover_tools(settings, definition), *parts.sources)
+        equipped = await self._equip(session_id, settings, definition, onion, sandbox, sources)
         learn_secrets(equipped.toolbox.values(), masker)
         settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
         gate_of = gates_of(self._settings, self._env, sandbox)
@@ -127,7 +127,7 @@ class Assembly:
         )  # fmt: skip
         await session.read_inbox()
         await self._begin(session, parts, onion, model)
-        session.notices = (*((said,) if said else ()), *equipped.notices, *_idle(settings, equipped.toolbox))
+        session.notices = (*filter(None, [notice]), *equipped.notices, *_idle(settings, equipped.toolbox))
         return session
 
     async def _begin(self, session: Session, parts: SessionParts, onion: Onion | None, model: Model) -> None:
@@ -143,13 +143,13 @@ class Assembly:
         if not self._loads:
             return self._settings
         if cwd not in self._folders:
-            self._folders[cwd] = load_settings({**self._said, "cwd": cwd}, self._env)
+            self._folders[cwd] = load_settings({**self._overrides, "cwd": cwd}, self._env)
         return self._folders[cwd]
 
     def _connect_for_extension(self, session: SessionSettings) -> Model:
         return connect_models(self._settings_of_folder(Path(session.cwd)), session, self._env)
 
-    async def _equipped(
+    async def _equip(
         self,
         session_id: str,
         settings: SessionSettings,
@@ -205,7 +205,7 @@ class Assembly:
         known = {**self._env, **given}
         return masker_for(known, Path(session.cwd), load_or_make_key(self._settings.home), keys | set(given))
 
-    def _found_tools_of(self, session: SessionSettings, definition: Definition) -> list[ToolSource]:
+    def _discover_tools(self, session: SessionSettings, definition: Definition) -> list[ToolSource]:
         """Return what brings the tools of packages and of the project; an agent has what it names."""
         if not (self._loads and definition.has_builtin_tools):
             return []
@@ -232,7 +232,7 @@ class Assembly:
             # Its owner made it, and its owner closes it.
             return definition.model
         if needs_model:
-            model = connect_models(self._settings, settings, self._env, self._shared_clients)
+            model = connect_models(self._settings, settings, self._env, self._share_clients)
         else:
             from ..models.model import NoModel
 
@@ -240,7 +240,7 @@ class Assembly:
         self._models.append(model)
         return model
 
-    def _shared_clients(self) -> Clients:
+    def _share_clients(self) -> Clients:
         if self._clients is None:
             from ..models.transport.clients import Clients
 
@@ -249,18 +249,18 @@ class Assembly:
 
     def keep_connections(self) -> None:
         """Leave connections open between sessions, until as many calls of `drop_connections`."""
-        self._shared_clients().hold()
+        self._share_clients().hold()
 
     async def drop_connections(self) -> None:
-        await self._shared_clients().release()
+        await self._share_clients().release()
 
     async def _confine(self, session: SessionSettings, session_id: str) -> tuple[Sandbox | None, str]:
         if session.sandbox == "off":
             return sandbox_of(session, self._settings, self._env, session_id)
-        sandbox, said = await asyncio.to_thread(sandbox_of, session, self._settings, self._env, session_id)
+        sandbox, notice = await asyncio.to_thread(sandbox_of, session, self._settings, self._env, session_id)
         if sandbox is not None:
             self._sandboxes.append(sandbox)
-        return sandbox, said
+        return sandbox, notice
 
     def _onion_of(
         self, settings: SessionSettings, definition: Definition, parts: SessionParts, session_id: str

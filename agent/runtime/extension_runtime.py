@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...actions.ports import Masker, Model, Tool, ToolSource
 from ...state.session import SessionSettings
-from ..config.settings import Said, Settings
+from ..config.settings import Overrides, Settings
 
 if TYPE_CHECKING:
     from ...actions.ports.advice import Advice
@@ -24,7 +24,7 @@ class ProcessContext:
     """The process that an extension works in; it has one store and one set of settings."""
 
     settings: Settings
-    overrides: Said
+    overrides: Overrides
     """The settings that the flags set, by key."""
     env: Mapping[str, str]
     of_command: bool

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ...actions.turn.decision_tools import FINISH_STEP, START_PLAN, SUBMIT_PLAN
 from ...state.errors import ConfigError
-from ..config.paths import decoded, read_bytes, repository_root, user_home
+from ..config.paths import decode_text, read_bytes, repository_root, user_home
 from ..config.trust import is_trusted_link
 from .agent_definition import PLAIN, Definition, SessionPlace
 from .agent_definition import Instructions as OwnInstructions
@@ -89,7 +89,7 @@ def _read(path: Path, root: Path, env: Mapping[str, str]) -> InstructionsFile | 
         # Cut after a whole line, or at least not inside a character.
         line_end = content.rfind(b"\n") + 1
         content = content[:line_end] or content.decode(errors="ignore").encode()
-    text = decoded(content.removeprefix(b"\xef\xbb\xbf"), path).strip()
+    text = decode_text(content.removeprefix(b"\xef\xbb\xbf"), path).strip()
     return InstructionsFile(path, text, size - len(content)) if text else None
 
 
@@ -149,7 +149,7 @@ async def session_prompt(
     if definition.instructions is not None:
         steps = _STEPS if definition.has_planning else ""
         results = _SAFETY if definition.has_tools else ""
-        parts = (await _written(definition.instructions, place), steps, results)
+        parts = (await _write_own(definition.instructions, place), steps, results)
         return "\n\n".join(filter(None, parts)), []
     cwd = place.cwd
     found = find_instructions(cwd, env)
@@ -163,7 +163,7 @@ async def session_prompt(
     return system_prompt(cwd, add_dirs, found.instructions), notices
 
 
-async def _written(own: OwnInstructions, place: SessionPlace) -> str:
+async def _write_own(own: OwnInstructions, place: SessionPlace) -> str:
     if isinstance(own, str):
         return own
     text = own(place)
@@ -187,9 +187,9 @@ def _guidance(instructions: Sequence[InstructionsFile]) -> list[str]:
     if not instructions:
         return []
     head = "# Instructions of this project\nOutermost folder first; where they differ the last one wins."
-    return [head, *(_quoted(each) for each in instructions)]
+    return [head, *(_quote_file(each) for each in instructions)]
 
 
-def _quoted(instructions: InstructionsFile) -> str:
+def _quote_file(instructions: InstructionsFile) -> str:
     cut = f"\n[the last {instructions.cut_bytes} bytes are left out]" if instructions.cut_bytes else ""
     return f"## {instructions.path}\n{instructions.text}{cut}"

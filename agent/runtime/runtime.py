@@ -16,7 +16,7 @@ from ...state.session import InboxKind, OutputSchema, SessionSettings, WaitingMe
 from ...state.store.store import Store
 from ..config.load import load_settings
 from ..config.paths import make_private
-from ..config.settings import Said, Settings, joined, load_extensions
+from ..config.settings import Overrides, Settings, load_extensions, merge_overrides
 from ..session.inbox import leave_message
 from ..session.secrets import masker_for
 from ..session.session import Session
@@ -36,7 +36,7 @@ class Runtime:
 
     def __init__(
         self,
-        said: Said,
+        overrides: Overrides,
         settings: Settings,
         store: Store,
         env: Mapping[str, str],
@@ -44,7 +44,7 @@ class Runtime:
         definition: Definition | None = None,
         is_embedded: bool = False,
     ) -> None:
-        self.said = said
+        self.overrides = overrides
         self.settings = settings
         self.store = store
         self.env = env
@@ -52,13 +52,13 @@ class Runtime:
         self._definition = definition
         """Of new sessions, and of all of them in a program of somebody's own."""
         self._loads = not is_embedded
-        self._assembly = Assembly(said, settings, store, env, of_command=not is_embedded)
+        self._assembly = Assembly(overrides, settings, store, env, of_command=not is_embedded)
         self._turnstiles: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
     @classmethod
     def open(
         cls,
-        said: Said,
+        overrides: Overrides,
         env: Mapping[str, str] | None = None,
         on_notice: Callable[[str], None] | None = None,
         definition: Definition | None = None,
@@ -71,18 +71,20 @@ class Runtime:
         env = os.environ if env is None else env
         if definition is None:
             load_extensions()
-        settings = load_settings(said, env, of_project=definition is None)
+        settings = load_settings(overrides, env, of_project=definition is None)
         is_embedded = definition is not None
         if definition is None and settings.agent is not None:
             from ..sdk.loading import load_named_agent
 
-            definition = load_named_agent(settings.agent, settings.cwd, env, is_said="agent" in said)
+            definition = load_named_agent(
+                settings.agent, settings.cwd, env, is_named_by_person="agent" in overrides
+            )
         if definition is not None:
-            said = joined(definition.said, said)
-            settings = load_settings(said, env, of_project=not is_embedded)
+            overrides = merge_overrides(definition.overrides, overrides)
+            settings = load_settings(overrides, env, of_project=not is_embedded)
         make_private(settings.home)
         store = Store.open(settings.store, settings.tenant, on_notice, settings.durability, settings.home)
-        return cls(said, settings, store, env, on_notice, definition, is_embedded)
+        return cls(overrides, settings, store, env, on_notice, definition, is_embedded)
 
     async def aclose(self) -> None:
         await self._assembly.aclose()
@@ -121,10 +123,10 @@ class Runtime:
         await self._take_turns()
         definition = self._definition or PLAIN
         session_id = session_id or str(uuid.uuid4())
-        model, notices = self._chosen_model(or_demo)
+        model, notices = self._choose_model(or_demo)
         place = SessionPlace(session_id, self.settings.cwd)
         system, more = await session_prompt(place, self.settings.add_dirs, self.env, definition)
-        system, stored, said = await self._extend_prompt(system, definition)
+        system, stored, prompt_notices = await self._extend_prompt(system, definition)
         system = masker_for(self.env, self.settings.cwd).text(system)
         session = settings_of_session(self.settings, model, system)
         form = output_schema or (definition.output and definition.output.output_schema)
@@ -146,11 +148,11 @@ class Runtime:
         try:
             opened = await self._assembly.session(session_id, session, new_state, definition)
         except UsageError as error:
-            is_named = self.said.get("model") is not None or self.settings.model is None
+            is_named = self.overrides.get("model") is not None or self.settings.model is None
             if is_named or isinstance(error, UnknownTool):
                 raise
             raise ConfigError(f"The configured model: {error.message}", error.hint) from None
-        opened.notices = (*self.settings.notices, *opened.notices, *notices, *more, *said)
+        opened.notices = (*self.settings.notices, *opened.notices, *notices, *more, *prompt_notices)
         await self._clear_up()
         return opened
 
@@ -163,7 +165,7 @@ class Runtime:
         """
         await self._take_turns()
         stored = self.store.index.settings(session_id)
-        session = settings_of_resumed(stored, self.settings, self.said)
+        session = settings_of_resumed(stored, self.settings, self.overrides)
         session = session.model_copy(update={"variables": {**session.variables, **(variables or {})}})
         if not Path(session.cwd).is_dir():
             raise UsageError(
@@ -176,9 +178,12 @@ class Runtime:
             else await self.store.database.offload(lambda: self.store.quarantine_damage(session_id))
         )
         new_state = ApplicationState(execution_mode=session.mode)
-        definition, said = self._definition_of(session)
+        definition, notices = self._definition_of(session)
         if definition.output is not None and definition.output.output_schema != session.output_schema:
-            said = [*said, "Answers have another form now; this session keeps the one that it began with."]
+            notices = [
+                *notices,
+                "Answers have another form now; this session keeps the one that it began with.",
+            ]
         try:
             opened = await self._assembly.session(session_id, session, new_state, definition, needs_model)
         except DamagedRecords:
@@ -188,13 +193,13 @@ class Runtime:
             opened = await self._assembly.session(session_id, session, new_state, definition, needs_model)
         if self.store.writer(session_id).is_foreign:
             opened.take_over()
-        if self.said.get("mode") is not None:
+        if self.overrides.get("mode") is not None:
             opened.change_mode(self.settings.mode)
         if not is_held:
             await opened.examine()
         state = opened.state
-        lost = await self.store.database.offload(lambda: _lost_files(state))
-        opened.notices = (*self.settings.notices, *said, *opened.notices, *damages, *lost)
+        lost = await self.store.database.offload(lambda: _name_lost_files(state))
+        opened.notices = (*self.settings.notices, *notices, *opened.notices, *damages, *lost)
         await self._clear_up()
         return opened
 
@@ -220,7 +225,7 @@ class Runtime:
             notices += section.notices
         return system, stored, tuple(notices)
 
-    def _chosen_model(self, or_demo: bool) -> tuple[str, list[str]]:
+    def _choose_model(self, or_demo: bool) -> tuple[str, list[str]]:
         """Return the model of a new session, and what to tell of the choice."""
         if self._definition is not None and self._definition.model is not None:
             return self._definition.model.name, []
@@ -252,7 +257,7 @@ class Runtime:
         for rule in session.settings.allow:
             if rule not in opened.settings.allow:
                 opened.rules.allow_always(rule)
-        opened.notices = tuple(said for said in opened.notices if said not in self.settings.notices)
+        opened.notices = tuple(notice for notice in opened.notices if notice not in self.settings.notices)
         return opened
 
     async def reopen(self, session: Session, **changes: Any) -> Session:
@@ -261,13 +266,13 @@ class Runtime:
         Raises `SandburError`, and then the session goes on as it was.
         """
         settings = session.settings.model_copy(update=changes)
-        definition, said = self._definition_of(settings)
+        definition, notices = self._definition_of(settings)
         new_state = ApplicationState(execution_mode=session.state.execution_mode)
         with self.store.reload(session.id):
             opened = await self._assembly.session(session.id, settings, new_state, definition)
         await self._assembly.close_observers(session)
         opened.carry_over(session)
-        opened.notices = tuple(said)
+        opened.notices = tuple(notices)
         return opened
 
     async def fork(
@@ -311,7 +316,9 @@ class Runtime:
     def _definition_of(self, session: SessionSettings) -> tuple[Definition, list[str]]:
         """Return what a stored session is made of, and what to say where that cannot be had."""
         given = self._definition
-        if given is not None and (given.source == session.agent or self.said.get("agent") or not self._loads):
+        if given is not None and (
+            given.source == session.agent or self.overrides.get("agent") or not self._loads
+        ):
             return given, []
         if not session.agent:
             return PLAIN, []
@@ -320,7 +327,7 @@ class Runtime:
         return load_known_agent(session.agent, Path(session.cwd), self.env)
 
 
-def _lost_files(state: ApplicationState) -> list[str]:
+def _name_lost_files(state: ApplicationState) -> list[str]:
     """Name the pictures and documents that the model would be given, and whose bytes the store has lost."""
     files = (file for message in state.active_history for file in message.files)
     labels = dict.fromkeys(file.label for file in files if file.read() is None)

@@ -40,10 +40,10 @@ from ...state.session import Effort, SessionSettings, ToolChoice
 from ...state.trace import Conditions
 from ..config.load import store_files
 from ..config.paths import config_home, user_home
-from ..config.settings import CONFINING, Said, Settings
+from ..config.settings import CONFINING, Overrides, Settings
 from ..extensions.active_tools.tool_listing import Offers
 from ..extensions.extension import load
-from ..extensions.registry import shipped_models
+from ..extensions.registry import list_shipped_models
 from .agent_definition import Definition
 
 if TYPE_CHECKING:
@@ -108,23 +108,23 @@ def settings_of_session(settings: Settings, model: str, system_prompt: str = "")
         network_tools=usual_network_tools(settings.search_provider is not None) if settings.web_tools else (),
         tool_choice=ToolChoice.model_validate(_choices(settings, _CHOICES)),
         system_prompt=system_prompt,
-        variables=_assigned(settings.of("variables") or ()),
+        variables=_parse_variables(settings.of("variables") or ()),
         **_values(settings, (*_REPLACED, *_ADDED, *_AT_FIRST)),
     )
 
 
-def settings_of_resumed(stored: SessionSettings, settings: Settings, said: Said) -> SessionSettings:
+def settings_of_resumed(stored: SessionSettings, settings: Settings, overrides: Overrides) -> SessionSettings:
     """Return what a session keeps, with what the flags of this run change; raises `UsageError`."""
-    chosen = _choices(settings, (name for name, key in _CHOICES.items() if said.get(key)))
+    chosen = _choices(settings, (name for name, key in _CHOICES.items() if overrides.get(key)))
     changes: dict[str, Any] = {
-        **_values(settings, (key for key in ("model", *_REPLACED) if said.get(key))),
-        **{key: (*getattr(stored, key), *said.get(key, ())) for key in _ADDED},
-        "agent": said.get("agent"),
+        **_values(settings, (key for key in ("model", *_REPLACED) if overrides.get(key))),
+        **{key: (*getattr(stored, key), *overrides.get(key, ())) for key in _ADDED},
+        "agent": overrides.get("agent"),
         # Without a flag the stricter one counts.
-        "sandbox": said.get("sandbox") or max(stored.sandbox, settings.sandbox, key=CONFINING.index),
-        "variables": {**stored.variables, **_assigned(said.get("variables", ()))},
+        "sandbox": overrides.get("sandbox") or max(stored.sandbox, settings.sandbox, key=CONFINING.index),
+        "variables": {**stored.variables, **_parse_variables(overrides.get("variables", ()))},
         "tool_choice": stored.tool_choice.model_copy(update=chosen),
-        "max_budget_usd": said.get("max_budget_usd") if stored.max_budget_usd is not None else None,
+        "max_budget_usd": overrides.get("max_budget_usd") if stored.max_budget_usd is not None else None,
     }
     return stored.model_copy(update={name: value for name, value in changes.items() if value})
 
@@ -150,7 +150,7 @@ def _choices(settings: Settings, names: Iterable[str]) -> dict[str, Any]:
     return {name: getattr(settings, _CHOICES[name]) for name in names}
 
 
-def _assigned(variables: Sequence[str]) -> dict[str, str]:
+def _parse_variables(variables: Sequence[str]) -> dict[str, str]:
     """Return the values of `NAME=VALUE` by name."""
     return {name: value for name, _, value in (one.partition("=") for one in variables)}
 
@@ -213,8 +213,8 @@ def sandbox_of(
     works here.
     """
     if session.sandbox == "off":
-        said = "--allow-net means nothing without a sandbox." if session.allow_net else ""
-        return None, said
+        notice = "--allow-net means nothing without a sandbox." if session.allow_net else ""
+        return None, notice
     from ...actions.tools.shell.sandbox.sandbox import Workplace, open_sandbox
 
     temp = session_temp(places_of(settings.home, session_id).scratch) if session_id else None
@@ -236,10 +236,10 @@ def gates_of_run(
 
     Raises `SandboxMissing` where a run would.
     """
-    sandbox, said = sandbox_of(session, settings, env)
+    sandbox, notice = sandbox_of(session, settings, env)
     if sandbox is not None:
         sandbox.close()
-    return gates_of(settings, env, sandbox), said
+    return gates_of(settings, env, sandbox), notice
 
 
 def offers_of(
@@ -278,12 +278,12 @@ def search_of(settings: Settings, env: Mapping[str, str]) -> FindsService | None
     if provider is None:
         return None
 
-    def found() -> SearchService:
+    def make_search() -> SearchService:
         from ...actions.tools.web.search_services import search_service
 
         return search_service(provider, settings.search_url, settings.search_key_env, env)
 
-    return found
+    return make_search
 
 
 def request_settings(
@@ -377,7 +377,7 @@ def _connect(
     effort: Effort | None,
     clients: Callable[[], Clients] | None,
 ) -> Model:
-    if (home := shipped_models().get(name)) is not None:
+    if (home := list_shipped_models().get(name)) is not None:
         return load(home)()
     from ..models.connect import connect
 
@@ -387,24 +387,24 @@ def _connect(
         providers=settings.providers,
         transport=settings.transport,
         aliases=settings.aliases,
-        price=_priced_when_used(name, settings),
+        price=_find_price_when_used(name, settings),
         context_window=settings.context_windows.get(name),
         effort=effort,
         clients=None if clients is None else clients(),
     )
 
 
-def _priced_when_used(name: str, settings: Settings) -> PriceOf:
+def _find_price_when_used(name: str, settings: Settings) -> PriceOf:
     """Look the price up at the first usage: reading the catalogue takes a while."""
 
     @cache
-    def found() -> PriceOf | None:
+    def load_price() -> PriceOf | None:
         from ..models.prices.known_prices import find_price
 
         return find_price(name, settings.prices, settings.home)
 
     def price(usage: Usage) -> float | None:
-        price_now = found()
+        price_now = load_price()
         return None if price_now is None else price_now(usage)
 
     return price

@@ -106,14 +106,14 @@ class Agent(Generic[OutputT]):
         require_fitting(locals())
         self.name, self.output, self._env = name, output, env
         self._typed = _output_type(output)
-        said = _collect_settings(
+        given = _collect_settings(
             limits or Limits(), cwd, add_dirs, mcp_servers, model=_name_of(model), mode=mode, allow=allow,
             ask=ask, deny=deny, store=store, fallback_models=fallback_models, sandbox=sandbox,
             allow_net=allow_net, compress_at=compress_at, effort=effort, groups=groups,
             available_groups=available_groups, max_listed_tools=max_listed_tools,
             max_result_tokens=max_result_tokens,
         )  # fmt: skip
-        made = _make_definition(model, instructions, as_tools(tools), require_done, tuple(middleware), said)
+        made = _make_definition(model, instructions, as_tools(tools), require_done, tuple(middleware), given)
         form, may_plan = self._typed and self._typed.format, planning == "auto" and made.has_tools
         self._definition = replace(made, output=form, token_counter=token_counter, has_planning=may_plan)
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
@@ -318,10 +318,10 @@ def _make_definition(
     tools: tuple[Tool, ...],
     require_done: bool,
     middleware: tuple[Middleware, ...],
-    said: Mapping[str, Any],
+    overrides: Mapping[str, Any],
 ) -> Definition:
     return Definition(
-        said=said,
+        overrides=overrides,
         model=None if isinstance(model, str) else model,
         instructions=instructions,
         has_builtin_tools=False,
@@ -340,15 +340,15 @@ def _collect_settings(
 ) -> dict[str, Any]:
     """Return the settings that the arguments set, by key, lists as tuples; raises `UsageError`."""
     plain = (str, int, float, type(None))
-    said = {key: value if isinstance(value, plain) else tuple(value) for key, value in more.items()} | {
+    overrides = {key: value if isinstance(value, plain) else tuple(value) for key, value in more.items()} | {
         **asdict(limits),
         "cwd": None if cwd is None else Path(cwd).absolute(),
         "add_dirs": tuple(Path(each).absolute() for each in add_dirs),
         "mcp_servers": None if servers is None else _servers(servers),
     }
-    said = {key: value for key, value in said.items() if value not in (None, ())}
-    require_values(said)
-    return said
+    overrides = {key: value for key, value in overrides.items() if value not in (None, ())}
+    require_values(overrides)
+    return overrides
 
 
 def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:

@@ -53,9 +53,9 @@ def require_fitting(given: Mapping[str, Any]) -> None:
     _require_paths(given)
 
 
-def require_values(said: Mapping[str, Any]) -> None:
+def require_values(overrides: Mapping[str, Any]) -> None:
     """Raise `UsageError` for a value that its setting does not allow."""
-    read_values(said, "Agent(...)", lambda key: f"`{key}`")
+    read_values(overrides, "Agent(...)", lambda key: f"`{key}`")
 
 
 def _require_list(name: str, value: Any, of_what: str) -> None:

@@ -26,12 +26,14 @@ _STARTS_A_RUN = frozenset(
 _SOURCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
-def load_named_agent(source: str, folder: Path, env: Mapping[str, str], is_said: bool) -> Definition:
-    """Load the agent that a flag (`is_said`), a variable or a trusted configuration names.
+def load_named_agent(
+    source: str, folder: Path, env: Mapping[str, str], is_named_by_person: bool
+) -> Definition:
+    """Load the agent that a flag (`is_named_by_person`), a variable or a trusted configuration names.
 
     The agent is trusted from then on, so that its stored sessions can load it again.
     """
-    error: type[SandburError] = UsageError if is_said else ConfigError
+    error: type[SandburError] = UsageError if is_named_by_person else ConfigError
     found = load_agent(source, folder, error)
     if not is_trusted_agent(source, folder, env):
         trust_agent(source, folder, env)

@@ -32,12 +32,12 @@ class SessionInbox:
     async def load_new_messages(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
         """Hand out what steers and is in no history yet, oldest first."""
         waiting = await self._inbox.read(taken)
-        found = [await self._taken_in(one) for one in waiting if one.kind == "steer"]
+        found = [await self._take_in(one) for one in waiting if one.kind == "steer"]
         steering = [one for one in found if one is not None]
         self.last_number = max((self.last_number, *(one.number for one in steering)))
         return steering
 
-    async def _taken_in(self, message: WaitingMessage) -> WaitingMessage | None:
+    async def _take_in(self, message: WaitingMessage) -> WaitingMessage | None:
         """Return a message as the hooks let it through; None: it is refused, or was taken back."""
         if self._advice is None or not message.is_from_outside:
             return message
@@ -61,23 +61,23 @@ class SessionInbox:
 
         Raises `UsageError` for one that cannot be said to a model that works.
         """
-        said = self._masker.text(encodable(text)).strip()
-        if not said:
+        masked = self._masker.text(encodable(text)).strip()
+        if not masked:
             raise UsageError("There is nothing in this message.")
         context = ""
         if kind == "steer":
-            if _is_order(said):
+            if _is_order(masked):
                 raise UsageError(
-                    f"{said.split()[0][:40]} is a command: it cannot be said to a model that works.",
+                    f"{masked.split()[0][:40]} is a command: it cannot be said to a model that works.",
                     "Queue it: it is taken when the run is over.",
                 )
             if self._advice is not None:
                 # A queued one is looked at when it is sent.
-                found = await self._advice.on_prompt(said)
+                found = await self._advice.on_prompt(masked)
                 if found.refusal:
                     raise UsageError(f"A hook refused the message: {found.refusal}")
                 context = found.context
-        await self._inbox.add(kind, said, context, max(taken.steer, taken.queue))
+        await self._inbox.add(kind, masked, context, max(taken.steer, taken.queue))
 
     async def withdraw(self, number: int, taken: InboxTaken, is_running: bool) -> str:
         """Take a message back and return it; raises `UsageError` once it was read, or is not there."""
@@ -94,7 +94,7 @@ class SessionInbox:
         What was to steer a run that is over comes first, as one message. A command of the chat leads to no
         step that could tell of it, so it is taken here and now; one for the shell does.
         """
-        waiting = [one for one in await self._inbox.read(taken) if not await self._left_out(one)]
+        waiting = [one for one in await self._inbox.read(taken) if not await self._leave_out(one)]
         steering = [one for one in waiting if one.kind == "steer"]
         if steering:
             text = "\n\n".join(one.text for one in steering)
@@ -108,7 +108,7 @@ class SessionInbox:
             return first.text, taken
         return first.text, taken.model_copy(update={"queue": first.number})
 
-    async def _left_out(self, message: WaitingMessage) -> bool:
+    async def _leave_out(self, message: WaitingMessage) -> bool:
         """Take back a command that nobody typed here: it came from outside, or was said to the model."""
         if not _is_order(message.text) or not (message.is_from_outside or message.kind == "steer"):
             return False
@@ -133,12 +133,12 @@ async def leave_message(inbox: Inbox, masker: Masker, kind: InboxKind, text: str
 
     Raises `UsageError` for nothing, and for a command: those count only where a person types them.
     """
-    said = masker.text(encodable(text)).strip()
-    if not said:
+    masked = masker.text(encodable(text)).strip()
+    if not masked:
         raise UsageError("There is nothing in this message.", "Say what the model is to know.")
-    if _is_order(said):
+    if _is_order(masked):
         raise UsageError(
-            f"{said.split()[0][:40]} is a command: it counts only where a person types it into the chat.",
+            f"{masked.split()[0][:40]} is a command: it counts only where a person types it into the chat.",
             "Say it in words, or go on with the session: sandbur -r ID",
         )
-    return await inbox.add_from_outside(kind, said)
+    return await inbox.add_from_outside(kind, masked)

@@ -68,7 +68,7 @@ class Observers:
 
     def on_event(self, event: Event, state: ApplicationState) -> None:
         for each in self._observers:
-            with _logged(each):
+            with _log_bugs_of(each):
                 each.on_event(event, state)
 
     def around_trace(self, trace: Trace) -> Trace:
@@ -95,7 +95,7 @@ class Observers:
         """Close them, the newest first."""
         while self._observers:
             each = self._observers.pop()
-            with _logged(each):
+            with _log_bugs_of(each):
                 await each.close()
 
     def _notify(self, text: str) -> None:
@@ -120,7 +120,7 @@ class Observers:
         """Call each observer outside of the actions, where an emitted event would have no reader."""
         async with self._acting(False):
             for each in self._observers:
-                with _logged(each):
+                with _log_bugs_of(each):
                     await call(each)
 
 
@@ -133,7 +133,7 @@ class _ObservedTrace:
 
     def add(self, record: TraceRecord) -> None:
         for each in self._observers:
-            with _logged(each):
+            with _log_bugs_of(each):
                 each.on_record(record)
         if isinstance(record, RunBegan) and (trace_id := self._trace_id()):
             record = record.model_copy(update={"trace_id": trace_id})
@@ -144,11 +144,11 @@ class _ObservedTrace:
 
     def _trace_id(self) -> str:
         for each in self._observers:
-            with _logged(each):
+            with _log_bugs_of(each):
                 if trace_id := each.trace_id:
                     return trace_id
         return ""
 
 
-def _logged(observer: Observer) -> BugsLogged:
+def _log_bugs_of(observer: Observer) -> BugsLogged:
     return BugsLogged(f"what {type(observer).__name__} observes", stops_all=True)

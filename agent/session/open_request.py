@@ -41,11 +41,11 @@ async def find_open_request(position: Position, ports: Ports) -> OpenRequest:
     if not purpose:
         return OpenRequest()
     is_aside = purpose == "summary"
-    if not is_aside and (called := await position.unused_reply()) is not None:
+    if not is_aside and (called := await position.find_unused_reply()) is not None:
         assert called.reply is not None
         finish = cast(FinishReason, called.finish)
         return OpenRequest(Reply(called.reply, finish, called.usage, called.discarded))
-    died_at = await position.died_asking()
+    died_at = await position.find_open_request()
     if not died_at:
         return OpenRequest()
     ports.trace.add(

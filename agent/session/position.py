@@ -81,14 +81,14 @@ class Position:
         writer.after_commit(self._start_beating)
         self.renumber()
 
-    async def claimed(self, settings: SessionSettings, message: str) -> AsyncIterator[Notice]:
+    async def claim_lease(self, settings: SessionSettings, message: str) -> AsyncIterator[Notice]:
         """Get the right to write; yield what is to be said while that takes its time."""
-        heard: asyncio.Queue[str | None] = asyncio.Queue()
+        notices: asyncio.Queue[str | None] = asyncio.Queue()
         claim = partial(self.claim, settings, message)
-        task = asyncio.ensure_future(route_notices(heard.put_nowait, claim))
-        task.add_done_callback(lambda _: heard.put_nowait(None))
+        task = asyncio.ensure_future(route_notices(notices.put_nowait, claim))
+        task.add_done_callback(lambda _: notices.put_nowait(None))
         try:
-            while (text := await heard.get()) is not None:
+            while (text := await notices.get()) is not None:
                 yield Notice(text)
             await task
         finally:
@@ -103,12 +103,12 @@ class Position:
             await self.store.database.offload(lambda: index.rename(self.session_id, title))
         self.title = title
 
-    async def unused_reply(self) -> ModelCalled | None:
+    async def find_unused_reply(self) -> ModelCalled | None:
         """Return a reply that is recorded and in no step, because its process died while hooks judged it."""
         seq, database = self._writer.last_seq, self.store.database
         return await database.offload(lambda: find_unused_reply(database, self.session_id, seq))
 
-    async def died_asking(self) -> str:
+    async def find_open_request(self) -> str:
         """Return when the session last wrote, if its process died before an answer; empty if it did not."""
         if self._writer.is_foreign or not self._writer.chain.records:
             return ""

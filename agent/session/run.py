@@ -110,7 +110,7 @@ EXIT_CODES: dict[RunStatus, int] = {
 }
 
 
-def finished(
+def make_run_finished(
     session_id: str,
     state: ApplicationState,
     next_action: str,
@@ -136,13 +136,13 @@ def finished(
     exit_code = 0 if is_recorded and not was_interrupted else EXIT_CODES[status]
     if error is not None:
         status, exit_code = cast(RunStatus, error.status), error.exit_code
-    said = None if is_command else answer(state)
-    read = None if output is None or said is None else _read(output, said)
+    answer_text = None if is_command else answer(state)
+    read = None if output is None or answer_text is None else _read(output, answer_text)
     return RunFinished(
         session_id=session_id,
         status=status,
         exit_code=exit_code,
-        result=said if read is None or read.problem else read.text,
+        result=answer_text if read is None or read.problem else read.text,
         output=None if read is None or read.problem else read.value,
         has_output=output is not None,
         workflow_mode=state.workflow_mode,
@@ -161,8 +161,8 @@ def finished(
     )
 
 
-def _read(output: OutputFormat, said: str) -> ReadAnswer:
-    return read_answer(output, said)
+def _read(output: OutputFormat, message: str) -> ReadAnswer:
+    return read_answer(output, message)
 
 
 def wake_time(error: Overloaded) -> str:
@@ -302,7 +302,7 @@ class Run:
             await position.settle()
         except StoreError as failed:
             error = error or failed
-        end = finished(
+        end = make_run_finished(
             position.session_id,
             position.state,
             position.next_action,
@@ -310,7 +310,7 @@ class Run:
             error=error,
             was_interrupted=self._was_interrupted,
             is_command=self._is_command,
-            is_recorded=self._record_only and not self._refused(),
+            is_recorded=self._record_only and not self._is_refused(),
             usage=self._used_in_turn,
             output=self._ports.turn.output,
         )
@@ -330,7 +330,7 @@ class Run:
         await position.release(status, wake_at)
         return [*self._last_events, *last, end]
 
-    def _refused(self) -> bool:
+    def _is_refused(self) -> bool:
         """Tell whether a call waits still that was to be decided."""
         decided = {decision.call_id for decision in self._inputs["decisions"]}
         return any(call.call_id in decided for call in self._position.state.calls_to_decide)
@@ -391,8 +391,8 @@ class Run:
             if not limit.expired():
                 raise
             await self._keep_cut_answer("the time limit")
-            said = f"The time limit of {self._limits.timeout_s:g} s is reached."
-            raise Timeout(said, "Resume to go on.") from None
+            message = f"The time limit of {self._limits.timeout_s:g} s is reached."
+            raise Timeout(message, "Resume to go on.") from None
         finally:
             for problem in await self._ports.calls.shared.aclose():
                 self._ports.emit(Notice(problem))
@@ -415,7 +415,7 @@ class Run:
         if self._kept is not None:
             await self._steps(halt_after=[self._position.next_action], inputs={"kept": self._kept})
         await self._steps_to_halt()
-        while decisions := await self._denied_by_hooks():
+        while decisions := await self._collect_hook_denials():
             await self._steps(halt_after=[self._position.next_action], inputs={"decisions": decisions})
             await self._steps_to_halt()
 
@@ -423,7 +423,7 @@ class Run:
         if self._position.next_action not in HALTS:
             await self._steps(halt_before=list(HALTS))
 
-    async def _denied_by_hooks(self) -> tuple[CallDecision, ...]:
+    async def _collect_hook_denials(self) -> tuple[CallDecision, ...]:
         """Ask the hooks about calls that ask again right before their start; return what they deny."""
         if not traits_of(self._last).runs_calls or not self._is_asking:
             return ()

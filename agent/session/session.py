@@ -33,7 +33,7 @@ from .inbox import SessionInbox
 from .observers import Observers
 from .open_request import OpenRequest, find_open_request
 from .position import Position
-from .run import Limits, Run, finished
+from .run import Limits, Run, make_run_finished
 from .waiting_calls import SessionRules, WaitingCalls
 
 _MAX_CHARS = 120
@@ -136,15 +136,15 @@ class Session:
         A message may be words, or words, pictures and documents in their order: that is never a command.
         Raises `UsageError` for a file that the model does not take.
         """
-        said = self._taken(message)
+        content = self._mask_content(message)
         answer = None
-        if isinstance(said, str) and said.lstrip().startswith("/"):
-            answer = answer_command(said.strip(), self.state)
+        if isinstance(content, str) and content.lstrip().startswith("/"):
+            answer = answer_command(content.strip(), self.state)
         if answer is not None and self.next_action != "prompt":
             # The graph stands in the middle of a turn, and a command does not end it.
             self._position.change(**answer.changes)
             return self._answer(answer.notice)
-        return self._start("prompt", {"user_input": said}, is_command=answer is not None)
+        return self._start("prompt", {"user_input": content}, is_command=answer is not None)
 
     def run_command(self, command: str, origin: Origin = "person") -> AsyncIterator[Event]:
         """Run a shell command of the person's own through the gate; the model reads it with its next call.
@@ -157,20 +157,20 @@ class Session:
             raise UsageError("There is no command behind the `!`.", "Type one: !git status")
         if tool is None:
             raise UsageError("This session has no tool that runs commands.")
-        shown = without_secrets(encodable(command.strip()), tool, self._ports.masker)
-        return self._start("prompt", {"user_input": f"!{shown}", "runs": origin})
+        masked = without_secrets(encodable(command.strip()), tool, self._ports.masker)
+        return self._start("prompt", {"user_input": f"!{masked}", "runs": origin})
 
     def note(self, command: str, notice: str) -> AsyncIterator[Event]:
         """Record a command that has been done by changes of this object or of its settings."""
-        said = self._ports.masker.text(encodable(command))
+        masked = self._ports.masker.text(encodable(command))
         if self.next_action != "prompt":
-            return self._kept(notice)
-        return self._start("prompt", {"user_input": said, "noted": notice}, is_command=True)
+            return self._keep_notice(notice)
+        return self._start("prompt", {"user_input": masked, "noted": notice}, is_command=True)
 
-    async def _kept(self, notice: str) -> AsyncIterator[Event]:
+    async def _keep_notice(self, notice: str) -> AsyncIterator[Event]:
         """Write the settings down in the middle of a turn, which stays where it is."""
         summary = self._position.store.index.summary(self.id)
-        async for waiting in self._position.claimed(self.settings, ""):
+        async for waiting in self._position.claim_lease(self.settings, ""):
             yield waiting
         try:
             await self._position.take()
@@ -179,7 +179,7 @@ class Session:
         async for event in self._answer(notice):
             yield event
 
-    def _taken(self, message: UserContent) -> UserContent:
+    def _mask_content(self, message: UserContent) -> UserContent:
         """Return a message without secrets in its words; nothing is looked for in files."""
         masker = self._ports.masker
         if isinstance(message, str):
@@ -303,7 +303,7 @@ class Session:
         """Return what the session has of that name."""
         return self._ports.toolbox.get(name)
 
-    def shown_arguments(self, arguments: str) -> str:
+    def mask_arguments(self, arguments: str) -> str:
         """Return arguments as they are shown and stored: without secrets."""
         return mask_arguments(arguments, self._ports.masker)
 
@@ -329,7 +329,7 @@ class Session:
         )
         is_message = not (is_command or inputs.get("runs"))
         message = person_message(inputs.get("user_input", "")).display_text if is_message else ""
-        async for notice in self._position.claimed(self.settings, message):
+        async for notice in self._position.claim_lease(self.settings, message):
             yield notice
         try:
             await self.examine()
@@ -337,7 +337,7 @@ class Session:
                 self._position.back_to_prompt()
             if first is None:
                 self.waiting.judge_again()
-                self._position.change(bad_rounds=0, **self._tried_again())
+                self._position.change(bad_rounds=0, **self._reset_for_retry())
             taken = self._taking(first, is_command)
             if first is None:
                 run.go_on_from(self._open_request)
@@ -350,7 +350,7 @@ class Session:
             plan = self.state.vibe_plan if first != "prompt" and self.state.turn_open else ()
             self._is_running = True
             try:
-                async for event in run.events(self._started()):
+                async for event in run.events(self._make_run_started()):
                     yield event
                     if isinstance(event, RunStarted) and plan:
                         yield PlanResumed(plan)
@@ -372,7 +372,7 @@ class Session:
             self._position.change(inbox_taken=after)
         return before
 
-    def _tried_again(self) -> dict[str, Any]:
+    def _reset_for_retry(self) -> dict[str, Any]:
         if not self.state.rejected_answers:
             return {}
 
@@ -394,12 +394,12 @@ class Session:
 
     async def _answer(self, notice: str) -> AsyncIterator[Event]:
         """Answer a command without moving the graph."""
-        yield self._started()
+        yield self._make_run_started()
         yield Notice(notice)
         output = self._ports.turn.output
-        yield finished(self.id, self.state, self.next_action, is_command=True, output=output)
+        yield make_run_finished(self.id, self.state, self.next_action, is_command=True, output=output)
 
-    def _started(self) -> RunStarted:
+    def _make_run_started(self) -> RunStarted:
         return RunStarted(
             self.id,
             self.model_name,

@@ -48,7 +48,10 @@ class Aftermath(NamedTuple):
 async def aftermath(call: PendingCall, ports: Ports) -> Aftermath:
     """Look around; whatever takes too long is left out."""
     stop = Event()
-    made = [_told(change, ports.places.cwd) for change in await ports.journal.load_changes(call.call_id)]
+    made = [
+        _describe_change(change, ports.places.cwd)
+        for change in await ports.journal.load_changes(call.call_id)
+    ]
     known = tuple(made[:_MOST_FILES])
     try:
         async with asyncio.timeout(_PATIENCE_S):
@@ -64,7 +67,7 @@ async def aftermath(call: PendingCall, ports: Ports) -> Aftermath:
     return Aftermath(known, *since, git, running)
 
 
-def _told(change: FileChange, cwd: Path) -> str:
+def _describe_change(change: FileChange, cwd: Path) -> str:
     verb = "created" if change.before_mode is None else "removed" if change.after is None else "changed"
     return f"{verb} {os.path.relpath(change.path, cwd)}"[:_MOST_CHARS]
 

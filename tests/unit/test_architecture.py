@@ -147,7 +147,7 @@ def test_functions_are_named_by_verbs() -> None:
     assert len(participles) / len(functions) < MAX_PARTICIPLES, sorted(participles)
 
 
-MAX_PARTICIPLES = 0.07
+MAX_PARTICIPLES = 0.01
 
 
 @everywhere

@@ -37,7 +37,7 @@ from acp.schema import (
 )
 
 from ...actions.turn.commands import MODES
-from ...agent.config.settings import Said
+from ...agent.config.settings import Overrides
 from ...agent.models.connect import choose_model
 from ...agent.runtime.runtime import Runtime
 from ...agent.session.session import Session
@@ -74,9 +74,9 @@ class _Place(NamedTuple):
 class EditorAgent:
     """Answers an editor; `said` are the flags of the command, which hold for all of its sessions."""
 
-    def __init__(self, runtime: Runtime, said: Said) -> None:
+    def __init__(self, runtime: Runtime, overrides: Overrides) -> None:
         self._runtime = runtime
-        self._said = said
+        self._overrides = overrides
         self._conversations: dict[str, Conversation] = {}
         self._later: set[asyncio.Task[None]] = set()
         is_yolo = runtime.settings.mode == "yolo"
@@ -119,7 +119,7 @@ class EditorAgent:
         **_: Any,
     ) -> NewSessionResponse:
         place = _Place(cwd, additional_directories, mcp_servers)
-        made = await self._opened(place, lambda runtime: runtime.create())
+        made = await self._open_session(place, lambda runtime: runtime.create())
         self._once_answered(made.introduce())
         return NewSessionResponse(session_id=made.session.id, modes=made.modes, config_options=made.options)
 
@@ -227,9 +227,9 @@ class EditorAgent:
             state = self._runtime.store.show(session_id).state
         # What a person allowed a session in the terminal is not allowed to whoever loads it here.
         mode = None if state.execution_mode in self._modes else self._runtime.settings.mode
-        return await self._opened(place, lambda runtime: runtime.resume(session_id), mode)
+        return await self._open_session(place, lambda runtime: runtime.resume(session_id), mode)
 
-    async def _opened(
+    async def _open_session(
         self,
         place: _Place,
         open_session: Callable[[Runtime], Awaitable[Session]],
@@ -237,8 +237,8 @@ class EditorAgent:
     ) -> Conversation:
         """Open a session in a folder, with the tool servers that the editor hands over."""
         with protocol_errors():
-            said = {**self._overrides_of(place), **({"mode": mode} if mode else {})}
-            runtime = Runtime.open(said, self._runtime.env, tell_notice)
+            overrides = {**self._overrides_of(place), **({"mode": mode} if mode else {})}
+            runtime = Runtime.open(overrides, self._runtime.env, tell_notice)
             try:
                 session = await open_session(runtime)
             except BaseException:
@@ -253,9 +253,13 @@ class EditorAgent:
         for folder in (place.cwd, *folders):
             if not Path(folder).is_absolute():
                 raise UsageError(f"{folder[:200]!r} is no absolute path.")
-        said = {**self._said, "cwd": Path(place.cwd), "mcp_servers": servers_of_editor(place.servers)}
-        said["add_dirs"] = (*self._said.get("add_dirs", ()), *map(Path, folders))
-        return said
+        overrides = {
+            **self._overrides,
+            "cwd": Path(place.cwd),
+            "mcp_servers": servers_of_editor(place.servers),
+        }
+        overrides["add_dirs"] = (*self._overrides.get("add_dirs", ()), *map(Path, folders))
+        return overrides
 
     def _once_answered(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something after the answer that the caller gives next: the editor knows the session then."""

@@ -27,7 +27,7 @@ async def available(
 ) -> list[AvailableCommand]:
     """Return the commands of a session; what its tool servers offer is asked of them."""
     prompts = find_prompts(runtime, session)
-    listed = () if prompts is None else await prompts.listed()
+    listed = () if prompts is None else await prompts.list_prompts()
     written_here = _files(runtime, session)
     return [
         _command("mode", "change what runs unasked", "|".join(modes)),
@@ -72,9 +72,9 @@ class ModelAsked(NamedTuple):
     is_for_good: bool
 
 
-def model_for(said: UserContent, runtime: Runtime, session: Session) -> ModelAsked | None:
+def model_for(content: UserContent, runtime: Runtime, session: Session) -> ModelAsked | None:
     """Return the model that a message asks for: by `/model NAME`, or as its markdown file says."""
-    typed = parse_command(said) if isinstance(said, str) else None
+    typed = parse_command(content) if isinstance(content, str) else None
     if typed is None:
         return None
     name, words = typed
@@ -87,12 +87,12 @@ def model_for(said: UserContent, runtime: Runtime, session: Session) -> ModelAsk
 
 
 async def events_of(
-    said: UserContent, runtime: Runtime, session: Session, modes: tuple[ExecutionMode, ...]
+    text: UserContent, runtime: Runtime, session: Session, modes: tuple[ExecutionMode, ...]
 ) -> AsyncIterator[Event]:
     """Return what a message or a command leads to; raises `CommandAnswered` and `UsageError`."""
-    if not isinstance(said, str) or not is_command(said):
-        return session.send(said)
-    command = said.split()[0].lower()
+    if not isinstance(text, str) or not is_command(text):
+        return session.send(text)
+    command = text.split()[0].lower()
     if command == CONTINUE:
         if session.next_action == "prompt":
             raise CommandAnswered("Nothing was interrupted here.")
@@ -103,23 +103,23 @@ async def events_of(
         listed = await available(runtime, session, modes)
         raise CommandAnswered("\n".join(f"- `/{one.name}` {one.description}" for one in listed))
     if command == "/mcp" or command.startswith(f"/{SERVER_PREFIX}"):
-        return await _send_prompt(said, runtime, session)
+        return await _send_prompt(text, runtime, session)
     if command == "/skill":
-        return session.send(_by_skill(said, runtime, session))
-    if (file := _files(runtime, session).get(said.split()[0][1:])) is not None:
-        message = file.message(said.strip().partition(" ")[2].strip())
+        return session.send(_by_skill(text, runtime, session))
+    if (file := _files(runtime, session).get(text.split()[0][1:])) is not None:
+        message = file.message(text.strip().partition(" ")[2].strip())
         # What a file says is a message, whatever it looks like.
         return session.send(f"The command {file.name} says: {message}" if is_command(message) else message)
-    mode = parse_mode_command(said)
+    mode = parse_mode_command(text)
     if mode is not None and mode not in modes:
         raise UsageError(f"The mode {mode} is not offered here.", "Start it with: sandbur acp --mode yolo")
-    return session.send(said)
+    return session.send(text)
 
 
-def _by_skill(said: str, runtime: Runtime, session: Session) -> str:
+def _by_skill(text: str, runtime: Runtime, session: Session) -> str:
     """Return a skill with what is to be done by it; raises `CommandAnswered` with the list of them."""
     found = find_skills(Path(session.settings.cwd), runtime.env).skills
-    name, _, task = said.strip().partition(" ")[2].strip().partition(" ")
+    name, _, task = text.strip().partition(" ")[2].strip().partition(" ")
     if not name:
         known = [f"- `{one.name}` {one.description}" for one in found.values()]
         raise CommandAnswered("\n".join(known or ["There are no skills here."]))
@@ -129,8 +129,8 @@ def _by_skill(said: str, runtime: Runtime, session: Session) -> str:
     return f"{skill.text()}\n\n---\n{task.strip() or 'Work by this skill from now on.'}"
 
 
-async def _send_prompt(said: str, runtime: Runtime, session: Session) -> AsyncIterator[Event]:
+async def _send_prompt(text: str, runtime: Runtime, session: Session) -> AsyncIterator[Event]:
     prompts = find_prompts(runtime, session)
-    if said.strip() == "/mcp":
+    if text.strip() == "/mcp":
         raise CommandAnswered("\n".join(await prompt_lines(prompts)))
-    return session.send(await fetch_prompt(said, prompts))
+    return session.send(await fetch_prompt(text, prompts))

@@ -74,15 +74,15 @@ class Conversation:
         """Whether the store has what the turn began with."""
         self._wanted: ExecutionMode | None = None
         """The mode from the end of the run on."""
-        self._told_mode = session.state.execution_mode
-        self._told_title = ""
+        self._announced_mode = session.state.execution_mode
+        self._announced_title = ""
         self._chosen_model = ""
         """What the person chose here, whatever the flags say."""
         self._notices = list(session.notices)
 
     @property
     def modes(self) -> SessionModeState:
-        return mode_state(self._told_mode, self._offered)
+        return mode_state(self._announced_mode, self._offered)
 
     @property
     def options(self) -> list[SessionConfigOption]:
@@ -111,22 +111,22 @@ class Conversation:
 
     async def prompt(self, blocks: Iterable[PromptBlock]) -> PromptResponse:
         """Answer a message; raises `RequestError` and `SandburError`."""
-        said = message_of(blocks)
+        message = message_of(blocks)
         if self._turn is not None and self._is_prompted:
-            return await self._steer(said, self._turn)
+            return await self._steer(message, self._turn)
         while self._turn is not None:
             # What is asked since the session was loaded comes first.
             self._is_prompted = True
             with suppress(SandburError, RequestError):
                 await asyncio.shield(self._turn)
-        turn = self._begin(self._answer(said), is_prompted=True)
+        turn = self._begin(self._answer(message), is_prompted=True)
         return PromptResponse(stop_reason=await asyncio.shield(turn))
 
-    async def _steer(self, said: UserContent, turn: asyncio.Task[StopReason]) -> PromptResponse:
+    async def _steer(self, message: UserContent, turn: asyncio.Task[StopReason]) -> PromptResponse:
         """Say something to the model while it works; answered with the turn that takes it in."""
-        if not isinstance(said, str) or is_command(said):
+        if not isinstance(message, str) or is_command(message):
             raise UsageError("This session is answering a message.", "Wait for the end of it, or cancel it.")
-        await self.session.steer(said)
+        await self.session.steer(message)
         return PromptResponse(stop_reason=await asyncio.shield(turn))
 
     async def cancel(self) -> None:
@@ -150,7 +150,7 @@ class Conversation:
             raise UsageError(
                 f"There is no mode {mode[:40]!r} here.", f"Choose one: {', '.join(self._offered)}."
             )
-        self._told_mode = known
+        self._announced_mode = known
         if self._is_running:
             self._wanted = known
         else:
@@ -207,15 +207,15 @@ class Conversation:
         await self._tell([update_agent_message_text(plain(words))])
         return "end_turn"
 
-    async def _answer(self, said: UserContent) -> StopReason:
+    async def _answer(self, message: UserContent) -> StopReason:
         notices, self._notices = self._notices, []
-        self._updates.is_command = isinstance(said, str) and is_command(said)
+        self._updates.is_command = isinstance(message, str) and is_command(message)
         await self._tell(self._updates.notices(notices))
         try:
-            if (asked := model_for(said, self.runtime, self.session)) is not None:
-                reason = await self._answer_by(asked, said)
+            if (asked := model_for(message, self.runtime, self.session)) is not None:
+                reason = await self._answer_by(asked, message)
             else:
-                reason = await self._go_on(lambda: self._events(said))
+                reason = await self._go_on(lambda: self._events(message))
         except CommandAnswered as answer:
             return await self._say(str(answer))
         finally:
@@ -225,10 +225,10 @@ class Conversation:
             return await self._answer(queued)
         return reason
 
-    async def _events(self, said: UserContent) -> AsyncIterator[Event]:
-        return await events_of(said, self.runtime, self.session, self._offered)
+    async def _events(self, message: UserContent) -> AsyncIterator[Event]:
+        return await events_of(message, self.runtime, self.session, self._offered)
 
-    async def _answer_by(self, asked: ModelAsked, said: UserContent) -> StopReason:
+    async def _answer_by(self, asked: ModelAsked, message: UserContent) -> StopReason:
         """Change the model for good, or for the one answer to a command that asks for it."""
         before = self.session.settings.model
         await self._change_model(asked.name)
@@ -237,7 +237,7 @@ class Conversation:
             await self._tell_options()
             return await self._say(f"The model is {self.session.model_name} now.")
         try:
-            return await self._go_on(lambda: self._events(said))
+            return await self._go_on(lambda: self._events(message))
         finally:
             await self._change_model(before)
 
@@ -304,8 +304,8 @@ class Conversation:
         self._change_mode()
         mode = self.session.state.execution_mode
         changed: list[Update] = []
-        if mode != self._told_mode and mode in self._offered:
-            self._told_mode = mode
+        if mode != self._announced_mode and mode in self._offered:
+            self._announced_mode = mode
             changed.append(update_current_mode(mode))
             await self._tell_options()
         if title := self._title():
@@ -323,8 +323,8 @@ class Conversation:
         """Return the title of the session if it is new to the editor."""
         with suppress(StoreError):
             title = one_line(self.runtime.store.index.summary(self.session.id).title)
-            if title != self._told_title:
-                self._told_title = title
+            if title != self._announced_title:
+                self._announced_title = title
                 return title
         return ""
 
@@ -362,8 +362,8 @@ class Conversation:
     ) -> RequestPermissionResponse | None:
         """Return the answer; None if there is none. Raises `SessionMoved` once another process went on."""
         await self._tell(self._updates.calls.announce_earlier([call]))
-        shown = self._updates.calls.describe_question(call)
-        asking = asyncio.ensure_future(self._client.request_permission(self.session.id, shown, options))
+        question = self._updates.calls.describe_question(call)
+        asking = asyncio.ensure_future(self._client.request_permission(self.session.id, question, options))
         self._asking = asking
         try:
             while not asking.done():

@@ -65,7 +65,7 @@ def kind_of(tool: Tool | None) -> ToolKind:
 
 
 @dataclass(slots=True)
-class _Told:
+class _CallProgress:
     """A call that the editor knows."""
 
     content: list[_Content]
@@ -81,12 +81,12 @@ class ToolCalls:
 
     find: FindTool
     cwd: Path
-    _known: dict[str, _Told] = field(default_factory=dict[str, _Told])
+    _known: dict[str, _CallProgress] = field(default_factory=dict[str, _CallProgress])
 
     def note_request(self, call_id: str, tool: str, arguments: str) -> ToolCallStart:
         found = self.find(tool)
         changes = self._changes(found, arguments)
-        self._known[call_id] = _Told(changes)
+        self._known[call_id] = _CallProgress(changes)
         return start_tool_call(
             call_id,
             _title(found, tool, arguments),
@@ -111,28 +111,28 @@ class ToolCalls:
 
     def wrote(self, call_id: str, chunk: str) -> ToolCallProgress | None:
         """Take live output in; return the view of it, unless the last one was just now."""
-        told = self._known.setdefault(call_id, _Told([]))
-        told.output = (told.output + chunk)[-_MOST_LIVE_CHARS:]
+        progress = self._known.setdefault(call_id, _CallProgress([]))
+        progress.output = (progress.output + chunk)[-_MOST_LIVE_CHARS:]
         now = time.monotonic()
-        if now - told.at < _PAUSE_S:
+        if now - progress.at < _PAUSE_S:
             return None
-        told.at = now
-        shown = _code(plain(told.output).rstrip("\n"))
-        return update_tool_call(call_id, status="in_progress", content=[*told.content, shown])
+        progress.at = now
+        output = _code(plain(progress.output).rstrip("\n"))
+        return update_tool_call(call_id, status="in_progress", content=[*progress.content, output])
 
     def note_result(self, event: ToolFinished) -> ToolCallProgress:
         return self.note_end(event.call_id, event.outcome, event.content)
 
     def note_end(self, call_id: str, outcome: Outcome, text: str) -> ToolCallProgress:
-        told = self._known.get(call_id) or _Told([])
+        progress = self._known.get(call_id) or _CallProgress([])
         status: ToolCallStatus = "completed" if outcome == "ok" else "failed"
-        content: list[_Content] = list(told.content) if outcome == "ok" else []
-        shown = plain(text).rstrip("\n")
-        if shown and not content:
-            more = len(shown) - _MOST_RESULT_CHARS
+        content: list[_Content] = list(progress.content) if outcome == "ok" else []
+        output = plain(text).rstrip("\n")
+        if output and not content:
+            more = len(output) - _MOST_RESULT_CHARS
             rest = f"\n({more:,} characters more)" if more > 0 else ""
-            content.append(_code(shown[:_MOST_RESULT_CHARS] + rest))
-        raw = {"outcome": outcome, "content": shown[:_MOST_RESULT_CHARS]}
+            content.append(_code(output[:_MOST_RESULT_CHARS] + rest))
+        raw = {"outcome": outcome, "content": output[:_MOST_RESULT_CHARS]}
         return update_tool_call(call_id, status=status, content=content, raw_output=raw)
 
     def describe_question(self, call: PendingCall) -> ToolCallUpdate:
@@ -191,8 +191,8 @@ class ToolCalls:
 def _title(tool: Tool | None, name: str, arguments: str) -> str:
     """Return the line of a call; of a command the command alone, which editors show as one."""
     line = title(name, arguments)
-    said = line.removeprefix(f"{name} ") if kind_of(tool) == "execute" else line
-    return said or "a tool"
+    text = line.removeprefix(f"{name} ") if kind_of(tool) == "execute" else line
+    return text or "a tool"
 
 
 def _code(text: str) -> ContentToolCallContent:

@@ -97,7 +97,7 @@ class Updates:
 
     def notices(self, words: Iterable[str]) -> Iterator[Update]:
         """Yield what was said at the opening of a session, as no part of an answer."""
-        yield from (_send_thought(plain(said)) for said in words)
+        yield from (_send_thought(plain(text)) for text in words)
 
     def _text(self, event: TextDelta) -> Iterator[Update]:
         self._streamed = True

@@ -187,8 +187,8 @@ class Picker:
 
     def _text(self) -> StyleAndTextTuples:
         size = get_app().output.get_size()
-        shown = self._previewed(size.columns) if self._preview is not None else []
-        rows = max(_LEAST_ROWS, min(_ROWS, size.rows - _SPARE_ROWS - (_PREVIEW_ROWS if shown else 0)))
+        preview = self._preview_lines(size.columns) if self._preview is not None else []
+        rows = max(_LEAST_ROWS, min(_ROWS, size.rows - _SPARE_ROWS - (_PREVIEW_ROWS if preview else 0)))
         head = shorten(f"{self._question} {one_line(self._filter)}", size.columns - 1, "...")
         lines: StyleAndTextTuples = [("bold", f"{head}\n")]
         first = max(0, min(self._at - rows // 2, len(self._found) - rows))
@@ -196,7 +196,7 @@ class Picker:
             style, mark = ("reverse", ">") if number == self._at else ("", " ")
             line = choice.short if choice.short and size.columns < _NARROW else choice.line
             lines.append((style, f"{mark} {shorten(line, size.columns - 3, '...')}\n"))
-        lines += [("ansibrightblack", f"{line}\n") for line in shown]
+        lines += [("ansibrightblack", f"{line}\n") for line in preview]
         return [*lines, ("", self._ways(size.columns))]
 
     def _ways(self, columns: int) -> str:
@@ -207,7 +207,7 @@ class Picker:
         text = f"{len(self._found)} of {_amount_of(self._list)}; {ways}"
         return textwrap.fill(text, columns - 1, initial_indent="  ", subsequent_indent="  ")
 
-    def _previewed(self, columns: int) -> list[str]:
+    def _preview_lines(self, columns: int) -> list[str]:
         name = self._found[self._at].name if self._found else ""
         lines = self._previews.get(name)
         if lines is None:

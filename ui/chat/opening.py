@@ -43,7 +43,7 @@ async def _ask_first(runtime: Runtime, command: ChatCommand) -> ChatCommand | No
     if not any(trusted) and not refuses_yolo:
         return None
     mode = {"mode": "interactive"} if refuses_yolo else {}
-    return command.but(said={**command.said, **mode})
+    return command.but(overrides={**command.overrides, **mode})
 
 
 def _leave_by_cancelling(exit_code: int) -> bool:
@@ -64,7 +64,7 @@ async def _chat(runtime: Runtime, command: ChatCommand) -> int:
                 picked = await at_prompt(choice, _leave_by_cancelling)
             talk.enter(await open_session(runtime, command, picked, or_demo=True))
             if command.continues:
-                talk.recall(runtime.settings.resume == "go" or runtime.said.get("mode") == "yolo")
+                talk.recall(runtime.settings.resume == "go" or runtime.overrides.get("mode") == "yolo")
         else:
             first = await talk.read_while(_open_in_background(runtime, command))
         return await talk.run(clean(first) if first is not None else None)

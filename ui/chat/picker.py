@@ -22,7 +22,7 @@ from .menu import Choice, ChoiceList, Pages, Picker
 from .recap import standing_lines
 
 _MOST_TITLE = 60
-_MOST_SAID = 400
+_MAX_MESSAGE_CHARS = 400
 _PAGE = 100
 STATES = {
     "needs_approval": ("waits for you", "waits"),
@@ -50,7 +50,7 @@ async def pick_session(store: Store, cwd: Path) -> str:
     root, now = repository_root(cwd), datetime.now(UTC)
     summaries: dict[str, SessionSummary] = {}
 
-    async def listed(folders: FolderFilter | None) -> tuple[list[SessionSummary], ChoiceList]:
+    async def list_sessions(folders: FolderFilter | None) -> tuple[list[SessionSummary], ChoiceList]:
         pages = _pages(store, folders)
         first = await anext(pages, None) or []
         summaries.update((session.id, session) for session in first)
@@ -62,13 +62,13 @@ async def pick_session(store: Store, cwd: Path) -> str:
 
         is_all = len(first) < _PAGE
         total = store.count_sessions() if folders is None else 0
-        shown = [choice_of(session, now, folders is None) for session in first]
-        return first, ChoiceList(shown, None if is_all else choices(), total)
+        listed_choices = [choice_of(session, now, folders is None) for session in first]
+        return first, ChoiceList(listed_choices, None if is_all else choices(), total)
 
-    newest, everywhere = await listed(None)
+    newest, everywhere = await list_sessions(None)
     if not newest:
         raise UsageError("There is no session to resume yet.", "Start one: sandbur")
-    own, here = await listed(FolderFilter(str(cwd), "" if root is None else str(root)))
+    own, here = await list_sessions(FolderFilter(str(cwd), "" if root is None else str(root)))
     is_more = bool(own) and (not here.is_whole or here.size < everywhere.size)
 
     async def preview(name: str) -> Sequence[str]:
@@ -157,4 +157,7 @@ def _last_exchange(state: ApplicationState) -> Sequence[str]:
             found.append(message)
             break
     signs = {"person": "you: ", "model": "agent: "}
-    return [signs[one.origin] + " ".join(plain(one.display_text[:_MOST_SAID]).split()) for one in found[::-1]]
+    return [
+        signs[one.origin] + " ".join(plain(one.display_text[:_MAX_MESSAGE_CHARS]).split())
+        for one in found[::-1]
+    ]

@@ -141,9 +141,9 @@ class _Telling:
 
     def lines(self, state: ApplicationState) -> Iterator[Line]:
         """Yield messages, decisions and results; the work of a plan stands in front of what came of it."""
-        said = _find_gained(self._before.chat_history, state.chat_history)
-        at = max((place for place, one in enumerate(said, 1) if one.origin == "person"), default=0)
-        yield from self._format_steps(said[:at])
+        messages = _find_gained(self._before.chat_history, state.chat_history)
+        at = max((place for place, one in enumerate(messages, 1) if one.origin == "person"), default=0)
+        yield from self._format_steps(messages[:at])
         known = {step.step_id: step for step in self._before.vibe_plan} if not at else {}
         for step in state.vibe_plan:
             was = known.get(step.step_id)
@@ -152,7 +152,7 @@ class _Telling:
                 yield from self._format_steps(_find_gained(old, step.chat_history))
         if state.vibe_plan and state.vibe_plan != self._before.vibe_plan:
             yield from plan_lines(state.vibe_plan, self._glyphs)
-        yield from self._format_steps(said[at:])
+        yield from self._format_steps(messages[at:])
         yield from self._newly_decided(state.pending_tool_calls)
 
     def _format_steps(self, messages: Iterable[Message]) -> Iterator[Line]:

@@ -75,7 +75,7 @@ class Chat:
         self._has_run = False
         self._waits = False
         """An interrupted run goes on at Enter."""
-        self._told_of = ""
+        self._announced = ""
         """Who runs the session elsewhere, as it was said last."""
         self._draft = ""
         """What was typed at a question and is not taken in yet."""
@@ -124,8 +124,8 @@ class Chat:
     def enter(self, session: Session) -> None:
         """Take the session and show what was said at its opening."""
         self._take(session)
-        self.more, said = more_commands(Path(session.settings.cwd), self.runtime.env)
-        notices = (*session.notices, *said)
+        self.more, problems = more_commands(Path(session.settings.cwd), self.runtime.env)
+        notices = (*session.notices, *problems)
         self.renderer.lines((("dim", plain(notice)) for notice in notices), prose=True)
         warm_up(self.runtime, session.settings.model)
 
@@ -281,7 +281,7 @@ class Chat:
         try:
             decisions = await at_prompt(self._decisions(), self.questions.leave, self._watch_takeover)
         except CommandTyped as typed:
-            return await self._commanded(typed.text)
+            return await self._run_typed_command(typed.text)
         if decisions is None:
             return None, False
         self._draft = next((one.reason or one.result for one in decisions if one.reason or one.result), "")
@@ -313,7 +313,7 @@ class Chat:
         return (None, True) if stands == "human_confirm" else (self.session.carry_on(), False)
 
     def _tell_of(self, other: StoreError) -> None:
-        self._told_of = other.message
+        self._announced = other.message
         kept = "What it does is shown here when it ends; what you type is kept on the line."
         self.renderer.lines([("yellow", one_line(other.message)), ("yellow", kept)], prose=True)
 
@@ -321,13 +321,13 @@ class Chat:
         """Read the session anew, and show what happened since it was read last."""
         before = self.session
         self._take(await self.runtime.reload(before))
-        self._told_of = self._taken_back = ""
+        self._announced = self._taken_back = ""
         session, glyphs = self.session, self.renderer.glyphs
         lines = meanwhile_lines(self.runtime.store, session.id, before.state, glyphs)
         standing = standing_lines(session.state, session.next_action) if lines else ()
-        shown = [*(("dim", plain(notice)) for notice in session.notices), *lines, *standing]
+        lines_to_print = [*(("dim", plain(notice)) for notice in session.notices), *lines, *standing]
         self.renderer.know(session.state.pending_tool_calls)
-        show = partial(self.renderer.lines, shown, prose=True)
+        show = partial(self.renderer.lines, lines_to_print, prose=True)
         await show_above(show)
 
     async def _elsewhere(self) -> StoreError | None:
@@ -356,7 +356,7 @@ class Chat:
             with self.composer.keeping():
                 await self._reload()
         elif isinstance(other, SessionHeld):
-            if other.message != self._told_of:
+            if other.message != self._announced:
                 await show_above(partial(self._tell_of, other))
         elif self._has_run and self.session.next_action == "prompt" and not self.composer.draft:
             with suppress(StoreError):
@@ -365,7 +365,7 @@ class Chat:
                 return MessageCame("A message came.")
         return None
 
-    async def _commanded(self, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
+    async def _run_typed_command(self, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
         """Do a command that was typed at a question; return how the turn goes on, as `_catch_up` does."""
         session = self.session
         if parse_shell_command(text) is not None:

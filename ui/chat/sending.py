@@ -29,8 +29,8 @@ class Sending:
         refusal = partial(refusal_of, session.model)
         cwd = Path(session.settings.cwd)
         named = await asyncio.to_thread(with_named_files, text, cwd, session.judge_reading, refusal)
-        told = [("dim" if is_there else "yellow", one_line(line)) for is_there, line in named.said]
-        renderer.lines(told, prose=True)
+        lines = [("dim" if is_there else "yellow", one_line(line)) for is_there, line in named.notices]
+        renderer.lines(lines, prose=True)
         if not self._sent_files:
             return session.send(named.content)
         content = (named.content,) if isinstance(named.content, str) else named.content

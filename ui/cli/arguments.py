@@ -91,11 +91,11 @@ def _command(name: str, found: dict[str, Any]) -> Command:
     """Build the command from the values of its parser."""
     lists = {key: tuple(cast("list[Any]", value)) for key, value in found.items() if isinstance(value, list)}
     values = found | lists
-    said = {row.key: values.pop(row.key) for row in SETTINGS if row.group in command_class(name).GROUPS}
+    overrides = {row.key: values.pop(row.key) for row in SETTINGS if row.group in command_class(name).GROUPS}
     if values.pop(YOLO, False):
-        _refuse_both(f"-y and --mode {said['mode']}", said["mode"] not in (None, "yolo"))
-        said["mode"] = "yolo"
-    return command_class(name)(name=name, said=said, **values)
+        _refuse_both(f"-y and --mode {overrides['mode']}", overrides["mode"] not in (None, "yolo"))
+        overrides["mode"] = "yolo"
+    return command_class(name)(name=name, overrides=overrides, **values)
 
 
 def _is_command(word: str) -> bool:

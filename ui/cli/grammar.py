@@ -16,11 +16,11 @@ from ...agent.config.settings import (
     MODES,
     SANDBOXES,
     SETTINGS,
-    Said,
+    Overrides,
     load_extensions,
 )
 from ...agent.extensions.extension import CommandEntry, load
-from ...agent.extensions.registry import PACKAGES, shipped
+from ...agent.extensions.registry import PACKAGES, list_shipped
 from ...state.errors import UsageError
 from ..terminal.terminal import put
 from .argument_types import amount, count, names, one_of, path
@@ -32,7 +32,7 @@ FORMATS = ("text", "json", "stream-json")
 ID = "id, start of an id, or title"
 
 
-Told = tuple[Sequence[str], str, str, dict[str, Any]]
+ArgumentSpec = tuple[Sequence[str], str, str, dict[str, Any]]
 """The declaration of a field for the parser: the names of the flag, its group in the help, the commands that
 have it (empty: all that share the class), and the keywords of `add_argument`."""
 
@@ -84,13 +84,13 @@ class Command(Declared):
     TAKES_PROGRAM: ClassVar[bool] = False
     """Whether the words after `--` are a program and its arguments."""
     name: str = ""
-    said: Said = MappingProxyType({})
+    overrides: Overrides = MappingProxyType({})
     """The settings that the flags set."""
 
     @property
-    def settings(self) -> Said:
+    def settings(self) -> Overrides:
         """The settings from the flags, and those that the command itself sets."""
-        return self.said
+        return self.overrides
 
     @property
     def tells_more(self) -> bool:
@@ -223,7 +223,7 @@ COMMANDS: dict[str, Listed] = {
     "trust": Listed("setup.command.TrustCommand", "list whose configuration counts, or take trust back"),
 }
 """Those of installed packages are inserted once these are loaded (`load_commands`)."""
-for _extension in shipped():
+for _extension in list_shipped():
     insert_commands(COMMANDS, _extension.commands)
 CHAT = Listed("chat.ChatCommand", "the terminal agent you can kill at any moment")
 
@@ -256,9 +256,9 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 @cache
 def _width() -> int:
     """Return the columns of the window. `shutil` is not used, because it imports all archive modules."""
-    said = os.environ.get("COLUMNS", "")
-    if said.isascii() and said.isdigit() and int(said):
-        return int(said)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns):
+        return int(columns)
     try:
         return os.get_terminal_size(1).columns or 80
     except OSError:
@@ -322,16 +322,16 @@ def parser_for(name: str) -> Parser:
 
 def options_with_value(name: str) -> set[str]:
     """Return the flags of a command that take a value, without building a parser."""
-    told = [one for title in ("", *command_class(name).GROUPS) for one in _arguments(name, title)]
-    takes = (names for names, how in told if "nargs" not in how and how.get("action", "append") == "append")
+    specs = [one for title in ("", *command_class(name).GROUPS) for one in _arguments(name, title)]
+    takes = (names for names, how in specs if "nargs" not in how and how.get("action", "append") == "append")
     return {option for names in takes for option in names if option.startswith("-")}
 
 
 def _arguments(name: str, group: str) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
     """Yield the names and the `add_argument` keywords of each flag and positional argument in a group."""
     for field, one in command_class(name).declarations.items():
-        told: Told = one.told or ((), "not on the command line", "", {})
-        spelled, place, only, how = told
+        spec: ArgumentSpec = one.argument or ((), "not on the command line", "", {})
+        spelled, place, only, how = spec
         if place == group and (not only or name in only.split()):
             yield spelled or (field,), how | ({"dest": field} if spelled else {})
     for row in SETTINGS if group else ():

@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(command: Command) -> int:
     from .open_session import enter_folder
 
-    enter_folder(command.said.get("cwd"))
+    enter_folder(command.overrides.get("cwd"))
     if (code := command.run_at_once()) is not None:
         return code
     gc.set_threshold(_GARBAGE_AT, 20, 20)

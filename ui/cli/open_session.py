@@ -14,7 +14,7 @@ from ..terminal.terminal import say
 from ..terminal.text.sanitize import plain
 
 if TYPE_CHECKING:
-    from ...agent.config.settings import Said, Settings
+    from ...agent.config.settings import Overrides, Settings
     from ...agent.runtime.runtime import Runtime
     from ...agent.session.session import Session
     from ...state.conversation.messages import Document, Image
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from .grammar import Command
 
 
-def read_overrides(command: Command) -> Said:
+def read_overrides(command: Command) -> Overrides:
     """Return the settings of the command line, with resolved folders."""
-    said = dict(command.settings)
-    if said.get("cwd") is not None:
-        said["cwd"] = Path.cwd()
-    said["add_dirs"] = tuple(_folder(path, "--add-dir") for path in said.get("add_dirs", ()))
-    return said
+    overrides = dict(command.settings)
+    if overrides.get("cwd") is not None:
+        overrides["cwd"] = Path.cwd()
+    overrides["add_dirs"] = tuple(_folder(path, "--add-dir") for path in overrides.get("add_dirs", ()))
+    return overrides
 
 
 def enter_folder(path: Path | None) -> None:
@@ -109,8 +109,8 @@ def read_output_schema(path: Path) -> OutputSchema:
     except OSError as error:
         raise UsageError(f"--json-schema: {path} cannot be read: {error.strerror}.") from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        said = str(error) if isinstance(error, json.JSONDecodeError) else "it is no JSON text"
-        raise UsageError(f"--json-schema: {path} is no JSON: {said}.") from None
+        reason = str(error) if isinstance(error, json.JSONDecodeError) else "it is no JSON text"
+        raise UsageError(f"--json-schema: {path} is no JSON: {reason}.") from None
     except ValueError as error:
         raise UsageError(
             f"--json-schema: {path} is no schema that answers can be checked by: {error}."

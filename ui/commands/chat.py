@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ...agent.config.settings import Said
+from ...agent.config.settings import Overrides
 from ...state.errors import UsageError
 from ..cli.argument_types import one_of, path, uuid
 from ..cli.grammar import RunCommand, flag, switch, word
@@ -118,5 +118,5 @@ class DemoCommand(ChatCommand):
     print: bool = switch("-p --print", _PRINT)
 
     @property
-    def settings(self) -> Said:
-        return {**self.said, "model": "demo"}
+    def settings(self) -> Overrides:
+        return {**self.overrides, "model": "demo"}

@@ -121,14 +121,14 @@ async def run_headless(command: ChatCommand) -> int:
         if prompt is not None and prompt.startswith("/"):
             prompt = _expand_command_file(prompt, session.settings.cwd, runtime.env)
         elif prompt is None and not files:
-            prompt = await _left_for(session)
+            prompt = await _find_remaining(session)
         warn(session.notices, command.progress)
         message = (*files, *([prompt] if prompt else [])) if files else prompt
         events = session.send(message) if message is not None else session.carry_on()
         return await run_to_end(session, events, session.state.pending_tool_calls, command.progress)
 
 
-async def _left_for(session: Session) -> str | None:
+async def _find_remaining(session: Session) -> str | None:
     """Return the message that waits to be sent; a command waits for the chat that it was typed into."""
     waiting = session.waiting_messages
     if session.next_action != "prompt":

@@ -13,7 +13,7 @@ from ...state.store.store import Store
 from ..commands.sessions.prune import size_text
 from . import words
 from .markdown import markdown
-from .markup import Html, block, joined, opening, prose, tag
+from .markup import Html, block, join, opening, prose, tag
 from .plot import plot
 from .style import CSS
 
@@ -36,7 +36,7 @@ def span(classes: str, *content: str) -> Html:
     return tag("span", *content, class_=classes)
 
 
-def folded(summary: str, *content: str, classes: str | None = None, is_open: bool = False) -> Html:
+def fold(summary: str, *content: str, classes: str | None = None, is_open: bool = False) -> Html:
     return tag("details", tag("summary", summary), *content, class_=classes, open=is_open)
 
 
@@ -57,19 +57,19 @@ def outcome(state: str) -> Html:
 
 
 def cut_prose(cut: told.CutText) -> Html:
-    return joined(prose(cut.text), _left_out(cut), prose(cut.tail)) if cut.left_out else prose(cut.text)
+    return join(prose(cut.text), _describe_cut(cut), prose(cut.tail)) if cut.left_out else prose(cut.text)
 
 
 def cut_pre(cut: told.CutText) -> Html:
-    tail = (_left_out(cut), block(cut.tail)) if cut.left_out else ()
+    tail = (_describe_cut(cut), block(cut.tail)) if cut.left_out else ()
     return tag("pre", block(cut.text), *tail, dir="auto")
 
 
-def _left_out(cut: told.CutText) -> Html:
-    return span("cut", words.left_out(cut))
+def _describe_cut(cut: told.CutText) -> Html:
+    return span("cut", words.describe_cut(cut))
 
 
-def said(what: told.Utterance, at: str, seq: int) -> Html:
+def render_utterance(what: told.Utterance, at: str, seq: int) -> Html:
     """Return a message of the person, of the model, or of Sandbur to the model."""
     text = cut_prose(what.text)
     match what.by:
@@ -77,13 +77,13 @@ def said(what: told.Utterance, at: str, seq: int) -> Html:
             who = div("who", tag("b", "You"), tag("span", f"step {seq} · ", time(at)))
             return tag("div", who, text, class_="turn you", id=f"step-{seq}")
         case "model":
-            return div("said", text)
+            return div("utterance", text)
         case "answer":
-            return div("said", cut_pre(what.text) if words.is_data(what.text) else text)
+            return div("utterance", cut_pre(what.text) if words.is_data(what.text) else text)
         case "thinking":
-            return folded("Thinking", text, classes="line")
+            return fold("Thinking", text, classes="line")
         case "runtime":
-            return folded("Sandbur told the model", text, classes="line")
+            return fold("Sandbur told the model", text, classes="line")
 
 
 def call_card(call: told.CallAccount, waiting: frozenset[str]) -> Html:
@@ -100,8 +100,8 @@ def call_card(call: told.CallAccount, waiting: frozenset[str]) -> Html:
 
 
 def _arguments(call: told.CallAccount) -> Iterator[Html]:
-    for name, value in words.shown_arguments(call):
-        yield folded(name or "Arguments", cut_pre(value))
+    for name, value in words.list_arguments(call):
+        yield fold(name or "Arguments", cut_pre(value))
 
 
 def _verdicts(call: told.CallAccount) -> Iterator[Html]:
@@ -110,20 +110,20 @@ def _verdicts(call: told.CallAccount) -> Iterator[Html]:
 
 
 def _verdict(one: told.ShownVerdict) -> Html:
-    return joined(time(one.at), " ", words.verdict(one), words.reason(one))
+    return join(time(one.at), " ", words.verdict(one), words.reason(one))
 
 
 def _output(call: told.CallAccount, state: str) -> Iterator[Html]:
     if call.content.text.strip():
         lines = format_count(call.content.text.count("\n") + 1 + call.content.tail.count("\n"), "line")
         whole = f", of {size_text(call.output_bytes)}" if call.output_bytes else ""
-        yield folded(f"Output: {lines}{whole}", cut_pre(call.content), is_open=state not in ("ok", "denied"))
+        yield fold(f"Output: {lines}{whole}", cut_pre(call.content), is_open=state not in ("ok", "denied"))
 
 
 def diff(one: told.FileDiff) -> Html:
     """Return what a call did to one file."""
-    note = joined(" ", span("soft", f"({one.note})")) if one.note else ""
-    title = joined(f"{one.change.capitalize()} ", tag("code", one.path), note)
+    note = join(" ", span("soft", f"({one.note})")) if one.note else ""
+    title = join(f"{one.change.capitalize()} ", tag("code", one.path), note)
     if not one.lines:
         return div("line", title)
     added = sum(text.startswith("+") for text in one.lines)
@@ -131,25 +131,25 @@ def diff(one: told.FileDiff) -> Html:
     rows = [span(_DIFF_CLASSES.get(text[:1], "c"), block(text) or " ") for text in one.lines]
     if one.left_out:
         rows.append(span("cut", f"... {format_count(one.left_out, 'line')} left out ..."))
-    shown = tag("pre", *rows, class_="diff")
-    summary = joined(title, f" +{added} -{removed}")
-    return folded(summary, shown, is_open=len(one.lines) <= _OPEN_DIFF_LINES)
+    rows_block = tag("pre", *rows, class_="diff")
+    summary = join(title, f" +{added} -{removed}")
+    return fold(summary, rows_block, is_open=len(one.lines) <= _OPEN_DIFF_LINES)
 
 
 def model_line(used: told.ModelUsed) -> Html:
     """Return what a model call took, and what went wrong on the way."""
     classes = "line" if used.call.error is None else "line bad"
     notices = (div("line warn", notice) for notice in used.call.notices)
-    return joined(*notices, div(classes, words.model_call(used)))
+    return join(*notices, div(classes, words.model_call(used)))
 
 
-def decided(what: told.Decided) -> Html:
+def render_decision(what: told.Decided) -> Html:
     """Return who decided about which calls."""
     lines = (
         div("line", _verdict(one), ": ", _link(call, f"{call.tool} {call.subject}"))
         for call, one in what.verdicts
     )
-    return joined(*lines)
+    return join(*lines)
 
 
 def _link(call: told.CallAccount, *content: str) -> Html:
@@ -158,11 +158,11 @@ def _link(call: told.CallAccount, *content: str) -> Html:
 
 def tiles(facts: told.Facts, usage: Usage) -> Html:
     """Return the main figures."""
-    shown = (
+    items = (
         div("tile", tag("span", name), tag("b", value), tag("span", remark))
         for name, value, remark in words.headline(facts, usage)
     )
-    return div("tiles", *shown)
+    return div("tiles", *items)
 
 
 def troubles(facts: told.Facts) -> Html:
@@ -175,7 +175,7 @@ def troubles(facts: told.Facts) -> Html:
     ]
     if (more := len(facts.troubles) - _MOST_TROUBLES) > 0:
         rows.append(row("", span("soft", f"and {more} more, below")))
-    return joined(tag("h2", "What went wrong"), tag("table", *rows))
+    return join(tag("h2", "What went wrong"), tag("table", *rows))
 
 
 def _trouble(what: told.CallAccount | told.RunBoundary | told.ModelUsed | told.Lost) -> str:
@@ -183,7 +183,7 @@ def _trouble(what: told.CallAccount | told.RunBoundary | told.ModelUsed | told.L
         case told.CallAccount():
             again = f", started {len(what.started)} times" if len(what.started) > 1 else ""
             link = _link(what, f"{what.tool} ", tag("bdi", what.subject))
-            return joined(link, " ", outcome(words.call_state(what, frozenset())), again)
+            return join(link, " ", outcome(words.call_state(what, frozenset())), again)
         case told.RunBoundary():
             return words.boundary(what)
         case told.ModelUsed():
@@ -199,21 +199,21 @@ def approvals(facts: told.Facts, waiting: frozenset[str]) -> Html:
     unasked = format_count(facts.calls - len(facts.decided), "call")
     rest = tag("p", f"{unasked} passed unasked, by the mode or a rule.", class_="soft")
     if not facts.decided:
-        return joined(tag("h2", "Approvals"), rest)
+        return join(tag("h2", "Approvals"), rest)
     head = row("Call", "What exactly", "Decisions", "Outcome", head="th")
     table = tag("table", head, *(_approval(call, waiting) for call in facts.decided))
-    return joined(tag("h2", "Approvals"), div("scroll", table), rest)
+    return join(tag("h2", "Approvals"), div("scroll", table), rest)
 
 
 def _approval(call: told.CallAccount, waiting: frozenset[str]) -> Html:
-    exactly = folded(
+    exactly = fold(
         call.subject, cut_pre(call.arguments), span("soft mono", f"sha256 {call.arguments_sha256}")
     )
     verdicts = (
         tag("div", time(one.at), f" {words.verdict(one)}", f": {one.reason}" if one.reason else "")
         for one in call.verdicts
     )
-    return row(_link(call, call.tool), exactly, joined(*verdicts), outcome(words.call_state(call, waiting)))
+    return row(_link(call, call.tool), exactly, join(*verdicts), outcome(words.call_state(call, waiting)))
 
 
 def files(facts: told.Facts) -> Html:
@@ -224,13 +224,13 @@ def files(facts: told.Facts) -> Html:
         tag("tr", tag("td", tag("code", path), class_="files"), tag("td", _links(calls)))
         for path, calls in sorted(facts.files.items())
     )
-    return joined(tag("h2", "Files"), tag("table", *rows))
+    return join(tag("h2", "Files"), tag("table", *rows))
 
 
 def _links(calls: list[told.CallAccount]) -> Html:
-    shown = [part for call in calls[:_MOST_LINKS] for part in (", ", _link(call, call.tool))][1:]
+    parts = [part for call in calls[:_MOST_LINKS] for part in (", ", _link(call, call.tool))][1:]
     more = len(calls) - _MOST_LINKS
-    return joined(*shown, f" and {more} more" if more > 0 else "")
+    return join(*parts, f" and {more} more" if more > 0 else "")
 
 
 def record(account: told.Account) -> Html:
@@ -244,15 +244,15 @@ def record(account: told.Account) -> Html:
         if (more := len(audit.breaches) - _MOST_BREACHES) > 0:
             rows.append(tag("li", f"and {more} more"))
         findings = f" {format_count(len(audit.breaches), 'finding')}"
-        found = joined(pill("does not hold", "bad"), findings, tag("ul", *rows))
+        found = join(pill("does not hold", "bad"), findings, tag("ul", *rows))
     else:
         records = format_count(sum(session.records for session in audit.sessions), "record")
         approved = "hash-chained; every call that started was approved as it ran"
         chain = tag("code", audit.sessions[-1].chain)
-        found = joined(pill("verified", "ok"), f" {records}, {approved}. The chain ends in ", chain, ".")
+        found = join(pill("verified", "ok"), f" {records}, {approved}. The chain ends in ", chain, ".")
     export = tag("code", f"sandbur sessions export {account.summary.id}")
     made_by = f"Made by Sandbur {VERSION}. All times are UTC. Whole outputs: "
-    return joined(tag("h2", "Record"), tag("div", found), tag("footer", made_by, export))
+    return join(tag("h2", "Record"), tag("div", found), tag("footer", made_by, export))
 
 
 def html_page(account: told.Account) -> Iterator[Html]:
@@ -266,7 +266,7 @@ def html_page(account: told.Account) -> Iterator[Html]:
     yield _plan(account)
     yield troubles(facts)
     if svg := plot(account.steps):
-        yield joined(tag("h2", "Timeline"), div("scroll", svg))
+        yield join(tag("h2", "Timeline"), div("scroll", svg))
     yield tag("h2", "What happened")
     yield from _events(account)
     yield approvals(facts, account.standing.waiting)
@@ -287,7 +287,7 @@ def _head(title: str) -> Html:
         tag("title", f"{title} · Sandbur"),
         tag("style", Html(CSS)),
     )
-    return joined(Html('<!doctype html><html lang="en">'), head, Html("\n"))
+    return join(Html('<!doctype html><html lang="en">'), head, Html("\n"))
 
 
 def _top(account: told.Account, title: str) -> Iterator[Html]:
@@ -304,17 +304,17 @@ def _top(account: told.Account, title: str) -> Iterator[Html]:
         facts["sandbox"] = account.settings.sandbox
     if summary.parent_id:
         facts["fork of"] = f"{summary.parent_id} at {summary.parent_seq}"
-    yield joined(div("brand", "Sandbur run"), tag("h1", title, dir="auto"))
+    yield join(div("brand", "Sandbur run"), tag("h1", title, dir="auto"))
     status = pill(words.status_word(summary.status), _STATUS_SIGNS.get(summary.status, "warn"))
-    shown = (tag("span", f"{name} ", tag("b", tag("bdi", value))) for name, value in facts.items())
-    yield div("meta", status, *shown)
+    facts_shown_as = (tag("span", f"{name} ", tag("b", tag("bdi", value))) for name, value in facts.items())
+    yield div("meta", status, *facts_shown_as)
     if standing.goal and " ".join(standing.goal.split()) != summary.title:
         yield div("goal", prose(standing.goal))
 
 
 def _plan(account: told.Account) -> Html:
     steps = account.standing.plan
-    shown = (
+    items = (
         tag(
             "li",
             pill(step.status.replace("_", " "), _PLAN_SIGNS.get(step.status, "")),
@@ -326,7 +326,7 @@ def _plan(account: told.Account) -> Html:
         )
         for step in steps
     )
-    return joined(tag("h2", "Plan"), tag("ul", *shown, class_="plan")) if steps else Html()
+    return join(tag("h2", "Plan"), tag("ul", *items, class_="plan")) if steps else Html()
 
 
 def _events(account: told.Account) -> Iterator[Html]:
@@ -341,7 +341,7 @@ def _events(account: told.Account) -> Iterator[Html]:
         if isinstance(what, told.PlanStepBegan):
             yield opening("section", class_="step", id=f"plan-{what.step_id}")
             open_step = what.step_id
-        yield joined(_event(happened, account.standing.waiting), Html("\n"))
+        yield join(_event(happened, account.standing.waiting), Html("\n"))
         if isinstance(what, told.PlanStepEnded) and what.step_id == open_step:
             yield Html("</section>")
             open_step = None
@@ -353,18 +353,18 @@ def _event(happened: told.Happened, waiting: frozenset[str]) -> Html:
     what = happened.what
     match what:
         case told.Utterance():
-            return said(what, happened.at, happened.seq)
+            return render_utterance(what, happened.at, happened.seq)
         case told.CallAccount():
             return call_card(what, waiting)
         case told.ModelUsed():
             return model_line(what)
         case told.Compressed():
             title = "Older messages were replaced by a summary"
-            return folded(title, cut_prose(what.summary), classes="card")
+            return fold(title, cut_prose(what.summary), classes="card")
         case told.Decided():
-            return decided(what)
+            return render_decision(what)
         case told.PlanMade() | told.PlanStepBegan() | told.PlanStepEnded():
-            return _planned(what, time(happened.at))
+            return _render_plan_event(what, time(happened.at))
         case told.RunBoundary():
             at = time(happened.at) if what.is_end else words.date_and_time(happened.at)
             return _mark(words.boundary(what), " · ", at, is_bad=what.status in ("died", "error"))
@@ -374,7 +374,7 @@ def _event(happened: told.Happened, waiting: frozenset[str]) -> Html:
             return _mark(what.what, is_bad=True)
 
 
-def _planned(what: told.PlanMade | told.PlanStepBegan | told.PlanStepEnded, at: Html) -> Html:
+def _render_plan_event(what: told.PlanMade | told.PlanStepBegan | told.PlanStepEnded, at: Html) -> Html:
     match what:
         case told.PlanMade():
             title = tag("h3", "The plan was revised" if what.is_revision else "Plan")
@@ -385,7 +385,7 @@ def _planned(what: told.PlanMade | told.PlanStepBegan | told.PlanStepEnded, at: 
             return div("stephead", title, span("soft", at))
         case told.PlanStepEnded():
             status = pill(what.status, _PLAN_SIGNS.get(what.status, ""))
-            return div("said", status, " ", at, prose(what.summary))
+            return div("utterance", status, " ", at, prose(what.summary))
 
 
 def _mark(*content: str, is_bad: bool = False) -> Html:

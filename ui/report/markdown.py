@@ -19,7 +19,7 @@ _HEADING = re.compile(r"^ {0,3}#{1,6} +([^\n]+)$", re.MULTILINE)
 _RULE = re.compile(r"^ {0,3}(?=(?:-[ \t]*){3,}$|=+[ \t]*$)", re.MULTILINE)
 
 
-def fenced(text: str, language: str = "") -> str:
+def fence_text(text: str, language: str = "") -> str:
     """Return a code block whose fence is longer than every run of backticks in it."""
     longest = max((len(run[0]) for run in _TICKS.finditer(text)), default=0)
     fence = "`" * max(longest + 1, 3)
@@ -28,13 +28,13 @@ def fenced(text: str, language: str = "") -> str:
 
 def code(text: str) -> str:
     """Return text as inline code."""
-    shown = one_line(text)
-    if not shown.strip():
+    text_line = one_line(text)
+    if not text_line.strip():
         return "``"
-    longest = max((len(run[0]) for run in _TICKS.finditer(shown)), default=0)
+    longest = max((len(run[0]) for run in _TICKS.finditer(text_line)), default=0)
     fence = "`" * (longest + 1)
-    edge = " " if shown.startswith("`") or shown.endswith("`") or longest else ""
-    return f"{fence}{edge}{shown}{edge}{fence}"
+    edge = " " if text_line.startswith("`") or text_line.endswith("`") or longest else ""
+    return f"{fence}{edge}{text_line}{edge}{fence}"
 
 
 def line(text: str) -> str:
@@ -51,13 +51,18 @@ def prose(text: str) -> str:
     parts: list[str] = []
     end = 0
     for found in _FENCED.finditer(text):
-        parts += [_tamed(text[end : found.start()]), "\n\n", fenced(found["text"], found["language"]), "\n"]
+        parts += [
+            _escape_markup(text[end : found.start()]),
+            "\n\n",
+            fence_text(found["text"], found["language"]),
+            "\n",
+        ]
         end = found.end()
-    parts.append(_tamed(text[end:]))
+    parts.append(_escape_markup(text[end:]))
     return "".join(parts).strip("\n")
 
 
-def _tamed(text: str) -> str:
+def _escape_markup(text: str) -> str:
     """Write out what would begin something: entities mean themselves behind every backslash, too."""
     text = text.replace("<", "&lt;").replace("![", "!&#91;")
     text = _FENCE.sub(lambda run: f"&#{ord(run[0][0])};" * len(run[0]), text)
@@ -70,7 +75,7 @@ def event(happened: told.Happened, waiting: frozenset[str]) -> Iterator[str]:
     what, at = happened.what, words.clock(happened.at)
     match what:
         case told.Utterance():
-            yield from _said(what, happened)
+            yield from _render_utterance(what, happened)
         case told.CallAccount():
             yield from _call(what, waiting)
         case told.ModelUsed():
@@ -80,12 +85,12 @@ def event(happened: told.Happened, waiting: frozenset[str]) -> Iterator[str]:
             for call, one in what.verdicts:
                 yield f"**{at} {line(words.verdict(one))}**: call {call.number}, {title(call)}\n\n"
         case told.PlanMade() | told.PlanStepBegan() | told.PlanStepEnded():
-            yield _planned(what, at)
+            yield _render_plan_event(what, at)
         case _:
-            yield _marked(what, at, words.date_and_time(happened.at))
+            yield _render_mark(what, at, words.date_and_time(happened.at))
 
 
-def _planned(what: told.PlanMade | told.PlanStepBegan | told.PlanStepEnded, at: str) -> str:
+def _render_plan_event(what: told.PlanMade | told.PlanStepBegan | told.PlanStepEnded, at: str) -> str:
     if isinstance(what, told.PlanMade):
         steps = "".join(f"{line(step_id)}. {line(text)}\n" for step_id, text in what.steps)
         return f"{'**The plan was revised**' if what.is_revision else '**Plan**'}\n\n{steps}\n"
@@ -94,9 +99,11 @@ def _planned(what: told.PlanMade | told.PlanStepBegan | told.PlanStepEnded, at: 
     return f"**Step {line(what.step_id)} {line(what.status)}** ({at}): {prose(what.summary)}\n\n"
 
 
-def _marked(what: told.Compressed | told.RunBoundary | told.Forked | told.Lost, at: str, date: str) -> str:
+def _render_mark(
+    what: told.Compressed | told.RunBoundary | told.Forked | told.Lost, at: str, date: str
+) -> str:
     if isinstance(what, told.Compressed):
-        return f"**Older messages were replaced by a summary:**\n\n{_quoted(_cut_prose(what.summary))}\n\n"
+        return f"**Older messages were replaced by a summary:**\n\n{_quote(_cut_prose(what.summary))}\n\n"
     if isinstance(what, told.RunBoundary):
         return f"---\n*{at if what.is_end else date} {line(words.boundary(what))}*\n\n"
     if isinstance(what, told.Forked):
@@ -104,7 +111,7 @@ def _marked(what: told.Compressed | told.RunBoundary | told.Forked | told.Lost, 
     return f"**{line(what.what)}**\n\n"
 
 
-def _said(what: told.Utterance, happened: told.Happened) -> Iterator[str]:
+def _render_utterance(what: told.Utterance, happened: told.Happened) -> Iterator[str]:
     text = _cut_prose(what.text)
     if what.by in ("person", "command"):
         yield f"### You ({words.clock(happened.at)}, step {happened.seq})\n\n{text}\n\n"
@@ -114,10 +121,10 @@ def _said(what: told.Utterance, happened: told.Happened) -> Iterator[str]:
         yield f"{text}\n\n"
     else:
         name = "Thinking" if what.by == "thinking" else "Sandbur told the model"
-        yield f"*{name}:*\n\n{_quoted(text)}\n\n"
+        yield f"*{name}:*\n\n{_quote(text)}\n\n"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "\n".join(f"> {part}".rstrip() for part in text.split("\n"))
 
 
@@ -125,7 +132,7 @@ def _call(call: told.CallAccount, waiting: frozenset[str]) -> Iterator[str]:
     took = f", {words.duration(call.duration_ms)}" if call.duration_ms is not None else ""
     again = f", started {len(call.started)} times" if len(call.started) > 1 else ""
     yield f"**{call.number}. {title(call)}** ({words.call_state(call, waiting)}{took}{again})\n\n"
-    for name, value in words.shown_arguments(call):
+    for name, value in words.list_arguments(call):
         yield f"{name or 'Arguments'}:\n\n{_cut_fence(value)}\n"
     yield _verdicts(call)
     for diff in call.diffs:
@@ -152,16 +159,16 @@ def _diff(diff: told.FileDiff) -> Iterator[str]:
     yield f"{diff.change.capitalize()} {code(diff.path)}{note}\n\n"
     if diff.lines:
         rest = [f"... {format_count(diff.left_out, 'line')} left out ..."] if diff.left_out else []
-        yield fenced(plain("\n".join([*diff.lines, *rest])), "diff") + "\n"
+        yield fence_text(plain("\n".join([*diff.lines, *rest])), "diff") + "\n"
 
 
 def _cut_prose(cut: told.CutText) -> str:
-    return prose(cut.text) + (f"\n\n*{words.left_out(cut)}*\n\n{prose(cut.tail)}" if cut.left_out else "")
+    return prose(cut.text) + (f"\n\n*{words.describe_cut(cut)}*\n\n{prose(cut.tail)}" if cut.left_out else "")
 
 
 def _cut_fence(cut: told.CutText) -> str:
-    text = f"{cut.text}\n{words.left_out(cut)}\n{cut.tail}" if cut.left_out else cut.text
-    return fenced(plain(text))
+    text = f"{cut.text}\n{words.describe_cut(cut)}\n{cut.tail}" if cut.left_out else cut.text
+    return fence_text(plain(text))
 
 
 _PLAN_SIGNS = {"completed": "x", "failed": "!"}
@@ -242,7 +249,7 @@ def _timeline(account: told.Account) -> Iterator[str]:
     if any(costs):
         rows.append(f"cost   {_bars(costs)}  at most {words.cost(max(costs))}")
     yield f"## Timeline\n\nEach bar is {unit}, from step {steps[0].seq} to {steps[-1].seq}.\n\n"
-    yield fenced("\n".join(rows)) + "\n"
+    yield fence_text("\n".join(rows)) + "\n"
 
 
 def _bars(values: list[float]) -> str:
@@ -255,9 +262,11 @@ def _approvals(facts: told.Facts, waiting: frozenset[str]) -> Iterator[str]:
         return
     yield "## Approvals\n\n| Call | What | Decisions | Outcome |\n|---|---|---|---|\n"
     for call in facts.decided:
-        said = "; ".join(f"{words.date_and_time(one.at)} {line(words.verdict(one))}" for one in call.verdicts)
+        verdicts = "; ".join(
+            f"{words.date_and_time(one.at)} {line(words.verdict(one))}" for one in call.verdicts
+        )
         exactly = f"{code(call.subject)} sha256 {code(call.arguments_sha256[:16])}"
-        yield f"| {call.number}. {_cell(line(call.tool))} | {_cell(exactly)} | {_cell(said)} |"
+        yield f"| {call.number}. {_cell(line(call.tool))} | {_cell(exactly)} | {_cell(verdicts)} |"
         yield f" {words.call_state(call, waiting)} |\n"
     yield "\n"
 

@@ -30,7 +30,7 @@ def line(text: str) -> Html:
     return Html(escape(_NONCHARACTERS.sub("\ufffd", one_line(text))))
 
 
-def joined(*content: str) -> Html:
+def join(*content: str) -> Html:
     """Return the parts in a row; one that is no `Html` becomes a line of text."""
     return Html("".join(part if isinstance(part, Html) else line(part) for part in content))
 
@@ -43,7 +43,7 @@ def tag(name: str, /, *content: str, **attributes: Attribute) -> Html:
     """Return an element. `class_` is written `class`, `http_equiv` is written `http-equiv`."""
     if name in _EMPTY:
         return Html(f"{opening(name, **attributes)[:-1]}/>")
-    return Html(f"{opening(name, **attributes)}{joined(*content)}</{name}>")
+    return Html(f"{opening(name, **attributes)}{join(*content)}</{name}>")
 
 
 def opening(name: str, /, **attributes: Attribute) -> Html:
@@ -69,11 +69,11 @@ _PARSER = _Parser("commonmark", {"html": False}).enable(["strikethrough", "table
 
 def prose(text: str) -> Html:
     """Return the Markdown of a person or a model: no HTML, no pictures, links to the web and to mail only."""
-    shown = joined(*_rendered(_PARSER.parse(plain(text))))
-    return tag("div", shown, class_="prose", dir="auto") if shown else shown
+    html = join(*_render_tokens(_PARSER.parse(plain(text))))
+    return tag("div", html, class_="prose", dir="auto") if html else html
 
 
-def _rendered(tokens: Iterable[Token]) -> Iterator[Html]:
+def _render_tokens(tokens: Iterable[Token]) -> Iterator[Html]:
     """Yield the tokens as HTML.
 
     Texts are made harmless here, once more: entities and addresses were decoded on the way.
@@ -81,7 +81,7 @@ def _rendered(tokens: Iterable[Token]) -> Iterator[Html]:
     for token in tokens:
         match token.type:
             case "inline":
-                yield from _rendered(token.children or ())
+                yield from _render_tokens(token.children or ())
             case "fence" | "code_block":
                 yield tag("pre", block(token.content.rstrip()), dir="auto")
             case "code_inline":

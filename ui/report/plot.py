@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...agent.history.reports.run_report import StepCost
-from .markup import Html, block, joined, tag
+from .markup import Html, block, join, tag
 from .words import cost, duration, number
 
 _WIDTH, _LEFT, _RIGHT = 960, 64, 8
@@ -95,9 +95,7 @@ def plot(steps: Sequence[StepCost]) -> Html:
     bars = [_bar(steps[start : start + size]) for start in range(0, len(steps), size)]
     panels = [_TIME, _TOKENS, *([_COST] if any(step.cost_usd for step in steps) else [])]
     height = _TOP + len(panels) * (_PANEL + _GAP) - _GAP + _BOTTOM
-    drawn = (
-        joined(*_drawn(panel, bars, _TOP + place * (_PANEL + _GAP))) for place, panel in enumerate(panels)
-    )
+    drawn = (join(*_draw(panel, bars, _TOP + place * (_PANEL + _GAP))) for place, panel in enumerate(panels))
     return tag(
         "svg",
         *drawn,
@@ -123,7 +121,7 @@ def _across(classes: str, y: float) -> Html:
     return tag("line", class_=classes, x1=_LEFT, x2=_WIDTH - _RIGHT, y1=round(y, 1), y2=round(y, 1))
 
 
-def _drawn(panel: _Panel, bars: Sequence[_Bar], top: int) -> Iterator[Html]:
+def _draw(panel: _Panel, bars: Sequence[_Bar], top: int) -> Iterator[Html]:
     most = max(sum(value(bar.total) or 0 for _, _, value in panel.parts) for bar in bars)
     end, ticks = _scale(most)
     size = bars[0].last - bars[0].total.seq + 1

@@ -54,7 +54,7 @@ margin-bottom:.15rem}
 .prose h4{font-size:1rem;margin:.8rem 0 .3rem}.prose li>p{margin:.2rem 0}
 .prose blockquote{border-left:3px solid var(--line);padding-left:.8rem;color:var(--soft)}
 .prose table{width:auto;margin:.5rem 0}.prose :is(th,td){white-space:normal}.prose .number{text-align:right}
-.said{margin:.9rem 0;padding:0 .1rem}
+.utterance{margin:.9rem 0;padding:0 .1rem}
 .card{background:var(--card);border:1px solid var(--line);border-left:3px solid var(--other);
 border-radius:8px;
 margin:.7rem 0;padding:.55rem .85rem}

@@ -38,9 +38,9 @@ _MOVE_WORDS = {
 }
 
 
-def is_data(said: CutText) -> bool:
+def is_data(text: CutText) -> bool:
     """Tell whether an answer is JSON, perhaps with a part left out."""
-    return said.text.lstrip()[:1] in ("{", "[")
+    return text.text.lstrip()[:1] in ("{", "[")
 
 
 def status_word(status: str) -> str:
@@ -49,14 +49,14 @@ def status_word(status: str) -> str:
 
 def clock(stamp: str) -> str:
     """Return the UTC time of day of a stored time."""
-    return _formatted(stamp, "%H:%M:%S")
+    return _format_time(stamp, "%H:%M:%S")
 
 
 def date_and_time(stamp: str) -> str:
-    return _formatted(stamp, "%Y-%m-%d %H:%M:%S")
+    return _format_time(stamp, "%Y-%m-%d %H:%M:%S")
 
 
-def _formatted(stamp: str, layout: str) -> str:
+def _format_time(stamp: str, layout: str) -> str:
     try:
         return datetime.fromisoformat(stamp).strftime(layout)
     except ValueError:
@@ -105,8 +105,8 @@ def boundary(run: RunBoundary) -> str:
         return f"Run {run.number} ended without a word: its process died"
     if run.status == "running":
         return f"Run {run.number} is still running"
-    said = f"Run {run.number} ended after {duration(run.duration_ms)}: {status_word(run.status)}"
-    return f"{said}. {one_line(run.error)}" if run.error else said
+    text = f"Run {run.number} ended after {duration(run.duration_ms)}: {status_word(run.status)}"
+    return f"{text}. {one_line(run.error)}" if run.error else text
 
 
 def model_call(used: ModelUsed) -> str:
@@ -129,13 +129,15 @@ def model_call(used: ModelUsed) -> str:
 _DECIDERS = {"policy": "the policy", "rule": "a rule", "runtime": "Sandbur", "hook": "a hook"}
 
 
-def verdict(said: ShownVerdict) -> str:
+def verdict(call_verdict: ShownVerdict) -> str:
     """Say who decided what, without the reason."""
-    who = one_line(said.who) or _DECIDERS.get(said.by, one_line(said.by) or "the policy of then")
-    if said.who and said.by == "rule":
+    who = one_line(call_verdict.who) or _DECIDERS.get(
+        call_verdict.by, one_line(call_verdict.by) or "the policy of then"
+    )
+    if call_verdict.who and call_verdict.by == "rule":
         who = f"a rule, which {who} could not overrule,"
-    done = _MOVE_WORDS.get(said.decision, one_line(said.decision))
-    return f"{who} {done}{' it, edited' if said.is_edited else ''}"
+    done = _MOVE_WORDS.get(call_verdict.decision, one_line(call_verdict.decision))
+    return f"{who} {done}{' it, edited' if call_verdict.is_edited else ''}"
 
 
 def telling_verdicts(call: CallAccount) -> list[ShownVerdict]:
@@ -143,12 +145,12 @@ def telling_verdicts(call: CallAccount) -> list[ShownVerdict]:
     return [one for one in call.verdicts if one.decision != "approved" or one.who]
 
 
-def reason(said: ShownVerdict) -> str:
+def reason(call_verdict: ShownVerdict) -> str:
     """Return why somebody said no, to be appended to what was said."""
-    return f": {said.reason}" if said.reason and said.decision != "approved" else ""
+    return f": {call_verdict.reason}" if call_verdict.reason and call_verdict.decision != "approved" else ""
 
 
-def left_out(cut: CutText) -> str:
+def describe_cut(cut: CutText) -> str:
     return f"... {number(cut.left_out)} characters are left out here ..."
 
 
@@ -187,7 +189,7 @@ def headline(facts: Facts, usage: Usage) -> list[tuple[str, str, str]]:
 _SHORT_CHARS = 160
 
 
-def shown_arguments(call: CallAccount) -> list[tuple[str, CutText]]:
+def list_arguments(call: CallAccount) -> list[tuple[str, CutText]]:
     """Return (name, value): the whole command where the subject is a part of it, else the JSON.
 
     Nothing where the subject says everything, or a difference shows what was written.
@@ -202,8 +204,10 @@ def shown_arguments(call: CallAccount) -> list[tuple[str, CutText]]:
     command = fields.get(traits.subject)
     if isinstance(command, str) and traits.runs_commands:
         rest = {name: field for name, field in fields.items() if name != traits.subject}
-        shown = [("Command", CutText(command))] if "\n" in command or len(command) > _SHORT_CHARS else []
-        return [*shown, *([("Options", _pretty(rest))] if rest else [])]
+        command_rows = (
+            [("Command", CutText(command))] if "\n" in command or len(command) > _SHORT_CHARS else []
+        )
+        return [*command_rows, *([("Options", _pretty(rest))] if rest else [])]
     if len(fields) <= 1 and len(call.arguments.text) <= _SHORT_CHARS:
         return []
     return [("", _pretty(fields))]

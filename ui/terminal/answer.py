@@ -30,7 +30,7 @@ class AnswerView:
         """The rows of the open block that are not settled, as they were rendered last."""
         self._width = 0
         self._new_chars = 0
-        self._shown_at = self._rests_until = 0.0
+        self._displayed_at = self._rests_until = 0.0
 
     def feed(self, text: str) -> None:
         self._new_chars += len(text)
@@ -52,14 +52,14 @@ class AnswerView:
             return
         settled: list[ScreenRow] = []
         for block in blocks:
-            settled += [*self._left(self._live.rows(self._render(block))), ScreenRow()]
+            settled += [*self._remaining_rows(self._live.rows(self._render(block))), ScreenRow()]
             self._settled = ""
         more, self._rows = self._open_rows()
         self._live.settle([*settled, *more], self._rows)
 
     def is_flowing(self, now: float) -> bool:
         """Tell whether text came in lately, which shows better than anything else that work goes on."""
-        return now - self._shown_at < 1
+        return now - self._displayed_at < 1
 
     def draw(self, now: float, foot: Sequence[ScreenRow]) -> None:
         """Show the open block as far as it is worth it, and below it the foot."""
@@ -69,7 +69,7 @@ class AnswerView:
         began = time.monotonic()
         settled, self._rows = self._open_rows()
         self._live.draw(self._rows, foot, settled)
-        self._width, self._new_chars, self._shown_at = self._console.width, 0, now
+        self._width, self._new_chars, self._displayed_at = self._console.width, 0, now
         self._rests_until = now + _REST * (time.monotonic() - began)
 
     def keep(self, foot: Sequence[ScreenRow]) -> None:
@@ -82,7 +82,7 @@ class AnswerView:
     def _is_due(self, now: float) -> bool:
         if self._width != self._console.width:
             return bool(self._splitter.open_block)
-        is_worth_it = self._new_chars >= _SOON_CHARS or now - self._shown_at >= _LATE_S
+        is_worth_it = self._new_chars >= _SOON_CHARS or now - self._displayed_at >= _LATE_S
         return bool(self._new_chars) and is_worth_it and now >= self._rests_until
 
     def _open_rows(self) -> tuple[list[ScreenRow], list[ScreenRow]]:
@@ -93,7 +93,7 @@ class AnswerView:
         first = [row for part in ended for row in [*self._live.rows(self._render(part)), ScreenRow()]]
         if not self._is_begun_by([*first, *rows]):
             return [], [*first, *rows]
-        left = self._left([*first, *rows])
+        left = self._remaining_rows([*first, *rows])
         most = len(left) - len(rows) if ended else lasting(block, [_outside_code(row) for row in left])
         settled = self._leaving(left, most)
         self._settled += "".join(row.ink for row in settled)
@@ -102,7 +102,7 @@ class AnswerView:
     def _is_begun_by(self, rows: list[ScreenRow]) -> bool:
         return "".join(row.ink for row in rows).startswith(self._settled)
 
-    def _left(self, rows: list[ScreenRow]) -> list[ScreenRow]:
+    def _remaining_rows(self, rows: list[ScreenRow]) -> list[ScreenRow]:
         """Return the rows that follow on what is settled; all if something else came of the block."""
         left = len(self._settled)
         if not left or not self._is_begun_by(rows):

@@ -44,8 +44,10 @@ def tool_word(tool: str) -> str:
 
 def _about(tool: str, arguments: str, values: dict[str, Any]) -> str:
     traits = traits_of(tool)
-    told = [values.get(name) for name in traits.told_by or (traits.subject,)]
-    if words := [str(value) for value in told if isinstance(value, str | int) and value not in ("", False)]:
+    values_of_call = [values.get(name) for name in traits.summary_arguments or (traits.subject,)]
+    if words := [
+        str(value) for value in values_of_call if isinstance(value, str | int) and value not in ("", False)
+    ]:
         return "  ".join(words)
     subject = next((values[name] for name in _SUBJECTS if isinstance(values.get(name), str)), None)
     return subject if subject is not None else _compact(arguments, values)
@@ -80,23 +82,23 @@ def _body(tool: str, arguments: str, values: dict[str, Any], cwd: Path) -> Itera
     traits = traits_of(tool)
     subject, whole = values.get(traits.subject), values.get(traits.content)
     old, new = (values.get(name) for name in traits.replaces or ("", ""))
-    shown: set[str] = set()
+    displayed: set[str] = set()
     if not isinstance(subject, str):
         pass
     elif traits.runs_commands:
-        shown = {traits.subject}
+        displayed = {traits.subject}
         yield from _mark_lines("$ ", subject, "heading")
     elif traits.content and isinstance(whole, str):
-        shown = {traits.subject, traits.content}
+        displayed = {traits.subject, traits.content}
         before = _content_of(cwd / subject)
         yield "heading", expose(subject) if before is not None else f"{expose(subject)} (a new file)"
         yield from diff_text(before or "", whole)
     elif traits.replaces and isinstance(old, str) and isinstance(new, str):
-        shown = {traits.subject, *traits.replaces}
+        displayed = {traits.subject, *traits.replaces}
         yield "heading", expose(subject)
         yield from _diff_replacement(_content_of(cwd / subject) or "", old, new)
     if values:
-        yield from _rest(values, shown)
+        yield from _rest(values, displayed)
     else:
         yield from _mark_lines("", arguments, "plain")
 
@@ -107,9 +109,9 @@ def _mark_lines(mark: str, text: str, style: str) -> Iterator[Line]:
         yield style, (mark if mark != "$ " or number == 0 else "  ") + line
 
 
-def _rest(values: dict[str, Any], shown: set[str]) -> Iterator[Line]:
+def _rest(values: dict[str, Any], displayed: set[str]) -> Iterator[Line]:
     for name, value in values.items():
-        if name not in shown:
+        if name not in displayed:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             for number, line in enumerate(expose(text).split("\n")):
                 yield "plain", f"{expose(name)}: {line}" if number == 0 else f"  {line}"
@@ -138,8 +140,8 @@ def _diff_replacement(content: str, old: str, new: str) -> list[Line]:
     return diff_text(before, after, content.count("\n", 0, start) + 1)
 
 
-_SHOWN_LINES = 4
-_SHOWN_DIFF_LINES = 40
+_MAX_LINES = 4
+_MAX_DIFF_LINES = 40
 _MAX_LINE = 200
 _EXIT = re.compile(r"(?:^|\n)exit code: (\w+)[^\n]*$")
 _DIFF = re.compile(r"^@@ .* @@", re.MULTILINE)
@@ -169,13 +171,13 @@ def result_lines(
     """
     content = result_text(event)
     if is_difference(event):
-        lines, most = list(number_diff(content)), _SHOWN_DIFF_LINES
+        lines, most = list(number_diff(content)), _MAX_DIFF_LINES
     elif content and event.outcome == "unknown" and not verbose:
         # Sentences of our own: they are wrapped, not cut.
         texts = (row for line in content.split("\n") for row in wrap(line, width - 5))
-        lines, most = [("quiet", text) for text in texts], _SHOWN_DIFF_LINES
+        lines, most = [("quiet", text) for text in texts], _MAX_DIFF_LINES
     elif content and (verbose or not is_quiet(event)):
-        lines, most = [("quiet", line.expandtabs(4)) for line in content.split("\n")], _SHOWN_LINES
+        lines, most = [("quiet", line.expandtabs(4)) for line in content.split("\n")], _MAX_LINES
     else:
         return
     head = f"  {glyphs.bar} "
@@ -185,9 +187,9 @@ def result_lines(
     hidden = max(0, len(lines) - most)
     gap: list[Line] = [("quiet", f"{head}{_hidden(hidden, key)}")] if hidden else []
     # Of output the end says most, of a difference the beginning.
-    is_cut_above = most == _SHOWN_LINES
-    shown = lines[hidden:] if is_cut_above else lines[: len(lines) - hidden]
-    rows = [(role, behind(head, cut(text, width - len(head), glyphs.rest))) for role, text in shown]
+    is_cut_above = most == _MAX_LINES
+    visible = lines[hidden:] if is_cut_above else lines[: len(lines) - hidden]
+    rows = [(role, behind(head, cut(text, width - len(head), glyphs.rest))) for role, text in visible]
     yield from (*gap, *rows) if is_cut_above else (*rows, *gap)
 
 
@@ -213,7 +215,7 @@ def is_quiet(event: ToolFinished) -> bool:
 def is_folded(event: ToolFinished, width: int = _MAX_LINE) -> bool:
     """Tell whether `result_lines` leaves something out."""
     lines = result_text(event).split("\n")
-    most = _SHOWN_DIFF_LINES if is_difference(event) else _SHOWN_LINES
+    most = _MAX_DIFF_LINES if is_difference(event) else _MAX_LINES
     return is_quiet(event) or len(lines) > most or any(len(line) + 4 > width for line in lines)
 
 
@@ -223,9 +225,9 @@ _MOST_TOOLS = 8
 def tools_line(event: ToolsChanged) -> str:
     """Say which tools came and went; that it costs is why a person is told."""
     changes = (("Tools added", event.added), ("Tools removed", event.removed))
-    said = "; ".join(f"{verb}: {_first_of(names)}" for verb, names in changes if names)
+    text = "; ".join(f"{verb}: {_first_of(names)}" for verb, names in changes if names)
     groups = f" (group {', '.join(event.groups)})" if event.groups else ""
-    return f"{said}{groups}. The model reads its whole input anew."
+    return f"{text}{groups}. The model reads its whole input anew."
 
 
 def _first_of(names: tuple[str, ...]) -> str:
@@ -309,7 +311,7 @@ def step_objects(steps: Iterable[TimelineStep]) -> list[dict[str, Any]]:
     return [asdict(step) for step in steps]
 
 
-_SHOWN_WAITING_LINES = 20
+_MAX_WAITING_LINES = 20
 _MEANINGS = {
     "done": "it took effect",
     "failed": "it did not, or not as it should",
@@ -344,7 +346,7 @@ def format_unknown(call: PendingCall, cwd: str, is_whole: bool = False) -> Itera
     if known.note:
         yield "plain", f"known:   {one_line(known.note)}"
     lines = expose(known.output).rstrip("\n").split("\n") if known.output.strip() else []
-    hidden = 0 if is_whole else max(0, len(lines) - _SHOWN_WAITING_LINES)
+    hidden = 0 if is_whole else max(0, len(lines) - _MAX_WAITING_LINES)
     yield "plain", "output so far:" if lines else "output so far: none"
     if hidden:
         yield "quiet", f"  ({hidden} lines more above)"

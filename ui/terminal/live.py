@@ -126,29 +126,29 @@ class LiveRegion:
         """Show the end of the body and the foot; settled rows stay above and are not touched again."""
         if not can_redraw(self._console):
             return
-        shown: list[str] = []
+        visible: list[str] = []
         if self._has_new_size():
-            shown.append(self._erasure())
+            visible.append(self._erasure())
             self.forget()
         foot = list(foot[-self._most_rows :])
         room = self._most_rows - len(foot)
         rest = list(settled)
         while len(rest) > room:
             part, rest = rest[: max(1, room)], rest[max(1, room) :]
-            shown.append(self._update_rows(part, foot))
+            visible.append(self._update_rows(part, foot))
             self._body = []
         window = list(body[len(body) - min(len(body), room) :])
         # What settles may scroll away with this very frame, as long as the cursor reaches its first row.
         while rest and len(rest) + len(window) + len(foot) > self._console.height - 1:
             part, rest = rest[:1], rest[1:]
-            shown.append(self._update_rows([*part, *self._body[1:]], foot))
+            visible.append(self._update_rows([*part, *self._body[1:]], foot))
             self._body = self._body[1:]
         hidden = len(body) - len(window)
         if not settled and 0 < hidden - self._hidden < len(self._body):
-            shown.append(self._scroll(hidden - self._hidden))
-        shown.append(self._update_rows([*rest, *window], foot))
+            visible.append(self._scroll(hidden - self._hidden))
+        visible.append(self._update_rows([*rest, *window], foot))
         self._body, self._hidden = window, hidden
-        self._write("".join(shown))
+        self._write("".join(visible))
 
     def settle(self, rows: Sequence[ScreenRow], body: Sequence[ScreenRow]) -> None:
         """Put rows above a new body, for good; the foot stays."""

@@ -34,7 +34,7 @@ class PlanView:
         self.steps: tuple[VibeStep, ...] = ()
         self.is_open = False
         """True while it goes on and is not on the screen for good."""
-        self.is_told = False
+        self.is_reported = False
         """True once it was printed while it goes on."""
 
     def set(self, steps: tuple[VibeStep, ...], is_open: bool = True) -> None:
@@ -44,7 +44,7 @@ class PlanView:
         """
         begins_again = self.is_settled and not any(step.status != "pending" for step in steps)
         if begins_again or not self.is_same(steps):
-            self._spent, self.is_told = {}, False
+            self._spent, self.is_reported = {}, False
         self.steps, self.is_open = steps, is_open
 
     def is_same(self, steps: tuple[VibeStep, ...]) -> bool:

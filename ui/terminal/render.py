@@ -171,10 +171,10 @@ class Renderer:
         self._live.clear()
         console = self.console
         for style, text in printed:
-            shown = _style(style, text)
+            styled = _style(style, text)
             if console.is_terminal and (prose or console.width < _NARROW):
-                shown = _hanging(shown, console)
-            console.print(shown, soft_wrap=True)
+                styled = _hanging(styled, console)
+            console.print(styled, soft_wrap=True)
 
     def _show_held_heading(self) -> None:
         if self._held_heading:
@@ -190,15 +190,15 @@ class Renderer:
         self._shows_output = self._work.shows_output = not self._shows_output
         if self._shows_output and self._folds.has_new:
             self.expand_last()
-        told = "Output is shown whole." if self._shows_output else "Long output is folded."
-        self.lines([("quiet", told)])
+        message = "Output is shown whole." if self._shows_output else "Long output is folded."
+        self.lines([("quiet", message)])
         self.refresh()
 
     def toggle_thinking(self) -> None:
         """Show what the model thinks, from what it thinks now on; or only how long it does."""
         self._shows_thinking = not self._shows_thinking
-        told = "Thinking is shown." if self._shows_thinking else "Thinking is told in one line."
-        self.lines([("quiet", told)])
+        message = "Thinking is shown." if self._shows_thinking else "Thinking is told in one line."
+        self.lines([("quiet", message)])
         if self._shows_thinking and (parts := self._work.thinking.parts):
             self._think("".join(parts))
         self.refresh()
@@ -365,7 +365,7 @@ class Renderer:
         if event.status == "in_progress":
             heading = [("heading", f"{sign} {self._plan.heading(event.step_id)}")]
             # While the plan is seen below, and may be printed for a question, the line says nothing more.
-            if self._plan.is_open and not self._plan.is_told and can_redraw(self.console):
+            if self._plan.is_open and not self._plan.is_reported and can_redraw(self.console):
                 self._held_heading = heading
             else:
                 self.lines(heading, prose=True)
@@ -400,9 +400,9 @@ class Renderer:
         self._work.step = ""
         if event.status not in _WAITING:
             self._print_plan()
-        elif self._plan.is_open and not self._plan.is_told and can_redraw(self.console):
+        elif self._plan.is_open and not self._plan.is_reported and can_redraw(self.console):
             # What is decided next is a part of it.
-            self._plan.is_told, self._held_heading = True, []
+            self._plan.is_reported, self._held_heading = True, []
             self.lines(self._plan.lines(time.monotonic()), prose=True)
         if self._answers and event.status == "done" and event.result and event.result != self._last_words:
             self._separate_answer(event.result)
@@ -425,12 +425,12 @@ class Renderer:
 
 
 def _style(style: str, text: str) -> Text:
-    shown = Text(str(text), style=style)
+    styled = Text(str(text), style=style)
     if isinstance(text, Emphasized):
         for start, end in text.parts:
-            shown.stylize(text.role, start, end)
-        shown.stylize("frame", 0, text.frame)
-    return shown
+            styled.stylize(text.role, start, end)
+        styled.stylize("frame", 0, text.frame)
+    return styled
 
 
 _HEAD = re.compile(r"[ ]*(?:[│|┆:] )?[ ]*(?:[^\w\s\"'(\[/-] )?[ ]*(?:\d{1,3}\. )?")

@@ -70,14 +70,14 @@ def status_cells(facts: StatusFacts, width: int, glyphs: Glyphs | None = None, k
     dot = f" {signs.dot} "
     room = width - cell_len(mode[1])
     chosen: set[int] = set()
-    told = list(_list_parts(facts, signs, keys))
-    for number, (_, _, text) in sorted(enumerate(told), key=lambda one: one[1][0]):
+    parts = list(_list_parts(facts, signs, keys))
+    for number, (_, _, text) in sorted(enumerate(parts), key=lambda one: one[1][0]):
         taken = cell_len(dot + text)
         if taken <= room:
             room -= taken
             chosen.add(number)
     cells = [mode]
-    for number, (_, role, text) in enumerate(told):
+    for number, (_, role, text) in enumerate(parts):
         if number in chosen:
             cells += [("quiet", dot), (role, text)]
     return [(role, shorten(text, max(0, width), signs.rest)) for role, text in cells]

@@ -109,8 +109,8 @@ def make_console(file: TextIO) -> Console:
     from .text.theme import LOOK, put_on
 
     # What a shell has exported of a size says nothing after the window was resized.
-    told = ("COLUMNS", "LINES") if file.isatty() else ()
-    environ = {name: value for name, value in os.environ.items() if name not in told}
+    variables = ("COLUMNS", "LINES") if file.isatty() else ()
+    environ = {name: value for name, value in os.environ.items() if name not in variables}
     console = Console(
         file=file, markup=False, highlight=False, emoji=False, legacy_windows=False, _environ=environ
     )

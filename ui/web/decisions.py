@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from ...agent.config.settings import Said
+from ...agent.config.settings import Overrides
 from ...agent.session.decisions import APPROVAL_ANSWERS, OUTCOMES, ApprovalAnswer, make_decision
 from ...state.calls import CallDecision, Settlement
 from ...state.errors import SandburError, UsageError
@@ -20,31 +20,31 @@ _DONE = {"approve": "approved", "deny": "denied", **dict.fromkeys(OUTCOMES, "set
 """What was pressed -> what the page says afterwards."""
 
 
-def add_decisions(app: FastAPI, store: Store, said: Said) -> None:
+def add_decisions(app: FastAPI, store: Store, overrides: Overrides) -> None:
     """Add the page and what its forms are sent to; both are for whoever the guard lets in."""
     form_token = secrets.token_urlsafe(32)
     """In the forms of this process alone: another site's page cannot know it."""
 
-    async def shown(note: str = "", problem: str = "", status: int = 200) -> Response:
+    async def render(note: str = "", problem: str = "", status: int = 200) -> Response:
         found = await store.database.offload(lambda: overview(store))
         return HTMLResponse(page(found, form_token, note, problem), status, HEADERS)
 
     @app.get("/")
     async def waiting(request: Request) -> Response:
-        return await shown(request.query_params.get("said", ""))
+        return await render(request.query_params.get("notice", ""))
 
     @app.post("/decide")
     async def decide(request: Request) -> Response:
         try:
             fields = await _fields(request)
             if not hmac.compare_digest(fields.get("form_token", "").encode(), form_token.encode()):
-                return await shown(
+                return await render(
                     problem="This form is of another start of the server. Look again.", status=403
                 )
-            await record(said, fields.get("session", ""), _decision(fields), fields.get("shown", ""))
+            await record(overrides, fields.get("session", ""), _decision(fields), fields.get("shown", ""))
         except SandburError as error:
-            return await shown(problem=f"Nothing was recorded: {error}", status=409)
-        return RedirectResponse(f"/?said={_DONE[fields['decision']]}", 303, HEADERS)
+            return await render(problem=f"Nothing was recorded: {error}", status=409)
+        return RedirectResponse(f"/?notice={_DONE[fields['decision']]}", 303, HEADERS)
 
 
 async def _fields(request: Request) -> dict[str, str]:

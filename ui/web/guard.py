@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 
-from ..report.markup import Html, joined, tag
+from ..report.markup import Html, join, tag
 
 _Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[_Message]]
@@ -78,7 +78,7 @@ class Guard:
         cookie = f"{self._cookie}={given[-1]}; Path=/; HttpOnly; SameSite=Strict"
         # A redirect would not carry a strict cookie where the link stood on another site's page.
         refresh = tag("meta", http_equiv="refresh", content=f"0; url={where}")
-        page = joined(Html("<!doctype html>"), refresh, tag("a", "Go on", href=where))
+        page = join(Html("<!doctype html>"), refresh, tag("a", "Go on", href=where))
         return HTMLResponse(page, headers={"set-cookie": cookie, "cache-control": "no-store"})
 
     def _knows_token(self, headers: dict[str, str]) -> bool:

@@ -4,7 +4,7 @@ The server shares the process of the chat, and its event loop; `sandbur ui` serv
 """
 
 from ..chat.slash.command import DONE, SlashContext, SlashResult, tell
-from .server import served_beside
+from .server import serve_beside
 
 _UNTIL = "It ends with this chat."
 
@@ -15,6 +15,6 @@ async def open_ui(context: SlashContext, words: str) -> SlashResult:
     `words` are those after the command; there is nothing to choose.
     """
     settings = context.runtime.settings
-    address = await served_beside(settings.store, settings.tenant)
+    address = await serve_beside(settings.store, settings.tenant)
     tell(context, f"Tracking UI: {address}", _UNTIL)
     return DONE

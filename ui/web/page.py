@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from ...state.session import SessionSummary
-from ..report.markup import Html, block, joined, tag
+from ..report.markup import Html, block, join, tag
 from ..terminal.lines import Line
 from ..terminal.terminal import shorten
 from ..terminal.text.times import ago
@@ -73,19 +73,19 @@ def page(found: Overview, form_token: str, note: str = "", problem: str = "") ->
     """Return the whole page; `problem` is shown as text, whatever it says."""
     count = sum(len(one.calls) for one in found.waiting) + sum(len(one.inside) for one in found.stopped)
     title = f"{count} waiting" if count else "Nothing waits"
-    body = joined(
+    body = join(
         tag("nav", tag("a", "Look again", href="/"), tag("a", "All runs", href="/projects")),
         tag("h1", f"{title} for your decision" if count else f"{title} for a decision"),
         tag("p", problem, class_="note bad", role="alert") if problem else Html(),
         tag("p", NOTES[note], class_="note", role="status") if note in NOTES else Html(),
         _going_on(found.due),
-        joined(*(_session(one, form_token) for one in found.waiting)),
-        joined(*(_died(one) for one in found.stopped if one.inside)),
+        join(*(_session(one, form_token) for one in found.waiting)),
+        join(*(_render_stopped_session(one) for one in found.stopped if one.inside)),
         tag("p", f"{found.left_out} sessions more wait.", class_="soft") if found.left_out else Html(),
-        _stopped([one.summary for one in found.stopped if not one.inside]),
-        _left(found.messages),
+        _render_stopped_sessions([one.summary for one in found.stopped if not one.inside]),
+        _render_left_messages(found.messages),
     )
-    return joined(
+    return join(
         Html("<!doctype html>"),
         tag("html", _head(title), tag("body", tag("main", body)), lang="en"),
         Html("\n"),
@@ -117,20 +117,22 @@ def _session(found: WaitingSession, form_token: str) -> Html:
         "section",
         tag("h2", tag("a", one.title or one.id, href=run_page(one))),
         tag("p", f"{' · '.join(facts)}{imported}", class_="soft"),
-        joined(*(_call(one.id, call, form_token) for call in found.calls)),
+        join(*(_call(one.id, call, form_token) for call in found.calls)),
     )
 
 
 def _call(session_id: str, waiting: WaitingCall, form_token: str) -> Html:
     call = waiting.call
     is_unknown = call.kind == "outcome_unknown"
-    said = "was running when its process died; nobody knows what came of it" if is_unknown else "wants to run"
+    state_text = (
+        "was running when its process died; nobody knows what came of it" if is_unknown else "wants to run"
+    )
     fields = {"form_token": form_token, "session": session_id, "call": call.call_id, "shown": waiting.digest}
-    hidden = joined(*(tag("input", type="hidden", name=name, value=value) for name, value in fields.items()))
+    hidden = join(*(tag("input", type="hidden", name=name, value=value) for name, value in fields.items()))
     return tag(
         "article",
-        tag("h3", f"{call.tool} {said}"),
-        tag("pre", joined(*_lines(waiting.lines))),
+        tag("h3", f"{call.tool} {state_text}"),
+        tag("pre", join(*_lines(waiting.lines))),
         tag("p", f"Asks: {call.reason}", class_="why") if call.reason and not is_unknown else Html(),
         *(_settling(hidden) if is_unknown else _approving(hidden)),
     )
@@ -164,7 +166,7 @@ def _button(value: str, words: str, kind: str = "") -> Html:
     return tag("button", words, name="decision", value=value, class_=kind or None)
 
 
-def _left(found: tuple[LeftMessages, ...]) -> Html:
+def _render_left_messages(found: tuple[LeftMessages, ...]) -> Html:
     if not found:
         return Html()
 
@@ -175,29 +177,29 @@ def _left(found: tuple[LeftMessages, ...]) -> Html:
             "li", f"{one.summary.title or one.summary.id}: {words}{more} ", tag("code", one.summary.id)
         )
 
-    head = joined(tag("h2", "Messages that wait"), tag("p", "Sent when the session goes on.", class_="soft"))
+    head = join(tag("h2", "Messages that wait"), tag("p", "Sent when the session goes on.", class_="soft"))
     return tag("section", head, tag("ul", *map(row, found)))
 
 
-def _died(found: StoppedSession) -> Html:
+def _render_stopped_session(found: StoppedSession) -> Html:
     one = found.summary
-    told = "Interrupted, outcome to decide: its process died while this ran. Going on finds out what can be "
+    text = "Interrupted, outcome to decide: its process died while this ran. Going on finds out what can be "
     return tag(
         "section",
         tag("h2", tag("a", one.title or one.id, href=run_page(one))),
         tag("p", " · ".join((one.cwd, one.model, ago(one.updated_at))), class_="soft"),
         tag("pre", "\n".join(found.inside)),
-        tag("p", f"{told}known, and asks the rest: ", tag("code", f"sandbur -r {one.id}"), class_="why"),
+        tag("p", f"{text}known, and asks the rest: ", tag("code", f"sandbur -r {one.id}"), class_="why"),
     )
 
 
-def _stopped(sessions: Sequence[SessionSummary]) -> Html:
+def _render_stopped_sessions(sessions: Sequence[SessionSummary]) -> Html:
     if not sessions:
         return Html()
 
     def row(one: SessionSummary) -> Html:
-        said = f"{one.title or one.id} ({one.status}, {ago(one.updated_at)}): "
-        return tag("li", said, tag("code", f"sandbur -r {one.id}"))
+        text = f"{one.title or one.id} ({one.status}, {ago(one.updated_at)}): "
+        return tag("li", text, tag("code", f"sandbur -r {one.id}"))
 
-    head = joined(tag("h2", "Stopped before the end"), tag("p", "They ask nothing yet.", class_="soft"))
+    head = join(tag("h2", "Stopped before the end"), tag("p", "They ask nothing yet.", class_="soft"))
     return tag("section", head, tag("ul", *map(row, sessions)))

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ...agent.config.load import load_settings
-from ...agent.config.settings import Said
+from ...agent.config.settings import Overrides
 from ...state.errors import ConfigError, UsageError
 from ...state.process.installation import make_install_command
 from ...state.store.store import Store
@@ -130,7 +130,7 @@ async def serve_ui(command: UiCommand) -> int:
             backend.close()
 
 
-async def served_beside(store_url: str, tenant: str) -> str:
+async def serve_beside(store_url: str, tenant: str) -> str:
     """Serve from a thread of this process until that ends; return the address with its token."""
     _require_packages()
     from .guard import Guard
@@ -244,13 +244,13 @@ def tracking_app(store_url: str, tenant: str) -> tuple[FastAPI, StoreBackend]:
     return app, cast("StoreBackend", run.backend)
 
 
-def add_page(app: FastAPI, store: Store, said: Said) -> None:
+def add_page(app: FastAPI, store: Store, overrides: Overrides) -> None:
     """Put the page of what waits in front of Burr's, which begins at `/projects`."""
     from .decisions import add_decisions
 
     routes = app.router.routes
     before = len(routes)
-    add_decisions(app, store, said)
+    add_decisions(app, store, overrides)
     routes[:] = [*routes[before:], *routes[:before]]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ...agent.config.settings import Said
+from ...agent.config.settings import Overrides
 from ...agent.history.tracking.entries import AppName, app_id, project_id
 from ...agent.runtime.runtime import Runtime
 from ...agent.session.decisions import find_waiting_call, fits, sign
@@ -77,18 +77,18 @@ def overview(store: Store) -> Overview:
     """Read what waits, the oldest first; changes nothing."""
     sessions = store.sessions()
     asking = [one for one in sessions if one.status in _WAITS][::-1]
-    shown = [found for one in asking[:MOST_SESSIONS] if (found := _read(store, one)) is not None]
+    found_sessions = [found for one in asking[:MOST_SESSIONS] if (found := _read(store, one)) is not None]
     stopped = [one for one in sessions if one.status in _STOPPED and not one.wake_at]
     return Overview(
-        tuple(one for one in shown if one.calls),
+        tuple(one for one in found_sessions if one.calls),
         tuple(StoppedSession(one, _inside(store, one)) for one in stopped[:MOST_SESSIONS]),
         sum(bool(one.wake_at) for one in sessions),
         max(0, len(asking) - MOST_SESSIONS),
-        tuple(_left(store, sessions)),
+        tuple(_read_left_messages(store, sessions)),
     )
 
 
-def _left(store: Store, sessions: Sequence[SessionSummary]) -> Iterator[LeftMessages]:
+def _read_left_messages(store: Store, sessions: Sequence[SessionSummary]) -> Iterator[LeftMessages]:
     """Yield the messages that wait, of the sessions used last."""
     named = list_sessions_with_messages(store.database)
     for one in [one for one in sessions if one.id in named][:MOST_SESSIONS]:
@@ -103,7 +103,7 @@ def _read(store: Store, summary: SessionSummary) -> WaitingSession | None:
         view = store.show(summary.id)
     except (StoreError, ValueError):
         return None  # gone since it was listed, or damaged: `sandbur sessions verify` says which
-    calls = tuple(shown_call(call, view.settings.cwd) for call in view.state.calls_to_decide)
+    calls = tuple(describe_waiting_call(call, view.settings.cwd) for call in view.state.calls_to_decide)
     return WaitingSession(summary, view.state.execution_mode, calls)
 
 
@@ -124,14 +124,14 @@ def _inside(store: Store, summary: SessionSummary) -> tuple[str, ...]:
     )
 
 
-def shown_call(call: PendingCall, cwd: str) -> WaitingCall:
+def describe_waiting_call(call: PendingCall, cwd: str) -> WaitingCall:
     shows: Callable[[PendingCall, str], Sequence[Line] | Iterator[Line]] = (
         _unknown if call.kind == "outcome_unknown" else _approval
     )
     lines = tuple(shows(call, cwd))
     # How long ago it was is said anew each time.
-    said = "\n".join(text for _, text in lines if not text.startswith("started: "))
-    whole = "\0".join((call.call_id, call.tool, call.arguments, call.kind, call.reason, said))
+    details = "\n".join(text for _, text in lines if not text.startswith("started: "))
+    whole = "\0".join((call.call_id, call.tool, call.arguments, call.kind, call.reason, details))
     return WaitingCall(call, lines, hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest())
 
 
@@ -143,13 +143,13 @@ def _approval(call: PendingCall, cwd: str) -> Sequence[Line]:
     return preview(call.tool, call.arguments, cwd)
 
 
-async def record(said: Said, session_id: str, decision: CallDecision, digest: str) -> bool:
+async def record(overrides: Overrides, session_id: str, decision: CallDecision, digest: str) -> bool:
     """Record a decision about the call that was shown, as `approve --record-only` does; nothing runs.
 
     Return whether other calls of the session wait still. Raises `SandburError`: `UsageError` where the call
     is not any more what was shown.
     """
-    runtime = Runtime.open(said, os.environ)
+    runtime = Runtime.open(overrides, os.environ)
     try:
         session = await runtime.resume(session_id, needs_model=False)
         _require_same(session, decision, digest)
@@ -176,7 +176,7 @@ def _require_same(session: Session, decision: CallDecision, digest: str) -> None
     call = find_waiting_call(session.state, decision.call_id)
     if call is None or session.next_action != "human_confirm":
         raise UsageError("This call does not wait any more: it was decided, or the run went on.")
-    if shown_call(call, session.settings.cwd).digest != digest:
+    if describe_waiting_call(call, session.settings.cwd).digest != digest:
         raise UsageError("What this call would do is not what was shown to you.", "Look at it again.")
     if not fits(call, decision):
         raise UsageError("This call waits for another kind of decision.", "Look at it again.")

@@ -132,5 +132,5 @@ def _encode(target: Path, form: TextForm, text: str) -> bytes:
 
 def _report(file: FileText, text: str, count: int, name: str, notes: Sequence[str]) -> str:
     before, after = (file.text or "").replace("\r\n", "\n"), text.replace("\r\n", "\n")
-    said = f"Edited {name}: {count} {'place' if count == 1 else 'places'}."
-    return "\n".join([said, *notes, format_diff(before, after, name)])
+    message = f"Edited {name}: {count} {'place' if count == 1 else 'places'}."
+    return "\n".join([message, *notes, format_diff(before, after, name)])

@@ -33,7 +33,9 @@ class GlobArguments(ToolArguments):
 
 
 class Glob(BuiltinTool[GlobArguments]):
-    traits = ToolTraits(subject="pattern", told_by=("pattern", "path"), is_quiet=True, shows="names")
+    traits = ToolTraits(
+        subject="pattern", summary_arguments=("pattern", "path"), is_quiet=True, shows="names"
+    )
 
     def __init__(self, use_ripgrep: bool = True, limit_s: float = 30) -> None:
         super().__init__("glob", _DESCRIPTION, GlobArguments)

@@ -39,7 +39,9 @@ class GrepArguments(ToolArguments):
 
 
 class Grep(BuiltinTool[GrepArguments]):
-    traits = ToolTraits(subject="pattern", told_by=("pattern", "path"), is_quiet=True, shows="content")
+    traits = ToolTraits(
+        subject="pattern", summary_arguments=("pattern", "path"), is_quiet=True, shows="content"
+    )
 
     def __init__(self, use_ripgrep: bool = True, limit_s: float = 30) -> None:
         super().__init__("grep", _DESCRIPTION, GrepArguments)
@@ -81,13 +83,13 @@ def _report(found: SearchResult, listing: FileListing, path: Path, is_file: bool
         for file in found.files
         for line in file.lines
     ]
-    shown = cap_lines(lines)
+    listed = cap_lines(lines)
     notes = [] if lines else [f"No match in {format_count(len(listing.paths), 'file')}."]
-    if found.count > len(shown):
+    if found.count > len(listed):
         notes.append(
-            f"[{len(shown):,} of {found.count:,} matching lines in {len(found.files):,} files shown;"
+            f"[{len(listed):,} of {found.count:,} matching lines in {len(found.files):,} files shown;"
             " use a narrower pattern, path or glob]"
         )
     if not (found.is_complete and listing.is_complete):
         notes.append("[stopped before everything was searched; the result is a part of it]")
-    return "\n".join(shown + notes)
+    return "\n".join(listed + notes)

@@ -123,18 +123,18 @@ def _page(path: Path, reach: PathScope, offset: int, limit: int) -> str:
 def _number_lines(path: Path, lines: LineReader, offset: int, limit: int, form: TextForm) -> str:
     passed = lines.skip(offset - 1)
     stored = "latin-1" if form.encoding == "latin-1" else "utf-8"
-    shown_lines: list[str] = []
+    numbered: list[str] = []
     room = MAX_BYTES
-    while len(shown_lines) < limit and (line := lines.peek()) is not None:
-        text = f"{offset + len(shown_lines):6d}\t{decode_line(*line, MAX_LINE_CHARACTERS, stored)}"
+    while len(numbered) < limit and (line := lines.peek()) is not None:
+        text = f"{offset + len(numbered):6d}\t{decode_line(*line, MAX_LINE_CHARACTERS, stored)}"
         room -= len(text.encode()) + 1
         if room < 0:
             break
-        shown_lines.append(text)
+        numbered.append(text)
         lines.take()
-    if not shown_lines:
+    if not numbered:
         raise FileProblem(f"{format_path(path)} has only {passed} lines; offset {offset} is behind its end.")
-    return "\n".join(shown_lines + _trailer(lines, offset, offset + len(shown_lines), form))
+    return "\n".join(numbered + _trailer(lines, offset, offset + len(numbered), form))
 
 
 def _trailer(lines: LineReader, first: int, following: int, form: TextForm) -> list[str]:

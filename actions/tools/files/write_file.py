@@ -69,8 +69,8 @@ def _plan(arguments: WriteFileArguments, cwd: Path, reach: PathScope) -> Prepare
     def report(status: os.stat_result | None) -> str:
         lines = content.count("\n") + (not content.endswith("\n") and content != "")
         verb = "Created" if old is None else "Overwrote"
-        said = f"{verb} {name}: {format_count(lines, 'line')}, {format_size(len(stored))}."
-        return "\n".join([said, *notes, *link_note(status), *_difference(old, content, name)])
+        message = f"{verb} {name}: {format_count(lines, 'line')}, {format_size(len(stored))}."
+        return "\n".join([message, *notes, *link_note(status), *_difference(old, content, name)])
 
     return plan_write(target, old, stored, report)
 

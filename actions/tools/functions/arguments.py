@@ -12,7 +12,7 @@ from pydantic_core import CoreConfig, CoreSchema, SchemaValidator
 
 from ....state.errors import UsageError
 from ...ports import BadArguments, ToolSpec, build_object_schema
-from ..schema import describe_expected, describe_value, given_object, quote_name
+from ..schema import describe_expected, describe_value, parse_arguments_object, quote_name
 from .callee import Parameter, Unresolved
 from .flat_schema import flat
 
@@ -46,8 +46,8 @@ class FunctionArguments:
         self._validator = SchemaValidator(core, CoreConfig(allow_inf_nan=False))
         self.names = {one["name"]: str(one.get("alias", one["name"])) for one in _fields(core)}
         """Parameter -> what the model calls it."""
-        said = {self.names[name]: text for name, text in texts.items() if name in self.names}
-        self.schema = _flat(_json_schema(core, what, self._parameters, function), said)
+        descriptions = {self.names[name]: text for name, text in texts.items() if name in self.names}
+        self.schema = _flat(_json_schema(core, what, self._parameters, function), descriptions)
         self._nullable = {name for name, one in self.schema["properties"].items() if _takes_null(one)}
 
     def check(self, spec: ToolSpec, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -55,7 +55,7 @@ class FunctionArguments:
 
         Null for what has a default means the default, as some models name every argument.
         """
-        given = given_object(spec, text)
+        given = parse_arguments_object(spec, text)
         required = spec.parameters["required"]
         present = {
             name: value
@@ -96,12 +96,12 @@ def _arguments_schema(function: Callable[..., Any], parameters: Sequence[Paramet
         [inspect.Parameter(p.name, kind, default=p.default, annotation=p.annotation) for p in parameters]
     )
 
-    def described() -> None: ...
+    def arguments() -> None: ...
 
-    described.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
-    described.__annotations__ = {one.name: one.annotation for one in parameters}
-    described.__module__ = getattr(function, "__module__", None) or __name__
-    return generate_arguments_schema(described, schema_type="arguments", config=_CONFIG)
+    arguments.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+    arguments.__annotations__ = {one.name: one.annotation for one in parameters}
+    arguments.__module__ = getattr(function, "__module__", None) or __name__
+    return generate_arguments_schema(arguments, schema_type="arguments", config=_CONFIG)
 
 
 def _require_schema(function: Callable[..., Any], what: str, one: Parameter) -> None:
@@ -177,9 +177,9 @@ def _problems(error: ValidationError, given: Mapping[str, Any]) -> str:
         clauses, clause = found.setdefault(place, []), _clause(one)
         if clause not in clauses:
             clauses.append(clause)
-    told = [_describe_problem(place, clauses, values.get(place)) for place, clauses in found.items()]
-    more = f"; and {len(told) - _MOST_PROBLEMS} more" if len(told) > _MOST_PROBLEMS else ""
-    return "; ".join(told[:_MOST_PROBLEMS]) + more
+    problems = [_describe_problem(place, clauses, values.get(place)) for place, clauses in found.items()]
+    more = f"; and {len(problems) - _MOST_PROBLEMS} more" if len(problems) > _MOST_PROBLEMS else ""
+    return "; ".join(problems[:_MOST_PROBLEMS]) + more
 
 
 def _describe_problem(place: str, clauses: Sequence[str], value: Any) -> str:
@@ -219,5 +219,5 @@ def _clause(details: Any) -> str:
         return "is missing"
     if kind in ("value_error", "assertion_error"):
         return str(details["ctx"]["error"])
-    said = details["msg"].replace("Input should", "must", 1).split(", unable to")[0]
-    return said[:1].lower() + said[1:]
+    clause = details["msg"].replace("Input should", "must", 1).split(", unable to")[0]
+    return clause[:1].lower() + clause[1:]

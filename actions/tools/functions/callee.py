@@ -155,7 +155,7 @@ def parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
         return text, {}
     texts = {one.arg_name: one.description or "" for one in found.params}
     return (found.description or _spell_name(function)).strip(), {
-        name: _one_line(said) for name, said in texts.items()
+        name: _one_line(line) for name, line in texts.items()
     }
 
 

@@ -50,8 +50,8 @@ async def _read(stream: AsyncIterator[Any], show: Callable[[str], None]) -> Piec
             if isinstance(piece, str):
                 show(piece)
     except asyncio.CancelledError as cancelled:
-        said = "".join(piece for piece in pieces if isinstance(piece, str))
-        raise asyncio.CancelledError(said) from cancelled
+        text = "".join(piece for piece in pieces if isinstance(piece, str))
+        raise asyncio.CancelledError(text) from cancelled
     finally:
         if (close := getattr(stream, "aclose", None)) is not None:
             await close()

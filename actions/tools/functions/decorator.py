@@ -83,12 +83,12 @@ def tool(
     options = ToolOptions(name, description, effect, check, timeout_s, retries, traits)
     names = sys._getframe(1).f_locals  # pyright: ignore[reportPrivateUsage]
 
-    def decorated(function: Callable[..., Any]) -> FunctionTool[..., Any]:
+    def decorate(function: Callable[..., Any]) -> FunctionTool[..., Any]:
         complete = replace(options, name=name or name_of(function).rpartition(".")[2])
         _require_fitting(complete, name_of(function))
         return FunctionTool(function, complete, names)
 
-    return decorated if function is None else decorated(_require_callable(function))
+    return decorate if function is None else decorate(_require_callable(function))
 
 
 def _require_callable(function: Any) -> Callable[..., Any]:

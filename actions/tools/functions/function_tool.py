@@ -164,11 +164,13 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
 
     def _describe_timeout(self, late: TimeoutError) -> ToolOutcome:
         stopped = "was stopped" if self._reading.callee.is_async else "cannot be stopped: it may still go on"
-        told = f"{self._options.name} did not end within {self._options.timeout_s:g} s and {stopped}."
+        message = f"{self._options.name} did not end within {self._options.timeout_s:g} s and {stopped}."
         if self._options.effect != "read":
-            told += " It may have taken effect."
-        said = late.__cause__.args[0] if late.__cause__ is not None and late.__cause__.args else ""
-        return ToolOutcome("timeout", f"{told} Output so far:\n{said}" if said else told)
+            message += " It may have taken effect."
+        partial_output = late.__cause__.args[0] if late.__cause__ is not None and late.__cause__.args else ""
+        return ToolOutcome(
+            "timeout", f"{message} Output so far:\n{partial_output}" if partial_output else message
+        )
 
     async def _may_repeat(self, arguments: Given, context: ToolContext) -> bool:
         """Tell whether the function may be called once more after a failure."""

@@ -128,14 +128,14 @@ class Injection:
     async def _provide(self, need: Need, scope: RunScope) -> Any:
         values = await self.fill(need.parameters)
         try:
-            return await self._given_by(need, values, scope)
+            return await self._call_provider(need, values, scope)
         except Exception as failed:
             where = f"in the provider {need.name}"
             if where not in getattr(failed, "__notes__", ()):
                 failed.add_note(where)
             raise
 
-    async def _given_by(self, need: Need, values: dict[str, Any], scope: RunScope) -> Any:
+    async def _call_provider(self, need: Need, values: dict[str, Any], scope: RunScope) -> Any:
         manager = _manager(need, values)
         if manager is not None:
             return await scope.enter(need.name, manager)

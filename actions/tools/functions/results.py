@@ -58,10 +58,10 @@ def _join_parts(parts: Sequence[Any], tool: str) -> ToolOutcome:
         if isinstance(part, _Content):
             blocks.append(part)
             continue
-        said = outcome_of(part, tool)
-        if said.outcome != "ok":
-            return said
-        blocks += [Text(text=said.content), *said.blocks]
+        outcome = outcome_of(part, tool)
+        if outcome.outcome != "ok":
+            return outcome
+        blocks += [Text(text=outcome.content), *outcome.blocks]
     return _of_blocks(blocks)
 
 

@@ -48,14 +48,14 @@ class RunContext:
 def _live_output(show: Callable[[str], None], stopped: threading.Event) -> Callable[[str], None]:
     loop, home = asyncio.get_running_loop(), threading.get_ident()
 
-    def shown(text: str) -> None:
+    def emit_here(text: str) -> None:
         if not stopped.is_set():
             show(text)
 
     def emit(text: str) -> None:
         if threading.get_ident() == home:
-            shown(text)
+            emit_here(text)
         elif not stopped.is_set() and not loop.is_closed():
-            loop.call_soon_threadsafe(shown, text)
+            loop.call_soon_threadsafe(emit_here, text)
 
     return emit

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ....state.errors import UsageError
 from ...ports import BadArguments, ToolSpec
-from ..schema import describe_expected, describe_value, given_object
+from ..schema import describe_expected, describe_value, parse_arguments_object
 from .flat_schema import Schema, flat, map_schema
 
 if TYPE_CHECKING:
@@ -107,15 +107,15 @@ class SchemaArguments:
             raise UsageError(f"{what}: its parameters are no JSON schema: {why}.") from None
 
     def check(self, spec: ToolSpec, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        given = given_object(spec, text)
+        given = parse_arguments_object(spec, text)
         errors = self._errors(given)
         if errors and (nulls := self._needless_nulls(spec, given, errors)):
             given = {name: value for name, value in given.items() if name not in nulls}
             errors = self._errors(given)
         if errors:
-            told = [_problem(error, given) for error in errors[:_MOST_PROBLEMS]]
-            more = f"; and {len(errors) - len(told)} more" if len(errors) > len(told) else ""
-            raise BadArguments(f"{spec.name}: {'; '.join(told)}{more}. {describe_expected(spec)}")
+            problems = [_problem(error, given) for error in errors[:_MOST_PROBLEMS]]
+            more = f"; and {len(errors) - len(problems)} more" if len(errors) > len(problems) else ""
+            raise BadArguments(f"{spec.name}: {'; '.join(problems)}{more}. {describe_expected(spec)}")
         return given, {self._parameter: given}
 
     def _errors(self, given: dict[str, Any]) -> list[ValidationError]:
@@ -142,10 +142,10 @@ def _problem(error: ValidationError, given: Mapping[str, Any]) -> str:
     for part in error.instance_path:
         place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
         value = _inside(value, part)
-    said = error.message[:_MOST_CHARS]
+    message = error.message[:_MOST_CHARS]
     if place:
-        said = f"{place[:_MOST_CHARS]}{said[2:] if said.startswith('it ') else f': {said}'}"
-    return said if isinstance(value, dict) else f"{said}, got {describe_value(value)}"
+        message = f"{place[:_MOST_CHARS]}{message[2:] if message.startswith('it ') else f': {message}'}"
+    return message if isinstance(value, dict) else f"{message}, got {describe_value(value)}"
 
 
 def _inside(value: Any, part: str | int) -> Any:

@@ -103,14 +103,14 @@ class HttpEndpoint:
             headers["Cookie"] = cookie
         return headers, body
 
-    def _usual_headers(self, has_body: bool, key: str, said: Mapping[str, str]) -> dict[str, str]:
+    def _usual_headers(self, has_body: bool, key: str, given: Mapping[str, str]) -> dict[str, str]:
         usual = {"Accept": "application/json, text/plain;q=0.9, */*;q=0.5"}
         if has_body:
             is_form = self.body_kind == "form"
             usual["Content-Type"] = "application/x-www-form-urlencoded" if is_form else "application/json"
         if key and self.effect == "idempotent" and self.method not in READING_METHODS:
             usual["Idempotency-Key"] = key
-        lower = {name.lower() for name in said}
+        lower = {name.lower() for name in given}
         return {name: value for name, value in usual.items() if name.lower() not in lower}
 
     def _body(self, lookup: Lookup) -> bytes:

@@ -132,8 +132,8 @@ class _Reading:
         path = self._path()
         body, kind = self._request_body()
         site, base = self._server()
-        said: Iterator[Effect] = (effect for name, effect in table.effects.items() if self._is_named(name))
-        effect = next(said, None) or effect_of_method(operation.method)
+        effects: Iterator[Effect] = (effect for name, effect in table.effects.items() if self._is_named(name))
+        effect = next(effects, None) or effect_of_method(operation.method)
         return HttpEndpoint(
             name=self._name,
             description=self._description(),
@@ -162,8 +162,8 @@ class _Reading:
     def _description(self) -> str:
         body = self._operation.body
         texts = [text for key in ("summary", "description") if isinstance(text := body.get(key), str)]
-        told = "\n".join(dict.fromkeys(text.strip() for text in texts if text.strip()))
-        return told[:_MOST_DESCRIPTION_CHARS] or self._operation.place
+        joined_text = "\n".join(dict.fromkeys(text.strip() for text in texts if text.strip()))
+        return joined_text[:_MOST_DESCRIPTION_CHARS] or self._operation.place
 
     def _parameters(self) -> list[Mapping[str, Any]]:
         """Return those of the path and of the operation, which go before the path's."""
@@ -176,7 +176,7 @@ class _Reading:
 
     def _add(self, parameter: Mapping[str, Any]) -> None:
         name, place = str(parameter.get("name", "")), parameter.get("in")
-        if self._is_said(name, place):
+        if self._is_set_by_table(name, place):
             return
         schema, is_json = self._schema_of(parameter)
         is_required = place == "path" or parameter.get("required") is True
@@ -196,10 +196,10 @@ class _Reading:
         else:
             self._fault(f"has a parameter `{name}` in `{place}`, which is no place")
 
-    def _is_said(self, name: str, place: Any) -> bool:
+    def _is_set_by_table(self, name: str, place: Any) -> bool:
         """Tell whether the table says the value, or the specification that there is none."""
         if place == "header":
-            return name.lower() in (*_NOT_HEADERS, *(said.lower() for said in self._table.headers))
+            return name.lower() in (*_NOT_HEADERS, *(header.lower() for header in self._table.headers))
         return place == "query" and name in self._table.query
 
     def _schema_of(self, parameter: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -209,8 +209,8 @@ class _Reading:
         if isinstance(content, dict) and content:
             holder = next(iter(cast("dict[str, Any]", content).values()))
         schema = self._document.schema(cast("dict[str, Any]", holder or {}).get("schema", {}))
-        if isinstance(told := parameter.get("description"), str):
-            schema = {**schema, "description": told}
+        if isinstance(description := parameter.get("description"), str):
+            schema = {**schema, "description": description}
         return schema, holder is not parameter
 
     def _take(self, name: str, schema: dict[str, Any], is_required: bool, place: str) -> str:
@@ -271,8 +271,8 @@ class _Reading:
         body = self._document.mapping(given, f"the body of {self._operation.place}")
         kind, media = self._media(self._document.mapping(body.get("content", {}), "a content"))
         schema = self._document.schema(media.get("schema", {}), is_sent=True)
-        if isinstance(told := body.get("description"), str):
-            schema = {**schema, "description": told}
+        if isinstance(description := body.get("description"), str):
+            schema = {**schema, "description": description}
         name = self._take("body", schema, body.get("required") is True, "request")
         return Template((Placeholder("parameter", name),)), kind
 

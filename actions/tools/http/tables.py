@@ -120,9 +120,9 @@ def describe_api(name: str, table: OpenApiTable) -> str:
 
 def _more(parts: tuple[Any, ...], ask: Ask, effect: str | None) -> str:
     names = [one.name for part in parts if part is not None for one in _variables(part)]
-    said = f", with the values of {', '.join(dict.fromkeys(names))}" if names else ""
-    said += ", never asking" if ask == "never" else ""
-    return said + (f", declared as {effect}" if effect else "")
+    values = f", with the values of {', '.join(dict.fromkeys(names))}" if names else ""
+    values += ", never asking" if ask == "never" else ""
+    return values + (f", declared as {effect}" if effect else "")
 
 
 def _variables(part: Any) -> Iterator[Placeholder]:

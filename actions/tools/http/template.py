@@ -69,7 +69,7 @@ class Template:
     def text(self, lookup: Lookup, encode: Callable[[Any], str]) -> str:
         """Return the text with `encode` of each value in its place."""
         return "".join(
-            piece if isinstance(piece, str) else encode(given(piece, lookup)) for piece in self.pieces
+            piece if isinstance(piece, str) else encode(look_up_value(piece, lookup)) for piece in self.pieces
         )
 
 
@@ -154,7 +154,7 @@ def fill(node: Any, lookup: Lookup) -> Any:
     return node
 
 
-def given(reference: Placeholder, lookup: Lookup) -> Any:
+def look_up_value(reference: Placeholder, lookup: Lookup) -> Any:
     """Return a value that cannot be left out."""
     value = lookup(reference)
     if value is ABSENT or value is None:

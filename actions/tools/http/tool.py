@@ -49,7 +49,7 @@ class HttpTool:
         self.spec = ToolSpec(usable_name(endpoint.name), endpoint.description, schema)
         self._arguments = SchemaArguments(schema, what, "given")
         self.traits = ToolTraits(
-            reaches="configured", told=f"it sends {endpoint.template_text}", asks=endpoint.ask
+            reaches="configured", description=f"it sends {endpoint.template_text}", asks=endpoint.ask
         )
         self._defaults = defaults_of(schema)
 
@@ -119,8 +119,8 @@ class HttpTool:
         except NotSent as problem:
             return ToolOutcome("error", f"Nothing was sent: {problem}")
         except TookTooLong as late:
-            told = "" if endpoint.effect == "read" else " It may have taken effect."
-            return ToolOutcome("timeout", f"{late}{told}")
+            warning = "" if endpoint.effect == "read" else " It may have taken effect."
+            return ToolOutcome("timeout", f"{late}{warning}")
         except WebProblem as problem:
             return self._cut(problem)
         return _outcome(answer, endpoint.method)
@@ -203,8 +203,8 @@ def _outcome(answer: WebAnswer, method: str) -> ToolOutcome:
     if answer.leads_to:
         # What sends is answered so when it is done; 307 and 308 ask to send it elsewhere.
         is_done = method not in READING_METHODS and answer.status < 307
-        told = f"{head}\n[it redirects to {answer.leads_to}, which was not followed]"
-        return ToolOutcome("ok" if is_done else "error", told)
+        outcome_text = f"{head}\n[it redirects to {answer.leads_to}, which was not followed]"
+        return ToolOutcome("ok" if is_done else "error", outcome_text)
     if not answer.body:
         return ToolOutcome(outcome, f"{head}\n(no content)")
     text = body_text(answer)

@@ -74,7 +74,7 @@ def prove(command: str) -> ReadProof:
 
 
 def _prove_step(step: CommandStep) -> None:
-    command, marked = step.command, step.marked_words()
+    command, marked = step.command, step.mark_words()
     if any(word.is_pattern() for word in marked[:1] if word.text != "[") or "{" in command.words[0]:
         raise NotProved("the shell makes the name of a program")
     read = [f" {one.target}" for one in command.redirections if one.target != "/dev/null"]
@@ -211,7 +211,7 @@ _SED_SCRIPT = re.compile(
 )
 
 
-def _sed(words: Sequence[str]) -> bool:
+def _is_read_only_sed(words: Sequence[str]) -> bool:
     """Say yes to scripts that print, drop and replace lines, and to nothing that writes or runs."""
     rest = list(words)
     scripts: list[str] = []
@@ -301,7 +301,7 @@ _BY_HAND: dict[str, Callable[[Sequence[str]], bool]] = {
     "[": _bracket,
     "date": _date,
     "cd": _cd,
-    "sed": _sed,
+    "sed": _is_read_only_sed,
     "awk": _awk,
     "command": _command,
     "ps": _ps,

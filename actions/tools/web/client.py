@@ -90,9 +90,9 @@ class WebClient:
             ):
                 return await self._read(url, request.method, response)
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
-            said = str(error).strip().rstrip(".") or type(error).__name__
+            reason = str(error).strip().rstrip(".") or type(error).__name__
             kind = NotSent if isinstance(error, _BEFORE_SENDING) else WebProblem
-            raise kind(f"{url.origin} could not be read: {said}.") from error
+            raise kind(f"{url.origin} could not be read: {reason}.") from error
 
     def _context(self, url: WebUrl) -> ssl.SSLContext | None:
         if url.scheme == "https" and self._tls is None:

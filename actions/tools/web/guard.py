@@ -68,8 +68,8 @@ class GuardedBackend(AsyncNetworkBackend):
         try:
             addresses = find_fixed_addresses(host) or await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
-            said = getattr(error, "strerror", None) or error
-            raise NotSent(f"The name {host} was not found: {said}.") from None
+            reason = getattr(error, "strerror", None) or error
+            raise NotSent(f"The name {host} was not found: {reason}.") from None
         for address in addresses:
             kept_for = private_range(address)
             if kept_for is not None and not self._may_dial(address):

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from .client import WebClient
 
 METHODS = (*READING_METHODS, "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-_SHOWN_BYTES = 50_000
-_SHOWN_HEADER_CHARS = 4000
+_MAX_BODY_BYTES = 50_000
+_MAX_HEADER_CHARS = 4000
 _MOST_HEADERS = 50
 _DESCRIPTION = (
     "Send one HTTP request and return status, headers and body. For reading a page web_fetch is better."
     " Addresses of private networks and of this machine are reached only where the user's rules name them."
-    f" At most 10 MB come, {_SHOWN_BYTES // 1000} KB of them are shown."
+    f" At most 10 MB come, {_MAX_BODY_BYTES // 1000} KB of them are shown."
 )
 
 
@@ -123,16 +123,16 @@ def _type_of(body: str) -> str:
 def _outcome(answer: WebAnswer, tool: str) -> ToolOutcome:
     lines = [f"HTTP {answer.status} from {answer.url}"]
     listed = "\n".join(f"{name}: {value}" for name, value in answer.headers.items())
-    lines.append(listed[:_SHOWN_HEADER_CHARS])
+    lines.append(listed[:_MAX_HEADER_CHARS])
     if answer.leads_to:
         lines.append(f"[{not_followed(answer, tool)}]")
     text = body_text(answer) if answer.body else ""
     if text is None:
         lines.append(f"\n[the body is not text: {kind_text(answer)}, {format_size(len(answer.body))}]")
         return ToolOutcome("ok", "\n".join(lines))
-    shown = text.encode(errors="replace")[:_SHOWN_BYTES].decode(errors="ignore")
-    lines.append("\n" + shown)
-    if len(shown) == len(text):
+    visible = text.encode(errors="replace")[:_MAX_BODY_BYTES].decode(errors="ignore")
+    lines.append("\n" + visible)
+    if len(visible) == len(text):
         return ToolOutcome("ok", "\n".join(lines))
-    lines.append(f"[{format_size(len(shown.encode()))} of {format_size(len(answer.body))} shown]")
+    lines.append(f"[{format_size(len(visible.encode()))} of {format_size(len(answer.body))} shown]")
     return ToolOutcome("ok", "\n".join(lines), full_output=answer.body)

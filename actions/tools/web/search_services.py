@@ -127,8 +127,10 @@ def _with_query(place: WebUrl, **parameters: str) -> WebUrl:
 def _hits(answer: WebAnswer, results: Callable[[dict[str, Any]], Any], excerpt: str) -> list[Hit]:
     origin = answer.url.origin
     if answer.status != 200:
-        said = answer.body[:300].decode(errors="replace").strip()
-        raise WebProblem(f"{origin} answered the search with HTTP {answer.status}: {said or 'nothing more'}")
+        detail = answer.body[:300].decode(errors="replace").strip()
+        raise WebProblem(
+            f"{origin} answered the search with HTTP {answer.status}: {detail or 'nothing more'}"
+        )
     try:
         found: Any = json.loads(answer.body)
     except (ValueError, RecursionError):

@@ -69,8 +69,8 @@ class WebSearch(BuiltinTool[WebSearchArguments]):
             hits = service.hits(answer)[: arguments.count]
         except (WebProblem, UnfitUrl) as problem:
             return ToolOutcome("error", str(problem))
-        shown = "\n\n".join(f"{number}. {_format_hit(hit)}" for number, hit in enumerate(hits, 1))
-        return ToolOutcome("ok", shown or f"{service.place.host} found nothing.")
+        listing = "\n\n".join(f"{number}. {_format_hit(hit)}" for number, hit in enumerate(hits, 1))
+        return ToolOutcome("ok", listing or f"{service.place.host} found nothing.")
 
 
 def _format_hit(hit: Hit) -> str:

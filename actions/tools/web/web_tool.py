@@ -62,15 +62,15 @@ def _judgements(arguments: ReachingArguments, context: ToolContext) -> Judgement
     was_asked = context.judge(arguments).decision == "ask"
     """A person let this very call pass: its own site may lead on within itself."""
 
-    def said(url: WebUrl) -> str:
+    def describe(url: WebUrl) -> str:
         return context.judge(arguments.model_copy(update={"url": str(url)})).decision
 
     def may_follow(url: WebUrl) -> bool:
-        return (decision := said(url)) == "allow" or (
+        return (decision := describe(url)) == "allow" or (
             decision == "ask" and was_asked and _is_same_site(first, url)
         )
 
-    return Judgements(may_dial=lambda url: said(url) != "deny", may_follow=may_follow)
+    return Judgements(may_dial=lambda url: describe(url) != "deny", may_follow=may_follow)
 
 
 def _is_same_site(first: WebUrl, url: WebUrl) -> bool:

@@ -140,11 +140,11 @@ def judge_fully(
         )
     # What runs is what the model wrote; what is shown and stored has no secret in it.
     original = ports.masker.references.find_original(use.arguments) if use.masked else None
-    said = ports.masker.text if original is not None else str
+    mask = ports.masker.text if original is not None else str
     try:
         parsed = tool.parse(use.arguments if original is None else original)
     except BadArguments as error:
-        return _invalid(use, said(str(error))), None, None
+        return _invalid(use, mask(str(error))), None, None
     if problem := "" if use.masked else _explain_placeholder(tool, use.arguments, ports):
         return _invalid(use, problem), None, None
     origin: Origin = use.origin if isinstance(use, PendingCall) else "model"
@@ -158,7 +158,7 @@ def judge_fully(
         effect=_effect_of(tool, parsed),
         decision=decision,
         decided_by=by,
-        reason=said(reason),
+        reason=mask(reason),
         edited=hook is not None and hook.edited,
         hook=hook,
         origin=origin,
@@ -224,15 +224,15 @@ async def judge_with_hooks(
     if before.arguments is not None:
         use = use.model_copy(update=mask_call_fields(encodable(before.arguments), ports.masker))
         ports.emit(Notice(f"A hook changed the arguments of {use.tool} ({use.call_id})."))
-    call = judge(_wish(use, origin, before.said), ports, mode, before.said)
+    call = judge(_wish(use, origin, before.verdict), ports, mode, before.verdict)
     if call.decision != "undecided":
         return call
     answer = await advice.on_question(call)
     if answer is None or not answer.decision:
         return call
-    is_edited = before.said is not None and before.said.edited
-    said = answer.model_copy(update={"edited": is_edited})
-    return judge(_wish(use, origin, said), ports, mode, said)
+    is_edited = before.verdict is not None and before.verdict.edited
+    verdict = answer.model_copy(update={"edited": is_edited})
+    return judge(_wish(use, origin, verdict), ports, mode, verdict)
 
 
 def _wish(use: ToolUse, origin: Origin, hook: HookVerdict | None = None) -> ToolUse | PendingCall:
@@ -257,9 +257,9 @@ async def find_hook_denials(pending: Sequence[PendingCall], ports: Ports) -> tup
     for call in pending:
         if ports.hooks is None or call.decision != "undecided" or call.kind != "approval":
             continue
-        said = await ports.hooks.on_question(call)
-        if said is not None and said.decision == "deny":
-            found.append(CallDecision(call_id=call.call_id, reason=said.reason, by=HOOK_DECIDES))
+        answer = await ports.hooks.on_question(call)
+        if answer is not None and answer.decision == "deny":
+            found.append(CallDecision(call_id=call.call_id, reason=answer.reason, by=HOOK_DECIDES))
     return tuple(found)
 
 

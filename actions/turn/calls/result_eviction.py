@@ -61,13 +61,13 @@ def _most(tools: Toolbox, name: str) -> int:
 
 def _line(result: ToolResult, tools: Toolbox) -> ToolResult:
     how = format_read_call(tools, result.call_id)
-    said = f"[This result was put away to save room: {len(result.display_text):,} characters."
-    said += f" Read it: {how}]" if how else " Call the tool again if you need it.]"
+    note = f"[This result was put away to save room: {len(result.display_text):,} characters."
+    note += f" Read it: {how}]" if how else " Call the tool again if you need it.]"
     return ToolResult(
         call_id=result.call_id,
         tool=result.tool,
         outcome=result.outcome,
-        content=said,
+        content=note,
         duration_ms=result.duration_ms,
         put_away=True,
     )

@@ -8,7 +8,7 @@ from ...ports import Toolbox, ToolOutcome
 
 _LEAST_TOKENS_PER_BYTE = 0.25
 """Lower bound: a ratio learned from a few short requests must not let a huge result pass."""
-_SHOWN_SHARE = 0.25
+_KEPT_SHARE = 0.25
 _HEAD_SHARE = 0.6
 _LONGEST_SNAP = 2000
 """Bytes: a cut moves to the end of a line that is at most this far away."""
@@ -28,8 +28,8 @@ def limit_outcome(outcome: ToolOutcome, call_id: str, limit_bytes: int, tools: T
     if limit_bytes and len(text.encode(errors="replace")) > limit_bytes:
         files = tuple(block for block in outcome.blocks if not isinstance(block, Text))
         is_whole = not _has_whole(outcome)
-        shown = _cut_middle(text, call_id, int(limit_bytes * _SHOWN_SHARE), tools, is_whole)
-        outcome = replace(outcome, content=shown, blocks=files)
+        shortened = _cut_middle(text, call_id, int(limit_bytes * _KEPT_SHARE), tools, is_whole)
+        outcome = replace(outcome, content=shortened, blocks=files)
         kept = (text if is_whole else "\n".join(("", *beside))).encode(errors="replace")
         if outcome.output_file is not None:
             outcome.output_file.append(kept)
@@ -64,8 +64,8 @@ def _cut_middle(text: str, call_id: str, size_bytes: int, tools: Toolbox, is_who
     left_out = len(text) - len(head) - len(tail)
     reader = format_read_call(tools, call_id, _row_after(head) if is_whole else 1)
     how = f": {reader}" if reader else ""
-    said = f"[... {left_out:,} of {len(text):,} characters are left out; all is kept{how} ...]"
-    return f"{head.rstrip(chr(10))}\n{said}\n{tail}"
+    note = f"[... {left_out:,} of {len(text):,} characters are left out; all is kept{how} ...]"
+    return f"{head.rstrip(chr(10))}\n{note}\n{tail}"
 
 
 def _row_after(head: str) -> int:

@@ -188,15 +188,15 @@ def find_settled_result(call: PendingCall, recorded: JournaledCall | None) -> To
         if known.settled_as == "rerun":
             return None
         if known.settled_as in _SETTLED:
-            said = f"\n{known.settled_result}" if known.settled_result else ""
+            detail = f"\n{known.settled_result}" if known.settled_result else ""
             outcome: Outcome = "ok" if known.settled_as == "done" else "error"
-            return result(call, outcome, _SETTLED[known.settled_as] + said)
+            return result(call, outcome, _SETTLED[known.settled_as] + detail)
     note = f" {known.note}" if known.note else ""
     output = f"\n{known.output}" if known.output else "none is known."
     is_to_check = recorded.starts <= known.starts and known.settled_as == "check"
-    told = f"\nThe user adds: {known.settled_result}" if is_to_check and known.settled_result else ""
+    addition = f"\nThe user adds: {known.settled_result}" if is_to_check and known.settled_result else ""
     text = (_TO_CHECK if is_to_check else _UNKNOWN).format(at=recorded.at, note=note, output=output)
-    return result(call, "unknown", text + told)
+    return result(call, "unknown", text + addition)
 
 
 async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState:

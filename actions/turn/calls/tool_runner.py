@@ -92,10 +92,10 @@ class ToolRunner:
 
     async def _run_approved(self, offset: int, call: PendingCall, looked: CheckedCall) -> None:
         self._ports.masker.learn(call.arguments)
-        shown = self._ports.masker.stream()
+        masked = self._ports.masker.stream()
 
         def emit(chunk: str) -> None:
-            if text := shown.feed(chunk):
+            if text := masked.feed(chunk):
                 self._ports.emit(ToolOutput(call.call_id, text))
 
         arguments, context = looked.arguments, context_of(self._ports, call, emit)
@@ -113,7 +113,7 @@ class ToolRunner:
         began = time.monotonic()
         try:
             outcome = await self._act(call, arguments, ready, context)
-            if tail := shown.end():
+            if tail := masked.end():
                 self._ports.emit(ToolOutput(call.call_id, tail))
             reach("tool_ran")
         except asyncio.CancelledError as cancelled:
@@ -154,8 +154,8 @@ class ToolRunner:
         except asyncio.CancelledError:
             self._end(offset, answer)
             raise
-        said = {"content": encodable(f"{answer.content}\n{more}")} if more else {}
-        self._end(offset, answer.model_copy(update=said))
+        comment = {"content": encodable(f"{answer.content}\n{more}")} if more else {}
+        self._end(offset, answer.model_copy(update=comment))
 
     def _bind_kept_results(self) -> KeptResults:
         limit_bytes = most_bytes(self._ports.calls.max_result_tokens, self._state.tokens_per_byte)
@@ -277,12 +277,12 @@ async def _without_secrets(outcome: ToolOutcome, masker: Masker, scratch: Path) 
         masker.learn(text)
     if outcome.output_file is not None or outcome.full_output is not None:
         outcome = await asyncio.to_thread(mask_whole_output, outcome, masker, scratch)
-    said = outcome.ends_run
+    final_text = outcome.ends_run
     return replace(
         outcome,
         content=masker.text(outcome.content),
         blocks=tuple(_mask_block(block, masker) for block in outcome.blocks),
-        ends_run=None if said is None else masker.text(said),
+        ends_run=None if final_text is None else masker.text(final_text),
     )
 
 
@@ -310,7 +310,9 @@ async def catch_failures(call: PendingCall, work: Callable[[], Awaitable[ResultT
 
 def _describe_interruption(cancelled: asyncio.CancelledError, seconds: float) -> ToolOutcome:
     partial = cancelled.args[0] if cancelled.args else ""
-    known = next((said for said in cancelled.args if isinstance(said, FileChanges)), NO_FILE_CHANGES)
+    known = next(
+        (argument for argument in cancelled.args if isinstance(argument, FileChanges)), NO_FILE_CHANGES
+    )
     return ToolOutcome(
         "interrupted",
         f"Interrupted after {seconds:.1f} s and stopped; a part of it may have taken effect."

@@ -21,13 +21,13 @@ def shell_of(toolbox: Toolbox) -> Tool | None:
 
 def without_secrets(command: str, tool: Tool, masker: Masker) -> str:
     """Return a command with its secrets masked, for display and storage."""
-    shown = parse_json_object(mask_arguments(_arguments(tool, command), masker)) or {}
-    return str(shown.get(tool.traits.subject, ""))
+    masked = parse_json_object(mask_arguments(_arguments(tool, command), masker)) or {}
+    return str(masked.get(tool.traits.subject, ""))
 
 
-async def propose_user_command(said: str, origin: Origin, state: ApplicationState, ports: Ports) -> Changes:
+async def propose_user_command(masked: str, origin: Origin, state: ApplicationState, ports: Ports) -> Changes:
     """Return the state changes that propose the command after a `!` as a pending call."""
-    tool, command = shell_of(ports.toolbox), parse_shell_command(said) or ""
+    tool, command = shell_of(ports.toolbox), parse_shell_command(masked) or ""
     assert tool is not None, "a command was taken in that no tool runs"
     arguments = _arguments(tool, command)
     use = ToolUse(

@@ -61,8 +61,8 @@ def read_answer(output: OutputFormat, text: str) -> ReadAnswer:
     try:
         given = json.loads(inner, parse_constant=refuse_json_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        said = str(error) if isinstance(error, ValueError) else "it is nested too deep"
-        return ReadAnswer(text, problem=f"it is no JSON ({said}).")
+        reason = str(error) if isinstance(error, ValueError) else "it is nested too deep"
+        return ReadAnswer(text, problem=f"it is no JSON ({reason}).")
     value = without_added_nulls(output.schema, output.unwrap(given), output.schema)
     problem = output.check(value)
     return ReadAnswer(inner if value == given else json.dumps(value, ensure_ascii=False), value, problem)
@@ -92,21 +92,21 @@ def refuse_further_tries(state: ApplicationState, ports: Ports) -> None:
     """Raise `OutputInvalid` or `DoneToolNotCalled` after the last allowed rejection."""
     if state.rejected_answers <= _most_rejections(ports):
         return
-    said, told = list(state.chat_history)[-2:]
-    raw = said.text or next((use.arguments for use in said.tool_uses), "")
-    shown = raw if len(raw) <= _MOST_RAW_CHARS else f"{raw[:_MOST_RAW_CHARS]} ..."
+    answer, correction = list(state.chat_history)[-2:]
+    raw = answer.text or next((use.arguments for use in answer.tool_uses), "")
+    excerpt = raw if len(raw) <= _MOST_RAW_CHARS else f"{raw[:_MOST_RAW_CHARS]} ..."
     hint = "Resume to let the model try once more."
     if is_ended_by_tool(ports):
         raise DoneToolNotCalled(
             f"The model did not call {ports.turn.done_tool} to finish, though it was told"
-            f" {MOST_REMINDERS} times. It said: {shown}",
+            f" {MOST_REMINDERS} times. It said: {excerpt}",
             hint,
         )
     name = ports.turn.output.name if ports.turn.output is not None else ""
-    problem = parse_problem(told)
+    problem = parse_problem(correction)
     raise OutputInvalid(
         f"The answer does not fit the schema {name}, and did not after it was asked for again: {problem}"
-        f" The model said: {shown}",
+        f" The model said: {excerpt}",
         hint,
     )
 
@@ -128,16 +128,16 @@ def check_answer(before: ApplicationState, ports: Ports, reply: Reply, message: 
         return None
     history = before.chat_history.append(message)
     if use is None and is_ended_by_tool(ports):
-        told = runtime_message(_REMINDER.format(tool=ports.turn.done_tool))
-        return Closing(_reject_answer(before, history.append(told)))
+        reminder = runtime_message(_REMINDER.format(tool=ports.turn.done_tool))
+        return Closing(_reject_answer(before, history.append(reminder)))
     if ports.turn.output is None:
         return None
     answer = read_answer(ports.turn.output, message.text if use is None else use.arguments)
     problem = _CUT if reply.finish == "length" else answer.problem
     if problem:
         reach("repair_before_commit")
-        told = REJECTED.format(problem=problem)
-        result = [runtime_message(told)] if use is None else answer_all(message, {}, told)
+        reminder = REJECTED.format(problem=problem)
+        result = [runtime_message(reminder)] if use is None else answer_all(message, {}, reminder)
         notice = f"The answer is not in the form that was asked for: {problem}"
         return Closing(_reject_answer(before, history.append(*result)), notice)
     if use is None:
@@ -169,10 +169,10 @@ def _reject_answer(before: ApplicationState, history: Transcript) -> Changes:
     }
 
 
-def parse_problem(told: Message | None) -> str:
+def parse_problem(message: Message | None) -> str:
     """Return why an answer was rejected, read from the message that the model got."""
-    if told is None:
+    if message is None:
         return ""
-    text = told.text or next((result.content for result in told.tool_results), "")
+    text = message.text or next((result.content for result in message.tool_results), "")
     before, _, after = REJECTED.partition("{problem}")
     return text.removeprefix(before).removesuffix(after)

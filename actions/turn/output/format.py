@@ -175,8 +175,8 @@ def _nullable(made: dict[str, Any], given: Any, root: Schema) -> dict[str, Any]:
         return made
     if "anyOf" in made and len(made["anyOf"]) > 1:
         return {**made, "anyOf": [*made["anyOf"], _NULL]}
-    told = {name: made.pop(name) for name in ("description",) if name in made}
-    return {"anyOf": [made, _NULL], **told}
+    description = {name: made.pop(name) for name in ("description",) if name in made}
+    return {"anyOf": [made, _NULL], **description}
 
 
 def takes_null(schema: Any, root: Schema) -> bool:

@@ -31,9 +31,9 @@ def output_format_of(kind: TypeForm[T], name: str = "") -> TypedOutput[T]:
         adapter: TypeAdapter[T] = TypeAdapter(kind)
         stored = output_schema(adapter.json_schema(), name)
     except (PydanticUserError, BadSchema, NameError) as error:
-        said = " ".join(str(error).splitlines()[0].split())
+        problem = " ".join(str(error).splitlines()[0].split())
         raise UsageError(
-            f"{name} cannot be the type of an output: {said}",
+            f"{name} cannot be the type of an output: {problem}",
             "Use a pydantic model, a dataclass, a TypedDict, a list, a union or a plain type.",
         ) from None
 

@@ -16,7 +16,7 @@ from ..paths import (
     CONFIG_NAME,
     MAX_CONFIG_BYTES,
     config_home,
-    decoded,
+    decode_text,
     project_folders,
     read_bytes,
     refuse_if_world_writable,
@@ -73,7 +73,7 @@ def rewrite(place: ConfigPlace, changed: Callable[[str, Path], str], env: Mappin
             )
         if place.project is None:
             refuse_if_world_writable(path)
-        new = changed(decoded(old, path), path).encode()
+        new = changed(decode_text(old, path), path).encode()
         if new != old:
             path.parent.mkdir(mode=0o700 if place.project is None else 0o777, parents=True, exist_ok=True)
             replace_content(path, new, expected)

@@ -32,7 +32,9 @@ class EquipTools(BuiltinTool[EquipToolsArguments]):
             group: [name for name, tool in tools.items() if group in tool.traits.groups] for group in groups
         }
         self._members = {group: names for group, names in self._members.items() if names}
-        lines = [f"- {group}: {_named(names)}" for group, names in list(self._members.items())[:_MOST_GROUPS]]
+        lines = [
+            f"- {group}: {_join_names(names)}" for group, names in list(self._members.items())[:_MOST_GROUPS]
+        ]
         super().__init__("equip_tools", "\n".join((_DESCRIPTION, *lines)), EquipToolsArguments)
 
     async def run(self, arguments: EquipToolsArguments, context: ToolContext) -> ToolOutcome:
@@ -42,10 +44,10 @@ class EquipTools(BuiltinTool[EquipToolsArguments]):
             return ToolOutcome(
                 "error", f"There is no group {arguments.group[:80]!r} to be had. There are: {known}."
             )
-        said = f"The group {arguments.group} is active now: {_named(names)}."
-        return ToolOutcome("ok", said, equips=Equipment(groups=(arguments.group,)))
+        message = f"The group {arguments.group} is active now: {_join_names(names)}."
+        return ToolOutcome("ok", message, equips=Equipment(groups=(arguments.group,)))
 
 
-def _named(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_TOOLS} more" if len(names) > _MOST_TOOLS else ""
     return f"{', '.join(names[:_MOST_TOOLS])}{more}"

@@ -96,12 +96,12 @@ class WordIndex:
         named = (self._by_name.get(part.lower()) for part in re.split(r"[\s,]+", query))
         scores: dict[int, float] = {number: float("inf") for number in named if number is not None}
         for word in set(_words(query)):
-            for number, score in self._scored(word):
+            for number, score in self._score_tools(word):
                 scores[number] = scores.get(number, 0.0) + score
         ranked = sorted(scores, key=lambda number: (-scores[number], number))
         return [self._names[number] for number in ranked[:most]]
 
-    def _scored(self, word: str) -> Iterator[tuple[int, float]]:
+    def _score_tools(self, word: str) -> Iterator[tuple[int, float]]:
         there = self._places.get(word, {})
         rarity = log(1 + (len(self._names) - len(there) + 0.5) / (len(there) + 0.5))
         for number, count in there.items():

@@ -21,7 +21,7 @@ class Selected(NamedTuple):
     """What is left out because of its groups, a sentence for each group."""
 
 
-def selected(tools: Mapping[str, Tool], choice: ToolChoice) -> Selected:
+def select_tools(tools: Mapping[str, Tool], choice: ToolChoice) -> Selected:
     """Return the tools that the model can ever be offered under a choice."""
     there = {name: tool for name, tool in tools.items() if _is_wanted(name, tool.traits, choice)}
     within_reach = {*active_groups(choice), *choice.available_groups}
@@ -96,7 +96,7 @@ def _unreachable(missing: Mapping[str, list[str]]) -> Iterable[str]:
         )
 
 
-def completed(tools: Mapping[str, Tool], session: SessionSettings) -> dict[str, Tool]:
+def complete_groups(tools: Mapping[str, Tool], session: SessionSettings) -> dict[str, Tool]:
     """Return the tools of a session with those by which a model finds its way among them.
 
     Raises `ConfigError` where one of these has the name of another tool.

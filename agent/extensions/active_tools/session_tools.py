@@ -13,7 +13,7 @@ from ....state.errors import ConfigError, UnknownTool
 from ....state.session import SessionSettings
 from ...runtime.agent_definition import Definition
 from ...runtime.wiring import tool_digest
-from .selection import completed, selected
+from .selection import complete_groups, select_tools
 
 
 class Equipped(NamedTuple):
@@ -40,10 +40,10 @@ async def equip(
     shipped: dict[str, Tool] = {}
     if definition.has_builtin_tools:
         shipped = toolbox_of(session.network_tools, search, sandbox)
-    own = named_apart((*definition.tools, *brought), shipped)
+    own = rename_duplicates((*definition.tools, *brought), shipped)
     notices: list[str] = []
     for source in (*definition.sources, *sources):
-        own |= named_apart(await source.tools(), {**shipped, **own})
+        own |= rename_duplicates(await source.tools(), {**shipped, **own})
         notices += source.notices()
     digests = {name: tool_digest(tool.spec) for name, tool in own.items()}
     notices += differences(session.own_tools, digests)
@@ -51,13 +51,15 @@ async def equip(
     if not own and not any((choice.only, choice.never, choice.groups, choice.available_groups)):
         return Equipped(with_reader(shipped, session), digests, tuple(notices))
 
-    found = selected(shipped | own, choice)
+    found = select_tools(shipped | own, choice)
     if found.unknown and is_new:
         raise UnknownTool(found.unknown[0])
-    return Equipped(completed(found.tools, session), digests, (*notices, *found.unknown, *found.unreachable))
+    return Equipped(
+        complete_groups(found.tools, session), digests, (*notices, *found.unknown, *found.unreachable)
+    )
 
 
-def named_apart(tools: Iterable[Tool], taken: Mapping[str, Tool]) -> dict[str, Tool]:
+def rename_duplicates(tools: Iterable[Tool], taken: Mapping[str, Tool]) -> dict[str, Tool]:
     """Return tools by name; raises `ConfigError` where a name means two of them, or a step of the graph."""
     found: dict[str, Tool] = {}
     for tool in tools:
@@ -81,21 +83,21 @@ def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Say, a sentence each, which of a session's tools are gone, and which are not what they were."""
     gone = [name for name in then if name not in now]
     other = [name for name in then if name in now and now[name] != then[name]]
-    said: list[str] = []
+    notices: list[str] = []
     if gone:
-        said.append(
-            f"This session had tools that are not here: {_listed(gone)}. Calls of them cannot run;"
+        notices.append(
+            f"This session had tools that are not here: {_join_names(gone)}. Calls of them cannot run;"
             " resume it with the agent that brings them: --agent MODULE:NAME."
         )
     if other:
-        said.append(f"Tools of this session were changed since: {_listed(other)}.")
-    return said
+        notices.append(f"Tools of this session were changed since: {_join_names(other)}.")
+    return notices
 
 
 _MOST_NAMED = 12
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     more = len(names) - _MOST_NAMED
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 

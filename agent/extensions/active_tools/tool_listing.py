@@ -28,7 +28,7 @@ class Offers:
 
     def of(self, equipment: Equipment) -> ToolListing:
         if equipment not in self._known:
-            self._known[equipment] = self._made(equipment)
+            self._known[equipment] = self._make_listing(equipment)
         return self._known[equipment]
 
     def why_inactive(self, tool: str, equipment: Equipment) -> str:
@@ -38,10 +38,10 @@ class Offers:
         equip, groups = self._meta.get("groups", ""), ", ".join(sorted(missing))
         return f"{tool} is not active yet. Call {equip} first, with the group {groups}."
 
-    def _made(self, equipment: Equipment) -> ToolListing:
-        first = list(self._listed(NO_EQUIPMENT, equipment))
-        later = [name for name in self._listed(equipment, equipment) if name not in first]
-        by_search = [name for name in self._found(equipment) if name not in first]
+    def _make_listing(self, equipment: Equipment) -> ToolListing:
+        first = list(self._list_names(NO_EQUIPMENT, equipment))
+        later = [name for name in self._list_names(equipment, equipment) if name not in first]
+        by_search = [name for name in self._find_names(equipment) if name not in first]
         specs = [*map(self._spec_of(equipment), first), *self._steering]
         specs += [self._toolbox[name].spec for name in dict.fromkeys((*later, *by_search))]
         return ToolListing.build(self._system, tuple(specs))
@@ -56,7 +56,7 @@ class Offers:
 
         return spec
 
-    def _listed(self, active: Equipment, equipment: Equipment) -> Iterator[str]:
+    def _list_names(self, active: Equipment, equipment: Equipment) -> Iterator[str]:
         """Yield the tools in their order that `active` makes active, without those to be searched for."""
         is_searched = self._is_searched(equipment)
         for name, tool in self._toolbox.items():
@@ -70,7 +70,7 @@ class Offers:
         most = self._choice.most_listed
         return bool(most) and "tools" in self._meta and len(self._active_own(equipment)) > most
 
-    def _found(self, equipment: Equipment) -> Iterable[str]:
+    def _find_names(self, equipment: Equipment) -> Iterable[str]:
         """Return what a search brought in and is active: of too many the newest."""
         there = [name for name in equipment.tools if name in self._toolbox]
         active = [name for name in there if self._is_active(name, equipment)]

@@ -74,12 +74,12 @@ _PLAIN: dict[str, Answered] = {
 def answer_of(hook: HookCommand, end: HookEnd) -> HookAnswer:
     """Return what a hook said; what it did wrong is a notice, or refuses where the configuration says so."""
     if end.problem:
-        return _failed(hook, end.problem)
+        return _make_failure(hook, end.problem)
     if end.status == BLOCKS:
-        return HookAnswer("deny", _cut(end.stderr) or f"refused by the hook `{hook.shown}`")
+        return HookAnswer("deny", _cut(end.stderr) or f"refused by the hook `{hook.display_name}`")
     if end.status != 0:
-        said = f": {_cut(end.stderr, 300)}" if end.stderr.strip() else ""
-        return _failed(hook, f"it ended with {end.status}{said}")
+        error_text = f": {_cut(end.stderr, 300)}" if end.stderr.strip() else ""
+        return _make_failure(hook, f"it ended with {end.status}{error_text}")
     text = end.stdout.strip()
     if text.startswith("{"):
         return _spoken(hook, text)
@@ -88,16 +88,16 @@ def answer_of(hook: HookCommand, end: HookEnd) -> HookAnswer:
 
 def _spoken(hook: HookCommand, text: str) -> HookAnswer:
     try:
-        said = cast(dict[str, Any], json.loads(text))
-        if "continue" in said:
-            said["goes_on"] = said.pop("continue")
-        output = _HookOutput.model_validate(said)
+        answer = cast(dict[str, Any], json.loads(text))
+        if "continue" in answer:
+            answer["goes_on"] = answer.pop("continue")
+        output = _HookOutput.model_validate(answer)
     except ValidationError as invalid:
         first = invalid.errors(include_url=False, include_input=False)[0]
         where = ".".join("continue" if part == "goes_on" else str(part) for part in first["loc"])
-        return _failed(hook, f"`{where}` of what it printed does not fit")
+        return _make_failure(hook, f"`{where}` of what it printed does not fit")
     except (ValueError, RecursionError):
-        return _failed(hook, "it printed what is no JSON")
+        return _make_failure(hook, "it printed what is no JSON")
     specific = output.hookSpecificOutput
     asked = specific.decision
     decision = specific.permissionDecision or asked.behavior or output.decision or ""
@@ -106,16 +106,18 @@ def _spoken(hook: HookCommand, text: str) -> HookAnswer:
         reason=_cut(specific.permissionDecisionReason or asked.message or output.reason),
         updated_input=specific.updatedInput if specific.updatedInput is not None else asked.updatedInput,
         context=_cut(specific.additionalContext),
-        stop_reason="" if output.goes_on else _cut(output.stopReason) or f"the hook `{hook.shown}` says so",
+        stop_reason=""
+        if output.goes_on
+        else _cut(output.stopReason) or f"the hook `{hook.display_name}` says so",
         notices=(_cut(output.systemMessage),) if output.systemMessage.strip() else (),
     )
 
 
-def _failed(hook: HookCommand, problem: str) -> HookAnswer:
-    said = f"The hook `{hook.shown}` ({hook.event}) failed: {problem}."
+def _make_failure(hook: HookCommand, problem: str) -> HookAnswer:
+    notice = f"The hook `{hook.display_name}` ({hook.event}) failed: {problem}."
     if hook.blocks_on_failure:
-        return HookAnswer("deny", said)
-    return HookAnswer(notices=(said,))
+        return HookAnswer("deny", notice)
+    return HookAnswer(notices=(notice,))
 
 
 def _cut(text: str, most: int = _MOST_CHARS) -> str:
@@ -126,13 +128,13 @@ def _cut(text: str, most: int = _MOST_CHARS) -> str:
 _MILDEST_FIRST: tuple[Answered, ...] = ("allow", "ask", "deny")
 
 
-def joined_answer(answers: Iterable[HookAnswer]) -> HookAnswer:
+def combine_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
     """Return what they say together: deny beats ask beats allow; the first other input counts."""
     found = list(answers)
-    said = {one.decision for one in found}
+    decisions = {one.decision for one in found}
     decision: Answered = ""
     for each in _MILDEST_FIRST:
-        decision = each if each in said else decision
+        decision = each if each in decisions else decision
     inputs = (one.updated_input for one in found if one.updated_input is not None)
     return HookAnswer(
         decision=decision,

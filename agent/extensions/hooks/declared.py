@@ -33,13 +33,13 @@ class HookCommand:
         return any(re.fullmatch(self.matcher, name, re.IGNORECASE) for name in names)
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """What people know it by."""
         first = self.command.strip().partition("\n")[0]
-        return first if len(first) <= _MOST_SHOWN else f"{first[:_MOST_SHOWN]}..."
+        return first if len(first) <= _MAX_NAME_CHARS else f"{first[:_MAX_NAME_CHARS]}..."
 
 
-_MOST_SHOWN = 60
+_MAX_NAME_CHARS = 60
 _MOST_COMMAND_CHARS = 16_384
 
 
@@ -55,7 +55,7 @@ class _CommandTable(_Table):
     onFailure: Literal["continue", "block"] = "continue"  # noqa: N815
 
 
-def _checked_pattern(matcher: str) -> str:
+def _check_pattern(matcher: str) -> str:
     try:
         re.compile("" if matcher == "*" else matcher)
     except re.error as error:
@@ -64,7 +64,7 @@ def _checked_pattern(matcher: str) -> str:
 
 
 class _GroupTable(_Table):
-    matcher: Annotated[str, AfterValidator(_checked_pattern)] = ""
+    matcher: Annotated[str, AfterValidator(_check_pattern)] = ""
     hooks: list[_CommandTable]
 
 

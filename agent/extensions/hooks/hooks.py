@@ -13,7 +13,7 @@ from ....state.application import ApplicationState, ExecutionMode
 from ....state.calls import HookVerdict, PendingCall
 from ....state.conversation.messages import Message, ToolUse, encodable, parse_json_object
 from ...session.observers import Observer
-from .answers import HookAnswer, answer_of, joined_answer
+from .answers import HookAnswer, answer_of, combine_answers
 from .declared import HookCommand, HookEvent
 from .program import HookPlace, run_hook
 
@@ -111,8 +111,8 @@ class Hooks(Observer):
             self._about[use.call_id] = answer.context
         if not (answer.decision or is_edited):
             return CallAdvice()
-        said = HookVerdict(decision=answer.decision, reason=reason, edited=is_edited)
-        return CallAdvice(said, json.dumps(answer.updated_input) if is_edited else None)
+        verdict = HookVerdict(decision=answer.decision, reason=reason, edited=is_edited)
+        return CallAdvice(verdict, json.dumps(answer.updated_input) if is_edited else None)
 
     async def on_question(self, call: PendingCall) -> HookVerdict | None:
         answer = await self._ask(
@@ -132,7 +132,7 @@ class Hooks(Observer):
         self._stop(answer)
         context = "\n".join(filter(None, (self._about.pop(call.call_id, ""), answer.context)))
         blocked = answer.reason if answer.decision == "deny" else ""
-        return "\n".join(f"[A hook of the user says: {said}]" for said in (blocked, context) if said)
+        return "\n".join(f"[A hook of the user says: {comment}]" for comment in (blocked, context) if comment)
 
     async def on_answer(self, text: str, is_second: bool) -> str:
         answer = await self._ask("Stop", stop_hook_active=is_second, last_assistant_message=text)
@@ -192,7 +192,7 @@ class Hooks(Observer):
             runs = [group.create_task(self._run(one, text)) for one in chosen]
             self._running.update(runs)
         self._running.difference_update(runs)
-        answer = joined_answer(run.result() for run in runs if not run.cancelled())
+        answer = combine_answers(run.result() for run in runs if not run.cancelled())
         for notice in answer.notices:
             self.notify(notice)
         return answer

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ....state.errors import ConfigError, SandburError
-from ...config.paths import decoded
+from ...config.paths import decode_text
 from ...config.setting_reader import SettingReader, SettingValue
 from ...config.sources import fit
 from ...runtime.extension_runtime import ExtensionRuntime, SessionAdditions, SessionContext
@@ -35,7 +35,7 @@ def parse_hooks(content: bytes, path: Path) -> tuple[list[HookCommand], list[str
     Raises `ConfigError`.
     """
     try:
-        values = json.loads(decoded(content, path))
+        values = json.loads(decode_text(content, path))
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is no valid JSON: {error}.", "Correct it.") from None
     table = cast(dict[str, Any], values) if isinstance(values, dict) else {"hooks": values}

@@ -34,7 +34,7 @@ class Configured(Generic[TableT]):
     """A relative file starts here."""
 
 
-def _configured(values: Sequence[SettingValue]) -> dict[str, Configured[Any]]:
+def _read_configuration(values: Sequence[SettingValue]) -> dict[str, Configured[Any]]:
     return {name: Configured(one.value, one.source, one.folder) for name, one in merge_tables(values).items()}
 
 
@@ -45,7 +45,7 @@ class HttpToolsReader(SettingReader):
         return parse_tables("http_tools", value, HttpToolTable, source)
 
     def resolve(self, values: Sequence[SettingValue]) -> dict[str, Configured[HttpToolTable]]:
-        return _configured(values)
+        return _read_configuration(values)
 
     def disclose(self, value: Mapping[str, HttpToolTable]) -> Iterator[str]:
         return (describe_tool(name, table) for name, table in value.items())
@@ -62,7 +62,7 @@ class OpenApiReader(SettingReader):
         return value
 
     def resolve(self, values: Sequence[SettingValue]) -> dict[str, Configured[OpenApiTable]]:
-        return _configured(values)
+        return _read_configuration(values)
 
     def disclose(self, value: Mapping[str, OpenApiTable]) -> Iterator[str]:
         return (describe_api(name, table) for name, table in value.items())

@@ -38,13 +38,13 @@ class ListedTool:
         notes = self.tool.annotations
         if notes is None:
             return ""
-        said = [
+        texts = [
             "only reads" if notes.read_only_hint else "",
             "destroys nothing" if notes.destructive_hint is False else "",
             "destructive" if notes.destructive_hint and not notes.read_only_hint else "",
             "may run twice" if notes.idempotent_hint else "",
         ]
-        return ", ".join(filter(None, said))
+        return ", ".join(filter(None, texts))
 
 
 class Catalogue:
@@ -57,7 +57,7 @@ class Catalogue:
         self.has_changed = False
         """The list is not what sessions were told of it."""
         self._current: dict[str, ListedTool] = {}
-        self._told: frozenset[str] = frozenset()
+        self._announced: frozenset[str] = frozenset()
         self._link: Link | None = None
         self._is_stale = False
         self._read_at = 0.0
@@ -69,14 +69,14 @@ class Catalogue:
 
         Raises what `ServerConnection.ask` raises.
         """
-        link = await self.connection.linked()
+        link = await self.connection.ensure_link()
         await self._read(link)
         if getattr(link.client.server_capabilities.tools, "list_changed", False):
             # Some servers add tools right after they got to know us.
             await asyncio.sleep(_SETTLING_S)
             if self._is_stale:
                 await self._read(link)
-        self._told, self.has_changed = self._digests(), False
+        self._announced, self.has_changed = self._digests(), False
         wanted = self.connection.server.table.tools
         if wanted is None:
             return tuple(self._current.values())
@@ -84,21 +84,21 @@ class Catalogue:
         self.notices += [f"{self._who} has no tool {one_line(name, 60)}." for name in missing]
         return tuple(tool for name, tool in self._current.items() if name in wanted)
 
-    async def changed(self, told: ListedTool, link: Link) -> str:
+    async def describe_change(self, listed: ListedTool, link: Link) -> str:
         """Return why a tool is not what the session was told of it; empty if it is."""
         async with self._reading:
             if link is not self._link or self._needs_reading():
                 await self._read(link)
-        now = self._current.get(told.tool.name)
+        now = self._current.get(listed.tool.name)
         if now is None:
-            return f"{self._who} has no tool {told.tool.name} any more, and this was not run."
-        is_same = now.digest == told.digest
+            return f"{self._who} has no tool {listed.tool.name} any more, and this was not run."
+        is_same = now.digest == listed.digest
         if link.server is not self.connection.server:
-            is_same = now.form == told.form
+            is_same = now.form == listed.form
         if is_same:
             return ""
         return (
-            f"{self._who} has changed its tool {told.tool.name} since this session was told of it, and this"
+            f"{self._who} has changed its tool {listed.tool.name} since this session was told of it, and this"
             " was not run. A new session uses it as it is now."
         )
 
@@ -117,11 +117,11 @@ class Catalogue:
 
     async def _read(self, link: Link) -> None:
         self._is_stale = False
-        listed = await self._listed(link)
+        listed = await self._fetch_tools(link)
         self.notices.clear()
         found: dict[str, ListedTool] = {}
         for tool in listed[:MOST_TOOLS]:
-            if problem := self._added(tool, found):
+            if problem := self._add_tool(tool, found):
                 self.notices.append(f"{self._who}: {problem}.")
         if len(listed) > MOST_TOOLS:
             self.notices.append(
@@ -130,10 +130,10 @@ class Catalogue:
             )
         self.notices += [f"{self._who}: {note}." for note in self.connection.health.notes]
         self._current, self._link = found, link
-        self.has_changed = self._digests() != self._told
+        self.has_changed = self._digests() != self._announced
         self._read_at = asyncio.get_running_loop().time()
 
-    def _added(self, tool: types.Tool, found: dict[str, ListedTool]) -> str:
+    def _add_tool(self, tool: types.Tool, found: dict[str, ListedTool]) -> str:
         """Take a tool in, or say in a clause why not."""
         if tool.name in found:
             return f"it lists {one_line(tool.name, 60)} twice; the first one counts"
@@ -143,7 +143,7 @@ class Catalogue:
             return f"its tool {one_line(tool.name, 60)} is left out: {unfit}"
         return ""
 
-    async def _listed(self, link: Link) -> list[types.Tool]:
+    async def _fetch_tools(self, link: Link) -> list[types.Tool]:
         if link.client.server_capabilities.tools is None:
             return []
         wanted = self.connection.server.table.tools

@@ -14,7 +14,7 @@ import httpx2
 from mcp import Client, MCPError
 from pydantic import ValidationError
 
-from .configuration.servers import McpServer, MissingVariable, filled_in
+from .configuration.servers import McpServer, MissingVariable, fill_variables
 from .server_requests.questions import Host
 from .text import one_line
 from .transport.border import CheckedStream
@@ -106,7 +106,7 @@ class ServerConnection:
         """Whether somebody answers a server's question at once."""
         return self._host.has_person
 
-    async def linked(self) -> Link:
+    async def ensure_link(self) -> Link:
         """Return a client that is connected; raises `ServerDown`."""
         async with self._starting:
             if self._link is not None and not self._link.stop.is_set():
@@ -114,7 +114,7 @@ class ServerConnection:
             if self.health.state == "closed":
                 raise ServerDown("this session is over")
             await self._wait_for_turn()
-            self._link = await self._reached()
+            self._link = await self._connect()
             self.health.state, self.health.problem = "up", ""
             return self._link
 
@@ -122,7 +122,7 @@ class ServerConnection:
         self, question: Callable[[Client], Awaitable[AnswerT]], timeout_s: float, link: Link | None = None
     ) -> AnswerT:
         """Return the answer of the server; raises `ServerDown`, `ServerLost`, `NoAnswer`, `ServerRefused`."""
-        link = link or await self.linked()
+        link = link or await self.ensure_link()
         try:
             async with self._slots, asyncio.timeout(timeout_s):
                 answer = await question(link.client)
@@ -130,14 +130,14 @@ class ServerConnection:
             raise NoAnswer(f"it did not answer within {timeout_s:g} s") from None
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
-                raise await self._lost(link, "it ended") from None
+                raise await self._report_loss(link, "it ended") from None
             raise _meant(error, timeout_s) from None
         except (ValidationError, RuntimeError, ValueError, LookupError, TypeError) as error:
             if link.stop.is_set():
-                raise await self._lost(link, "it ended") from None
+                raise await self._report_loss(link, "it ended") from None
             raise ServerRefused(f"what it answered does not fit: {one_line(str(error))}") from None
         except (httpx2.HTTPError, OSError, BaseExceptionGroup) as error:
-            raise await self._lost(link, _problem(error)) from None
+            raise await self._report_loss(link, _problem(error)) from None
         self.health.failures = 0
         return answer
 
@@ -151,7 +151,7 @@ class ServerConnection:
             for owner in late:
                 owner.cancel()
 
-    async def _lost(self, link: Link, why: str) -> ServerLost:
+    async def _report_loss(self, link: Link, why: str) -> ServerLost:
         """Let go of a client that is no use any more, and find out what it said last."""
         if not link.stop.is_set():
             link.stop.set()
@@ -175,7 +175,7 @@ class ServerConnection:
         if left > 0:
             await asyncio.sleep(left)
 
-    async def _reached(self) -> Link:
+    async def _connect(self) -> Link:
         problems: list[str] = []
         for server in self._servers:
             try:
@@ -191,7 +191,7 @@ class ServerConnection:
         stop, why = asyncio.Event(), list[str]()
         owner = asyncio.create_task(self._own(server, ready, stop, why))
         self._owners.add(owner)
-        owner.add_done_callback(self._ended)
+        owner.add_done_callback(self._handle_end)
         try:
             await asyncio.wait(
                 {ready, owner}, timeout=server.table.startup_timeout_s, return_when="FIRST_COMPLETED"
@@ -215,14 +215,14 @@ class ServerConnection:
         """Keep a client open until it is to stop: it has to be closed by the task that opened it."""
         log = ErrorLog(self._logs / f"{server.name}.log")
 
-        def ended(clause: str) -> None:
+        def report_end(clause: str) -> None:
             why.append(clause)
             if ready.done() and not stop.is_set():
                 stop.set()
                 self._fail(why[0])
 
         try:
-            async with self._client(server, log, ended) as client:
+            async with self._client(server, log, report_end) as client:
                 ready.set_result(client)
                 watch = asyncio.ensure_future(self._watch(client))
                 try:
@@ -236,9 +236,9 @@ class ServerConnection:
             if ready.done() and not stop.is_set():
                 stop.set()
                 self._fail(why[0] if why else "it ended")
-            if why and (said := log.last_words()):
-                why[0] += said
-                self.health.problem += said if ready.done() else ""
+            if why and (last_words := log.last_words()):
+                why[0] += last_words
+                self.health.problem += last_words if ready.done() else ""
 
     @asynccontextmanager
     async def _client(
@@ -250,7 +250,7 @@ class ServerConnection:
             mode=table.protocol,
             read_timeout_seconds=table.startup_timeout_s,
             cache=None,
-            message_handler=self._heard,
+            message_handler=self._handle_message,
             elicitation_callback=self._host.elicitation_of(server),
             sampling_callback=self._host.sampling_of(server),
             list_roots_callback=self._host.roots_of(server),
@@ -270,17 +270,17 @@ class ServerConnection:
     def _streams(self, server: McpServer, log: ErrorLog, ended: Callable[[str], None]) -> Any:
         table, env = server.table, self._env
         if table.command is None:
-            headers = {name: filled_in(text, env) for name, text in table.headers.items()}
+            headers = {name: fill_variables(text, env) for name, text in table.headers.items()}
 
             kind = "sse" if table.kind == "sse" else "http"
-            return address(kind, filled_in(table.url or "", env), headers)
+            return address(kind, fill_variables(table.url or "", env), headers)
 
-        command = [filled_in(text, env) for text in (table.command, *table.args)]
-        given = {name: filled_in(text, env) for name, text in table.env.items()}
-        cwd = server.folder / filled_in(table.cwd, env) if table.cwd else server.folder
-        return program(command, cwd, server_environment(env, given), log.opened(), ended)
+        command = [fill_variables(text, env) for text in (table.command, *table.args)]
+        given = {name: fill_variables(text, env) for name, text in table.env.items()}
+        cwd = server.folder / fill_variables(table.cwd, env) if table.cwd else server.folder
+        return program(command, cwd, server_environment(env, given), log.open_file(), ended)
 
-    def _ended(self, owner: asyncio.Task[None]) -> None:
+    def _handle_end(self, owner: asyncio.Task[None]) -> None:
         self._owners.discard(owner)
         if not owner.cancelled():
             # Looked at here, or asyncio logs it: whoever asked has been told by then.
@@ -290,7 +290,7 @@ class ServerConnection:
         if clause not in self.health.notes and len(self.health.notes) < 20:
             self.health.notes.append(one_line(clause))
 
-    async def _heard(self, message: Any) -> None:
+    async def _handle_message(self, message: Any) -> None:
         """Take in what an old server says by itself."""
         if getattr(message, "method", "") == "notifications/tools/list_changed":
             self.on_change()
@@ -305,7 +305,7 @@ class ServerConnection:
                 async for _ in changes:
                     self.on_change()
         except (MCPError, RuntimeError, OSError, TimeoutError, ValueError, httpx2.HTTPError):
-            # An old server tells `_heard`; one that drops the line is found out by the next call.
+            # An old server sends changes to `_handle_message`; the next call notices a lost connection.
             return
 
 

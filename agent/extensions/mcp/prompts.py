@@ -46,12 +46,12 @@ class Prompts:
     def __init__(self, connections: Mapping[str, ServerConnection]) -> None:
         self._connections = connections
 
-    async def listed(self) -> Sequence[ServerPrompt]:
+    async def list_prompts(self) -> Sequence[ServerPrompt]:
         """Return the prompts of every server that answers."""
         found = await asyncio.gather(*map(_of_server, self._connections.values()))
         return [prompt for prompts in found for prompt in prompts]
 
-    async def rendered(self, prompt: ServerPrompt, arguments: Mapping[str, str]) -> str:
+    async def render_prompt(self, prompt: ServerPrompt, arguments: Mapping[str, str]) -> str:
         """Return the text of a prompt; raises `UsageError` with what is missing, or what the server says."""
         missing = [one.name for one in prompt.arguments if one.is_required and one.name not in arguments]
         if missing:
@@ -71,7 +71,7 @@ class Prompts:
 async def _of_server(connection: ServerConnection) -> list[ServerPrompt]:
     found: list[ServerPrompt] = []
     try:
-        link = await connection.linked()
+        link = await connection.ensure_link()
         if link.client.server_capabilities.prompts is None:
             return []
         cursor: str | None = None

@@ -12,7 +12,7 @@ from ....actions.tools.registry import SERVER_PREFIX
 from ....actions.tools.schema import PlainText, ToolArguments, parse_arguments, spec_of
 from ....state.calls import Effect
 from .connection import Link, NoAnswer, ServerConnection, ServerDown, ServerLost, ServerRefused
-from .results import read_contents, shown
+from .results import make_outcome, read_contents
 from .text import one_line
 
 _MOST_PAGES = 10
@@ -43,7 +43,7 @@ async def resource_tools(connection: ServerConnection, link: Link) -> Sequence[T
         _OneResource,
     )
     return (
-        ResourceTool(connection, list_spec, _NoArguments, _listed),
+        ResourceTool(connection, list_spec, _NoArguments, _list_resources),
         ResourceTool(connection, read_spec, _OneResource, _read),
     )
 
@@ -64,7 +64,7 @@ class ResourceTool:
         self.effect: Effect = "read" if connection.server.table.trust_hints else "effect"
         self.traits = ToolTraits(
             subject="uri" if arguments is _OneResource else "",
-            told=f"a resource of the server {connection.server.name}",
+            description=f"a resource of the server {connection.server.name}",
         )
 
     def parse(self, arguments: str) -> Any:
@@ -108,10 +108,10 @@ async def _read(connection: ServerConnection, arguments: _OneResource) -> ToolOu
     )
     found = [read_contents(one) for one in result.contents]
     texts = [one for one in found if isinstance(one, str)]
-    return shown(texts, [one for one in found if not isinstance(one, str)])
+    return make_outcome(texts, [one for one in found if not isinstance(one, str)])
 
 
-async def _listed(connection: ServerConnection, arguments: Any) -> ToolOutcome:
+async def _list_resources(connection: ServerConnection, arguments: Any) -> ToolOutcome:
     timeout_s = connection.server.table.timeout_s
     lines: list[str] = []
     cursor: str | None = None
@@ -124,7 +124,7 @@ async def _listed(connection: ServerConnection, arguments: Any) -> ToolOutcome:
     templates = await connection.ask(lambda client: client.list_resource_templates(), timeout_s)
     lines += [_line(one.uri_template, one) for one in templates.resource_templates]
     more = [f"({len(lines) - _MOST_LISTED} more)"] if len(lines) > _MOST_LISTED else []
-    return shown([*lines[:_MOST_LISTED], *more] or ["(it has nothing to read)"], ())
+    return make_outcome([*lines[:_MOST_LISTED], *more] or ["(it has nothing to read)"], ())
 
 
 def _page(cursor: str | None) -> Callable[[Client], Awaitable[types.ListResourcesResult]]:

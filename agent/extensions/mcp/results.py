@@ -13,7 +13,7 @@ from ....actions.ports import ToolOutcome
 from ....state.conversation.messages import Document, Image, Outcome, Text, encodable
 from ....state.errors import UsageError
 
-SHOWN_CHARS = 50_000
+MAX_TEXT_CHARS = 50_000
 _MOST_BLOCKS = 20
 """Images and documents of one result."""
 _MOST_BLOCK_BYTES = 5_000_000
@@ -25,17 +25,19 @@ Block = Text | Image | Document
 
 def outcome_of(result: types.CallToolResult) -> ToolOutcome:
     texts, blocks = read_blocks(result.content)
-    structured = _structured(result.structured_content, texts)
-    return shown([*texts, *structured], blocks, "error" if result.is_error else "ok")
+    structured = _render_structured(result.structured_content, texts)
+    return make_outcome([*texts, *structured], blocks, "error" if result.is_error else "ok")
 
 
-def shown(texts: Sequence[str], blocks: Sequence[Block], outcome: Outcome = "ok") -> ToolOutcome:
+def make_outcome(texts: Sequence[str], blocks: Sequence[Block], outcome: Outcome = "ok") -> ToolOutcome:
     """Return the outcome of these texts, cut where they are too long; the whole of them is kept."""
     whole = encodable("\n".join(texts)) or ("" if blocks else "(the server answered nothing)")
-    if len(whole) <= SHOWN_CHARS:
+    if len(whole) <= MAX_TEXT_CHARS:
         return ToolOutcome(outcome, whole, blocks=tuple(blocks))
-    half = SHOWN_CHARS // 2
-    cut = f"{whole[:half]}\n\n[... {len(whole) - SHOWN_CHARS:,} characters left out ...]\n\n{whole[-half:]}"
+    half = MAX_TEXT_CHARS // 2
+    cut = (
+        f"{whole[:half]}\n\n[... {len(whole) - MAX_TEXT_CHARS:,} characters left out ...]\n\n{whole[-half:]}"
+    )
     return ToolOutcome(outcome, cut, full_output=whole.encode(), blocks=tuple(blocks))
 
 
@@ -103,7 +105,7 @@ def _unfit(data: str) -> str:
     return ""
 
 
-def _structured(content: Any, texts: Sequence[str]) -> list[str]:
+def _render_structured(content: Any, texts: Sequence[str]) -> list[str]:
     """Return structured content as JSON, unless a text says just the same."""
     if content is None:
         return []

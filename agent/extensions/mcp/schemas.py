@@ -66,22 +66,24 @@ class _Flattening:
             return value
         given = cast("dict[str, Any]", value)
         if isinstance(reference := given.get("$ref"), str):
-            return self._referred(reference, given, seen, depth)
+            return self._inline_reference(reference, given, seen, depth)
         made = {key: self.node(one, seen, depth + 1) for key, one in given.items() if key not in _DROPPED}
         if made.get("type") == "array" and "items" not in made:
             # Some providers refuse the whole request for a list of nothing in particular.
             made["items"] = {}
         return made
 
-    def _referred(self, reference: str, given: dict[str, Any], seen: tuple[str, ...], depth: int) -> Any:
+    def _inline_reference(
+        self, reference: str, given: dict[str, Any], seen: tuple[str, ...], depth: int
+    ) -> Any:
         if reference in seen:
             return {}
-        target = self._found(reference)
+        target = self._look_up(reference)
         beside = {key: one for key, one in given.items() if key != "$ref"}
         merged: Any = {**cast("dict[str, Any]", target), **beside} if isinstance(target, dict) else target
         return self.node(merged, (*seen, reference), depth + 1)
 
-    def _found(self, reference: str) -> Any:
+    def _look_up(self, reference: str) -> Any:
         if not reference.startswith("#"):
             raise UnfitSchema(f"its schema refers to another document: {one_line(reference, 80)}")
         place: Any = self._root
@@ -104,10 +106,10 @@ class Arguments:
         self._schema = schema
         self._validator: Any = None
 
-    def parsed(self, text: str) -> dict[str, Any]:
+    def parse_arguments(self, text: str) -> dict[str, Any]:
         """Return the arguments; raises `BadArguments` with a sentence that says what to change."""
         try:
-            value = json.loads(text or "{}", parse_constant=_refused)
+            value = json.loads(text or "{}", parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise BadArguments(f"{self._name}: the arguments are not valid JSON ({error}).") from None
         if not isinstance(value, dict):
@@ -140,7 +142,7 @@ class Arguments:
         return f"Expected: {', '.join(parts)}." if parts else "It takes no arguments."
 
 
-def _refused(constant: str) -> Any:
+def _refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not a JSON number")
 
 

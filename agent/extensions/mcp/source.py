@@ -75,7 +75,9 @@ class McpSource:
         """
         async with self._opening:
             missing = [name for name in self._connections if name not in self._offered]
-            found = dict(zip(missing, await asyncio.gather(*map(self._timed, missing)), strict=True))
+            found = dict(
+                zip(missing, await asyncio.gather(*map(self._connect_in_time, missing)), strict=True)
+            )
             refused = [name for name in missing if found[name].problem and self._is_required(name)]
             self._offered |= {name: offered for name, offered in found.items() if name not in refused}
             for name in refused:
@@ -93,13 +95,13 @@ class McpSource:
         return tuple(tools.values())
 
     def notices(self) -> Sequence[str]:
-        said = [notice for offered in self._in_order() for notice in offered.notices]
+        found_notices = [notice for offered in self._in_order() for notice in offered.notices]
         changed = [
             f"The tool server {name} has changed its list of tools; a new session uses it as it is now."
             for name, catalogue in self._catalogues.items()
             if catalogue.has_changed
         ]
-        return (*self._notices, *self._slowest(), *said, *changed)
+        return (*self._notices, *self._slowest(), *found_notices, *changed)
 
     def _is_required(self, name: str) -> bool:
         return self._connections[name].server.table.required
@@ -115,7 +117,7 @@ class McpSource:
     def _in_order(self) -> list[Offered]:
         return [self._offered[name] for name in self._connections if name in self._offered]
 
-    async def _timed(self, name: str) -> Offered:
+    async def _connect_in_time(self, name: str) -> Offered:
         began = time.monotonic()
         try:
             return await self._offers(self._connections[name])
@@ -137,15 +139,15 @@ class McpSource:
         catalogue = self._catalogues.setdefault(name, Catalogue(connection))
         try:
             definitions = await catalogue.read()
-            link = await connection.linked()
+            link = await connection.ensure_link()
             readers = await resource_tools(connection, link)
         except (ServerDown, ServerLost, NoAnswer, ServerRefused) as problem:
             return Offered(notices=(f"The tool server {name} is left out: {problem}.",), problem=str(problem))
-        tools = self._named(definitions, catalogue)
+        tools = self._name_tools(definitions, catalogue)
         may_ask = bool(tools) and link.client.protocol_version in MODERN_PROTOCOL_VERSIONS
         return Offered((*tools, *readers), tuple(catalogue.notices), may_ask=may_ask)
 
-    def _named(self, definitions: Sequence[ListedTool], catalogue: Catalogue) -> list[McpTool]:
+    def _name_tools(self, definitions: Sequence[ListedTool], catalogue: Catalogue) -> list[McpTool]:
         """Return the tools under the names that models know them by; a name that is taken is told."""
         found: dict[str, McpTool] = {}
         server = catalogue.connection.server.name

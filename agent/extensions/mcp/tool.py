@@ -16,7 +16,7 @@ from .catalogue import Catalogue, ListedTool
 from .connection import NoAnswer, ServerDown, ServerLost, ServerRefused
 from .results import outcome_of
 from .schemas import Arguments
-from .server_requests.inquiry import Inquiries, Inquiry, Responses, asked, responses_of, told
+from .server_requests.inquiry import Inquiries, Inquiry, Responses, ask_client, describe_inquiry, responses_of
 from .text import one_line, plain
 
 Answered = tuple[Inquiry, dict[str, dict[str, Any]]]
@@ -50,10 +50,10 @@ class McpTool:
         self.spec = ToolSpec(name, description or f"A tool of the server {server.name}.", definition.schema)
         self._arguments = Arguments(name, definition.schema)
         self.effect: Effect = effect_by_hints(tool) if server.table.trust_hints else "effect"
-        self.traits = ToolTraits(told=_told(server.name, definition))
+        self.traits = ToolTraits(description=_describe_tool(server.name, definition))
 
     def parse(self, arguments: str) -> dict[str, Any]:
-        return self._arguments.parsed(arguments)
+        return self._arguments.parse_arguments(arguments)
 
     def effect_of(self, arguments: Any) -> Effect:
         return self.effect
@@ -66,13 +66,15 @@ class McpTool:
         return ()
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
-        return await self._with_care(lambda: self._called(arguments, context))
+        return await self._with_care(lambda: self._call_server(arguments, context))
 
     async def go_on(
         self, inquiry: Inquiry, contents: dict[str, dict[str, Any]], context: ToolContext
     ) -> ToolOutcome:
         """Go on with a call whose server had a question, now that it is answered."""
-        return await self._with_care(lambda: self._called(inquiry.arguments, context, (inquiry, contents)))
+        return await self._with_care(
+            lambda: self._call_server(inquiry.arguments, context, (inquiry, contents))
+        )
 
     async def _with_care(self, work: Callable[[], Awaitable[ToolOutcome]]) -> ToolOutcome:
         """Do it, and once more if its server went away and a second time does no harm."""
@@ -84,16 +86,16 @@ class McpTool:
             try:
                 return await work()
             except ServerLost as again:
-                return self._failed(f"went away twice while this ran ({lost}; {again})")
+                return self._make_error(f"went away twice while this ran ({lost}; {again})")
 
-    async def _called(
+    async def _call_server(
         self, arguments: dict[str, Any], context: ToolContext, answered: Answered | None = None
     ) -> ToolOutcome:
         """Call it once; raises `ServerLost`."""
         progress = CallProgress(context, self._connection.server.table.timeout_s)
         try:
-            link = await self._connection.linked()
-            if problem := await self._catalogue.changed(self._definition, link):
+            link = await self._connection.ensure_link()
+            if problem := await self._catalogue.describe_change(self._definition, link):
                 return ToolOutcome("error", problem)
 
             async def question(client: Client) -> types.CallToolResult | types.InputRequiredResult:
@@ -102,14 +104,14 @@ class McpTool:
                 given: tuple[Responses, str | None] = ({}, None)
                 if answered is not None:
                     given = await responses_of(client, *answered), answered[0].result.request_state
-                return await asked(client, name, arguments, progress, self._connection.has_person, given)
+                return await ask_client(client, name, arguments, progress, self._connection.has_person, given)
 
-            result = await progress.watched(self._connection.ask(question, progress.longest_s, link))
+            result = await progress.watch_work(self._connection.ask(question, progress.longest_s, link))
             if isinstance(result, types.InputRequiredResult):
                 return self._inquire(arguments, result)
             return outcome_of(result)
         except ServerDown as down:
-            return self._failed(f"cannot be reached, and this was not run: {down}")
+            return self._make_error(f"cannot be reached, and this was not run: {down}")
         except NoAnswer as late:
             server = self._connection.server.name
             return ToolOutcome(
@@ -117,16 +119,16 @@ class McpTool:
                 f"The tool server {server} was asked, and told to stop: {late}. It may have taken effect.",
             )
         except ServerRefused as refusal:
-            return self._failed(f"refused: {refusal}")
+            return self._make_error(f"refused: {refusal}")
 
     def _inquire(self, arguments: dict[str, Any], result: types.InputRequiredResult) -> ToolOutcome:
         """Keep the question of a server for the person, and tell the model of it."""
         required = result.model_dump_json(by_alias=True, exclude_none=True)
         inquiry = Inquiry(tool=self.spec.name, arguments=arguments, required=required)
         name = self._inquiries.keep(inquiry)
-        return ToolOutcome("ok", told(self._connection.server.name, name, inquiry))
+        return ToolOutcome("ok", describe_inquiry(self._connection.server.name, name, inquiry))
 
-    def _failed(self, clause: str) -> ToolOutcome:
+    def _make_error(self, clause: str) -> ToolOutcome:
         return ToolOutcome("error", f"The tool server {self._connection.server.name} {clause}.")
 
     def _unknown(self, clause: str) -> ToolOutcome:
@@ -147,7 +149,7 @@ class CallProgress:
         self._next_telling = 0.0
         self._deadline: asyncio.Timeout | None = None
 
-    async def heard(self, progress: float, total: float | None, message: str | None) -> None:
+    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         now = time.monotonic()
         if self._deadline is not None:
             self._deadline.reschedule(asyncio.get_running_loop().time() + self._quiet_s)
@@ -156,7 +158,7 @@ class CallProgress:
             of = f"/{total:g}" if total else ""
             self._context.emit(f"{progress:g}{of} {one_line(message or '')}".rstrip() + "\n")
 
-    async def watched(self, work: Any) -> Any:
+    async def watch_work(self, work: Any) -> Any:
         """Return what comes of the work; raises `NoAnswer` after so long without a word."""
         try:
             async with asyncio.timeout(self._quiet_s) as self._deadline:
@@ -165,6 +167,6 @@ class CallProgress:
             raise NoAnswer(f"it said nothing for {self._quiet_s:g} s") from None
 
 
-def _told(server: str, definition: ListedTool) -> str:
+def _describe_tool(server: str, definition: ListedTool) -> str:
     hints = f"; it says of it: {definition.hints}" if definition.hints else ""
     return f"a tool of the server {server}{hints} (definition {definition.digest})"

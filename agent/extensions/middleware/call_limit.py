@@ -40,7 +40,7 @@ class CallLimit(Middleware):
         self._counts[self.session.id] = Counter()
 
     async def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Reply:
-        if self._model_calls is not None and self._counted(_MODEL) > self._model_calls:
+        if self._model_calls is not None and self._count_call(_MODEL) > self._model_calls:
             raise TurnLimit(
                 f"The limit of {self._model_calls} model calls in one run is reached.",
                 "Resume to go on; the limit counts anew.",
@@ -48,18 +48,18 @@ class CallLimit(Middleware):
         return await next(request)
 
     async def wrap_tool_call(self, call: ToolCallRequest, next: NextToolCall) -> ToolOutcome:
-        used = self._counted(call.name)
+        used = self._count_call(call.name)
         every = sum(count for name, count in self._counts[self.session.id].items() if name != _MODEL)
         if self._tool_calls is not None and every > self._tool_calls:
-            return self._refused(f"{self._tool_calls} tool calls")
+            return self._make_refusal(f"{self._tool_calls} tool calls")
         if (most := self._per_tool.get(call.name)) is not None and used > most:
-            return self._refused(f"{most} calls of {call.name}")
+            return self._make_refusal(f"{most} calls of {call.name}")
         return await next(call)
 
-    def _counted(self, name: str) -> int:
+    def _count_call(self, name: str) -> int:
         counts = self._counts.setdefault(self.session.id, Counter())
         counts[name] += 1
         return counts[name]
 
-    def _refused(self, limit: str) -> ToolOutcome:
+    def _make_refusal(self, limit: str) -> ToolOutcome:
         return self.outcome(f"Not run: the limit of {limit} in one run is reached. Do without.", "error")

@@ -17,7 +17,7 @@ def name_of(middleware: Middleware) -> str:
     return middleware.name or type(middleware).__name__
 
 
-async def awaited(answer: Any) -> Any:
+async def await_if_needed(answer: Any) -> Any:
     """Return what a method gave, be it sync or async."""
     return await answer if isawaitable(answer) else answer
 
@@ -55,7 +55,7 @@ class Layer(Generic[GivenT, AnswerT]):
     async def run(self, given: GivenT) -> AnswerT:
         """Return its answer; raises what came from further in as it is, all else as `MiddlewareError`."""
         try:
-            answer = await awaited(self._wrap(given, self._next))
+            answer = await await_if_needed(self._wrap(given, self._next))
         except Exception as error:  # from a person's code
             if error is self._failed or isinstance(error, SandburError):
                 raise

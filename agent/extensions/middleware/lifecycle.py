@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from ....state.errors import SandburError
-from .layer import awaited, failure
+from .layer import await_if_needed, failure
 from .middleware import Middleware, MiddlewareSession, current_session
 
 LifecycleMoment = Literal[
@@ -53,7 +53,7 @@ class Lifecycle:
         """Call a method of a middleware; raises `SandburError`."""
         with self.in_session():
             try:
-                await awaited(method(*said))
+                await await_if_needed(method(*said))
             except Exception as error:  # from a person's code
                 if isinstance(error, SandburError):
                     raise

@@ -63,7 +63,7 @@ class _Exchange:
         self._lifecycle = lifecycle
         self._events: deque[ModelEvent | None] = deque()
         self._arrived = asyncio.Event()
-        self._shown: list[str] = []
+        self._emitted: list[str] = []
         """The text of the newest answer."""
         self._replies: list[Reply] = []
         self._was_asked = self._is_asking = False
@@ -101,7 +101,7 @@ class _Exchange:
         if self._replies and counted is None:
             reply = replace(reply, usage=reply.usage.model_copy(update={"llm_calls": 1}))
         is_own = all(one.message is not reply.message for one in self._replies[-1:])
-        if is_own and (text := reply.message.text) != "".join(self._shown):
+        if is_own and (text := reply.message.text) != "".join(self._emitted):
             yield from self._void()
             yield TextDelta(text)
         yield reply
@@ -128,9 +128,9 @@ class _Exchange:
 
     def _void(self) -> Iterator[Notice]:
         """Take back what was shown, if anything was."""
-        if self._shown:
+        if self._emitted:
             yield Notice("The partial answer above is discarded.", "discarded")
-        self._shown = []
+        self._emitted = []
 
     async def _ask(self, request: ModelRequest) -> Reply:
         if self._is_asking:
@@ -154,9 +154,9 @@ class _Exchange:
                 reply = event
                 continue
             if isinstance(event, TextDelta):
-                self._shown.append(event.delta)
+                self._emitted.append(event.delta)
             elif isinstance(event, Notice) and event.kind == "discarded":
-                self._shown = []
+                self._emitted = []
             self.put(event)
         assert reply is not None, "a model's stream ended without its reply"
         self._replies.append(reply)

@@ -58,7 +58,7 @@ class ModelRouter(Middleware):
                 await model.aclose()
 
     async def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Reply:
-        chosen = self._chosen(request)
+        chosen = self._choose_model(request)
         asked = request if chosen is None else replace(request, model=self._model(chosen))
         for following in self._fall_back:
             try:
@@ -68,7 +68,7 @@ class ModelRouter(Middleware):
             asked = replace(request, model=self._model(following))
         return await next(asked)
 
-    def _chosen(self, request: ModelRequest) -> Model | str | None:
+    def _choose_model(self, request: ModelRequest) -> Model | str | None:
         for route in self._routes:
             if route.when(request):
                 return route.model

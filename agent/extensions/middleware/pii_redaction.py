@@ -74,17 +74,17 @@ class PIIRedaction(Middleware):
 
     async def wrap_tool_call(self, call: ToolCallRequest, next: NextToolCall) -> ToolOutcome:
         outcome = await next(call)
-        content = self.redacted(outcome.content)
+        content = self.redact(outcome.content)
         whole = outcome.full_output
         if whole is not None:
-            whole = self.redacted(whole.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+            whole = self.redact(whole.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         blocks = tuple(
-            one.model_copy(update={"text": self.redacted(one.text)}) if isinstance(one, Text) else one
+            one.model_copy(update={"text": self.redact(one.text)}) if isinstance(one, Text) else one
             for one in outcome.blocks
         )
         return replace(outcome, content=content, full_output=whole, blocks=blocks)
 
-    def redacted(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Return the text with marks in place of what was found."""
         for kind, form in self._forms.items():
             text = form.pattern.sub(partial(self._mark, kind, form), text)
@@ -113,16 +113,16 @@ class PIIRedaction(Middleware):
     def _message_without(self, message: Message) -> Message:
         if message.origin == "model":
             return message
-        told = message.for_model
-        blocks = tuple(map(self._block_without, told.blocks))
-        if blocks == told.blocks:
+        text = message.for_model
+        blocks = tuple(map(self._block_without, text.blocks))
+        if blocks == text.blocks:
             return message
         # A new message, not a copy: a copy would keep what the old one has computed from its blocks.
         return Message(role=message.role, origin=message.origin, blocks=blocks)
 
     def _block_without(self, block: Block) -> Block:
         if isinstance(block, Text):
-            return block.model_copy(update={"text": self.redacted(block.text)})
+            return block.model_copy(update={"text": self.redact(block.text)})
         if isinstance(block, ToolResult):
-            return block.model_copy(update={"content": self.redacted(block.content)})
+            return block.model_copy(update={"content": self.redact(block.content)})
         return block

@@ -75,8 +75,8 @@ class TimeLimit(Middleware):
         try:
             return await _within(self._tool_s, lambda: next(call))
         except TimeoutError as expired:
-            said = expired.__cause__.args if expired.__cause__ is not None else ()
-            partial = said[0] if said and isinstance(said[0], str) else ""
+            details = expired.__cause__.args if expired.__cause__ is not None else ()
+            partial = details[0] if details and isinstance(details[0], str) else ""
             doubt = "" if call.effect == "read" else " It may have taken effect."
             return ToolOutcome(
                 "timeout",

@@ -56,7 +56,7 @@ class _Passage:
         try:
             found = await self._through(0, self._call)
         except MiddlewareError as error:
-            found = self._told(error.message)
+            found = self._make_error(error.message)
         if found is self._last and self._runs == 1:
             return found
         # What was done and seen are facts, whatever is said of them.
@@ -88,7 +88,9 @@ class _Passage:
             self._last = await self._call.run()
         except asyncio.CancelledError as cancelled:
             self._note(
-                next((said for said in cancelled.args if isinstance(said, FileChanges)), NO_FILE_CHANGES)
+                next(
+                    (detail for detail in cancelled.args if isinstance(detail, FileChanges)), NO_FILE_CHANGES
+                )
             )
             raise
         self._note(self._last.changed)
@@ -108,7 +110,7 @@ class _Passage:
             images = {**changed.pre_images, **self._changed.pre_images}
             self._changed = FileChanges((*self._changed.changes, *changed.changes), images)
 
-    def _told(self, problem: str) -> ToolOutcome:
+    def _make_error(self, problem: str) -> ToolOutcome:
         """Say what went wrong; what the tool did stays said."""
         if self._last is not None:
             return replace(self._last, content=f"{self._last.content}\n({problem})")

@@ -18,7 +18,7 @@ EXTENSION = Extension(
             home=".ui.chat.slash.skills:use_skill",
             group="Context",
             after="uncompact",
-            complete=".ui.chat.slash.skills:offered_skills",
+            complete=".ui.chat.slash.skills:list_skill_choices",
         ),
     ),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ....state.errors import ConfigError
-from ..markdown_files import TextFolder, brought, marked
+from ..markdown_files import TextFolder, list_files, split_front_matter
 
 FILE_NAME = "SKILL.md"
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -54,7 +54,7 @@ def find_skills(cwd: Path, env: Mapping[str, str]) -> FoundSkills:
     """Return the skills that count in a folder; of two with one name the nearer."""
     notices: list[str] = []
     read = partial(_read, notices)
-    found, untrusted = brought("skill", f"*/{FILE_NAME}", cwd, env, _MOST_SKILLS, read, notices)
+    found, untrusted = list_files("skill", f"*/{FILE_NAME}", cwd, env, _MOST_SKILLS, read, notices)
     return FoundSkills(found, untrusted, tuple(notices))
 
 
@@ -62,14 +62,16 @@ def _read(notices: list[str], folder: TextFolder, name: str) -> tuple[str, Skill
     place = name.removesuffix(f"/{FILE_NAME}")
     if "/" in place:
         return None  # a file of another skill
-    read = marked(folder.text(name))
-    said = read.line("name", _MOST_NAME) or place
+    read = split_front_matter(folder.text(name))
+    skill_name = read.line("name", _MOST_NAME) or place
     description = read.line("description", _MOST_DESCRIPTION)
     if not description:
         raise ConfigError(f"{folder.path / name} has no description.")
-    if said != place or not _NAME.fullmatch(said):
+    if skill_name != place or not _NAME.fullmatch(skill_name):
         notices.append(
-            f"{folder.path / name}: the name {said!r} should be that of its folder, of a-z, 0-9 and -."
+            f"{folder.path / name}: the name {skill_name!r} should be that of its folder, of a-z, 0-9 and -."
         )
-        said = re.sub(r"[^A-Za-z0-9_.-]+", "-", said).strip("-") or place
-    return said, Skill(said, description, read.body, read.line("allowed-tools", 500), folder, place)
+        skill_name = re.sub(r"[^A-Za-z0-9_.-]+", "-", skill_name).strip("-") or place
+    return skill_name, Skill(
+        skill_name, description, read.body, read.line("allowed-tools", 500), folder, place
+    )

@@ -32,7 +32,7 @@ class ToldSkills(NamedTuple):
     notices: tuple[str, ...]
 
 
-def told_skills(cwd: Path, env: Mapping[str, str]) -> ToldSkills:
+def list_skills_for_prompt(cwd: Path, env: Mapping[str, str]) -> ToldSkills:
     found = find_skills(cwd, env)
     section = catalogue(found.skills) if found.skills else ""
     return ToldSkills(section, tuple(found.skills), found.notices)

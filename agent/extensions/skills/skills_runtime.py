@@ -20,9 +20,9 @@ class SkillsRuntime(ExtensionRuntime):
         if not text_folders("skills", cwd, self.process.env):
             return PromptSection()
         # The tool needs pydantic, which sessions without skills do without.
-        from .read_skill import told_skills
+        from .read_skill import list_skills_for_prompt
 
-        found = await asyncio.to_thread(told_skills, cwd, self.process.env)
+        found = await asyncio.to_thread(list_skills_for_prompt, cwd, self.process.env)
         return PromptSection(found.section, {"skills": found.names}, found.notices)
 
     def tool_sources(

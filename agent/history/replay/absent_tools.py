@@ -31,7 +31,7 @@ class AbsentTool:
         self._stage = stage
 
     def parse(self, arguments: str) -> AbsentCall:
-        call = self._recorded(arguments)
+        call = self._find_recorded_call(arguments)
         if call is not None and call.decision == "invalid":
             raise BadArguments(call.reason)
         return AbsentCall(arguments, call)
@@ -48,7 +48,7 @@ class AbsentTool:
     async def run(self, arguments: AbsentCall, context: ToolContext) -> ToolOutcome:
         raise AssertionError("a tool that is not here was to run")
 
-    def _recorded(self, arguments: str) -> PendingCall | None:
+    def _find_recorded_call(self, arguments: str) -> PendingCall | None:
         """Return the call as it was recorded in this step, or before it."""
         for values in (self._stage.moment.after, self._stage.moment.before):
             calls: Sequence[PendingCall] = values["pending_tool_calls"]

@@ -37,7 +37,7 @@ def differences(recorded: Values, today: Values, logs: RecordedLogs) -> list[Dif
         elif name == "vibe_plan":
             found += _in_plans(name, old, new, logs)
         elif name == "pending_tool_calls":
-            found += between(name, *map(_json, _unexplained(old, new)))
+            found += between(name, *map(_json, _drop_equal_calls(old, new)))
         elif old != new:
             found += between(name, _json(old), _json(new))
     return found
@@ -46,7 +46,7 @@ def differences(recorded: Values, today: Values, logs: RecordedLogs) -> list[Dif
 _Calls = tuple[PendingCall, ...]
 
 
-def _unexplained(old: _Calls, new: _Calls) -> tuple[_Calls, _Calls]:
+def _drop_equal_calls(old: _Calls, new: _Calls) -> tuple[_Calls, _Calls]:
     """Return the calls; those that may run or wait on both sides without why: that gets better with time."""
     plain = [_plain(*pair) for pair in zip(old, new, strict=False)]
     shared = len(plain)
@@ -83,10 +83,12 @@ def _in_plans(
 
 def _in_histories(path: str, old: Transcript, new: Transcript, logs: RecordedLogs) -> Iterator[Difference]:
     shared, old_rest, new_rest = _apart(old, new)
-    pairs = zip_longest(logs.loaded(old_rest), logs.loaded(new_rest))
+    pairs = zip_longest(logs.load_history(old_rest), logs.load_history(new_rest))
     for at, (left, right) in enumerate(pairs, shared):
         if left is not right:
-            yield from between(f"{path}[{at}]", *(side and _said(side) for side in (left, right)))
+            yield from between(
+                f"{path}[{at}]", *(side and _comparable_content(side) for side in (left, right))
+            )
 
 
 def _apart(old: Transcript, new: Transcript) -> tuple[int, Transcript, Transcript]:
@@ -108,7 +110,7 @@ def _is_same_log(left: TranscriptRange, right: TranscriptRange) -> bool:
     return None not in name and name == (right.log.session_id, right.log.number)
 
 
-def _said(message: Message) -> Any:
+def _comparable_content(message: Message) -> Any:
     """Return a message as JSON without what cannot be the same twice."""
     blocks = tuple(
         block.model_copy(update={"duration_ms": None}) if isinstance(block, ToolResult) else block
@@ -154,12 +156,12 @@ def diff_lines(differences: Sequence[Difference]) -> tuple[str, ...]:
 def _lines(differences: Iterable[Difference]) -> Iterator[str]:
     for path, recorded, today in differences:
         yield f"  {path}:"
-        yield from _changed(_written(recorded), _written(today))
+        yield from _list_changes(_format_lines(recorded), _format_lines(today))
 
 
-def _changed(old: list[str], new: list[str]) -> Iterator[str]:
+def _list_changes(old: list[str], new: list[str]) -> Iterator[str]:
     if len(old) + len(new) <= 2:
-        start = _shared_start(old[0], new[0]) if old and new else 0
+        start = _count_equal_chars(old[0], new[0]) if old and new else 0
         yield from (f"- {_cut(line, start)}" for line in old)
         yield from (f"+ {_cut(line, start)}" for line in new)
         return
@@ -167,7 +169,7 @@ def _changed(old: list[str], new: list[str]) -> Iterator[str]:
         yield f"{line[:1]} {_cut(line[1:])}" if not line.startswith("@@") else line
 
 
-def _written(value: object) -> list[str]:
+def _format_lines(value: object) -> list[str]:
     """Return a value as lines; none for one that is not there."""
     if value is None:
         return []
@@ -178,7 +180,7 @@ def _written(value: object) -> list[str]:
     return [json.dumps(value)]
 
 
-def _shared_start(old: str, new: str) -> int:
+def _count_equal_chars(old: str, new: str) -> int:
     pairs = enumerate(zip(old, new, strict=False))
     return next((at for at, (left, right) in pairs if left != right), min(len(old), len(new)))
 
@@ -204,9 +206,9 @@ def loose_differences(before: Values, recorded: Values, today: Values) -> list[D
 def _outline(before: Values, values: Values) -> dict[str, Any]:
     state = ApplicationState.model_construct(**values)
     was = ApplicationState.model_construct(**before)
-    added = _added(was.active_history, state.active_history)
+    added = _list_added(was.active_history, state.active_history)
     if was.active_step_id != state.active_step_id:
-        added = _added(was.chat_history, state.chat_history)
+        added = _list_added(was.chat_history, state.chat_history)
     return {
         "calls": [call.tool for call in state.pending_tool_calls],
         "outcomes": added,
@@ -219,7 +221,7 @@ def _outline(before: Values, values: Values) -> dict[str, Any]:
     }
 
 
-def _added(before: Transcript, after: Transcript) -> list[str]:
+def _list_added(before: Transcript, after: Transcript) -> list[str]:
     """Return tool and outcome of each result that came in."""
     results = (result for message in after.part(len(before)) for result in message.tool_results)
     return [f"{result.tool} {result.outcome}" for result in results]
@@ -269,8 +271,8 @@ def _in_tools(known: Mapping[str, str], tools: Mapping[str, str]) -> Iterator[Di
             sides = ("not offered" if digest is None else "offered" for digest in (old, new))
             yield Difference(f"tool {name}", *sides)
         elif old != new:
-            said = (f"name, description and parameters: digest {digest}" for digest in (old, new))
-            yield Difference(f"tool {name}", *said)
+            lines = (f"name, description and parameters: digest {digest}" for digest in (old, new))
+            yield Difference(f"tool {name}", *lines)
     if dict(known) == dict(tools) and list(known) != list(tools):
         yield Difference("order of the tools", ", ".join(known), ", ".join(tools))
 

@@ -160,7 +160,7 @@ class RecordedTool:
         result = moment.results.get(context.call_id)
         if result is None:
             return ToolOutcome("error", "(what this call came to is not in the recording)")
-        content = _given(result, moment.before["pending_tool_calls"])
+        content = _find_settled_text(result, moment.before["pending_tool_calls"])
         return ToolOutcome(
             result.outcome,
             content,
@@ -170,13 +170,13 @@ class RecordedTool:
         )
 
 
-def _given(result: ToolResult, pending: Sequence[PendingCall]) -> str:
+def _find_settled_text(result: ToolResult, pending: Sequence[PendingCall]) -> str:
     """Return what the tool gave back, without what the runtime puts in front of it."""
     call = next((call for call in pending if call.call_id == result.call_id), None)
     return result.content if call is None else result.content.removeprefix(edit_note(call))
 
 
-def recorded_check(stage: Stage) -> Callable[[Any], str]:
+def make_recorded_check(stage: Stage) -> Callable[[Any], str]:
     """Return what says of an answer what was said of it then, by whatever it was checked."""
 
     def check(value: Any) -> str:
@@ -215,7 +215,7 @@ class RecordedInbox:
         self._stage = stage
 
     async def load_new_messages(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
-        return self._stage.moment.heard
+        return self._stage.moment.steering
 
 
 class RecordedAdvice:
@@ -236,7 +236,7 @@ class RecordedAdvice:
         moment = self._stage.moment
         if len(moment.after["chat_history"]) == len(moment.before["chat_history"]):
             return PromptAdvice(refusal="refused by a hook")
-        return PromptAdvice(context=self._added())
+        return PromptAdvice(context=self._next_comment())
 
     async def before_call(self, use: ToolUse) -> CallAdvice:
         calls: Sequence[PendingCall] = self._stage.moment.after["pending_tool_calls"]
@@ -253,13 +253,13 @@ class RecordedAdvice:
         return ""
 
     async def on_answer(self, text: str, is_second: bool) -> str:
-        return self._added().partition("\n")[2] if self._stage.moment.after["turn_open"] else ""
+        return self._next_comment().partition("\n")[2] if self._stage.moment.after["turn_open"] else ""
 
     async def before_compression(self) -> None: ...
 
     async def after_compression(self, summary: str) -> None: ...
 
-    def _added(self) -> str:
+    def _next_comment(self) -> str:
         """Return what the runtime said last in the step."""
         last: Message | None = self._stage.moment.after["chat_history"].last
         return last.text if last is not None and last.origin == "runtime" else ""

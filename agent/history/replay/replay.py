@@ -78,12 +78,12 @@ def recording_store(path: Path) -> Generator[tuple[Store, str]]:
     with tempfile.TemporaryDirectory(prefix="sandbur-replay-") as folder:
         store = Store.open(f"sqlite:///{folder}/sandbur.db")
         try:
-            yield store, _imported(store, path)
+            yield store, _import_export(store, path)
         finally:
             store.close()
 
 
-def _imported(store: Store, path: Path) -> str:
+def _import_export(store: Store, path: Path) -> str:
     try:
         with path.open("rb") as file:
             return import_recording(store.database, store.tenant, file)

@@ -57,7 +57,7 @@ class RecordedLogs:
     def name_log(self, span: TranscriptRange) -> tuple[str, int]:
         raise LookupError("a recording is only read")
 
-    def loaded(self, history: Transcript) -> Transcript:
+    def load_history(self, history: Transcript) -> Transcript:
         """Return the history with the messages of spans that only refer to the store."""
         spans = [
             span if span.is_loaded else span._replace(log=self.log(span.log.session_id, span.log.number))
@@ -146,9 +146,9 @@ class Moment:
     """Call id -> result that the step put into a history."""
     started: frozenset[str] = frozenset()
     """Calls that the action started."""
-    said: Message | None = None
+    message: Message | None = None
     """What the person said, if that began a turn."""
-    heard: Sequence[WaitingMessage] = ()
+    steering: Sequence[WaitingMessage] = ()
     """What the person said before, while the model worked, and the step took in."""
 
     @property
@@ -195,7 +195,7 @@ def _owner(
 ) -> Owner:
     for number, step in enumerate(steps, steps[0].seq if steps else 0):
         if step.seq != number or not step.action:
-            raise _damaged(session_id, f"step {number} is missing or cannot be read")
+            raise _damage_error(session_id, f"step {number} is missing or cannot be read")
     undone = find_undone_calls(store.database, session_id, tuple(one.session_id for one in ancestors))
     return Owner(
         session_id=session_id,
@@ -214,17 +214,17 @@ def _messages(database: Database, session_id: str) -> Iterator[SaidMessage]:
     for log, position, row, message in list_messages(database, session_id):
         expected = ends.get(log, 0)
         if position != expected or message is None:
-            raise _damaged(session_id, f"message {log}/{expected} is missing or cannot be read")
+            raise _damage_error(session_id, f"message {log}/{expected} is missing or cannot be read")
         ends[log] = position + 1
         yield SaidMessage(log, message, row)
 
 
 def _refuse_damaged(database: Database, session_id: str) -> None:
     for kind, place in list_damage(database, session_id):
-        raise _damaged(session_id, f"{kind} {place} was set aside")
+        raise _damage_error(session_id, f"{kind} {place} was set aside")
 
 
-def _damaged(session_id: str, what: str) -> StoreError:
+def _damage_error(session_id: str, what: str) -> StoreError:
     return StoreError(
         f"The records of session {session_id} are damaged: {what}.",
         f"See what is wrong: sandbur sessions verify {session_id}",
@@ -244,9 +244,9 @@ def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[
         began = parts.beginning(since, step.row)
         if began is not None:
             run, since = began, began.row
-            before = _changed(before, began)
+            before = _apply_run_settings(before, began)
         after = reader.take(step)
-        was_heard = _newest_heard(after) != _newest_heard(before)
+        has_new_steering = _newest_inbox_number(after) != _newest_inbox_number(before)
         yield Moment(
             owner=owner,
             seq=step.seq,
@@ -258,13 +258,15 @@ def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[
             before=before,
             after=after,
             goes_to=parts.next_action(step, owner.steps[place + 1 : place + 2]),
-            heard=parts.heard(since, step.row, step.action, _newest_heard(after)) if was_heard else (),
+            steering=parts.take_steering(since, step.row, step.action, _newest_inbox_number(after))
+            if has_new_steering
+            else (),
             **parts.of(since, step.row, first),
         )
         action, before, since = step.action, after, step.row + 1
 
 
-def _newest_heard(values: Values) -> int:
+def _newest_inbox_number(values: Values) -> int:
     taken: InboxTaken = values["inbox_taken"]
     return taken.steer
 
@@ -288,7 +290,7 @@ def _first_mode(owner: Owner) -> ExecutionMode:
     return known.get(next(began, ""), owner.settings.mode)
 
 
-def _changed(values: Values, run: Traced) -> Values:
+def _apply_run_settings(values: Values, run: Traced) -> Values:
     """Apply what was changed outside of any action before the run began."""
     changes = run.record.changes if isinstance(run.record, RunBegan) else {}
     if not changes:
@@ -303,7 +305,7 @@ class _Parts:
     def __init__(self, owner: Owner) -> None:
         self._traces = owner.traces
         self._moves = owner.moves
-        self._messages = sorted(owner.messages, key=lambda said: said.row)
+        self._messages = sorted(owner.messages, key=lambda message: message.row)
 
     def beginning(self, first: int, last: int) -> Traced | None:
         """Return the newest beginning of a run among the rows from `first` to before `last`."""
@@ -334,7 +336,7 @@ class _Parts:
             "called": None if cut else called,
             "cut": cut,
             # What had been said before it comes first.
-            "said": next((one for one in reversed(messages) if _is_said(one)), None),
+            "message": next((one for one in reversed(messages) if _is_persons_message(one)), None),
             "reply": next((one for one in messages if one.origin == "model"), None),
             "results": {result.call_id: result for one in messages for result in one.tool_results},
             "started": frozenset(move.call_id for move in moves if move.move == "started"),
@@ -346,13 +348,13 @@ class _Parts:
         called = next((one for one in traces if isinstance(one, ModelCalled)), None)
         return None if called is not None and is_kept and called.reply is None else called
 
-    def heard(self, first: int, last: int, action: str, newest: int) -> list[WaitingMessage]:
+    def take_steering(self, first: int, last: int, action: str, newest: int) -> list[WaitingMessage]:
         """Return what was waiting and is in the messages of these rows; `newest` is its last number."""
         rows = select_rows_between(self._messages, first, last)
-        log = next((row.log for row in reversed(rows) if _is_said(row.message)), None)
+        log = next((row.log for row in reversed(rows) if _is_persons_message(row.message)), None)
         found: list[tuple[str, str]] = []
         for row in rows:
-            if row.log == log and _is_said(row.message):
+            if row.log == log and _is_persons_message(row.message):
                 found.append((row.message.text, ""))
             elif row.log == log and row.message.origin == "runtime" and row.message.role == "user" and found:
                 found[-1] = found[-1][0], row.message.text
@@ -364,7 +366,7 @@ class _Parts:
         return [WaitingMessage(before + n, "steer", *one) for n, one in enumerate(found, 1)]
 
 
-def _is_said(message: Message) -> bool:
+def _is_persons_message(message: Message) -> bool:
     """Tell whether a person said this, in words and not by what a command of theirs came to."""
     return message.origin == "person" and not message.is_user_command
 
@@ -375,10 +377,10 @@ def inputs_of(moment: Moment) -> dict[str, Any]:
         for call in moment.after["pending_tool_calls"]:
             if call.origin != "model":
                 return {"user_input": moment.after["user_input"], "runs": call.origin}
-        has_files = moment.said is not None and any(moment.said.files)
+        has_files = moment.message is not None and any(moment.message.files)
         return {
-            "user_input": moment.said.user_content
-            if moment.said and has_files
+            "user_input": moment.message.user_content
+            if moment.message and has_files
             else moment.after["user_input"]
         }
     if moment.action == "human_confirm":
@@ -398,9 +400,9 @@ def _decisions(moment: Moment) -> Iterator[CallDecision]:
 
 
 def _decision(call: PendingCall) -> CallDecision:
-    said = call.recovery
-    if said.settled_as is not None:
-        return CallDecision(call_id=call.call_id, settle=said.settled_as, result=said.settled_result)
+    recovery = call.recovery
+    if recovery.settled_as is not None:
+        return CallDecision(call_id=call.call_id, settle=recovery.settled_as, result=recovery.settled_result)
     if call.decision == "denied" and call.decided_by in ("person", "hook"):
         by = HOOK_DECIDES if call.decided_by == "hook" else ""
         return CallDecision(call_id=call.call_id, reason=call.reason, by=by)

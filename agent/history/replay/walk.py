@@ -24,7 +24,7 @@ from ....state.session import EVERY_TOOL, SessionSettings
 from ....state.store.store import Store
 from ....state.trace import Conditions, RequestShape
 from ...config.settings import Settings
-from ...extensions.active_tools.selection import completed, selected
+from ...extensions.active_tools.selection import complete_groups, select_tools
 from ...graph import ApplicationTyping, build_graph
 from ...runtime.wiring import (
     Places,
@@ -52,7 +52,7 @@ from .recorded_ports import (
     RecordedTool,
     RecordedWitness,
     Stage,
-    recorded_check,
+    make_recorded_check,
 )
 from .replay_steps import Moment, Owner, Recording, Values, inputs_of, read_recording
 
@@ -94,7 +94,7 @@ def _tools_of(today: Today, settings: SessionSettings, conditions: Conditions, s
     if choice == EVERY_TOOL:
         return with_reader(shipped | own, settings)
 
-    whole = completed(selected(shipped | own, choice).tools, settings)
+    whole = complete_groups(select_tools(shipped | own, choice).tools, settings)
     if not any(isinstance(tool, AbsentTool) for tool in own.values()):
         return whole
     # What finds its way among tools that are not here is not here either.
@@ -135,7 +135,7 @@ def _bound(
     recorded: Toolbox = {name: RecordedTool(tool, stage) for name, tool in offered.items()}
     output = output_of(then)
     if output is not None and live.model is None:
-        output = replace(output, check=recorded_check(stage))
+        output = replace(output, check=make_recorded_check(stage))
     output = output or output_of(then)
     toolbox = recorded if tools is None else offered
     places = tools and Places(tools.folder / "scratch", tools.folder / "cache", tools.folder)
@@ -206,9 +206,9 @@ class Walk:
             asks = self._live.model is not None and moment.called is not None
             if failed := await _failure(application, {PORTS: self._ports, **inputs_of(moment)}, moment, asks):
                 return failed
-        return self._compared(application, moment)
+        return self._compare(application, moment)
 
-    def _compared(self, application: Application[Any], moment: Moment) -> Divergence | None:
+    def _compare(self, application: Application[Any], moment: Moment) -> Divergence | None:
         today = cast(Values, dict(application.state.data))
         if self._is_live(moment):
             found = loose_differences(moment.before, moment.after, today)
@@ -219,7 +219,7 @@ class Walk:
             found = [one for one in found if one.path != "tokens_per_byte"]
         lines = diff_lines(found)
         if moment.acts and self._live.model is None:
-            wrong = request_divergence(moment, self._asked(moment), self._tools, lines)
+            wrong = request_divergence(moment, self._compare_request(moment), self._tools, lines)
             if wrong is not None:
                 return wrong
         if found:
@@ -228,7 +228,7 @@ class Walk:
             return Divergence(moment.seq, moment.action, "state", summary, lines)
         return _route(moment, _next(application), comes_after=True)
 
-    def _asked(self, moment: Moment) -> RequestShape | None:
+    def _compare_request(self, moment: Moment) -> RequestShape | None:
         asked, recorded = self._stage.asked, moment.called and moment.called.request
         if asked is None or recorded is None or (self._knows_all and not self._ignores_tools):
             return asked
@@ -252,11 +252,11 @@ class Walk:
             then = _settings_of(moment.owner.settings, began.conditions)
             tools = _tools_of(self._today, then, began.conditions, self._stage)
             absent = {name for name, tool in tools.items() if isinstance(tool, AbsentTool)}
-            told = began.conditions.tools
+            recorded_tools = began.conditions.tools
             self._tools = {
-                spec.name: told[spec.name] if spec.name in absent else tool_digest(spec)
+                spec.name: recorded_tools[spec.name] if spec.name in absent else tool_digest(spec)
                 for spec in offers_of(tools, then, output_of(then))[0].specs
-                if spec.name in told or spec.name not in absent
+                if spec.name in recorded_tools or spec.name not in absent
             }
             # What the model was told of them went into a digest that nobody can compute without them.
             self._knows_all = not absent
@@ -339,7 +339,7 @@ def _tools(session: SessionSettings, env: Mapping[str, str], folder: Path) -> Li
     return LiveTools(masker_for(env, cwd), folder)
 
 
-def started_calls(store: Store, session_id: str, from_seq: int | None) -> list[tuple[int, PendingCall]]:
+def list_started_calls(store: Store, session_id: str, from_seq: int | None) -> list[tuple[int, PendingCall]]:
     """Return the calls that a walk with real tools runs, each with its step."""
     first = -1 if from_seq is None else from_seq
     return [

@@ -19,7 +19,7 @@ from ...session.run import answer
 from ...session.secrets import masker_for_display
 from ..time_travel.touched_files import FileDifference, TouchedFiles, difference, name_in
 from ..timeline import TimelineStep, list_timeline
-from .recorded_calls import RecordedCall, recorded_calls
+from .recorded_calls import RecordedCall, read_recorded_calls
 
 _MOST_COMPARED = 3000
 """Steps; beyond that they are laid side by side as they come."""
@@ -36,7 +36,7 @@ class Pair(NamedTuple):
         return self.left is not None and self.right is not None and _whole(self.left) == _whole(self.right)
 
 
-def aligned(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> list[Pair]:
+def align_steps(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> list[Pair]:
     """Pair steps that say the same; between these, steps of the same action."""
     start = _common(left, right)
     end = _common(left[start:][::-1], right[start:][::-1])
@@ -44,11 +44,11 @@ def aligned(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> list
     same = zip(left[:start], right[:start], strict=True)
     tail = zip(left[len(left) - end :], right[len(right) - end :], strict=True)
     is_long = max(map(len, middle)) > _MOST_COMPARED
-    between = zip_longest(*middle) if is_long else _paired(*middle, _whole, _action)
+    between = zip_longest(*middle) if is_long else _pair_steps(*middle, _whole, _action)
     return [Pair(*pair) for pair in (*same, *between, *tail)]
 
 
-def _paired(
+def _pair_steps(
     left: Sequence[TimelineStep], right: Sequence[TimelineStep], *keys: Callable[[TimelineStep], Hashable]
 ) -> Iterator[Pair]:
     """Pair what has the same first key, and what lies between by the keys that follow."""
@@ -60,7 +60,9 @@ def _paired(
     matcher = SequenceMatcher(None, list(map(key, left)), list(map(key, right)), autojunk=False)
     for kind, start, end, other_start, other_end in matcher.get_opcodes():
         sides = left[start:end], right[other_start:other_end]
-        yield from starmap(Pair, zip(*sides, strict=True)) if kind == "equal" else _paired(*sides, *others)
+        yield from (
+            starmap(Pair, zip(*sides, strict=True)) if kind == "equal" else _pair_steps(*sides, *others)
+        )
 
 
 def _whole(step: TimelineStep) -> tuple[str, str]:
@@ -201,8 +203,12 @@ def compare(store: Store, left_id: str, right_id: str) -> Comparison:
         right.run,
         parted,
         [step for step in left.steps if step.seq <= seq],
-        aligned(*([step for step in side.steps if step.seq > seq] for side in (left, right))),
-        list(_decided(*([call for call in side.calls if call.call_id in moved] for side in (left, right)))),
+        align_steps(*([step for step in side.steps if step.seq > seq] for side in (left, right))),
+        list(
+            _pair_decisions(
+                *([call for call in side.calls if call.call_id in moved] for side in (left, right))
+            )
+        ),
         list(_files(left, right)),
         format_diff(_text(left.run), _text(right.run), "answer"),
     )
@@ -216,7 +222,7 @@ def _side(store: Store, session_id: str, seq: int) -> _Side:
     view = store.show(session_id)
     mask = masker_for_display(view.settings.cwd).text
     steps = [replace(step, text=mask(step.text)) for step in list_timeline(store.database, session_id)]
-    calls = [_shown(call, mask) for call in recorded_calls(store, session_id)]
+    calls = [_mask_call(call, mask) for call in read_recorded_calls(store, session_id)]
     own = sum(step.seq > seq for step in steps)
     run = ComparedRun(
         view.summary,
@@ -229,22 +235,22 @@ def _side(store: Store, session_id: str, seq: int) -> _Side:
     return _Side(run, steps, calls, TouchedFiles(store, session_id), root)
 
 
-def _shown(call: RecordedCall, mask: Callable[[str], str]) -> RecordedCall:
+def _mask_call(call: RecordedCall, mask: Callable[[str], str]) -> RecordedCall:
     """Return a call of which nothing that is said shows a secret."""
     verdicts = tuple(replace(one, reason=mask(one.reason)) for one in call.verdicts)
     return replace(call, title=mask(call.title), verdicts=verdicts)
 
 
-def _decided(left: Iterable[RecordedCall], right: Iterable[RecordedCall]) -> Iterator[DecidedCall]:
+def _pair_decisions(left: Iterable[RecordedCall], right: Iterable[RecordedCall]) -> Iterator[DecidedCall]:
     """Pair the calls of the same title, in order, and keep those that more than the policy decided."""
-    ours, theirs = _numbered(left), _numbered(right)
+    ours, theirs = _number_calls(left), _number_calls(right)
     for key in dict.fromkeys((*ours, *theirs)):
         pair = DecidedCall(ours.get(key), theirs.get(key))
         if any(call is not None and _is_worth_telling(call) for call in pair):
             yield pair
 
 
-def _numbered(calls: Iterable[RecordedCall]) -> dict[tuple[str, int], RecordedCall]:
+def _number_calls(calls: Iterable[RecordedCall]) -> dict[tuple[str, int], RecordedCall]:
     seen: Counter[str] = Counter()
     found: dict[tuple[str, int], RecordedCall] = {}
     for call in calls:

@@ -30,7 +30,7 @@ class PastCall:
     """Whether a person approved it with other arguments."""
 
 
-class _Said(NamedTuple):
+class _CallDecisions(NamedTuple):
     row: int
     then: Then
     is_edited: bool = False
@@ -43,15 +43,15 @@ def past_calls(store: Store, since: str = "") -> Iterator[PastCall]:
 
 
 def _calls_of(store: Store, session_id: str, since: str) -> Iterator[PastCall]:
-    said = _said(list_call_moves(store.database, session_id), since)
-    if not said:
+    decisions = _group_decisions(list_call_moves(store.database, session_id), since)
+    if not decisions:
         return
     session = store.index.settings(session_id)
     began = [(traced.row, traced.record) for traced in list_traces(store.database, session_id)]
     runs = [(row, record.mode) for row, record in began if isinstance(record, RunBegan)]
     rows = [row for row, _ in runs]
     for use in list_tool_uses(store.database, session_id):
-        found = said.pop(use.call_id, None)
+        found = decisions.pop(use.call_id, None)
         if found is not None:
             run = bisect_right(rows, found.row)
             mode = runs[run - 1][1] if run else session.mode
@@ -59,21 +59,21 @@ def _calls_of(store: Store, session_id: str, since: str) -> Iterator[PastCall]:
             yield PastCall(session, use.tool, use.arguments, known, found.then, found.is_edited)
 
 
-def _said(moves: Iterator[CallMove], since: str) -> dict[str, _Said]:
+def _group_decisions(moves: Iterator[CallMove], since: str) -> dict[str, _CallDecisions]:
     """Return what was decided about each call that could run."""
-    said: dict[str, _Said] = {}
+    decisions: dict[str, _CallDecisions] = {}
     for move in moves:
-        decision, known = move.text("decision"), said.get(move.call_id)
+        decision, known = move.text("decision"), decisions.get(move.call_id)
         if move.text("origin"):
             continue  # what a person runs says nothing of what a model may do
         if move.move == "proposed" and move.at >= since and decision != "invalid":
             # The oldest records, and those of decision tools, say nothing of what was let through.
             first: dict[str, Then] = {"undecided": "open", "denied": "refused"}
-            said[move.call_id] = _Said(move.row, first.get(decision, "allowed"))
+            decisions[move.call_id] = _CallDecisions(move.row, first.get(decision, "allowed"))
         elif known is not None and known.then == "open" and _is_about_running(move):
             then: Then = "approved" if decision == "approved" else "declined"
-            said[move.call_id] = _Said(known.row, then, bool(move.body.get("edited")))
-    return said
+            decisions[move.call_id] = _CallDecisions(known.row, then, bool(move.body.get("edited")))
+    return decisions
 
 
 def _is_about_running(move: CallMove) -> bool:

@@ -73,12 +73,12 @@ class Runs:
         """Yield what was recorded between step `seq` and the next; ask in rising order."""
         found = self._traces.pop(seq, [])
         for traced in found:
-            for what in self._told(traced):
+            for what in self._list_run_events(traced):
                 yield Happened(seq, traced.at, None, what)
         if found and seq == self._last and self._is_open and self._end is not None:
             yield Happened(seq, found[-1].at, None, RunBoundary(self._number, True, status=self._end))
 
-    def _told(self, traced: Traced) -> Iterator[RunBoundary | ModelUsed | Lost]:
+    def _list_run_events(self, traced: Traced) -> Iterator[RunBoundary | ModelUsed | Lost]:
         record = traced.record
         if isinstance(record, RunBegan):
             if self._is_open:
@@ -164,28 +164,32 @@ class StepReader:
             usage=_usage(newest),
         )
 
-    def happened(self, step: RecordedStep) -> Iterator[Happened]:
+    def read_events(self, step: RecordedStep) -> Iterator[Happened]:
         """Yield what a step did, in the order in which a person wants to read it."""
         self._newest = step.after
         self._goal = str(step.after.get("current_goal") or self._goal)
         self.tool_ms = 0
-        for plan_step, what in self._told(step):
+        for plan_step, what in self._list_step_events(step):
             yield Happened(step.seq, step.at, plan_step, what)
 
-    def _told(self, step: RecordedStep) -> Iterator[tuple[str | None, What]]:
+    def _list_step_events(self, step: RecordedStep) -> Iterator[tuple[str | None, What]]:
         moves = list(_plan_moves(step, self._book.masker.text))
         yield from (move for move in moves if not isinstance(move[1], PlanStepEnded))
         yield from ((step.after.get("active_step_id"), what) for what in self._decisions(step))
         for place, reference in enumerate(step.added, 1):
             message = self._pages.load(reference)
             is_last = place == len(step.added)
-            whats = [Lost("A message is damaged.")] if message is None else self._said(message, step, is_last)
+            whats = (
+                [Lost("A message is damaged.")]
+                if message is None
+                else self._read_message(message, step, is_last)
+            )
             yield from ((reference.step_id, what) for what in whats)
         if traits_of(step.action).step_kind == "message" and not step.added:
             yield None, Utterance("command", cut(str(step.after.get("user_input") or ""), MESSAGE_CHARS))
         yield from (move for move in moves if isinstance(move[1], PlanStepEnded))
 
-    def _said(self, message: Message, step: RecordedStep, is_last: bool) -> Iterator[What]:
+    def _read_message(self, message: Message, step: RecordedStep, is_last: bool) -> Iterator[What]:
         if any(result.put_away for result in message.tool_results):
             return
         if traits_of(step.action).step_kind == "compression":
@@ -204,8 +208,8 @@ class StepReader:
                 yield Utterance("thinking", cut(self._book.masker.text(block.text), MESSAGE_CHARS))
             elif isinstance(block, ToolUse) and block.tool not in RESERVED_NAMES:
                 # What a call leads to that moves the graph is told instead of it.
-                yield self._book.asked(block)
-            elif isinstance(block, ToolResult) and self._book.answered(block):
+                yield self._book.add_request(block)
+            elif isinstance(block, ToolResult) and self._book.note_result(block):
                 self.tool_ms += block.duration_ms or 0
 
     def _decisions(self, step: RecordedStep) -> Iterator[What]:
@@ -216,7 +220,7 @@ class StepReader:
         for pending in list_objects(step.after, "pending_tool_calls"):
             call_id = str(pending["call_id"])
             if pending.get("edited"):
-                self._book.edited(call_id, str(pending.get("arguments", "")))
+                self._book.note_edit(call_id, str(pending.get("arguments", "")))
             was = before.get(call_id, {})
             is_new = any(was.get(name) != pending.get(name) for name in ("decision", "settled_as"))
             call = self._book.find(call_id)
@@ -291,7 +295,7 @@ class _Reading:
         self._costs = StepCosts()
 
     def account(self) -> Account:
-        happened = tuple(self._happened())
+        happened = tuple(self._list_events())
         self._book.close()
         summary = self._store.index.summary(self._id)
         return Account(
@@ -303,7 +307,7 @@ class _Reading:
             audit=audit(self._store.database, [owner for owner, _ in self._lineage]),
         )
 
-    def _happened(self) -> Iterator[Happened]:
+    def _list_events(self) -> Iterator[Happened]:
         owner = self._lineage[0][0]
         yield from self._between(owner, -1, "")
         for step in list_steps(self._store.database, self._id):
@@ -321,9 +325,9 @@ class _Reading:
         if not step.action:
             yield Happened(step.seq, step.at, None, Lost(f"The record of step {step.seq} is damaged."))
             return
-        told = list(self._reader.happened(step))
+        events = list(self._reader.read_events(step))
         self._costs.add(step, self._reader.tool_ms)
-        yield from told
+        yield from events
 
     def _between(self, owner: str, seq: int, at: str) -> Iterator[Happened]:
         """Yield what the trace says after step `seq`: ends and beginnings of runs, model calls."""

@@ -86,8 +86,8 @@ def file_diff(change: FileChange, contents: FoundContents, most_lines: int) -> F
         return FileDiff(change.path, kind, (), note=f"what it held {which} is not kept, or is no text")
     lines = tuple(islice(unified_diff(before, after, lineterm=""), 2, None))
     note = "" if lines or kind in ("created", "deleted") else "its content stayed as it was"
-    shown = lines[:most_lines]
-    return FileDiff(change.path, kind, shown, len(lines) - len(shown), note)
+    visible = lines[:most_lines]
+    return FileDiff(change.path, kind, visible, len(lines) - len(visible), note)
 
 
 def _lines(digest: str | None, contents: FoundContents) -> list[str] | None:
@@ -125,7 +125,7 @@ class CallBook:
             self._sizes |= load_output_sizes(store.database, owner)
         self.room = Room.for_calls(len(self._moves))
 
-    def asked(self, use: ToolUse) -> CallAccount:
+    def add_request(self, use: ToolUse) -> CallAccount:
         """Return the call that a message asks for."""
         moves = self._moves.get(use.call_id, [])
         arguments = mask_arguments(use.arguments, self.masker)
@@ -145,7 +145,7 @@ class CallBook:
         self._note_written(use)
         return call
 
-    def edited(self, call_id: str, arguments: str) -> None:
+    def note_edit(self, call_id: str, arguments: str) -> None:
         """Take in what a person made of the arguments."""
         call = self._calls.get(call_id)
         if call is not None:
@@ -154,7 +154,7 @@ class CallBook:
             call.subject = cut_line(find_subject(arguments), _SUBJECT_CHARS)
             self._note_written(ToolUse(call_id=call_id, tool=call.tool, arguments=arguments))
 
-    def answered(self, result: ToolResult) -> bool:
+    def note_result(self, result: ToolResult) -> bool:
         """Take in what a call came to; return whether a message asked for it."""
         call = self._calls.get(result.call_id)
         if call is not None and not result.put_away:
@@ -221,7 +221,7 @@ class RecordedCall:
         return len(self.verdicts) > 1 or self.verdicts[0].decision == "undecided"
 
 
-def recorded_calls(store: Store, session_id: str) -> list[RecordedCall]:
+def read_recorded_calls(store: Store, session_id: str) -> list[RecordedCall]:
     """Return the calls in the order in which they were proposed, those of ancestors first."""
     lineage = store.index.lineage(session_id)
     titles = {
@@ -231,14 +231,14 @@ def recorded_calls(store: Store, session_id: str) -> list[RecordedCall]:
     for step, move in list_placed_moves(store.database, lineage):
         known = calls.get(move.call_id)
         if known is not None:
-            calls[move.call_id] = replace(_moved(known, move), last_step=step)
+            calls[move.call_id] = replace(_apply_move(known, move), last_step=step)
         elif move.move == "proposed":
             title = titles.get(move.call_id, move.text("tool"))
             calls[move.call_id] = RecordedCall(move.call_id, title, step, step, (_verdict(move),))
     return list(calls.values())
 
 
-def _moved(call: RecordedCall, move: CallMove) -> RecordedCall:
+def _apply_move(call: RecordedCall, move: CallMove) -> RecordedCall:
     match move.move:
         case "decided":
             return replace(call, verdicts=(*call.verdicts, _verdict(move)))

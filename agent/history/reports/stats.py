@@ -183,10 +183,10 @@ class _Reader:
             runs.running += self._summary.status == "running"
             if self._summary.status != "running":
                 runs.died += 1
-                self._lost_request()
+                self._count_lost_request()
         return first
 
-    def _lost_request(self) -> None:
+    def _count_lost_request(self) -> None:
         """Count the request that a run may have been waiting for when it died: nobody knows what it took."""
         summary = self._summary
         if summary.updated_at < self._found.since or not _asks_model(self._database, summary.id):
@@ -219,13 +219,13 @@ class _Reader:
             elif move.move == "finished":
                 started = open_calls.pop(move.call_id, None)
                 if counts:
-                    self._finished(tools.get(move.call_id, "?"), move, started)
+                    self._count_finished(tools.get(move.call_id, "?"), move, started)
             else:
                 tools[move.call_id] = move.text("tool")
                 if counts:
-                    self._decided(move)
+                    self._count_decision(move)
 
-    def _finished(self, tool: str, move: CallMove, started: CallMove | None) -> None:
+    def _count_finished(self, tool: str, move: CallMove, started: CallMove | None) -> None:
         tally = self._found.tools.setdefault(tool, ToolTally())
         tally.outcomes[move.text("outcome")] += 1
         died = started and any(started.row < began < move.row for began in self._began)
@@ -236,7 +236,7 @@ class _Reader:
         for each in (self._found.total, self._found.by_project[self._summary.cwd]):
             each.tool_ms += took_ms
 
-    def _decided(self, move: CallMove) -> None:
+    def _count_decision(self, move: CallMove) -> None:
         """Count what was asked, and who allowed or denied it."""
         decision, by = move.text("decision"), move.text("decided_by")
         if move.move == "proposed" and decision == "undecided":
@@ -244,8 +244,8 @@ class _Reader:
         elif settled := move.text("settled_as"):
             self._found.approvals[f"settled as {settled}"] += 1
         elif decision in ("approved", "denied"):
-            said = "allowed" if decision == "approved" else "denied"
-            self._found.approvals[f"{said} by {by}"] += 1
+            verdict = "allowed" if decision == "approved" else "denied"
+            self._found.approvals[f"{verdict} by {by}"] += 1
         elif decision == "invalid":
             self._found.approvals["unusable"] += 1
 

@@ -43,12 +43,12 @@ class Channel:
         finally:
             del _EXPORTING.channel
 
-    def failed(self, reason: str) -> None:
+    def note_failure(self, reason: str) -> None:
         """Take note of a failure, which may be made good yet."""
         self._reason = reason
         self.is_failing = True
 
-    def lost(self) -> None:
+    def note_loss(self) -> None:
         """Take note that the newest failure is final."""
         off = f"OTEL_{self._signal.upper()}_EXPORTER=none"
         self.problem = self.problem or (
@@ -56,7 +56,7 @@ class Channel:
             f" {off} switches it off."
         )
 
-    def delivered(self) -> None:
+    def note_delivery(self) -> None:
         self._reason = _NO_ANSWER
         self.is_failing = False
 
@@ -77,9 +77,9 @@ class Complaints(logging.Handler):
             self._other = self._other or f"OpenTelemetry: {text}"
         elif channel in self._channels.values():
             answer = _STATUS.search(text)
-            channel.failed(f"the answer was {answer[1] or answer[2]}" if answer else _NO_ANSWER)
+            channel.note_failure(f"the answer was {answer[1] or answer[2]}" if answer else _NO_ANSWER)
             if record.levelno >= logging.ERROR:
-                channel.lost()
+                channel.note_loss()
 
     def end(self, late: Sequence[threading.Thread]) -> str:
         """Return the one thing that a person should know, or nothing; listen until the `late` ones end."""
@@ -135,7 +135,7 @@ def end(
         while thread.is_alive() and time.monotonic() - begun < (GRACE_S if channel.is_failing else CLOSE_S):
             thread.join(0.01)
         if thread.is_alive():
-            channel.lost()
+            channel.note_loss()
     return [thread for _, thread in work if thread.is_alive()]
 
 

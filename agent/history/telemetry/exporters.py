@@ -44,7 +44,7 @@ class _SpanExporter(OTLPSpanExporter):
         with self._channel.exporting():
             result = super().export(spans)
         if result is SpanExportResult.SUCCESS:
-            self._channel.delivered()
+            self._channel.note_delivery()
         return result
 
 
@@ -59,7 +59,7 @@ class _MetricExporter(OTLPMetricExporter):
         with self._channel.exporting():
             result = super().export(metrics_data, timeout_millis, **kwargs)  # pyright: ignore[reportUnknownMemberType]
         if result is MetricExportResult.SUCCESS:
-            self._channel.delivered()
+            self._channel.note_delivery()
         return result
 
 

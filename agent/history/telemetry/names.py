@@ -142,8 +142,8 @@ class Meters:
 
     def approval(self, decision: str, decided_by: str, tool: str) -> None:
         """Count a call that waits (`asked`), was allowed or was denied."""
-        said = {DECISION: decision, TOOL_NAME: tool}
-        self._approvals.add(1, said | ({DECIDED_BY: decided_by} if decided_by else {}))
+        attributes = {DECISION: decision, TOOL_NAME: tool}
+        self._approvals.add(1, attributes | ({DECIDED_BY: decided_by} if decided_by else {}))
 
 
 def _histogram(meter: Meter, name: str, unit: str, description: str, buckets: tuple[float, ...]) -> Histogram:

@@ -40,7 +40,7 @@ class RequestTap(Middleware):
         return self.newest_reply
 
 
-_TOLD = (ApprovalNeeded, MessageAdded, Notice, ToolFinished, ToolRequested, ToolStarted)
+_TRACED_EVENTS = (ApprovalNeeded, MessageAdded, Notice, ToolFinished, ToolRequested, ToolStarted)
 
 
 class SessionTelemetry(Observer):
@@ -71,21 +71,23 @@ class SessionTelemetry(Observer):
             self._run = RunSpan(self._outlet, self._session_id, record, at_ns, self._mask)
         elif isinstance(record, ModelCalled) and run is not None:
             (tap,) = self.middleware or (RequestTap(),)
-            self._outlet.worker.do(partial(self._called, run, record, tap.request, tap.newest_reply))
+            self._outlet.worker.do(
+                partial(self._trace_model_call, run, record, tap.request, tap.newest_reply)
+            )
         elif isinstance(record, RunEnded) and run is not None:
             self._run = None
             self._outlet.worker.do(partial(run.end, record, at_ns))
 
     def on_event(self, event: Event, state: ApplicationState) -> None:
-        if self._run is not None and isinstance(event, _TOLD):
-            self._outlet.worker.do(partial(self._noted, self._run, event, state, time.time_ns()))
+        if self._run is not None and isinstance(event, _TRACED_EVENTS):
+            self._outlet.worker.do(partial(self._trace_event, self._run, event, state, time.time_ns()))
 
-    def _noted(self, run: RunSpan, event: Event, state: ApplicationState, at_ns: int) -> None:
+    def _trace_event(self, run: RunSpan, event: Event, state: ApplicationState, at_ns: int) -> None:
         match event:
             case Notice():
-                run.noticed(event, at_ns)
+                run.add_notice(event, at_ns)
             case ToolRequested():
-                run.requested(event.call_id)
+                run.note_request(event.call_id)
             case ToolStarted():
                 call = _pending(state, event.call_id)
                 arguments = self._text(names.TOOL_ARGUMENTS, call.arguments if call is not None else None)
@@ -95,16 +97,16 @@ class SessionTelemetry(Observer):
                 run.tool_finished(event, _pending(state, event.call_id), result, at_ns)
             case ApprovalNeeded():
                 for call in event.pending:
-                    run.asked(call, at_ns)
+                    run.add_question(call, at_ns)
             case MessageAdded():
-                run.said(self._said(event))
+                run.add_message(self._message_attributes(event))
             case _:
                 pass
 
-    def _called(
+    def _trace_model_call(
         self, run: RunSpan, call: ModelCalled, request: ModelRequest | None, reply: Reply | None
     ) -> None:
-        run.called(call, self._exchange(request, reply))
+        run.add_model_call(call, self._exchange(request, reply))
 
     def _exchange(self, request: ModelRequest | None, reply: Reply | None) -> Attributes:
         if self._content is None or request is None:
@@ -120,12 +122,12 @@ class SessionTelemetry(Observer):
     def _text(self, name: str, text: str | None) -> Attributes:
         return {} if self._content is None or text is None else {name: self._content.text(text)}
 
-    def _said(self, event: MessageAdded) -> Attributes:
+    def _message_attributes(self, event: MessageAdded) -> Attributes:
         """Return what was said between the person and the agent; steps talk among themselves."""
         if self._content is None or event.step_id is not None:
             return {}
         name = names.INPUT_MESSAGES if event.role == "user" else names.OUTPUT_MESSAGES
-        return {name: self._content.said(event.role, event.content)}
+        return {name: self._content.format_message(event.role, event.content)}
 
 
 def _pending(state: ApplicationState, call_id: str) -> PendingCall | None:

@@ -30,7 +30,7 @@ class TelemetrySettings:
 
 def telemetry_settings(env: Mapping[str, str]) -> TelemetrySettings | None:
     """Read the variables; None if they switch everything off. Raises `ConfigError`."""
-    if _said(env, "OTEL_SDK_DISABLED").lower() == "true":
+    if _read_variable(env, "OTEL_SDK_DISABLED").lower() == "true":
         return None
     exporters: dict[Signal, tuple[Exporter, ...]] = {signal: _exporters(env, signal) for signal in SIGNALS}
     if not any(exporters.values()):
@@ -46,7 +46,9 @@ def telemetry_settings(env: Mapping[str, str]) -> TelemetrySettings | None:
 def _exporters(env: Mapping[str, str], signal: Signal) -> tuple[Exporter, ...]:
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     known = get_args(Exporter)
-    named = [part.strip().lower() for part in (_said(env, variable) or "otlp").split(",") if part.strip()]
+    named = [
+        part.strip().lower() for part in (_read_variable(env, variable) or "otlp").split(",") if part.strip()
+    ]
     for name in named:
         if name not in known:
             raise ConfigError(
@@ -59,8 +61,8 @@ def _url(env: Mapping[str, str], signal: Signal) -> str:
     """Return the full address of a signal; only the general variable gets the signal's path added."""
     own, general = f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
     _check_protocol(env, signal)
-    variable = own if _said(env, own) else general
-    url = _said(env, variable) or _DEFAULT_URL
+    variable = own if _read_variable(env, own) else general
+    url = _read_variable(env, variable) or _DEFAULT_URL
     if not _is_address(url):
         raise ConfigError(
             f"{variable} is no address of a collector.",
@@ -80,7 +82,7 @@ def _is_address(url: str) -> bool:
 
 def _check_protocol(env: Mapping[str, str], signal: Signal) -> None:
     for variable in (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
-        if protocol := _said(env, variable):
+        if protocol := _read_variable(env, variable):
             if protocol != "http/protobuf":
                 raise ConfigError(
                     f"{variable}: the protocol {protocol!r} is not spoken here.",
@@ -90,13 +92,13 @@ def _check_protocol(env: Mapping[str, str], signal: Signal) -> None:
 
 
 def _has_content(env: Mapping[str, str]) -> bool:
-    said = _said(env, _CONTENT).lower()
-    if said in _CONTENT_ON_SPANS:
+    value = _read_variable(env, _CONTENT).lower()
+    if value in _CONTENT_ON_SPANS:
         return True
-    if said in _CONTENT_OFF:
+    if value in _CONTENT_OFF:
         return False
-    raise ConfigError(f"{_CONTENT} cannot be {said!r}.", "Use true or false, SPAN_ONLY or NO_CONTENT.")
+    raise ConfigError(f"{_CONTENT} cannot be {value!r}.", "Use true or false, SPAN_ONLY or NO_CONTENT.")
 
 
-def _said(env: Mapping[str, str], variable: str) -> str:
+def _read_variable(env: Mapping[str, str], variable: str) -> str:
     return env.get(variable, "").strip()

@@ -153,15 +153,15 @@ class RunSpan:
         """32 hex digits; empty if a sampler left this run out."""
         return f"{self._own.get_span_context().trace_id:032x}" if self._own.is_recording() else ""
 
-    def noticed(self, notice: Notice, at_ns: int) -> None:
+    def add_notice(self, notice: Notice, at_ns: int) -> None:
         """Keep a retry for the span of its call."""
         if notice.kind in RETRIES:
             self._retries.append((notice.message, at_ns))
 
-    def called(self, call: ModelCalled, content: Attributes) -> None:
+    def add_model_call(self, call: ModelCalled, content: Attributes) -> None:
         start_ns = max(ns_of(call.began_at), self._start_ns)
-        told = {**of_model_call(call), **content}
-        span = self._begin(names.CHAT, names.model_of(call.model), SpanKind.CLIENT, told, start_ns)
+        attributes = {**of_model_call(call), **content}
+        span = self._begin(names.CHAT, names.model_of(call.model), SpanKind.CLIENT, attributes, start_ns)
         for text, at_ns in self._retries:
             span.add_event(names.RETRY, {names.MESSAGE: line_of(self._mask(text))}, at_ns)
         self._retries.clear()
@@ -171,7 +171,7 @@ class RunSpan:
         self._used += call.total_usage
         self._outlet.meters.model_called(call)
 
-    def requested(self, call_id: str) -> None:
+    def note_request(self, call_id: str) -> None:
         self._requested.add(call_id)
 
     def tool_started(
@@ -179,8 +179,8 @@ class RunSpan:
     ) -> None:
         if call is not None:
             self._outlet.meters.approval("allowed", call.decided_by, encodable(event.tool))
-        told = {**of_start(event, call), **content}
-        span = self._begin(names.EXECUTE_TOOL, event.tool, SpanKind.INTERNAL, told, start_ns)
+        attributes = {**of_start(event, call), **content}
+        span = self._begin(names.EXECUTE_TOOL, event.tool, SpanKind.INTERNAL, attributes, start_ns)
         self._tools[event.call_id] = _RunningTool(encodable(event.tool), span, start_ns)
         self._tool_calls += 1
 
@@ -196,13 +196,13 @@ class RunSpan:
         if event.outcome == "denied" and call is not None:
             self._outlet.meters.approval("denied", call.decided_by, encodable(event.tool))
 
-    def asked(self, call: PendingCall, at_ns: int) -> None:
+    def add_question(self, call: PendingCall, at_ns: int) -> None:
         self._own.add_event(names.APPROVAL_ASKED, {**of_call(call), names.KIND: call.kind}, at_ns)
         # A call that an earlier run asked for is not asked for again.
         if call.call_id in self._requested or call.kind == "outcome_unknown":
             self._outlet.meters.approval("asked", "", encodable(call.tool))
 
-    def said(self, content: Attributes) -> None:
+    def add_message(self, content: Attributes) -> None:
         self._own.set_attributes(content)
 
     def end(self, ended: RunEnded, end_ns: int) -> None:
@@ -219,7 +219,9 @@ class RunSpan:
         self._own.end(end_ns)
         self._outlet.meters.run.record((end_ns - self._start_ns) / 1e9, measured)
 
-    def _begin(self, operation: str, what: str, kind: SpanKind, told: Attributes, start_ns: int) -> Span:
+    def _begin(
+        self, operation: str, what: str, kind: SpanKind, attributes: Attributes, start_ns: int
+    ) -> Span:
         return self._outlet.tracer.start_span(
             f"{operation} {encodable(what)}",
             self._context,
@@ -227,7 +229,7 @@ class RunSpan:
             attributes={
                 names.OPERATION: operation,
                 names.CONVERSATION_ID: encodable(self._session_id),
-                **told,
+                **attributes,
             },
             start_time=start_ns,
         )
@@ -266,7 +268,7 @@ class Content:
     def instructions(self, system: str) -> str:
         return _json([{"type": "text", "content": self.text(system)}])
 
-    def said(self, role: str, text: str) -> str:
+    def format_message(self, role: str, text: str) -> str:
         return _json([{"role": role, "parts": [{"type": "text", "content": self.text(text)}]}])
 
     def request(self, histories: Iterable[Transcript]) -> str:

@@ -30,7 +30,7 @@ class Telemetry:
         }
         self._complaints = Complaints(self._channels)
         try:
-            self._outlet, self._shutdowns = _opened(settings, self._channels, env)
+            self._outlet, self._shutdowns = _open_exporters(settings, self._channels, env)
         except (ImportError, ValueError):
             self._complaints.end(())
             raise
@@ -84,7 +84,7 @@ class TelemetryRuntime(ExtensionRuntime):
         return "" if telemetry is None else await asyncio.to_thread(telemetry.close)
 
 
-def _opened(
+def _open_exporters(
     settings: TelemetrySettings, channels: Mapping[Signal, Channel], env: Mapping[str, str]
 ) -> tuple[Outlet, Shutdowns]:
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

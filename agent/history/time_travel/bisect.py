@@ -194,11 +194,11 @@ class Bisector:
                 self._command, place, self._limits, spool, lambda: False, self._withheld
             )
             output = (await run_to_end(asyncio.to_thread(capture, spool.output, False))).text
-        verdict, ending = _judged(ended, self._limits)
+        verdict, ending = _judge_end(ended, self._limits)
         return Trial(step, verdict, ending, time.monotonic() - began, output)
 
 
-def _judged(ended: Ended, limits: CommandLimits) -> tuple[_Verdict, str]:
+def _judge_end(ended: Ended, limits: CommandLimits) -> tuple[_Verdict, str]:
     if ended.reason in ("timeout", "idle"):
         return "bad", f"not done after {limits.timeout_s:g} s"
     if ended.problem:

@@ -51,7 +51,7 @@ async def restore_files(
     if plan.steps:
         files = store.open_files(into)
         kept, _ = await drop_secret_contents(plan.changes, plan.pre_images, TextMasker())
-        async with _claimed(store, into) as writer:
+        async with _hold_lease(store, into) as writer:
             writer.queue_loose(files.insert_contents(kept))
             await writer.commit(files.make_entries(f"{RESTORE}{seq}", plan.changes, writer.last_seq))
             return plan, await asyncio.to_thread(apply, plan)
@@ -64,13 +64,13 @@ async def _edit(store: Store, session_id: str, changes: Mapping[str, Any]) -> No
     if found is None:
         raise UsageError(f"Session {session_id} has no step yet, so there is nothing to change in it.")
     values = {name: value for name, value in found["state"].get_all().items() if not name.startswith("__")}
-    async with _claimed(store, session_id) as writer:
+    async with _hold_lease(store, session_id) as writer:
         await writer.save(writer.last_seq + 1, found["position"], {**values, **changes})
     store.forget(session_id)
 
 
 @asynccontextmanager
-async def _claimed(store: Store, session_id: str) -> AsyncGenerator[SessionWriter]:
+async def _hold_lease(store: Store, session_id: str) -> AsyncGenerator[SessionWriter]:
     """Hold the right to write outside of a run."""
     writer = store.writer(session_id)
     known = writer.chain.records, writer.chain.digest
@@ -97,7 +97,7 @@ CAN_BE_SET = (
 _PATH = re.compile(r"(?P<field>\w+)(?:\.(?P<index>-?\d{1,9})\.(?P<name>\w+))?", re.ASCII)
 
 
-def edited(state: ApplicationState, edits: Sequence[str]) -> dict[str, Any]:
+def apply_edits(state: ApplicationState, edits: Sequence[str]) -> dict[str, Any]:
     """Return the fields that `edits` change, with their new values; raises `UsageError`.
 
     Every history of `state` that an edit is about has to be loaded.
@@ -105,11 +105,11 @@ def edited(state: ApplicationState, edits: Sequence[str]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for edit in edits:
         path, _, text = edit.partition("=")
-        changes |= _changed(state.model_copy(update=changes), path, encodable(text))
+        changes |= _apply_edit(state.model_copy(update=changes), path, encodable(text))
     return changes
 
 
-def _changed(state: ApplicationState, path: str, text: str) -> dict[str, Any]:
+def _apply_edit(state: ApplicationState, path: str, text: str) -> dict[str, Any]:
     match = _PATH.fullmatch(path)
     place = (match["field"], match["name"]) if match else ("", "")
     index = int(match["index"]) if match and match["index"] else 0
@@ -149,7 +149,7 @@ def _with_input(state: ApplicationState, text: str) -> dict[str, Any]:
     last = state.chat_history.last
     changes: dict[str, Any] = {"user_input": text}
     if state.turn_open and last is not None and last.origin == "person":
-        changes["chat_history"] = _replaced(
+        changes["chat_history"] = _replace_message(
             state.chat_history, len(state.chat_history) - 1, person_message(text)
         )
     return changes
@@ -165,7 +165,7 @@ def _with_text(history: Transcript, index: int, path: str, text: str) -> Transcr
     if not text and not others:
         raise UsageError(f"`{path}` cannot be empty: no provider takes an empty message.", CAN_BE_SET)
     blocks = (Text(text=text), *others) if text else others
-    return _replaced(history, at, message.model_copy(update={"blocks": blocks, "wire": None}))
+    return _replace_message(history, at, message.model_copy(update={"blocks": blocks, "wire": None}))
 
 
 def _with_step_field(
@@ -193,7 +193,7 @@ def _position(index: int, length: int, path: str, what: str) -> int:
     raise UsageError(f"`{path}` names no {what}: {there}.")
 
 
-def _replaced(history: Transcript, at: int, message: Message) -> Transcript:
+def _replace_message(history: Transcript, at: int, message: Message) -> Transcript:
     """Return the history with one message in a log of its own; the others stay where they are."""
     parts = history.part(0, at), Transcript.of(message), history.part(at + 1)
     return Transcript([span for part in parts for span in part.spans])

@@ -6,7 +6,7 @@ from ...session.session import Session
 from ..timeline import list_timeline
 
 
-def uncompressed(store: Store, session: Session) -> Transcript | None:
+def restore_uncompressed(store: Store, session: Session) -> Transcript | None:
     """Return the history as if the newest compression in it had not been; None if there is none."""
     now = session.state.chat_history
     for step in reversed(list_timeline(store.database, session.id)):

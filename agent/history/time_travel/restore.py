@@ -206,7 +206,7 @@ def apply(plan: RestorePlan) -> Restored:
         try:
             with translate_errors(step.path, "restored"):
                 _require_inside(step.path, plan.roots)
-                _done(step, plan.roots)
+                _apply_file_step(step, plan.roots)
         except FileProblem as problem:
             done.skipped.append(Skipped(str(step.path), str(problem)))
         else:
@@ -215,7 +215,7 @@ def apply(plan: RestorePlan) -> Restored:
     return done
 
 
-def _done(step: FileStep, roots: tuple[Path, ...]) -> None:
+def _apply_file_step(step: FileStep, roots: tuple[Path, ...]) -> None:
     if step.content is None or step.mode is None:
         remove_file(step.path, step.now.version)
         _remove_folders(step.path, step.made_folders, roots)

@@ -51,11 +51,11 @@ class TouchedFiles:
         self._masker = masker_for_display(store.index.settings(session_id).cwd)
         self._now: dict[str, FileVersion] = {}
         found = [one for one in self._files.list_changes() if not one.call_id.startswith(RESTORE)]
-        planned = _planned(store, session_id)
+        planned = _read_planned_changes(store, session_id)
         by_path: dict[str, list[RecordedChange]] = {}
         for one in _newest_plans(found, planned):
             by_path.setdefault(one.change.path, []).append(one)
-        self._by_path = {path: self._made(changes, planned) for path, changes in by_path.items()}
+        self._by_path = {path: self._list_made_changes(changes, planned) for path, changes in by_path.items()}
 
     @property
     def paths(self) -> list[str]:
@@ -76,7 +76,7 @@ class TouchedFiles:
         future = next((one.change for one in changes if one.step > step), None)
         if not past:
             return _before(future) if future is not None else FileVersion(problem="the run never touched it")
-        left = self._left(past[-1], future)
+        left = self._version_after(past[-1], future)
         if not left.problem and (not left.exists or self.content(path, left) is not None):
             return left
         # Somebody else may have changed the file since; this is what the next step found.
@@ -85,7 +85,9 @@ class TouchedFiles:
     def final(self, path: str) -> FileVersion:
         """Return what the run left at `path`, whether its content is known or not."""
         changes = self._by_path.get(path, [])
-        return self._left(changes[-1].change, None) if changes else FileVersion(problem="never touched")
+        return (
+            self._version_after(changes[-1].change, None) if changes else FileVersion(problem="never touched")
+        )
 
     def content(self, path: str, version: FileVersion) -> bytes | None:
         """Return the content of a version; None if it is not known any more."""
@@ -105,7 +107,7 @@ class TouchedFiles:
         """Return how many folders above a file the run made."""
         return max((one.change.new_folders for one in self._by_path.get(path, [])), default=0)
 
-    def _left(self, change: FileChange, following: FileChange | None) -> FileVersion:
+    def _version_after(self, change: FileChange, following: FileChange | None) -> FileVersion:
         if change.after is None:
             is_gone = change.after_mode is None
             return FileVersion() if is_gone else FileVersion(problem="its content was not kept")
@@ -116,17 +118,19 @@ class TouchedFiles:
             mode = now.mode
         return FileVersion(change.after, mode)
 
-    def _made(self, changes: Sequence[RecordedChange], planned: Mapping[str, bool]) -> list[StepChange]:
+    def _list_made_changes(
+        self, changes: Sequence[RecordedChange], planned: Mapping[str, bool]
+    ) -> list[StepChange]:
         """Leave out the writes that were planned but did not happen, and those that changed nothing."""
         made: list[StepChange] = []
         for place, (seq, call_id, change) in enumerate(changes):
             following = changes[place + 1].change if place + 1 < len(changes) else None
             is_sure = planned.get(call_id, True)
-            if not _is_nothing(change) and (is_sure or self._happened(change, following)):
+            if not _is_nothing(change) and (is_sure or self._has_happened(change, following)):
                 made.append(StepChange(seq + 1, call_id, change))
         return made
 
-    def _happened(self, change: FileChange, following: FileChange | None) -> bool:
+    def _has_happened(self, change: FileChange, following: FileChange | None) -> bool:
         found = self._at(change.path).digest if following is None else following.before
         return found == change.after
 
@@ -155,7 +159,7 @@ def _before(change: FileChange) -> FileVersion:
     return FileVersion(change.before, change.before_mode)
 
 
-def _planned(store: Store, session_id: str) -> dict[str, bool]:
+def _read_planned_changes(store: Store, session_id: str) -> dict[str, bool]:
     """Return the calls whose changes were recorded before they were made, and whether these succeeded."""
     found: dict[str, bool] = {}
     for _, move in list_placed_moves(store.database, store.index.lineage(session_id)):

@@ -73,7 +73,7 @@ class WorkspaceCopy:
         failed = [Skipped(str(self.original(Path(path))), reason) for path, reason in done.skipped]
         return unknown + failed
 
-    def copied(self, path: Path) -> Path | None:
+    def path_of_copy(self, path: Path) -> Path | None:
         """Return where a file of the workspace is in the copy; None for one elsewhere."""
         return self.place / path.relative_to(self.root) if path.is_relative_to(self.root) else None
 
@@ -114,10 +114,10 @@ class WorkspaceCopy:
         """Return where the copied link leads: never into the real workspace, else to the same place."""
         target = os.readlink(link)  # noqa: PTH115 -- a Path would lose what the text looks like
         if os.path.isabs(target):  # noqa: PTH117
-            inside = self.copied(Path(os.path.realpath(link)))
+            inside = self.path_of_copy(Path(os.path.realpath(link)))
             return target if inside is None else str(inside)
         whole = os.path.normpath(link.parent / target)
-        return target if self.copied(Path(whole)) is not None else whole
+        return target if self.path_of_copy(Path(whole)) is not None else whole
 
     def _take_room(self, size: int) -> None:
         self._bytes += size
@@ -135,7 +135,7 @@ class _Past:
     def __init__(self, copy: WorkspaceCopy, touched: TouchedFiles, step: int) -> None:
         self._copy = copy
         self._touched = touched
-        inside = [path for path in touched.paths if copy.copied(Path(path)) is not None]
+        inside = [path for path in touched.paths if copy.path_of_copy(Path(path)) is not None]
         self.versions = {path: touched.version(path, step) for path in inside}
         self._paths = {version.digest: path for path, version in self.versions.items()}
 

@@ -21,7 +21,7 @@ from ....state.session import SessionSummary
 from ....state.store.store import Store
 from ...session.secrets import masker_for
 from ..reports.stats import usage_at
-from .entries import AppName, app_id, app_name, is_listed_as, listed_key, partition_key, project_id
+from .entries import AppName, app_id, app_name, is_listed_as, make_listed_key, partition_key, project_id
 from .pages import Page, SessionPages
 from .texts import Texts
 
@@ -76,7 +76,7 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
 
     def _project(self, cwd: str, sessions: Sequence[SessionSummary]) -> schema.Project:
         return schema.Project(
-            name=self._texts.shown(cwd, 200),
+            name=self._texts.format_text(cwd, 200),
             id=project_id(cwd),
             last_written=_time(max(session.updated_at for session in sessions)),
             created=_time(min(session.created_at for session in sessions)),
@@ -110,7 +110,7 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         tags = {"title": session.title, "status": session.status, "model": session.model}
         return schema.ApplicationSummary(
             app_id=app_id(AppName(session.id)),
-            partition_key=listed_key(key, session.status, self._texts.shown(model), cost),
+            partition_key=make_listed_key(key, session.status, self._texts.format_text(model), cost),
             first_written=_time(session.created_at),
             last_written=_time(session.updated_at),
             num_steps=session.steps,
@@ -133,7 +133,7 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
 
         The UI asks twice a second; a response of our own saves building and checking models each time.
         """
-        name = _named(app_id)
+        name = _parse_name(app_id)
         # A process of another version would write the same page differently.
         known = request.headers.get("if-none-match", "").strip('W/"').removeprefix(self._boot)
         async with self._turn:
@@ -174,8 +174,8 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         app_id: str,
         step_sequence_id: int,
     ) -> schema.AnnotationOut:
-        name = _named(app_id)
-        with _told():
+        name = _parse_name(app_id)
+        with _report_errors():
             made = await self._annotations.add(
                 name.session_id, step_sequence_id, annotation.model_dump_json()
             )
@@ -184,7 +184,7 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
     async def update_annotation(
         self, annotation: schema.AnnotationUpdate, project_id: str, annotation_id: int
     ) -> schema.AnnotationOut:
-        with _told():
+        with _report_errors():
             changed = await self._annotations.change(annotation_id, annotation.model_dump_json())
         if changed is None:
             raise HTTPException(404, f"There is no annotation {annotation_id}.")
@@ -197,15 +197,17 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         app_id: str | None = None,
         step_sequence_id: int | None = None,
     ) -> Sequence[schema.AnnotationOut]:
-        with _told():
+        with _report_errors():
             if app_id is not None:
-                found = await self._annotations.of(_named(app_id).session_id, step_sequence_id)
+                found = await self._annotations.of(_parse_name(app_id).session_id, step_sequence_id)
                 return [self._note(one, project_id, app_id, partition_key) for one in found]
             sessions = {session.id: session for session in await self._sessions_of(project_id)}
             notes = [one for one in await self._annotations.all() if one.session_id in sessions]
-        return [self._listed(one, project_id, sessions[one.session_id]) for one in notes]
+        return [self._format_annotation(one, project_id, sessions[one.session_id]) for one in notes]
 
-    def _listed(self, found: Annotation, project: str, session: SessionSummary) -> schema.AnnotationOut:
+    def _format_annotation(
+        self, found: Annotation, project: str, session: SessionSummary
+    ) -> schema.AnnotationOut:
         return self._note(found, project, app_id(AppName(found.session_id)), self._key(session.title))
 
     def _note(self, found: Annotation, project: str, app: str, key: str | None) -> schema.AnnotationOut:
@@ -222,15 +224,15 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         )
 
     def _key(self, title: str) -> str | None:
-        return partition_key(self._texts.shown(title))
+        return partition_key(self._texts.format_text(title))
 
     async def _read(self, work: Callable[[], AnyT]) -> AnyT:
-        with _told():
+        with _report_errors():
             return await self._store.database.offload(work)
 
 
 @contextmanager
-def _told() -> Generator[None]:
+def _report_errors() -> Generator[None]:
     """Answer errors of the store in HTTP."""
     try:
         yield
@@ -240,7 +242,7 @@ def _told() -> Generator[None]:
         raise HTTPException(503, str(error)) from None
 
 
-def _named(text: str) -> AppName:
+def _parse_name(text: str) -> AppName:
     name = app_name(text)
     if name is None:
         raise HTTPException(404, f"There is no run {text[:80]!r}.")

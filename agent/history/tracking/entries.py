@@ -62,14 +62,14 @@ def attributes(seq: int, span_id: str | None, values: Mapping[str, Any], at: str
 def spans(seq: int, drafts: Sequence[SpanDraft]) -> tuple[list[Json], list[Json]]:
     """Return the spans of a step in the order in which they began, and their attributes."""
     found: list[Json] = []
-    told: list[Json] = []
+    span_facts: list[Json] = []
     # The UI sorts ids as texts.
     width = len(str(len(drafts)))
     for number, draft in enumerate(sorted(drafts, key=lambda draft: draft.began_at)):
         span_id = f"{seq}:{number:0{width}d}"
         found.append(_span(seq, span_id, draft))
-        told += attributes(seq, span_id, draft.attributes, draft.began_at)
-    return found, told
+        span_facts += attributes(seq, span_id, draft.attributes, draft.began_at)
+    return found, span_facts
 
 
 def _span(seq: int, span_id: str, draft: SpanDraft) -> Json:
@@ -95,7 +95,7 @@ _LAST = ("call_id", "arguments_sha256")
 def model_span(called: ModelCalled, new: Sequence[Message | None], texts: Texts) -> SpanDraft:
     """Return the span of a model call; `new` are the messages that the call before had not sent."""
     request = called.request
-    said = {
+    values = {
         "model": called.model,
         "finish": called.finish,
         "usage": called.total_usage.model_dump() if called.error is None else None,
@@ -109,13 +109,13 @@ def model_span(called: ModelCalled, new: Sequence[Message | None], texts: Texts)
             "system_and_tools_sha256": request.fixed_sha256,
         },
         "new_messages": [message_view(message, texts, _SHORT) for message in new],
-        "retries": [texts.shown(notice) for notice in called.notices],
+        "retries": [texts.format_text(notice) for notice in called.notices],
         "reply": message_view(called.reply, texts) if called.reply is not None else None,
         "error": failure_text(called.error.code, called.error.message, texts) if called.error else None,
     }
-    told = {name: value for name, value in said.items() if value not in (None, [])}
+    span_facts = {name: value for name, value in values.items() if value not in (None, [])}
     return SpanDraft(
-        f"chat {called.model}", called.began_at, later(called.began_at, called.duration_ms), told
+        f"chat {called.model}", called.began_at, later(called.began_at, called.duration_ms), span_facts
     )
 
 
@@ -143,24 +143,24 @@ def tool_spans(
     Those whose end is not recorded are open.
     """
     spans: list[SpanDraft] = []
-    told: dict[str, Json] = {}
+    span_facts: dict[str, Json] = {}
     open_spans: dict[str, SpanDraft] = {}
     for move in moves:
         if move.move not in ("started", "finished"):
             continue
         call_id = move.call_id
-        if call_id not in told:
+        if call_id not in span_facts:
             known = {**facts.get(call_id, {}), "arguments": arguments.get(call_id, "")}
-            told[call_id] = {"call_id": call_id, **texts.value(known)}
-        known = told[call_id]
+            span_facts[call_id] = {"call_id": call_id, **texts.value(known)}
+        known = span_facts[call_id]
         known |= {name: texts.value(value) for name, value in move.body.items() if name != "result"}
         if move.move == "started":
-            open_spans[call_id] = _opened(known, move.at)
+            open_spans[call_id] = _open_span(known, move.at)
             spans.append(open_spans[call_id])
         elif move.move == "finished":
             span = open_spans.pop(call_id, None)
             if span is None:
-                span = _opened(known, move.at)
+                span = _open_span(known, move.at)
                 spans.append(span)
             span.ended_at = move.at
             span.attributes |= {**known, **_ending(call_id, files, results, texts)}
@@ -169,14 +169,14 @@ def tool_spans(
     return spans
 
 
-def _in_order(told: Json) -> Json:
+def _in_order(span_facts: Json) -> Json:
     """Put first what a person looks for first."""
-    first = {name: told[name] for name in _FIRST if name in told}
-    last = {name: told[name] for name in _LAST if name in told}
-    return first | {name: value for name, value in told.items() if name not in last} | last
+    first = {name: span_facts[name] for name in _FIRST if name in span_facts}
+    last = {name: span_facts[name] for name in _LAST if name in span_facts}
+    return first | {name: value for name, value in span_facts.items() if name not in last} | last
 
 
-def _opened(known: Json, at: str) -> SpanDraft:
+def _open_span(known: Json, at: str) -> SpanDraft:
     """Name a span by its tool and its first argument that is a text."""
     arguments = known.get("arguments")
     values = cast("Json", arguments).values() if isinstance(arguments, dict) else ()
@@ -191,14 +191,14 @@ def _ending(
     ending: Json = {}
     if (result := results.get(call_id)) is not None:
         ending["duration_ms"] = result.duration_ms
-        ending["result"] = texts.shown(result.content, _SHORT)
+        ending["result"] = texts.format_text(result.content, _SHORT)
     if changed := files.get(call_id):
-        ending["changed_files"] = [texts.shown(path) for path in changed]
+        ending["changed_files"] = [texts.format_text(path) for path in changed]
     return ending
 
 
 def failure_text(code: str, message: str, texts: Texts) -> str:
-    return texts.shown(f"{code}: {message}")
+    return texts.format_text(f"{code}: {message}")
 
 
 def later(at: str, duration_ms: int) -> str:
@@ -242,9 +242,9 @@ class AppName(NamedTuple):
 
 def app_id(name: AppName) -> str:
     """Return the name as one segment of a URL."""
-    session = _escaped(name.session_id)
+    session = _escape(name.session_id)
     if name.step_id is not None:
-        return f"{session}~step-{_escaped(name.step_id)}"
+        return f"{session}~step-{_escape(name.step_id)}"
     if name.first is not None:
         return f"{session}~steps-{name.first}-{name.last}"
     return session
@@ -257,8 +257,8 @@ def app_name(text: str) -> AppName | None:
         return None
     session, step, first, last = found["session"], found["step"], found["first"], found["last"]
     return AppName(
-        _unescaped(session),
-        None if step is None else _unescaped(step),
+        _unescape(session),
+        None if step is None else _unescape(step),
         None if first is None else int(first),
         None if last is None else int(last),
     )
@@ -275,18 +275,18 @@ def partition_key(title: str) -> str | None:
     return _slug(title)[:_MAX_TITLE_CHARS].rstrip("-.") or None
 
 
-def listed_key(key: str | None, *facts: str) -> str:
+def make_listed_key(key: str | None, *facts: str) -> str:
     """Return a partition key with facts behind it: Burr's list of runs shows it, and no tags.
 
     The list has no room to scroll to: the title is cut so that the columns behind it stay in sight.
     """
-    said = _BETWEEN.join(_NO_SEGMENT.sub(":", fact).strip()[:_MAX_FACT_CHARS] for fact in facts)
-    title, room = key or _UNTITLED, max(_LEAST_TITLE_CHARS, _MAX_TITLE_CHARS - len(_BETWEEN + said))
-    return _BETWEEN.join((title if len(title) <= room else title[: room - 1] + _CUT, said))
+    segments = _BETWEEN.join(_NO_SEGMENT.sub(":", fact).strip()[:_MAX_FACT_CHARS] for fact in facts)
+    title, room = key or _UNTITLED, max(_LEAST_TITLE_CHARS, _MAX_TITLE_CHARS - len(_BETWEEN + segments))
+    return _BETWEEN.join((title if len(title) <= room else title[: room - 1] + _CUT, segments))
 
 
 def is_listed_as(listed: str, key: str | None) -> bool:
-    """Tell whether `listed_key` may have made this of the key; a key alone is its own, too."""
+    """Tell whether `make_listed_key` may have made this of the key; a key alone is its own, too."""
     title = listed.partition(_BETWEEN)[0]
     return (key or _UNTITLED).startswith(title[:-1]) if title.endswith(_CUT) else title == (key or _UNTITLED)
 
@@ -295,13 +295,13 @@ def _slug(text: str) -> str:
     return _NO_WORD.sub("-", text[:200]).strip("-._")
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return _UNSAFE.sub(
         lambda match: "".join(f"~{byte:02X}" for byte in match[0].encode("utf-8", "replace")), text
     )
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return _ESCAPE.sub(
         lambda match: bytes.fromhex(match[1].replace("~", "")).decode("utf-8", "replace"), text
     )

@@ -94,17 +94,17 @@ def interval(recording: LiveRecording, index: int) -> Interval:
             runs.append([traced])
         else:
             runs[-1].append(traced)
-    leaving = _ended(runs[0])
+    leaving = _find_end(runs[0])
     *given_up, last = runs[1:] or [[]]
-    attempts = [Attempt(run[0], _ended(run)) for run in given_up]
+    attempts = [Attempt(run[0], _find_end(run)) for run in given_up]
     # A run that ended after the last step has not been followed by another one.
-    if last and index == len(steps) and (ended := _ended(last)) is not None:
+    if last and index == len(steps) and (ended := _find_end(last)) is not None:
         attempts, last = [*attempts, Attempt(last[0], ended)], []
     began = last[0] if last else None
     return Interval(moves, models, leaving, leaving is not None or len(runs) > 1, attempts, began)
 
 
-def _ended(run: Sequence[Traced]) -> RunEnded | None:
+def _find_end(run: Sequence[Traced]) -> RunEnded | None:
     return next((traced.record for traced in run if isinstance(traced.record, RunEnded)), None)
 
 

@@ -28,13 +28,13 @@ def graph_json() -> bytes:
     graph = build_graph()
     model = ApplicationModel(
         entrypoint="prompt",
-        actions=[_described(action) for action in graph.actions],
+        actions=[_describe_action(action) for action in graph.actions],
         transitions=[TransitionModel.from_transition(transition) for transition in graph.transitions],
     )
     return model.model_dump_json().encode()
 
 
-def _described(action: Action) -> ActionModel:
+def _describe_action(action: Action) -> ActionModel:
     """Describe an action as Burr does, without what is no news of a run."""
     model = ActionModel.from_action(action)
     return model.model_copy(update={"inputs": [name for name in model.inputs if name != PORTS]})
@@ -168,13 +168,13 @@ class SessionPages:
         if end is not None:
             steps = self._recording.steps
             seq = steps[-1].seq + 1 if steps else self._first_seq()
-            yield _encoded(renderer.unfinished(seq, end))
+            yield _encode(renderer.render_unfinished(seq, end))
 
     def _step(self, index: int, renderer: StepRenderer) -> bytes:
         rendered = renderer.step(index)
         if index == 0:
             rendered["attributes"][:0] = self._about(rendered["step_start_log"])
-        body = _encoded(rendered)
+        body = _encode(rendered)
         if index < len(self._recording.steps) - 1:
             if self._final_bytes > _MOST_CACHED_BYTES:
                 self._final.clear()
@@ -226,12 +226,12 @@ class SessionPages:
         return self._pointer(AppName(self._id), cut.spawned_at, head)
 
     def _pointer(self, name: AppName, seq: int | None, head: Head) -> Json:
-        key = partition_key(self._texts.shown(head.title))
+        key = partition_key(self._texts.format_text(head.title))
         return {"type": "pointer_data", "app_id": app_id(name), "sequence_id": seq, "partition_key": key}
 
     def _first_seq(self) -> int:
         return 0 if self._parent is None else self._parent[1] + 1
 
 
-def _encoded(step: Json) -> bytes:
+def _encode(step: Json) -> bytes:
     return json.dumps(step, separators=(",", ":")).encode()

@@ -28,21 +28,21 @@ from .texts import Json, Texts, arguments_view, message_view
 _KEPT = ("call_id", "tool", "decision", "decided_by", "reason", "edited", "settled_as")
 
 
-def told(passed: Interval, texts: Texts) -> Json:
+def describe_run_events(passed: Interval, texts: Texts) -> Json:
     """Return what is to be said about the run that a step belongs to, and about its calls."""
-    said: Json = {}
+    facts: Json = {}
     if passed.began is not None and passed.began.record is not None:
-        said["run"] = {"at": passed.began.at, **texts.value(passed.began.record.model_dump())}
+        facts["run"] = {"at": passed.began.at, **texts.value(passed.began.record.model_dump())}
     if passed.attempts:
-        said["earlier_attempts"] = [
+        facts["earlier_attempts"] = [
             {"at": one.began.at, "ended": _end(one.ended, texts)} for one in passed.attempts
         ]
     if proposed := _moves(passed.moves, "proposed", texts):
-        said["proposed_calls"] = proposed
-    return said
+        facts["proposed_calls"] = proposed
+    return facts
 
 
-def left(after: Interval, texts: Texts) -> Json:
+def describe_inbox_after(after: Interval, texts: Texts) -> Json:
     """Return how the run ended after a step, if it did."""
     return {"run_ended": _end(after.leaving, texts)} if after.was_left else {}
 
@@ -50,13 +50,13 @@ def left(after: Interval, texts: Texts) -> Json:
 def run_inputs(step: RecordedStep, passed: Interval, texts: Texts) -> Json:
     """Return what came from outside: a message, or decisions."""
     if traits_of(step.action).waits_for == "message":
-        return {"user_input": texts.shown(str(step.after.get("user_input") or ""))}
+        return {"user_input": texts.format_text(str(step.after.get("user_input") or ""))}
     if traits_of(step.action).waits_for == "decision":
-        return {"decisions": _moves(passed.moves, "decided", texts) or _changed(step, texts)}
+        return {"decisions": _moves(passed.moves, "decided", texts) or _list_plan_changes(step, texts)}
     return {}
 
 
-def _changed(step: RecordedStep, texts: Texts) -> list[Json]:
+def _list_plan_changes(step: RecordedStep, texts: Texts) -> list[Json]:
     """Return the decisions of a session whose journal does not have them."""
     before = {call["call_id"]: call for call in list_objects(step.before, "pending_tool_calls")}
     return [
@@ -77,13 +77,13 @@ def _moves(moves: Iterable[CallMove], kind: str, texts: Texts) -> list[Json]:
 def _end(ended: RunEnded | None, texts: Texts) -> Any:
     if ended is None:
         return "its process died"
-    said: Json = {"status": ended.status, "duration_ms": ended.duration_ms}
+    facts: Json = {"status": ended.status, "duration_ms": ended.duration_ms}
     if ended.error is not None:
-        said["error"] = failure_text(ended.error.code, ended.error.message, texts)
-    return said
+        facts["error"] = failure_text(ended.error.code, ended.error.message, texts)
+    return facts
 
 
-class SaidMessages:
+class StepMessages:
     """Messages by their place, and the arguments of the calls that they ask for."""
 
     def __init__(self, pages: MessagePages, wanted: Sequence[Reference], texts: Texts) -> None:
@@ -91,7 +91,7 @@ class SaidMessages:
         self._messages = {place: pages.load(place) for place in wanted}
         found = (message for message in self._messages.values() if message is not None)
         self._asked = {use.call_id: use.arguments for message in found for use in message.tool_uses}
-        self._shown: dict[str, Any] = {}
+        self._displayed: dict[str, Any] = {}
 
     def messages(self, places: Sequence[Reference]) -> list[Message | None]:
         return [self._messages[place] for place in places]
@@ -102,9 +102,9 @@ class SaidMessages:
 
     def arguments(self, call_ids: Sequence[str]) -> Mapping[str, Any]:
         for call_id in call_ids:
-            if call_id not in self._shown:
-                self._shown[call_id] = arguments_view(self._asked.get(call_id, ""), self._texts)
-        return {call_id: self._shown[call_id] for call_id in call_ids}
+            if call_id not in self._displayed:
+                self._displayed[call_id] = arguments_view(self._asked.get(call_id, ""), self._texts)
+        return {call_id: self._displayed[call_id] for call_id in call_ids}
 
 
 Added = Mapping[str | None, Sequence[Json]]
@@ -118,29 +118,31 @@ def state_view(step: RecordedStep, added: Added, arguments: Mapping[str, Any], t
     """Return the state; `arguments` are those of the calls known so far."""
     fields = step.after
     plan = list_objects(fields, "vibe_plan")
-    shown: Json = {name: texts.value(fields[name]) for name in _FIRST if name in fields}
-    shown["chat_history"] = _history(fields.get("chat_history"), added.get(None, ()))
-    shown["vibe_plan"] = [_plan_line(one, texts) for one in plan]
+    fields_of_view: Json = {name: texts.value(fields[name]) for name in _FIRST if name in fields}
+    fields_of_view["chat_history"] = _history(fields.get("chat_history"), added.get(None, ()))
+    fields_of_view["vibe_plan"] = [_plan_line(one, texts) for one in plan]
     for one in plan:
         if one.get("step_id") == fields.get("active_step_id"):
-            shown["active_step"] = _active_step(one, added, texts)
-    shown["pending_tool_calls"] = [
+            fields_of_view["active_step"] = _active_step(one, added, texts)
+    fields_of_view["pending_tool_calls"] = [
         _pending(call, arguments, texts) for call in list_objects(fields, "pending_tool_calls")
     ]
-    shown |= {name: texts.value(value) for name, value in fields.items() if name not in shown}
-    shown = _without_defaults(shown)
+    fields_of_view |= {
+        name: texts.value(value) for name, value in fields.items() if name not in fields_of_view
+    }
+    fields_of_view = _without_defaults(fields_of_view)
     for name in ("usage", "turn_usage"):
-        if isinstance(shown.get(name), dict):
-            shown[name] = {key: value for key, value in shown[name].items() if value != 0}
-    return shown
+        if isinstance(fields_of_view.get(name), dict):
+            fields_of_view[name] = {key: value for key, value in fields_of_view[name].items() if value != 0}
+    return fields_of_view
 
 
-def _without_defaults(shown: Json) -> Json:
+def _without_defaults(values: Json) -> Json:
     """Name what says nothing on one line: a page shows every field on two."""
     default = _defaults()
-    usual = [name for name, value in shown.items() if name in default and value == default[name]]
-    told = {name: value for name, value in shown.items() if name not in usual}
-    return told | ({_UNCHANGED: ", ".join(usual)} if usual else {})
+    usual = [name for name, value in values.items() if name in default and value == default[name]]
+    changed = {name: value for name, value in values.items() if name not in usual}
+    return changed | ({_UNCHANGED: ", ".join(usual)} if usual else {})
 
 
 @cache
@@ -156,21 +158,21 @@ def _history(spans: Sequence[Sequence[Any]] | None, added: Sequence[Json]) -> Js
 def _plan_line(step: Json, texts: Texts) -> str:
     line = f"{step.get('step_id')}. {step.get('status', 'pending')}: {step.get('description', '')}"
     analysis = step.get("analysis")
-    return texts.shown(f"{line}\n{analysis}" if analysis else line, 600)
+    return texts.format_text(f"{line}\n{analysis}" if analysis else line, 600)
 
 
 def _active_step(step: Json, added: Added, texts: Texts) -> Json:
-    shown = {name: texts.value(value) for name, value in step.items() if name != "chat_history"}
-    shown["chat_history"] = _history(step.get("chat_history"), added.get(step.get("step_id"), ()))
-    return shown
+    values = {name: texts.value(value) for name, value in step.items() if name != "chat_history"}
+    values["chat_history"] = _history(step.get("chat_history"), added.get(step.get("step_id"), ()))
+    return values
 
 
 def _pending(call: Json, arguments: Mapping[str, Any], texts: Texts) -> Json:
-    shown = {name: texts.value(value) for name, value in call.items()}
-    if not shown.get("arguments"):
+    values = {name: texts.value(value) for name, value in call.items()}
+    if not values.get("arguments"):
         # They are on disk once, in the message that asks for the call.
-        shown["arguments"] = arguments.get(str(call.get("call_id")), "")
-    return shown
+        values["arguments"] = arguments.get(str(call.get("call_id")), "")
+    return values
 
 
 _LOOK_BACK = 20
@@ -187,43 +189,43 @@ class StepRenderer:
         self._texts = texts
         steps = recording.steps[max(0, first - _LOOK_BACK) : end]
         wanted = [place for step in steps for place in step.added]
-        self._said = SaidMessages(MessagePages(recording.database), wanted, texts)
+        self._messages = StepMessages(MessagePages(recording.database), wanted, texts)
 
     def step(self, index: int) -> Json:
         """Return the step at `index` as Burr logs it."""
         step, passed = self._recording.steps[index], interval(self._recording, index)
-        said = told(passed, self._texts)
+        facts = describe_run_events(passed, self._texts)
         if self._recording.traces:
-            said |= left(interval(self._recording, index + 1), self._texts)
+            facts |= describe_inbox_after(interval(self._recording, index + 1), self._texts)
         action = step.action or _DAMAGED
         inputs = run_inputs(step, passed, self._texts)
-        state = self._state(step, self._added(step))
+        state = self._state(step, self._list_added_messages(step))
         return {
             "step_start_log": begin_entry(step.seq, self._began_at(index, passed), action, inputs),
             "step_end_log": end_entry(step.seq, step.at, action, state, self._result(step)),
-            **self._beside(step.seq, index, passed, said, step.at, step.at),
+            **self._beside(step.seq, index, passed, facts, step.at, step.at),
         }
 
-    def unfinished(self, seq: int, end: Tail) -> Json:
+    def render_unfinished(self, seq: int, end: Tail) -> Json:
         """Return what is after the last step: under way, or ended with an exception."""
         steps = self._recording.steps
         passed = interval(self._recording, len(steps))
         began_at = self._began_at(len(steps), passed) or end.at
         waits = {"waits_for": end.waits_for} if end.waits_for else {}
-        said = {**waits, **told(passed, self._texts)}
+        facts = {**waits, **describe_run_events(passed, self._texts)}
         state = self._state(steps[-1], {}) if steps else {}
         finished = None
         if end.exception is not None:
-            exception = self._texts.shown(end.exception)
+            exception = self._texts.format_text(end.exception)
             finished = end_entry(seq, end.at, end.action, state, None, exception)
         return {
             "step_start_log": begin_entry(seq, began_at, end.action, {}),
             "step_end_log": finished,
-            **self._beside(seq, len(steps), passed, said, began_at, end.at if finished else None),
+            **self._beside(seq, len(steps), passed, facts, began_at, end.at if finished else None),
         }
 
     def _beside(
-        self, seq: int, index: int, passed: Interval, said: Json, at: str, ended_at: str | None
+        self, seq: int, index: int, passed: Interval, facts: Json, at: str, ended_at: str | None
     ) -> Json:
         drafts = self._spans(index, passed)
         for draft in drafts:
@@ -231,10 +233,10 @@ class StepRenderer:
                 # An open span grows to this very moment.
                 draft.ended_at = ended_at
                 draft.attributes["outcome"] = _NO_END if ended_at else "running"
-        found, told = spans(seq, drafts)
+        found, span_facts = spans(seq, drafts)
         return {
             "spans": found,
-            "attributes": [*attributes(seq, None, said, at), *told],
+            "attributes": [*attributes(seq, None, facts, at), *span_facts],
             "streaming_events": _stream(seq, passed),
         }
 
@@ -255,28 +257,28 @@ class StepRenderer:
 
     def _state(self, step: RecordedStep, added: Mapping[str | None, Sequence[Json]]) -> Json:
         calls = list_objects(step.after, "pending_tool_calls")
-        arguments = self._said.arguments([str(call.get("call_id")) for call in calls])
+        arguments = self._messages.arguments([str(call.get("call_id")) for call in calls])
         return state_view(step, added, arguments, self._texts)
 
-    def _added(self, step: RecordedStep) -> dict[str | None, list[Json]]:
+    def _list_added_messages(self, step: RecordedStep) -> dict[str | None, list[Json]]:
         found: dict[str | None, list[Json]] = {}
-        for place, message in zip(step.added, self._said.messages(step.added), strict=True):
+        for place, message in zip(step.added, self._messages.messages(step.added), strict=True):
             found.setdefault(place.step_id, []).append(message_view(message, self._texts))
         return found
 
     def _result(self, step: RecordedStep) -> Json:
         try:
-            found = describe_step(step, self._said.messages(step.added), {})
+            found = describe_step(step, self._messages.messages(step.added), {})
         except (KeyError, TypeError, AttributeError):
             return {"summary": "(the record of this step is damaged)"}
-        result: Json = {"summary": self._texts.shown(found.text), **self._output(step)}
+        result: Json = {"summary": self._texts.format_text(found.text), **self._output(step)}
         return result | ({"plan_step": step.step_id} if step.step_id else {})
 
     def _output(self, step: RecordedStep) -> Json:
         """Return the answer of the turn that a step ended as data, if it is any."""
         if step.after.get("turn_open", True) or not step.before.get("turn_open", False) or not step.added:
             return {}
-        last = list(self._said.messages(step.added))[-1]
+        last = list(self._messages.messages(step.added))[-1]
         answer = parse_json_or_text(last.text) if last is not None and last.role == "assistant" else ""
         return {"output": self._texts.value(answer)} if isinstance(answer, dict | list) else {}
 
@@ -290,13 +292,13 @@ class StepRenderer:
         return models + tool_spans(
             passed.moves,
             self._recording.facts,
-            {**self._said.arguments(calls), **self._edited(index)},
+            {**self._messages.arguments(calls), **self._describe_edit(index)},
             self._recording.files,
-            self._said.results(done),
+            self._messages.results(done),
             self._texts,
         )
 
-    def _edited(self, index: int) -> Json:
+    def _describe_edit(self, index: int) -> Json:
         """Return the arguments that a person put in place of the model's."""
         steps = self._recording.steps
         calls = list_objects(steps[index - 1].after, "pending_tool_calls") if index else ()
@@ -310,7 +312,7 @@ class StepRenderer:
         """Return the messages since the request before."""
         new: list[Message | None] = []
         for at in range(index - 1, max(-1, index - _LOOK_BACK), -1):
-            new = self._said.messages(self._recording.steps[at].added) + new
+            new = self._messages.messages(self._recording.steps[at].added) + new
             if interval(self._recording, at).models:
                 break
         return new

@@ -35,7 +35,7 @@ class Texts:
         # Ids, digests and names come again with every step.
         self._short = lru_cache(4096)(self._clean)
 
-    def shown(self, text: str, limit: int = 2000) -> str:
+    def format_text(self, text: str, limit: int = 2000) -> str:
         """Return the beginning of a text, with a mark of how much is left out."""
         # A little more than is shown, so that a secret across the cut is known as one.
         kept = text[: limit + 200]
@@ -52,7 +52,7 @@ class Texts:
     def value(self, value: Any, limit: int = 2000) -> Any:
         """Return a JSON value with every text in it as `shown`."""
         if isinstance(value, str):
-            return self.shown(value, limit)
+            return self.format_text(value, limit)
         if isinstance(value, Mapping):
             fields = cast("Mapping[str, Any]", value)
             return {name: self.value(one, limit) for name, one in fields.items()}
@@ -72,15 +72,15 @@ def message_view(message: Message | None, texts: Texts, limit: int = 2000) -> Js
         match block:
             case Text() | Thinking():
                 name = message.origin if isinstance(block, Text) else "thinking"
-                view[name] = view.get(name, "") + texts.shown(block.text, limit)
+                view[name] = view.get(name, "") + texts.format_text(block.text, limit)
             case ToolUse():
                 asked = arguments_view(block.arguments, texts, limit)
                 view.setdefault("calls", []).append({block.tool: asked, "call_id": block.call_id})
             case ToolResult():
                 kept = {name: getattr(block, name) for name in ("tool", "outcome", "duration_ms", "call_id")}
-                view |= {**kept, "content": texts.shown(block.display_text, limit)}
+                view |= {**kept, "content": texts.format_text(block.display_text, limit)}
             case Image() | Document():
-                view.setdefault("attached", []).append(texts.shown(block.label, limit))
+                view.setdefault("attached", []).append(texts.format_text(block.label, limit))
     return view
 
 

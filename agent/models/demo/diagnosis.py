@@ -197,7 +197,7 @@ def plan_steps(goal: str, ended: Sequence[str], phrases: Phrases = ENGLISH) -> l
 class Next(NamedTuple):
     """The next command of a step, or the end of the step."""
 
-    said: str
+    reply: str
     """The text beside the command, or the summary at the end."""
     command: str = ""
     status: Literal["completed", "failed"] = "completed"

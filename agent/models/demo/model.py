@@ -109,11 +109,11 @@ def _move(request: ModelRequest, phrases: Phrases) -> _Move:
         return _Move("", "submit_plan", {"steps": [{"description": title} for title in steps]})
     if child:
         return _step(child, phrases)
-    told = main[-1].text if main and main[-1].origin == "runtime" else ""
-    if told.startswith(PLAN_FINISHED[:20]):
+    notice = main[-1].text if main and main[-1].origin == "runtime" else ""
+    if notice.startswith(PLAN_FINISHED[:20]):
         return _Move(f"{report(_steps_ended(turn), phrases)}\n\n{phrases.how_to_get_a_model}")
-    if told.startswith(_ASKS_FOR_SUMMARY):
-        return _Move(_summary(told))
+    if notice.startswith(_ASKS_FOR_SUMMARY):
+        return _Move(_summary(notice))
     if main and main[-1].role == "tool":
         return _after_results(_collect_results(turn), request, phrases)
     return _answer(_find_last_message(turn), phrases)
@@ -196,8 +196,8 @@ def _step(child: Sequence[Message], phrases: Phrases) -> _Move:
         summary = phrases.no_program.format(title=title or phrases.this_step)
         return _Move("", "finish_step", {"status": "failed", "summary": summary})
     if move.command:
-        return _Move(move.said, "run_shell_command", {"command": move.command})
-    return _Move("", "finish_step", {"status": move.status, "summary": move.said})
+        return _Move(move.reply, "run_shell_command", {"command": move.command})
+    return _Move("", "finish_step", {"status": move.status, "summary": move.reply})
 
 
 def _answer(text: str, phrases: Phrases) -> _Move:
@@ -218,10 +218,10 @@ def _opening(text: str, phrases: Phrases) -> str:
     return "" if asks_for_help else phrases.cannot
 
 
-def _arguments(said: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _arguments(request_text: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the arguments without quotes around them; quotes in shell commands are kept."""
-    for name in sorted(said, key="path".__ne__):
-        quotes, text = {"`": "`"} if name == "command" else {"`": "`", **_QUOTES}, said[name].strip()
+    for name in sorted(request_text, key="path".__ne__):
+        quotes, text = {"`": "`"} if name == "command" else {"`": "`", **_QUOTES}, request_text[name].strip()
         if len(text) > 1 and quotes.get(text[0]) == text[-1]:
             text = text[1:-1]
         if name == "content" and text:
@@ -253,5 +253,5 @@ def _subject(use: ToolUse) -> str:
     """Return the subject of the call."""
     arguments = parse_json_object(use.arguments) or {}
     about = next((arguments[key] for key in ("command", "path", "pattern") if key in arguments), "")
-    shown = shorten(str(about), 80, placeholder="...")
-    return shown if use.tool == "run_shell_command" else f"{use.tool} {shown}".strip()
+    short = shorten(str(about), 80, placeholder="...")
+    return short if use.tool == "run_shell_command" else f"{use.tool} {short}".strip()

@@ -151,9 +151,9 @@ _GOOGLE_WAYS = f"Run `gcloud auth application-default login`, or set {_GOOGLE_FI
 def credentials_error(endpoint: Endpoint, error: Exception) -> CredentialsError:
     """Build the error for credentials that the cloud's own library rejects."""
     ways = {"bedrock": _AWS_WAYS, "vertex": _GOOGLE_WAYS}
-    said = str(error.args[0]) if error.args else type(error).__name__
+    reason = str(error.args[0]) if error.args else type(error).__name__
     return CredentialsError(
-        f"No credentials for {endpoint.provider}: {readable(said, endpoint).rstrip('.')}.",
+        f"No credentials for {endpoint.provider}: {readable(reason, endpoint).rstrip('.')}.",
         ways.get(endpoint.profile.cloud or "", ""),
     )
 

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ....state.errors import ModelError
-from ..failures import MAX_DETAIL_CHARS, Transient, judge, readable, refusal_in_stream, truncated_answer_error
+from ..failures import MAX_DETAIL_CHARS, Transient, judge, make_truncation_error, readable, refusal_in_stream
 from ..providers import Endpoint
 
 if TYPE_CHECKING:
@@ -128,10 +128,10 @@ def _feed(parser: EventParser | AwsEventParser, piece: bytes, endpoint: Endpoint
     try:
         return parser.feed(piece)
     except ValueError:
-        raise damaged_answer_error(endpoint) from None
+        raise make_damage_error(endpoint) from None
 
 
-def damaged_answer_error(endpoint: Endpoint) -> Transient:
+def make_damage_error(endpoint: Endpoint) -> Transient:
     return Transient(f"{endpoint.provider} sent a damaged answer")
 
 
@@ -148,7 +148,7 @@ async def _pieces(response: Response, endpoint: Endpoint, patience: StreamTimeou
             except TimeoutError:
                 raise Transient(f"{endpoint.provider} stopped answering") from None
             except (HTTPError, StreamError) as error:
-                raise truncated_answer_error(endpoint.provider) from error
+                raise make_truncation_error(endpoint.provider) from error
             if piece is None:
                 return
             size += len(piece)
@@ -168,7 +168,7 @@ def _parse(event: ServerEvent, endpoint: Endpoint) -> list[dict[str, Any] | None
         # Some servers omit the empty line between two events.
         return [None if line.strip() == DONE else _object(line) for line in event.data.split("\n")]
     except (ValueError, RecursionError):
-        raise damaged_answer_error(endpoint) from None
+        raise make_damage_error(endpoint) from None
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _parse_whole_body(start: bytes, endpoint: Endpoint) -> dict[str, Any]:
     """Parse a body without events: a JSON object; raises an error that describes any other body."""
     text = start.decode("utf-8", "replace").strip()
     if all(line.startswith(_EVENT_FIELDS) for line in text.splitlines()):
-        raise truncated_answer_error(endpoint.provider)
+        raise make_truncation_error(endpoint.provider)
     try:
         data = _object(text)
     except (ValueError, RecursionError):

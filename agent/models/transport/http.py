@@ -17,7 +17,7 @@ from ..failures import (
     Transient,
     classify_connection_error,
     judge,
-    truncated_answer_error,
+    make_truncation_error,
     unusable_settings,
 )
 from ..providers import Endpoint
@@ -104,14 +104,14 @@ class HttpTransport:
                     if len(body) > _MAX_REFUSAL_BYTES:
                         break
         except (HTTPError, StreamError) as error:
-            raise truncated_answer_error(self._endpoint.provider) from error
+            raise make_truncation_error(self._endpoint.provider) from error
         finally:
             await response.aclose()
         headers = {name.lower(): value for name, value in response.headers.items()}
-        said = _parse_error_body(body.decode("utf-8", "replace"))
-        if isinstance(said, dict) and self._endpoint.profile.wire != "messages":
-            said = cast(dict[str, Any], said).get("error", said)
-        return Refusal(response.status_code, said, headers)
+        details = _parse_error_body(body.decode("utf-8", "replace"))
+        if isinstance(details, dict) and self._endpoint.profile.wire != "messages":
+            details = cast(dict[str, Any], details).get("error", details)
+        return Refusal(response.status_code, details, headers)
 
 
 class _Connection:
@@ -161,8 +161,8 @@ def custom_headers(is_anthropic: bool, env: Mapping[str, str]) -> dict[str, str]
 
 def _ambient(is_anthropic: bool, env: Mapping[str, str]) -> dict[str, str]:
     named = {} if is_anthropic else _OPENAI_VARIABLES
-    said = {header: value for name, header in named.items() if (value := env.get(name))}
-    return {**said, **custom_headers(is_anthropic, env)}
+    headers = {header: value for name, header in named.items() if (value := env.get(name))}
+    return {**headers, **custom_headers(is_anthropic, env)}
 
 
 def _merge_headers(headers: dict[str, str], more: dict[str, str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from ..failures import (
     Transient,
     classify_connection_error,
     judge,
-    truncated_answer_error,
+    make_truncation_error,
     unusable_settings,
 )
 from ..providers import Endpoint, Profile
@@ -80,7 +80,7 @@ class SdkTransport:
             raise translate_error(error, sdk.module, self._endpoint) from error
         except HTTPError as error:
             # The SDKs read the body of an error answer without limits.
-            raise truncated_answer_error(self._endpoint.provider) from error
+            raise make_truncation_error(self._endpoint.provider) from error
 
     async def aclose(self) -> None:
         await self._seat.aclose()

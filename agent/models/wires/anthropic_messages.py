@@ -21,7 +21,7 @@ from ....state.conversation.messages import (
 )
 from ....state.errors import ContextFull
 from ....state.session import Effort
-from ..failures import judge, refusal_in_stream, truncated_answer_error
+from ..failures import judge, make_truncation_error, refusal_in_stream
 from ..files import SentFile
 from ..providers import Endpoint, claude
 from ..requests import (
@@ -146,7 +146,7 @@ class AnthropicMessagesReply(ReplyReader):
     def draft(self) -> Draft:
         who = self._endpoint.provider
         if not self._has_ended or not self._stop_reason:
-            raise truncated_answer_error(who)
+            raise make_truncation_error(who)
         if self._stop_reason == "model_context_window_exceeded":
             raise ContextFull(f"The answer of {self._endpoint.name} no longer fits into its window.")
         ordered = [self._blocks[place] for place in sorted(self._blocks)]
@@ -169,8 +169,8 @@ class AnthropicMessagesReply(ReplyReader):
 
 
 def _text_deltas(block: _Block, text: str) -> Iterator[Delta]:
-    if shown := block.text.add(text):
-        yield ThinkingDelta(shown) if block.type == "thinking" else TextDelta(shown)
+    if visible := block.text.add(text):
+        yield ThinkingDelta(visible) if block.type == "thinking" else TextDelta(visible)
 
 
 def _neutral(block: _Block) -> Block | None:
@@ -349,9 +349,9 @@ class AnthropicMessagesDialect(Dialect):
             # Only text is allowed here.
             return {**sent, "content": result.display_text, "is_error": True}
         if result.blocks:
-            said = [Text(text=result.content)] if result.content else []
+            texts = [Text(text=result.content)] if result.content else []
             sent["content"] = [
-                part for one in self.render_blocks((*said, *result.blocks)) if (part := _part(one))
+                part for one in self.render_blocks((*texts, *result.blocks)) if (part := _part(one))
             ]
         return sent
 
@@ -378,8 +378,8 @@ def move_limits_to_descriptions(schema: Any) -> Any:
         if not limits or name not in _LIMITS
     }
     if limits:
-        said = f"{{{', '.join(limits)}}}"
-        kept["description"] = " ".join(filter(None, (str(fields.get("description", "")), said)))
+        note = f"{{{', '.join(limits)}}}"
+        kept["description"] = " ".join(filter(None, (str(fields.get("description", "")), note)))
     return kept
 
 

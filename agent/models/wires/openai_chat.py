@@ -9,7 +9,7 @@ from ....actions.ports.events import TextDelta, ThinkingDelta
 from ....actions.turn.output.format import OutputFormat
 from ....state.application import Usage
 from ....state.conversation.messages import Block, Image, Message, Text, Thinking, ToolResult, ToolUse
-from ..failures import Transient, judge, refusal_in_stream, truncated_answer_error
+from ..failures import Transient, judge, make_truncation_error, refusal_in_stream
 from ..files import YOUR_PICTURES, SentFile, parse_picture
 from ..providers import Endpoint
 from ..requests import (
@@ -85,8 +85,8 @@ class OpenAIChatReply(ReplyReader):
         if thought := self._read_reasoning(delta):
             yield ThinkingDelta(thought)
         for flow, key in ((self._text, "content"), (self._refusal, "refusal")):
-            if shown := flow.add(as_text(delta.get(key))):
-                yield TextDelta(shown)
+            if visible := flow.add(as_text(delta.get(key))):
+                yield TextDelta(visible)
         for made in as_list(delta.get("images")):
             url = as_text(as_object(as_object(made).get("image_url")).get("url"))
             self._pictures += filter(None, [parse_picture(url)])
@@ -97,14 +97,14 @@ class OpenAIChatReply(ReplyReader):
 
     def _read_reasoning(self, delta: dict[str, Any]) -> str:
         """Keep all forms of reasoning, and return their text once."""
-        shown = [self._reasoning[field].add(as_text(delta.get(field))) for field in _REASONING_FIELDS]
+        visible = [self._reasoning[field].add(as_text(delta.get(field))) for field in _REASONING_FIELDS]
         details = [as_object(part) for part in as_list(delta.get("reasoning_details"))]
-        shown += [self._keep_detail(detail) for detail in details if detail]
-        return next(filter(None, shown), "")
+        visible += [self._keep_detail(detail) for detail in details if detail]
+        return next(filter(None, visible), "")
 
     def _keep_detail(self, detail: dict[str, Any]) -> str:
         """Join the pieces of one reasoning detail; each piece repeats its type and index."""
-        shown = as_text(detail.get("text") or detail.get("summary"))
+        visible = as_text(detail.get("text") or detail.get("summary"))
         last = self._details[-1] if self._details else {}
         if last and (last.get("type"), last.get("index")) == (detail.get("type"), detail.get("index")):
             for key in ("text", "summary", "data"):
@@ -113,7 +113,7 @@ class OpenAIChatReply(ReplyReader):
             last.update({key: value for key, value in detail.items() if value is not None})
         else:
             self._details.append(dict(detail))
-        return shown
+        return visible
 
     def _read_call(self, piece: dict[str, Any]) -> None:
         function = as_object(piece.get("function"))
@@ -143,15 +143,15 @@ class OpenAIChatReply(ReplyReader):
     def draft(self) -> Draft:
         who = self._endpoint.provider
         if self._finish is None:
-            raise truncated_answer_error(who)
+            raise make_truncation_error(who)
         if self._finish in _FAILED:
             raise Transient(f"{who} failed in the middle of the answer")
         had_twins = settle_ids(self._calls, self._endpoint.profile.max_id_chars, is_strict=False)
         text = self._text.text + self._refusal.text
         thought = next(filter(None, (flow.text for flow in self._reasoning.values())), "")
-        said: tuple[Block, ...] = (Text(text=text),) if text else ()
+        texts: tuple[Block, ...] = (Text(text=text),) if text else ()
         thinking: tuple[Block, ...] = (Thinking(text=thought),) if thought else ()
-        blocks = (*thinking, *said, *self._pictures, *(call.use() for call in self._calls))
+        blocks = (*thinking, *texts, *self._pictures, *(call.use() for call in self._calls))
         wire = None if had_twins or self._pictures else self._wire(text)
         return complete_draft(Draft(blocks, self._finish_reason(), self.usage, wire), who)
 
@@ -236,17 +236,19 @@ class OpenAIChatDialect(Dialect):
     def _user(self, message: Message) -> list[dict[str, Any]]:
         if all(isinstance(block, Text) for block in message.blocks):
             return [{"role": "user", "content": message.text}] if message.text else []
-        return [_user_said(self.render_blocks(message.blocks))]
+        return [_make_user_entry(self.render_blocks(message.blocks))]
 
     def _assistant(self, message: Message) -> list[dict[str, Any]]:
         calls = [self._call(use) for use in message.tool_uses]
         # Assistant messages are text only, so the user message shows images of replies to the model.
-        said: dict[str, Any] = {"role": "assistant", "content": message.display_text or None}
+        entry: dict[str, Any] = {"role": "assistant", "content": message.display_text or None}
         if calls:
-            return [{**said, "tool_calls": calls, **(self._endpoint.profile.call_message_extra or {})}]
+            return [{**entry, "tool_calls": calls, **(self._endpoint.profile.call_message_extra or {})}]
         pictures = self.render_blocks(message.files)
-        shown = [_user_said([Text(text=YOUR_PICTURES), *pictures])] if words_of(pictures) is None else []
-        return [said, *shown] if message.display_text else []
+        pictures_entry = (
+            [_make_user_entry([Text(text=YOUR_PICTURES), *pictures])] if words_of(pictures) is None else []
+        )
+        return [entry, *pictures_entry] if message.display_text else []
 
     def _call(self, use: ToolUse) -> dict[str, Any]:
         function = {"name": legal_name(use.tool), "arguments": sendable_text(use.arguments)}
@@ -263,7 +265,7 @@ class OpenAIChatDialect(Dialect):
     def follow_up(self, messages: Sequence[Message]) -> bytes:
         """Return a user message with the files of results: few servers accept files in tool messages."""
         given = [one for message in messages for one in self._echo_reasoning(message)]
-        return encode(_user_said(given)) if given else b""
+        return encode(_make_user_entry(given)) if given else b""
 
     def _echo_reasoning(self, message: Message) -> list[Text | SentFile]:
         files = [one for one in self.render_blocks(message.files) if isinstance(one, SentFile)]
@@ -278,7 +280,7 @@ def _function(tool: ToolSpec) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
 
 
-def _user_said(given: Sequence[Text | SentFile]) -> dict[str, Any]:
+def _make_user_entry(given: Sequence[Text | SentFile]) -> dict[str, Any]:
     words = words_of(given)
     return {"role": "user", "content": words if words is not None else list(map(_part, given))}
 

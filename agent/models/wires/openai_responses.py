@@ -18,7 +18,7 @@ from ....state.conversation.messages import (
     ToolResult,
     ToolUse,
 )
-from ..failures import judge, refusal_in_stream, truncated_answer_error
+from ..failures import judge, make_truncation_error, refusal_in_stream
 from ..files import YOUR_PICTURES, SentFile, parse_picture
 from ..providers import Endpoint, reasons
 from ..requests import (
@@ -87,17 +87,17 @@ class OpenAIResponsesReply(ReplyReader):
             self._end = as_object(data.get("response"))
 
     def _read_text(self, kind: str, data: dict[str, Any]) -> Iterator[Delta]:
-        shown = self._flows.setdefault(kind, TextFlow()).add(as_text(data.get("delta")))
+        visible = self._flows.setdefault(kind, TextFlow()).add(as_text(data.get("delta")))
         if kind in _TEXT:
             # Needed only if the finished item never arrives, for example at an output limit.
-            self._items.add_piece("message", data, shown)
-        if shown:
-            yield ThinkingDelta(shown) if kind in _THOUGHT else TextDelta(shown)
+            self._items.add_piece("message", data, visible)
+        if visible:
+            yield ThinkingDelta(visible) if kind in _THOUGHT else TextDelta(visible)
 
     def draft(self) -> Draft:
         who = self._endpoint.provider
         if self._end is None:
-            raise truncated_answer_error(who)
+            raise make_truncation_error(who)
         items = self._items.in_order(as_list(self._end.get("output")))
         calls = {
             number: _call(item) for number, item in enumerate(items) if item.get("type") == "function_call"

@@ -117,9 +117,9 @@ class OutputItems:
 
     def _find_unnamed(self, new: OutputItem) -> OutputItem | None:
         """Return the open item with the same collected content, otherwise the newest one of its kind."""
-        said = as_text(new.fields.get("arguments")) or text_of(new.fields)
+        content = as_text(new.fields.get("arguments")) or text_of(new.fields)
         of_kind = [one for one in self._items if one.is_open and one.kind in ("", new.kind)]
-        same = (one for one in of_kind if "".join(one.pieces) == said)
+        same = (one for one in of_kind if "".join(one.pieces) == content)
         return next(same, None) or (of_kind[-1] if of_kind else None)
 
     def _newest_open(self, kind: str) -> OutputItem | None:

@@ -97,9 +97,9 @@ async def _find_outcomes(calls: Iterable[PendingCall]) -> AsyncIterator[CallKind
 
 def _is_granted(call: PendingCall, verdict: Verdict, decisions: tuple[CallDecision, ...]) -> bool:
     """Return whether a person approved this call and no deny rule matches it."""
-    said = any(one.approved or one.settle is not None for one in decisions)
+    is_decided = any(one.approved or one.settle is not None for one in decisions)
     runs_now = call.kind == "approval" or call.recovery.settled_as == "rerun"
-    return call.decided_by == "person" and said and not (runs_now and verdict.decision == "deny")
+    return call.decided_by == "person" and is_decided and not (runs_now and verdict.decision == "deny")
 
 
 def _kind(call: PendingCall, is_granted: bool) -> CallKind:

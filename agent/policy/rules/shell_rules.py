@@ -133,9 +133,9 @@ def _has_options(pattern: str, words: tuple[str, ...]) -> bool:
 def _is_given(option: str, given: Sequence[str]) -> bool:
     if any(fnmatchcase(word, option) for word in given):
         return True
-    said = set("".join(word[1:] if word[:2] != "--" else _expand_abbreviation(word) for word in given))
+    letters = set("".join(word[1:] if word[:2] != "--" else _expand_abbreviation(word) for word in given))
     wanted = _letters(option.rstrip("*"))
-    return bool(wanted) and all(said.intersection(same) for same in wanted)
+    return bool(wanted) and all(letters.intersection(same) for same in wanted)
 
 
 def _letters(option: str) -> list[str]:

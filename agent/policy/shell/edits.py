@@ -121,8 +121,13 @@ def _require_editable(place: str, workspace: Workspace, own: Sequence[str]) -> N
     real = realpath(place)
     parts = {part.lower() for part in (*real.split("/"), *normpath(place).split("/"))}
     inside = {part.lower() for root in workspace.roots for part in root.split("/")}
-    is_shown = workspace.holds(real) and real not in workspace.roots
-    if not is_shown or is_secret_file(real) or is_secret_file(place) or (parts - inside) & _MAKES_REPOSITORY:
+    is_in_workspace = workspace.holds(real) and real not in workspace.roots
+    if (
+        not is_in_workspace
+        or is_secret_file(real)
+        or is_secret_file(place)
+        or (parts - inside) & _MAKES_REPOSITORY
+    ):
         raise _NoEditError
     if why_protected(real, own) or why_protected(normpath(place), own):
         raise _NoEditError

@@ -89,7 +89,7 @@ def _why_not_step(step: CommandStep, workspace: Workspace, here: str) -> str | N
     for values in turns(loops):
         words: list[str] = []
         made: list[str] = []
-        program, *arguments = expand(step.marked_words(), values)
+        program, *arguments = expand(step.mark_words(), values)
         words.append(program.text)
         for word in arguments:
             names, is_made = expand_files(word, here)
@@ -125,7 +125,7 @@ def _follow_cd(step: CommandStep, place: _Place) -> str | None:
         return None
     if "CDPATH" in os.environ and not target.startswith(("/", ".", "~")):
         return None
-    written = join(place.here, expand_tilde(step.marked_words()[1]).text)
+    written = join(place.here, expand_tilde(step.mark_words()[1]).text)
     real = realpath(written)
     # The shell takes `..` by the words of the path, the system by its links.
     if ".." in target.split("/") and normpath(written) != real:

@@ -85,14 +85,14 @@ _SHOWS_SETTINGS = frozenset(("--get", "--get-all", "--get-regexp", "--list", "-l
 
 def purpose(sight: Sight, workspace: Workspace, doubt: str = "") -> str:
     """Say in a few words what the commands are about, or what is not known of them."""
-    said: dict[str, None] = {}
+    reasons: dict[str, None] = {}
     for seen in sight.commands:
         for why in _purposes(seen, workspace):
-            said[why] = None
+            reasons[why] = None
     if sight.doubts:
-        said[f"cannot be read off: {next(iter(sight.doubts))}"] = None
+        reasons[f"cannot be read off: {next(iter(sight.doubts))}"] = None
     unknown = f"may do more than read: {doubt}" if doubt else "may do more than read"
-    return ", ".join(list(said)[:4]) or unknown
+    return ", ".join(list(reasons)[:4]) or unknown
 
 
 def _purposes(seen: SeenCommand, workspace: Workspace) -> Iterator[str]:

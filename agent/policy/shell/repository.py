@@ -122,13 +122,13 @@ def _scan_folder(folder: str) -> tuple[str | None, tuple[str, ...]]:
         status = os.lstat(folder)
         if time.time_ns() - status.st_mtime_ns < _SETTLED_NS:
             return _entries(folder)
-        return _cached_entries(folder, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        return _list_index_entries(folder, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
     except OSError:
         return ".", ()
 
 
 @lru_cache(maxsize=4096)
-def _cached_entries(
+def _list_index_entries(
     folder: str, modified: int, changed: int, inode: int
 ) -> tuple[str | None, tuple[str, ...]]:
     return _entries(folder)

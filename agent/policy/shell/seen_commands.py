@@ -147,7 +147,7 @@ def _texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     elif INTERPRETER.fullmatch(program):
         _interpret(seen, sight)
     if program in _TEXT_IS_DATA:
-        yield from _piped_texts(seen, sight)
+        yield from _list_piped_texts(seen, sight)
 
 
 def _shell_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
@@ -178,10 +178,10 @@ def _shell_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
         return
     if operands and seen.computed[operands[0]]:
         sight.doubts[MADE_TEXT] = None
-    yield from _piped_texts(seen, sight)
+    yield from _list_piped_texts(seen, sight)
 
 
-def _piped_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
+def _list_piped_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     """Say so where text comes in on standard input, and yield what of it is known."""
     for redirection in seen.redirections:
         if redirection.operator in ("<<", "<<-", "<<<"):
@@ -211,7 +211,7 @@ def _eval(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 
 def _source(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     sight.doubts[MADE_TEXT if any(seen.computed[1:]) else "it runs the text of a file in this shell"] = None
-    yield from _piped_texts(seen, sight)
+    yield from _list_piped_texts(seen, sight)
 
 
 def _alias(seen: SeenCommand, sight: Sight) -> Iterator[str]:
@@ -256,7 +256,7 @@ def _remote(seen: SeenCommand, sight: Sight) -> Iterator[str]:
             sight.doubts[MADE_TEXT] = None
         yield " ".join(rest)
     else:
-        yield from _piped_texts(seen, sight)
+        yield from _list_piped_texts(seen, sight)
 
 
 def _as_other(seen: SeenCommand, sight: Sight) -> Iterator[str]:
@@ -265,7 +265,7 @@ def _as_other(seen: SeenCommand, sight: Sight) -> Iterator[str]:
     if not {"-c", "--command", "--session-command"} & set(seen.words) and not list(
         find_wrapped_commands(seen.words)
     ):
-        yield from _piped_texts(seen, sight)
+        yield from _list_piped_texts(seen, sight)
 
 
 def _watch(seen: SeenCommand, sight: Sight) -> Iterator[str]:

@@ -23,7 +23,7 @@ def looking_part(words: Sequence[str]) -> str | None:
     """Return the words that say that a command only looks at a service: `docker ps`, `gh pr view`."""
     known = _LOOKS.get(words[0], ())
     for count in (1, 2):
-        said = " ".join(words[1 : 1 + count])
-        if said in known and all(map(_WORD.fullmatch, words[1 : 1 + count])):
-            return f"{words[0]} {said}"
+        words_of_part = " ".join(words[1 : 1 + count])
+        if words_of_part in known and all(map(_WORD.fullmatch, words[1 : 1 + count])):
+            return f"{words[0]} {words_of_part}"
     return None

@@ -56,7 +56,7 @@ def problem_of(
     agent: Agent[Any] | None = None,
     store: str | None = None,
     ignore_tools: bool = False,
-    shown: Callable[[str], str] | None = None,
+    name: Callable[[str], str] | None = None,
 ) -> str:
     """Return why a recorded run cannot be replayed, or its first difference; empty if there is neither.
 
@@ -69,18 +69,18 @@ def problem_of(
         except SandburError as error:
             return f"{Path(recording).name}: {error}"
     found = replayed.divergence
-    return "" if found is None else describe_divergence(Path(recording).name, found, shown or _printable)
+    return "" if found is None else describe_divergence(Path(recording).name, found, name or _printable)
 
 
-def describe_divergence(name: str, found: Divergence, shown: Callable[[str], str]) -> str:
+def describe_divergence(name: str, found: Divergence, label: Callable[[str], str]) -> str:
     """Describe in a few lines which step of the recording `name` differs, and how."""
-    lines = [f"  {shown(line)}" for line in found.lines[:_MAX_LINES]]
+    lines = [f"  {label(line)}" for line in found.lines[:_MAX_LINES]]
     left_out = len(found.lines) - len(lines)
     more = [f"  ({left_out} lines more)"] if left_out > 0 else []
     but_tools = "pass ignore_tools=True for tools, or " if found.kind == "request" else ""
     return "\n".join(
         [
-            f"{name}: step {found.seq} ({shown(found.action)}), {found.kind}: {shown(found.summary)}",
+            f"{name}: step {found.seq} ({label(found.action)}), {found.kind}: {label(found.summary)}",
             *lines,
             *more,
             f"- is recorded, + is this program. If the change is wanted, {but_tools}record the run anew.",

@@ -62,8 +62,8 @@ class Say:
         self.finish: FinishReason | None = finish
 
 
-Said = str | ToolCall | Say | Reply | Message | BaseModel | Mapping[str, Any] | BaseException
-Answer = Said | Sequence[str | ToolCall] | type[BaseException]
+ScriptedReply = str | ToolCall | Say | Reply | Message | BaseModel | Mapping[str, Any] | BaseException
+Answer = ScriptedReply | Sequence[str | ToolCall] | type[BaseException]
 """The types that can describe one reply."""
 MakesAnswer = Callable[[ModelRequest], Answer | Awaitable[Answer]]
 
@@ -167,17 +167,17 @@ def _reply(answer: Answer, request: ModelRequest, usage: Usage | None) -> Reply:
         return answer
     if isinstance(answer, Message):
         return _whole(answer, None, usage or _estimate_usage(answer, request))
-    said = _build_reply(answer)
-    blocks: list[Block] = [Thinking(text=said.thinking)] if said.thinking else []
+    draft = _build_reply(answer)
+    blocks: list[Block] = [Thinking(text=draft.thinking)] if draft.thinking else []
     # Derived from the position, so that it is unique in the session and the same in every process.
     place = sum(len(history) for history in request.histories)
-    for number, part in enumerate(said.parts):
+    for number, part in enumerate(draft.parts):
         if isinstance(part, str):
             blocks.append(Text(text=part))
         else:
             blocks.append(ToolUse(call_id=f"call_{place}_{number}", tool=part.name, arguments=part.arguments))
     message = Message(role="assistant", origin="model", blocks=tuple(blocks))
-    return _whole(message, said.finish, said.usage or usage or _estimate_usage(message, request))
+    return _whole(message, draft.finish, draft.usage or usage or _estimate_usage(message, request))
 
 
 def _whole(message: Message, finish: FinishReason | None, usage: Usage) -> Reply:
@@ -219,5 +219,5 @@ def _describe_last_message(request: ModelRequest) -> str:
     if last is None:
         return "nothing was said"
     texts = [last.text, *(f"{result.tool} gave back {result.content!r}" for result in last.tool_results)]
-    said = " ".join(text for text in texts if text)
-    return f"{said[:_MAX_QUOTED_CHARS]!r} of the {last.role}"
+    joined_text = " ".join(text for text in texts if text)
+    return f"{joined_text[:_MAX_QUOTED_CHARS]!r} of the {last.role}"

@@ -11,6 +11,6 @@ class GreetCommand(Command):
     who: str = word("NAME", "whom to greet")
 
     async def run(self) -> int:
-        settings = load_settings(self.said, os.environ)
+        settings = load_settings(self.overrides, os.environ)
         put(f"{settings.of('greeting')}, {self.who}!")
         return 0

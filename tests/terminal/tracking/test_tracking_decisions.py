@@ -150,11 +150,11 @@ def test_no_other_page_and_nobody_without_the_token_decides(command: Command) ->
         assert "1 waiting" in client.get("/").text
 
 
-@pytest.mark.parametrize("said", [HOSTILE, '"><h1>owned</h1>', "approved"])
-def test_nothing_that_comes_from_outside_is_markup(command: Command, said: str) -> None:
-    begun(command, f"run echo '{said}' >> effects")
+@pytest.mark.parametrize("notice", [HOSTILE, '"><h1>owned</h1>', "approved"])
+def test_nothing_that_comes_from_outside_is_markup(command: Command, notice: str) -> None:
+    begun(command, f"run echo '{notice}' >> effects")
     with page_of(command) as server, client_of(server) as client:
-        answer = client.get("/", params={"said": said})
+        answer = client.get("/", params={"notice": notice})
     text = answer.text
     assert "<img src=x" not in text
     assert "<h1>owned" not in text
@@ -163,7 +163,7 @@ def test_nothing_that_comes_from_outside_is_markup(command: Command, said: str) 
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "script-src" not in policy
-    assert ("Approved." in text) == (said == "approved")
+    assert ("Approved." in text) == (notice == "approved")
 
 
 def test_a_call_that_changes_a_file_shows_the_difference_as_the_terminal_does(command: Command) -> None:

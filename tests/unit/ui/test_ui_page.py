@@ -16,7 +16,7 @@ from sandbur.ui.web.waiting_approvals import (
     Overview,
     StoppedSession,
     WaitingSession,
-    shown_call,
+    describe_waiting_call,
 )
 
 PAGE = (ROOT / "docs" / "ui.md").read_text("utf-8")
@@ -32,7 +32,7 @@ def test_the_buttons_are_those_of_the_page() -> None:
     call = PendingCall(call_id="c1", tool="x", arguments="{}")
     calls = (call, call.model_copy(update={"kind": "outcome_unknown"}))
     session = WaitingSession(
-        SUMMARY, ApplicationState().execution_mode, tuple(shown_call(one, "/w") for one in calls)
+        SUMMARY, ApplicationState().execution_mode, tuple(describe_waiting_call(one, "/w") for one in calls)
     )
     text = page(Overview((session,), (), 0, 0), "token")
     assert set(re.findall(r"<button[^>]*>([^<]+)<", text)) == {
@@ -44,7 +44,7 @@ def test_every_text_of_a_call_is_text_on_the_page() -> None:
     hostile = "<script>alert(1)</script>\u202e\x1b[31m"
     call = PendingCall(call_id=hostile, tool=hostile, arguments=hostile, reason=hostile)
     summary = SessionSummary(hostile, hostile, hostile, hostile, hostile, hostile, hostile, 1, None, None)
-    session = WaitingSession(summary, "plan", (shown_call(call, hostile),))
+    session = WaitingSession(summary, "plan", (describe_waiting_call(call, hostile),))
     left = LeftMessages(summary, (hostile, hostile))
     stopped = (StoppedSession(summary), StoppedSession(summary, (hostile,)))
     text = page(Overview((session,), stopped, 2, 3, (left,)), "token", note=hostile, problem=hostile)

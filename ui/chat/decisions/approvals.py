@@ -11,7 +11,7 @@ from .always import Always
 from .edit import BadEdit, EditForm, edit_text
 from .questions import Questions
 
-_SHOWN_LINES = 60
+_MAX_LINES = 60
 
 
 _ALL = {"y": "yes, all {count} of them, once each", "n": "no: one by one"}
@@ -20,7 +20,7 @@ About = Callable[[PendingCall, bool], ApprovalContext]
 """Tells what is to be known of a call; True: its arguments are the person's."""
 
 
-class _Said(NamedTuple):
+class _Answer(NamedTuple):
     decisions: Sequence[CallDecision]
     is_about_rest: bool = False
     """Nobody is to be asked about the calls that are left before these took effect."""
@@ -49,56 +49,58 @@ class Approvals:
         """
         decisions: list[CallDecision] = []
         for place in range(len(calls)):
-            said = await self._ask_one(calls, place)
-            if said is None:
+            answer = await self._ask_one(calls, place)
+            if answer is None:
                 return None
-            decisions += said.decisions
-            if said.is_about_rest:
+            decisions += answer.decisions
+            if answer.is_about_rest:
                 break
         return decisions
 
-    async def _ask_one(self, calls: Sequence[PendingCall], place: int) -> _Said | None:
+    async def _ask_one(self, calls: Sequence[PendingCall], place: int) -> _Answer | None:
         """Return what is decided; None: the question was left open."""
         call, changed, is_full = calls[place], None, False
         while True:
-            shown = call if changed is None else call.model_copy(update={"arguments": changed})
-            self._show(calls, place, shown, is_full)
-            choices = self._choices(shown, len(calls) - place if changed is None else 0)
+            edited = call if changed is None else call.model_copy(update={"arguments": changed})
+            self._show(calls, place, edited, is_full)
+            choices = self._choices(edited, len(calls) - place if changed is None else 0)
             answer = await self._questions.answer("Run it?", choices, "no, with this reason", firm="s")
             is_full = answer.key == "v"
             if answer.text:
-                return _Said([CallDecision(call_id=call.call_id, approved=False, reason=answer.text)])
+                return _Answer([CallDecision(call_id=call.call_id, approved=False, reason=answer.text)])
             if not answer.key:
                 return None
             if answer.key == "e":
-                changed = await self._edit(shown) or changed
-            elif (said := await self._read_decision(answer.key, calls[place:], shown, changed)) is not None:
-                return said
+                changed = await self._edit(edited) or changed
+            elif (
+                decision_made := await self._read_decision(answer.key, calls[place:], edited, changed)
+            ) is not None:
+                return decision_made
 
     async def _read_decision(
-        self, key: str, left: Sequence[PendingCall], shown: PendingCall, changed: str | None
-    ) -> _Said | None:
+        self, key: str, left: Sequence[PendingCall], edited: PendingCall, changed: str | None
+    ) -> _Answer | None:
         """Return what a key decides; None if the question is to be asked again."""
-        call_id = shown.call_id
+        call_id = edited.call_id
         match key:
             case "n":
-                return _Said([CallDecision(call_id=call_id, approved=False)])
+                return _Answer([CallDecision(call_id=call_id, approved=False)])
             case "r":
                 reason = await self._questions.line("Reason: ")
                 denied = CallDecision(call_id=call_id, approved=False, reason=reason or "")
-                return None if reason is None else _Said([denied])
+                return None if reason is None else _Answer([denied])
             case "A":
                 found = await self._ask_all(left)
-                return _Said(found, True) if found else None
-            case "a" if not await self._always.choose(self._always.offers(shown)):
+                return _Answer(found, True) if found else None
+            case "a" if not await self._always.choose(self._always.offers(edited)):
                 return None
-            case "s" if (offer := self._always.sandbox(shown)) is not None:
+            case "s" if (offer := self._always.sandbox(edited)) is not None:
                 self._always.accept(offer)
-                self._renderer.know([shown])
-                return _Said([CallDecision(call_id=call_id, approved=True, arguments=changed)], True)
+                self._renderer.know([edited])
+                return _Answer([CallDecision(call_id=call_id, approved=True, arguments=changed)], True)
             case "y" | "a":
-                self._renderer.know([shown])
-                return _Said([CallDecision(call_id=call_id, approved=True, arguments=changed)], key == "a")
+                self._renderer.know([edited])
+                return _Answer([CallDecision(call_id=call_id, approved=True, arguments=changed)], key == "a")
             case _:
                 return None
 
@@ -130,24 +132,24 @@ class Approvals:
 
     def _body(self, call: PendingCall, full: bool) -> list[Line]:
         lines = preview(call.tool, call.arguments, self._cwd)
-        hidden = len(lines) - _SHOWN_LINES
+        hidden = len(lines) - _MAX_LINES
         if full or hidden <= 0:
             return lines
-        half = _SHOWN_LINES // 2
+        half = _MAX_LINES // 2
         gap: Line = ("bold yellow", f"... {hidden} lines not shown; v shows everything ...")
         return [*lines[:half], gap, *lines[-half:]]
 
     def _facts(self, about: ApprovalContext) -> Iterator[Line]:
         """Yield why it asks, where it leads and what it runs in."""
-        told = self._questions.wrap_fact
+        wrap = self._questions.wrap_fact
         if about.problem:
-            yield from told("cannot run:  ", one_line(about.problem), "red")
+            yield from wrap("cannot run:  ", one_line(about.problem), "red")
         if about.why and about.why != about.problem:
-            yield from told("asks why:    ", one_line(about.why))
+            yield from wrap("asks why:    ", one_line(about.why))
         if places := [*about.leads, *(f"{host} (network)" for host in about.hosts)]:
-            yield from told("leads to:    ", ", ".join(map(one_line, places)))
+            yield from wrap("leads to:    ", ", ".join(map(one_line, places)))
         if about.sandbox:
-            yield from told("sandbox:     ", one_line(about.sandbox))
+            yield from wrap("sandbox:     ", one_line(about.sandbox))
 
     def _others(self, calls: Sequence[PendingCall], place: int) -> Iterator[Line]:
         """Yield a line for each call of the turn."""
@@ -164,7 +166,7 @@ class Approvals:
         if self._always.sandbox(call) is not None:
             choices["s"] = "in the sandbox, and do not ask again for this session"
         choices |= {"n": "no", "r": "no, with a reason", "e": "edit"}
-        if len(preview(call.tool, call.arguments, self._cwd)) > _SHOWN_LINES:
+        if len(preview(call.tool, call.arguments, self._cwd)) > _MAX_LINES:
             choices["v"] = "view everything"
         if left > 1:
             choices["A"] = f"all {left}: see each whole, then decide once"

@@ -8,7 +8,7 @@ from ....agent.config.paths import CONFIG_NAME, MAX_CONFIG_BYTES, TEXT_FOLDERS, 
 from ....agent.config.trust import trust, trust_link, trust_place
 from ....agent.config.trust_summary import Disclosure, summarize_settings
 from ....agent.config.yolo import acknowledge, is_acknowledged
-from ....agent.extensions.markdown_files import folders_of, untrusted
+from ....agent.extensions.markdown_files import folders_of, list_untrusted
 from ....agent.runtime.prompts import find_instructions
 from ....state.errors import ConfigError
 from ...terminal.terminal import make_console
@@ -29,13 +29,13 @@ async def newly_trusted(config: Path | None) -> bool:
         return False
 
     content = found[0]
-    told = summarize_settings(content, config)
-    if told.problem:
-        _print(f"{told.problem} It is left out.")
+    summary = summarize_settings(content, config)
+    if summary.problem:
+        _print(f"{summary.problem} It is left out.")
         return False
     is_settings = config.match(CONFIG_NAME)
     place = config.parent.parent if is_settings else config
-    for line in _lines(told):
+    for line in _lines(summary):
         _print(line)
     _print(f"{config} is not trusted yet. To take trust back later: sandbur trust --remove {place}")
     if not await _says_yes("Use it in this folder, until it changes?"):
@@ -47,11 +47,11 @@ async def newly_trusted(config: Path | None) -> bool:
     return True
 
 
-def _lines(told: Disclosure) -> list[str]:
+def _lines(summary: Disclosure) -> list[str]:
     """Return what is to be read: whatever can do harm, all of it, and the beginning of the rest."""
-    more = len(told.rest) - MAX_HARMLESS_LINES
-    dangerous = [f"  ! {said}" for said in told.dangerous]
-    rest = [f"    {said}" for said in told.rest[:MAX_HARMLESS_LINES]]
+    more = len(summary.rest) - MAX_HARMLESS_LINES
+    dangerous = [f"  ! {line}" for line in summary.dangerous]
+    rest = [f"    {line}" for line in summary.rest[:MAX_HARMLESS_LINES]]
     return [
         "This project brings a configuration of its own. It",
         *(dangerous or ["  sets nothing that could do harm."]),
@@ -96,7 +96,7 @@ async def ask_about_texts(cwd: Path) -> None:
         return
 
     for kind in TEXT_FOLDERS:
-        for folder, _ in untrusted(folders_of(kind, cwd, os.environ), os.environ):
+        for folder, _ in list_untrusted(folders_of(kind, cwd, os.environ), os.environ):
             try:
                 names = list(folder.files)
             except ConfigError:

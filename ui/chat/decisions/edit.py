@@ -72,8 +72,8 @@ class EditForm:
         return "".join([*parts, f"{self._signs} {_END} {self._signs}\n"])
 
     def _heading(self, name: str, kind: str) -> str:
-        shown = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name)
-        return f"{self._signs} {shown}{kind} {self._signs}"
+        display_name = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name)
+        return f"{self._signs} {display_name}{kind} {self._signs}"
 
     def _read_form(self, text: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -106,7 +106,9 @@ class EditForm:
     def _blocks(self, text: str) -> Iterator[_Block]:
         lines = text.split("\n")
         starts = [
-            (at, said) for at, line in enumerate(lines) if (said := self._parse_heading(line)) is not None
+            (at, heading)
+            for at, line in enumerate(lines)
+            if (heading := self._parse_heading(line)) is not None
         ]
         ends = [at for at, _ in starts[1:]] + [len(lines) - (lines[-1] == "")]
         for (at, (name, is_json)), end in zip(starts, ends, strict=False):

@@ -52,7 +52,7 @@ class OneKey:
         self, question: str, keys: Iterable[str], firm: str = "", text_means: str = "", safe: str = ""
     ) -> None:
         self.listens = False
-        self._is_shown = False
+        self._is_displayed = False
         self._keys = frozenset(keys)
         self._firm = firm
         self._safe = safe
@@ -90,8 +90,8 @@ class OneKey:
             raise SystemExit(leaving.exit_code) from None
 
     def _show(self, _: object) -> None:
-        if not self._is_shown:
-            self._is_shown = True
+        if not self._is_displayed:
+            self._is_displayed = True
             self._be_deaf()
 
     def _be_deaf(self) -> None:
@@ -129,8 +129,8 @@ class OneKey:
         text = self.prompt.default_buffer.text
         if self._alone:
             return "Enter confirms" if self._alone in self._firm else ""
-        is_said = bool(text and self._text_means) and not text.startswith("/")
-        return f"Enter: {self._text_means}" if is_said else ""
+        is_message = bool(text and self._text_means) and not text.startswith("/")
+        return f"Enter: {self._text_means}" if is_message else ""
 
     def _bindings(self) -> KeyBindings:
         bindings = KeyBindings()
@@ -148,7 +148,7 @@ class OneKey:
         return bindings
 
     def _too_early(self, event: KeyPressEvent) -> None:
-        if self._is_shown and event.key_sequence[0].key not in _NO_ANSWER:
+        if self._is_displayed and event.key_sequence[0].key not in _NO_ANSWER:
             self._wait(DEAF_S, self._listen)
 
     def _letter(self, event: KeyPressEvent) -> None:
@@ -185,7 +185,7 @@ def _nothing(event: KeyPressEvent) -> None:
     pass
 
 
-_SHOWN_CHARS = 200
+_MAX_ECHO_CHARS = 200
 _NARROW = 50
 
 
@@ -283,8 +283,8 @@ class Questions:
             answer = await self._question.ask()
         finally:
             self._question = self._open = None
-        said = one_line(answer.text[:_SHOWN_CHARS]) or choices.get(answer.key, "left open")
-        self.renderer.lines([("bold", f"  {self.renderer.glyphs.prompt} {said}")])
+        answer_text = one_line(answer.text[:_MAX_ECHO_CHARS]) or choices.get(answer.key, "left open")
+        self.renderer.lines([("bold", f"  {self.renderer.glyphs.prompt} {answer_text}")])
         return answer
 
     def _offer(self, choices: dict[str, str]) -> None:
@@ -293,8 +293,8 @@ class Questions:
         rows = list(flow(entries, console.width - 2)) if can_redraw(console) else entries
         corner = self.renderer.glyphs.bottom if self._is_framed else ""
         heads = [f"{corner:<2}", *["  "] * len(rows)]
-        shown = (f"{head}{row}" for head, row in zip(heads, rows, strict=False))
-        self.renderer.lines(("", in_frame(row) if self._is_framed else row) for row in shown)
+        choices_text = (f"{head}{row}" for head, row in zip(heads, rows, strict=False))
+        self.renderer.lines(("", in_frame(row) if self._is_framed else row) for row in choices_text)
         self._is_framed = False
 
     async def line(self, question: str, default: str = "") -> str | None:

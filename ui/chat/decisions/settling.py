@@ -59,17 +59,17 @@ class Settling:
                 self._questions.renderer.know([call])
                 return CallDecision(call_id=call.call_id, settle="rerun")
             elif key:
-                told = await self._questions.line(_TELL, known)
-                if told is not None:
-                    return CallDecision(call_id=call.call_id, settle=_SETTLED[key], result=told.strip())
+                text = await self._questions.line(_TELL, known)
+                if text is not None:
+                    return CallDecision(call_id=call.call_id, settle=_SETTLED[key], result=text.strip())
             else:
                 return None
 
     async def _show(self, call: PendingCall, is_whole: bool) -> None:
         found = await self._look(call)
-        told = self._questions.wrap_fact
+        wrap = self._questions.wrap_fact
         body = [
-            *told("", _UNKNOWN, "careful"),
+            *wrap("", _UNKNOWN, "careful"),
             *format_unknown(call, self._cwd, is_whole),
             *self._list_evidence(found),
         ]
@@ -78,18 +78,18 @@ class Settling:
 
     def _list_evidence(self, found: Aftermath) -> Iterator[Line]:
         """Yield what is seen of it now."""
-        told = self._questions.wrap_fact
+        wrap = self._questions.wrap_fact
         if found.made:
-            yield from told("it did:        ", _list_calls(found.made))
+            yield from wrap("it did:        ", _list_calls(found.made))
         rest = f", and {found.more} more" if found.more else ""
         partly = "" if found.is_complete else " (not every file was looked at)"
         since = f"{_list_calls(found.since) or 'no file of the workspace'}{rest}{partly}"
-        yield from told("changed since: ", since)
+        yield from wrap("changed since: ", since)
         if found.git:
-            yield from told("git says:      ", f"{_list_calls(found.git)} (whenever that was)")
+            yield from wrap("git says:      ", f"{_list_calls(found.git)} (whenever that was)")
         if found.running is not None:
             running = _list_calls(found.running)
-            yield from told("still runs:    ", running or "nothing of it", "bold yellow" if running else "")
+            yield from wrap("still runs:    ", running or "nothing of it", "bold yellow" if running else "")
 
 
 def _list_calls(names: Iterable[str]) -> str:

@@ -86,13 +86,13 @@ def sequences_of(action: KeyAction) -> tuple[tuple[str, ...], ...]:
 
 def key_lines(in_run: bool, width: int) -> list[Line]:
     """Return lines that tell of each key that has a meaning now."""
-    told = [(key.label, key.in_run if in_run else key.at_prompt) for key in KEYS]
-    told += [] if in_run else _SIGNS
-    column = max(len(label) for label, _ in told) + 2
-    if column + max(len(means) for _, means in told) < width:
-        return [("dim", f"{label.ljust(column)}{means}") for label, means in told if means]
+    rows = [(key.label, key.in_run if in_run else key.at_prompt) for key in KEYS]
+    rows += [] if in_run else _SIGNS
+    column = max(len(label) for label, _ in rows) + 2
+    if column + max(len(means) for _, means in rows) < width:
+        return [("dim", f"{label.ljust(column)}{means}") for label, means in rows if means]
     wrapped = partial(textwrap.wrap, width=max(8, width - 1), initial_indent="    ", subsequent_indent="    ")
-    return [("dim", line) for label, means in told if means for line in (label, *wrapped(means))]
+    return [("dim", line) for label, means in rows if means for line in (label, *wrapped(means))]
 
 
 def exits(**how: Any) -> Callable[[KeyPressEvent], None]:

@@ -214,9 +214,9 @@ class LiveLine:
         self._buffer.reset()
         is_done_later = is_command(text) or parse_shell_command(text) is not None
         waits = not steers or is_done_later or bool(find_paths(text, Path(run.settings.cwd)))
-        self._begin(self._sent(run.queue if waits else run.steer, text))
+        self._begin(self._send_line(run.queue if waits else run.steer, text))
 
-    async def _sent(self, send: Callable[[str], Coroutine[Any, Any, None]], text: str) -> None:
+    async def _send_line(self, send: Callable[[str], Coroutine[Any, Any, None]], text: str) -> None:
         self._sending.append(text)
         try:
             async with self._one_by_one:
@@ -230,9 +230,9 @@ class LiveLine:
 
     def _take_back(self) -> None:
         if self._run is not None and (waiting := self._waiting):
-            self._begin(self._taken_back(partial(self._run.withdraw, waiting[-1].number)))
+            self._begin(self._withdraw_line(partial(self._run.withdraw, waiting[-1].number)))
 
-    async def _taken_back(self, withdraw: Callable[[], Coroutine[Any, Any, str]]) -> None:
+    async def _withdraw_line(self, withdraw: Callable[[], Coroutine[Any, Any, str]]) -> None:
         # One that the model reads just now stays where it is.
         with suppress(SandburError):
             self._put_back(await withdraw())
@@ -310,10 +310,10 @@ def typing_rows(
 
 def _waiting_rows(waiting: Sequence[tuple[str, str]], width: int, glyphs: Glyphs) -> list[Text]:
     more = len(waiting) - _MOST_WAITING
-    shown = waiting[-_MOST_WAITING:] if more > 0 else waiting
-    said = [f"({more} more wait)"] if more > 0 else []
-    said += [f"{kind}: {one_line(' '.join(text.split()))}" for kind, text in shown]
-    return [_style_text(shorten(line, width, glyphs.rest), "yellow") for line in said]
+    newest = waiting[-_MOST_WAITING:] if more > 0 else waiting
+    rows = [f"({more} more wait)"] if more > 0 else []
+    rows += [f"{kind}: {one_line(' '.join(text.split()))}" for kind, text in newest]
+    return [_style_text(shorten(line, width, glyphs.rest), "yellow") for line in rows]
 
 
 def _list_completions(offer: str, cells: int, glyphs: Glyphs) -> Text:
@@ -324,13 +324,13 @@ def text_rows(text: str, cursor: int, cells: int) -> list[Text]:
     """Return the rows around the cursor of a text that is cut wherever a row is full."""
     rows, used, cursor_row = [_style_text("")], 0, 0
     for place, char in enumerate(f"{text} "):
-        shown = char if char.isprintable() else " "
-        size = cell_len(shown)
+        visible = char if char.isprintable() else " "
+        size = cell_len(visible)
         if used + size > cells:
             rows, used = [*rows, _style_text("")], 0
         if place == cursor:
             cursor_row = len(rows) - 1
-        rows[-1].append(shown, style="reverse" if place == cursor else "")
+        rows[-1].append(visible, style="reverse" if place == cursor else "")
         used += size
         if char == "\n":
             rows, used = [*rows, _style_text("")], 0

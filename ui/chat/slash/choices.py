@@ -38,7 +38,7 @@ async def change_model(context: SlashContext, words: str) -> SlashResult:
     session, runtime = context.session, context.runtime
     if not words and can_pick(context):
         question = "Which model? Another one: /model PROVIDER/MODEL."
-        words = await pick(context, question, offered_models(context), session.settings.model)
+        words = await pick(context, question, list_model_choices(context), session.settings.model)
         if words in ("", session.settings.model):
             return DONE
     if not words:
@@ -66,7 +66,7 @@ async def with_model(context: SlashContext, name: str) -> AsyncGenerator[None]:
             await change_model(context, before)
 
 
-def offered_models(context: SlashContext | None) -> Iterator[SlashOffer]:
+def list_model_choices(context: SlashContext | None) -> Iterator[SlashOffer]:
     """Yield the models of the settings and of earlier sessions as completions."""
     if context is None:
         return
@@ -86,8 +86,8 @@ async def change_budget(context: SlashContext, words: str) -> SlashResult:
     budget = None if words == "off" else _amount(words)
     opened = await runtime.reopen(session, max_budget_usd=budget)
     context.enter(opened)
-    said = "No budget of its own any more." if budget is None else f"A run may cost {budget:g} USD now."
-    await context.follow(opened.note(f"/budget {words}", said))
+    message = "No budget of its own any more." if budget is None else f"A run may cost {budget:g} USD now."
+    await context.follow(opened.note(f"/budget {words}", message))
     return _CHANGED
 
 
@@ -137,14 +137,14 @@ async def change_permissions(context: SlashContext, words: str) -> SlashResult:
         raise UsageError("Say what changes.", "/permissions allow|ask|deny|remove RULE")
     if kind == "remove":
         changed = _without(session, rule)
-        said = f"`{rule}` is no rule of this session any more."
+        message = f"`{rule}` is no rule of this session any more."
     else:
         parse_rule(rule, {*load_declared_traits(), *session.toolbox})
         rules = getattr(session.settings, kind)
         changed = {kind: tuple(dict.fromkeys((*rules, rule)))}
-        said = f"`{rule}` {_MEANINGS[kind]} in this session."
+        message = f"`{rule}` {_MEANINGS[kind]} in this session."
     session.rules.change(**changed)
-    await context.follow(session.note(f"/permissions {kind} {rule}", said))
+    await context.follow(session.note(f"/permissions {kind} {rule}", message))
     return _CHANGED
 
 
@@ -171,7 +171,7 @@ def _rule_lines(context: SlashContext) -> Iterator[str]:
         yield "  There are no rules. /permissions allow RULE adds one."
 
 
-def offered_rules(context: SlashContext | None) -> Iterator[SlashOffer]:
+def list_rule_choices(context: SlashContext | None) -> Iterator[SlashOffer]:
     yield from (SlashOffer(kind, f"what it names {meaning}") for kind, meaning in _MEANINGS.items())
     yield SlashOffer("remove", "take a rule out of this session")
 
@@ -280,7 +280,7 @@ def recent_sessions(store: Store) -> list[SessionSummary]:
     return _recent[store][1]
 
 
-def offered_sessions(context: SlashContext | None) -> Iterator[SlashOffer]:
+def list_session_choices(context: SlashContext | None) -> Iterator[SlashOffer]:
     """Yield the sessions that can be resumed as completions."""
     if context is None:
         return

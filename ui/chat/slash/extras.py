@@ -40,7 +40,7 @@ def more_commands(cwd: Path, env: Mapping[str, str]) -> tuple[Sequence[SlashComm
 def _make(prompt: PromptCommand) -> SlashCommand:
     async def run(context: SlashContext, words: str) -> SlashResult:
         """Send the message of the file."""
-        said = prompt.message(words, has_run=True)
+        message = prompt.message(words, has_run=True)
         if prompt.allowed_tools:
             tell(
                 context,
@@ -49,13 +49,13 @@ def _make(prompt: PromptCommand) -> SlashCommand:
         for command in prompt.runs(words):
             if not await _has_run(context, command):
                 raise UsageError(f"/{prompt.name} is not sent: what it wants to know first did not run.")
-        tell(context, said)
+        tell(context, message)
         if not prompt.model:
-            await context.send(said)
+            await context.send(message)
             return DONE
 
         async with with_model(context, prompt.model):
-            await context.send(said)
+            await context.send(message)
         return DONE
 
     usage, summary = one_line(prompt.argument_hint), one_line(prompt.description)

@@ -58,14 +58,14 @@ async def show_diff(context: SlashContext, words: str) -> SlashResult:
         raise UsageError(f"`{words[:40]}` is no step.", "/steps lists them.")
     since = int(words) if words else -1
 
-    def found() -> list[FileDifference]:
+    def find_differences() -> list[FileDifference]:
         if not store.index.exists(session.id):
             return []
         touched = TouchedFiles(store, session.id)
         last = max(touched.steps, default=-1)
         return differences_of_steps(touched, Path(session.settings.cwd), since, last)
 
-    changed = await store.database.offload(found)
+    changed = await store.database.offload(find_differences)
     lines = [line for one in changed for line in _difference_lines(one)]
     if len(lines) > _MOST_LINES:
         left_out = len(lines) - _MOST_LINES
@@ -103,8 +103,8 @@ async def undo(context: SlashContext, words: str) -> SlashResult:
     done = await runtime.restore_files(session.id, step.seq, session.id)
     tell(context, *format_restored(*done))
     if not session.state.turn_open:
-        told = "The person has taken back what the last turn changed in these files: " + ", ".join(names)
-        session.change_history(session.state.chat_history.append(runtime_message(told)))
+        note = "The person has taken back what the last turn changed in these files: " + ", ".join(names)
+        session.change_history(session.state.chat_history.append(runtime_message(note)))
         await context.follow(session.note("/undo", "The model is told."))
     return DONE
 
@@ -283,5 +283,5 @@ async def edit_in_editor(text: str, suffix: str) -> str:
         raise UsageError(str(problem)) from None
 
 
-def offered_parts(_: SlashContext | None) -> list[SlashOffer]:
+def list_diff_choices(_: SlashContext | None) -> list[SlashOffer]:
     return [SlashOffer("code", "the last block of code only")]

@@ -49,13 +49,13 @@ async def expand(context: SlashContext, words: str) -> SlashResult:
 async def change_theme(context: SlashContext, words: str) -> SlashResult:
     """Change the theme for all later output."""
     if not words and can_pick(context):
-        words = await pick(context, "Which theme?", offered_themes(context), LOOK.theme)
+        words = await pick(context, "Which theme?", list_theme_choices(context), LOOK.theme)
         if words in ("", LOOK.theme):
             return DONE
     name: Theme | None = next((one for one in THEMES if one == words), None)
     if name is None:
-        said = f"There is no theme `{words[:40]}`." if words else f"The theme is {LOOK.theme}."
-        tell(context, one_line(f"{said} There are: {', '.join(THEMES)}."))
+        message = f"There is no theme `{words[:40]}`." if words else f"The theme is {LOOK.theme}."
+        tell(context, one_line(f"{message} There are: {', '.join(THEMES)}."))
         return DONE
     LOOK.theme = name
     context.renderer.use_theme(name)
@@ -63,7 +63,7 @@ async def change_theme(context: SlashContext, words: str) -> SlashResult:
     return DONE
 
 
-def offered_themes(_: SlashContext | None) -> Iterator[SlashOffer]:
+def list_theme_choices(_: SlashContext | None) -> Iterator[SlashOffer]:
     return (SlashOffer(name, _THEME_MEANINGS[name]) for name in THEMES)
 
 
@@ -115,13 +115,13 @@ def _facts(context: SlashContext) -> Iterator[tuple[str, str]]:
 async def show_tools(context: SlashContext, words: str) -> SlashResult:
     """List the tools by group, with their effect classes."""
     session = context.session
-    told = {spec.name for spec in session.offered.specs}
+    active = {spec.name for spec in session.offered.specs}
     known = sorted(session.toolbox.values(), key=lambda tool: (_group(tool), tool.spec.name))
     lines: list[tuple[str, str]] = []
     for group, tools in groupby(known, key=_group):
         lines.append(("bold", one_line(group)))
         for tool in tools:
-            later = "" if tool.spec.name in told else "; told of when it is asked for"
+            later = "" if tool.spec.name in active else "; told of when it is asked for"
             lines.append(("", one_line(f"  {tool.spec.name:<28} {_EFFECTS[tool.effect]}{later}")))
     context.renderer.lines(lines or [("dim", "This session has no tools.")], prose=True)
     return DONE
@@ -136,5 +136,5 @@ def _group(tool: Tool) -> str:
 
 async def examine(context: SlashContext, words: str) -> SlashResult:
     """Run the checks of `sandbur doctor` for this folder."""
-    await DoctorCommand(said=context.runtime.said).run()
+    await DoctorCommand(overrides=context.runtime.overrides).run()
     return DONE

@@ -15,7 +15,7 @@ from ..menu import Choice, Picker
 from .command import DONE, SlashContext, SlashResult
 from .picking import wait_for_pick
 
-_MOST_SHOWN = 600
+_MAX_LISTED = 600
 _MOST_FILES = 6
 _WHAT = {
     "c": "the conversation only; files stay as they are",
@@ -55,19 +55,19 @@ async def pick_step(context: SlashContext, words: Sequence[str]) -> TimelineStep
 
 async def _pick_message(context: SlashContext, steps: Sequence[TimelineStep]) -> str:
     """Let the person pick a message; return the number of its step."""
-    said = [step for step in steps if step.kind == "message"]
-    if not said:
+    messages = [step for step in steps if step.kind == "message"]
+    if not messages:
         context.renderer.lines([("yellow", "Nothing was said yet.")])
         return ""
     store, session_id = context.runtime.store, context.session.id
     changed = [(found.seq, found.change.path) for found in store.open_file_changes(session_id).list_changes()]
-    since = {step.seq: _since(changed, step.seq) for step in said}
+    since = {step.seq: _since(changed, step.seq) for step in messages}
     cwd = store.index.settings(session_id).cwd
 
     async def preview(name: str) -> Sequence[str]:
         return _message_lines(store, session_id, int(name), since[int(name)], cwd)
 
-    choices = [_choice(step, len(since[step.seq])) for step in said]
+    choices = [_choice(step, len(since[step.seq])) for step in messages]
     question = "Go back to before which message?"
     picker = Picker(question, choices, "goes back", from_end=True, preview=preview)
     return await wait_for_pick(context, picker.run(), picker.leave)
@@ -89,7 +89,7 @@ def _message_lines(store: Store, session_id: str, seq: int, files: Sequence[str]
     """Return the lines of the message, cut to the screen, and the files that changed after it."""
     message = store.show(session_id, seq).state.chat_history.last
     typed = without_files(message.display_text) if message is not None else ""
-    words = " ".join(plain(typed[:_MOST_SHOWN]).split())
+    words = " ".join(plain(typed[:_MAX_LISTED]).split())
     names = [one_line(os.path.relpath(path, cwd)) for path in files[:_MOST_FILES]]
     more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
     changed = f"Changed since: {', '.join(names)}{more}" if names else "No file was changed since."
@@ -107,8 +107,8 @@ async def _rewound(context: SlashContext, step: TimelineStep) -> tuple[str, str,
     if not key:
         return None
     is_message = step.kind == "message"
-    said = runtime.store.show(session.id, step.seq).state.chat_history.last if is_message else None
-    draft = without_files(said.text) if said is not None else ""
+    message = runtime.store.show(session.id, step.seq).state.chat_history.last if is_message else None
+    draft = without_files(message.text) if message is not None else ""
     at = max(0, step.seq - is_message)
     # The present mode stays, because the earlier one may allow more.
     mode = session.state.execution_mode

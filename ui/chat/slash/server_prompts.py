@@ -34,9 +34,9 @@ def server_prompt(name: str) -> SlashCommand | None:
 
     async def run(context: SlashContext, words: str) -> SlashResult:
         """Print the prompt of a tool server, then send it."""
-        said = await fetch_prompt(f"/{name} {words}", find_prompts(context.runtime, context.session))
-        tell(context, said)
-        await context.send(said)
+        message = await fetch_prompt(f"/{name} {words}", find_prompts(context.runtime, context.session))
+        tell(context, message)
+        await context.send(message)
         return DONE
 
     return SlashCommand(name, "", "", "Tool servers", run, at_question=False)
@@ -50,22 +50,22 @@ def find_prompts(runtime: Runtime, session: Session) -> Prompts | None:
 
 async def prompt_lines(prompts: Prompts | None) -> list[str]:
     """Return a line for each prompt: its command and its description."""
-    listed: Sequence[ServerPrompt] = () if prompts is None else await prompts.listed()
+    listed: Sequence[ServerPrompt] = () if prompts is None else await prompts.list_prompts()
     return [_line(prompt) for prompt in listed] or ["No tool server of this session has prompts."]
 
 
 async def fetch_prompt(text: str, prompts: Prompts | None) -> str:
     """Fetch the text of the typed prompt from its server; raises `UsageError`."""
     name, _, rest = text.strip().partition(" ")
-    listed: Sequence[ServerPrompt] = () if prompts is None else await prompts.listed()
+    listed: Sequence[ServerPrompt] = () if prompts is None else await prompts.list_prompts()
     found = next((prompt for prompt in listed if prompt.command == name), None)
     if found is None or prompts is None:
         raise UsageError(f"There is no prompt {name[:80]}.", f"{_LIST} lists them.")
-    said = await prompts.rendered(found, _arguments(rest, found))
-    if is_command(said) or said.strip() in ("exit", "quit"):
+    rendered = await prompts.render_prompt(found, _arguments(rest, found))
+    if is_command(rendered) or rendered.strip() in ("exit", "quit"):
         # Text of a server is always sent as a message, never run as a command.
-        return f"The tool server {found.server} says: {said}"
-    return said
+        return f"The tool server {found.server} says: {rendered}"
+    return rendered
 
 
 def _arguments(rest: str, prompt: ServerPrompt) -> dict[str, str]:

@@ -32,7 +32,7 @@ async def use_skill(context: SlashContext, words: str) -> SlashResult:
     return DONE
 
 
-def offered_skills(context: SlashContext | None) -> Iterator[SlashOffer]:
+def list_skill_choices(context: SlashContext | None) -> Iterator[SlashOffer]:
     if context is None or not _skill_folders(context):
         return
     from ....agent.extensions.skills.catalogue import find_skills

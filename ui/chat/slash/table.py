@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from ....agent.extensions.registry import shipped
+from ....agent.extensions.registry import list_shipped
 from ...cli.argument_types import nearest
 from ...terminal.text.sanitize import one_line
 from .command import (
@@ -38,12 +38,12 @@ async def show_help(context: SlashContext, words: str) -> SlashResult:
     return DONE
 
 
-_themes = at("looking.offered_themes")
+_themes = at("looking.list_theme_choices")
 _modes = at("basics.complete_modes")
-_parts = at("files.offered_parts")
-_models = at("choices.offered_models")
-_rules = at("choices.offered_rules")
-_sessions = at("choices.offered_sessions")
+_parts = at("files.list_diff_choices")
+_models = at("choices.list_model_choices")
+_rules = at("choices.list_rule_choices")
+_sessions = at("choices.list_session_choices")
 
 
 def _row(
@@ -140,7 +140,7 @@ _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
 
 def _with_extensions(rows: list[SlashCommand]) -> tuple[SlashCommand, ...]:
     """Return the rows with those of the extensions that ship, each after the one that it names."""
-    for extension in shipped():
+    for extension in list_shipped():
         for entry in extension.slash:
             names = [row.name for row in rows if row.group == entry.group]
             after = entry.after if entry.after in names else names[-1]

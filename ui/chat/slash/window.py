@@ -15,7 +15,7 @@ class Share(NamedTuple):
 
     name: str
     tokens: int
-    said: str = ""
+    note: str = ""
 
 
 async def show_context(context: SlashContext, words: str) -> SlashResult:
@@ -28,8 +28,8 @@ async def show_context(context: SlashContext, words: str) -> SlashResult:
     for part in parts:
         filled = round(_BAR_CELLS * part.tokens / max(window, 1))
         bar = "=" * filled
-        said = f"  {part.name:<14} {part.tokens:>9,}  {_percent(part.tokens, window):>5}  {bar} {part.said}"
-        lines.append(("", said.rstrip()))
+        line = f"  {part.name:<14} {part.tokens:>9,}  {_percent(part.tokens, window):>5}  {bar} {part.note}"
+        lines.append(("", line.rstrip()))
     lines.append(("dim", "/compact puts a summary in the place of the older messages."))
     context.renderer.lines(lines, prose=True)
     return DONE
@@ -68,13 +68,13 @@ async def compress(context: SlashContext, words: str) -> SlashResult:
 
 async def take_back(context: SlashContext, words: str) -> SlashResult:
     """Undo the newest compression: restore the messages that it replaced."""
-    from ....agent.history.time_travel.compressions import uncompressed
+    from ....agent.history.time_travel.compressions import restore_uncompressed
 
     session, store = context.session, context.runtime.store
     if session.state.turn_open:
         warn(context, "The history is changed between turns only: let this one end first.")
         return DONE
-    history = await store.database.offload(lambda: uncompressed(store, session))
+    history = await store.database.offload(lambda: restore_uncompressed(store, session))
     if history is None:
         tell(context, "Nothing of this conversation is compressed.")
         return DONE

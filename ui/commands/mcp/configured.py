@@ -10,7 +10,7 @@ from typing import Any
 from ....agent.config.load import load_settings
 from ....agent.config.paths import config_home
 from ....agent.extensions.mcp import MCP_JSON
-from ....agent.extensions.mcp.configuration.edit_servers import add_server, checked_server, remove_server
+from ....agent.extensions.mcp.configuration.edit_servers import add_server, check_server, remove_server
 from ....agent.extensions.mcp.configuration.servers import McpServer
 from ....state.errors import UsageError
 from ...cli.open_session import read_overrides
@@ -67,7 +67,7 @@ async def add(command: McpCommand) -> int:
     if command.header:
         given["headers"] = _pairs("--header", command.header)
     path = _file(command)
-    add_server(path, command.server, checked_server(command.server, given), os.environ)
+    add_server(path, command.server, check_server(command.server, given), os.environ)
     say(f"Added the tool server {command.server} to {path}. Try it: sandbur mcp test {command.server}")
     return 0
 

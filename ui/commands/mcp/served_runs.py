@@ -167,8 +167,8 @@ class ServedRuns:
     def _read_status(self, session_id: str) -> dict[str, Any]:
         """Return the stored status of a run that this server does not run."""
         view = self._runtime.store.show(session_id)
-        told = {"status": view.summary.status, "pending": pending_objects(view.state.calls_to_decide)}
-        return {"run": session_id, "status": view.summary.status, "lines": [], "next": 0, "result": told}
+        status = {"status": view.summary.status, "pending": pending_objects(view.state.calls_to_decide)}
+        return {"run": session_id, "status": view.summary.status, "lines": [], "next": 0, "result": status}
 
 
 def _require_message(text: str) -> None:

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 
 from ....agent.config.settings import Settings
-from ....agent.extensions.mcp.configuration.servers import McpServer, MissingVariable, filled_in
+from ....agent.extensions.mcp.configuration.servers import McpServer, MissingVariable, fill_variables
 from ....state.process.installation import make_install_command
 from ..setup.installation import Finding, has_extra
 
@@ -32,9 +32,9 @@ def _unstartable(server: McpServer) -> Finding | None:
     table = server.table
     try:
         for text in (table.url or "", *table.args, *table.env.values(), *table.headers.values()):
-            filled_in(text, os.environ)
-        program = filled_in(table.command or "", os.environ)
-        folder = server.folder / filled_in(table.cwd or "", os.environ)
+            fill_variables(text, os.environ)
+        program = fill_variables(table.command or "", os.environ)
+        folder = server.folder / fill_variables(table.cwd or "", os.environ)
     except MissingVariable as missing:
         name = missing.args[0]
         return Finding("note", "tool servers", f"{server.name}: {name} is not set", f"export {name}=...")

@@ -59,7 +59,7 @@ async def _try_server(settings: Settings, name: str) -> dict[str, Any]:
             tool for tool in await source.tools() if tool.spec.name.startswith(f"{SERVER_PREFIX}{name}__")
         ]
         ready_s = time.monotonic() - began
-        prompts = [prompt for prompt in await source.prompts.listed() if prompt.server == name]
+        prompts = [prompt for prompt in await source.prompts.list_prompts() if prompt.server == name]
         health = source.health()[name]
         return {
             "name": name,

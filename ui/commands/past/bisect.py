@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.text import Text
 
-from ....agent.history.reports.recorded_calls import RecordedCall, recorded_calls
+from ....agent.history.reports.recorded_calls import RecordedCall, read_recorded_calls
 from ....agent.history.time_travel.bisect import Bisection, Bisector, Trial
 from ....agent.history.time_travel.touched_files import FileDifference, TouchedFiles, differences_of_steps
 from ....agent.history.timeline import TimelineStep, list_timeline
@@ -90,7 +90,7 @@ def _notes(bisector: Bisector) -> Iterator[str]:
             yield f"Note: {', '.join(map(one_line, names[:3]))}{more} {what}."
 
 
-_SHOWN_LINES = 12
+_MAX_LINES = 12
 _STYLES = {"good": "green", "bad": "red", "skip": "yellow"}
 
 
@@ -110,7 +110,7 @@ def report_of(store: Store, session_id: str, touched: TouchedFiles, root: Path, 
     if found.good is None or found.bad is None:
         return Report(session_id, found, steps, [], [])
     changed = {one.call_id for one in touched.changes(found.good + 1, found.bad)}
-    calls = [call for call in recorded_calls(store, session_id) if call.call_id in changed]
+    calls = [call for call in read_recorded_calls(store, session_id) if call.call_id in changed]
     files = differences_of_steps(touched, root, found.good, found.bad)
     return Report(session_id, found, steps, calls, files)
 
@@ -189,7 +189,7 @@ def _tail(found: Bisection) -> Iterator[Line]:
     """Yield the last lines of the output of the failing command."""
     output = next((probe.output for probe in found.probes if probe.step == found.bad), "")
     lines = plain(output).rstrip("\n").split("\n")
-    yield from (("dim", f"  | {line[:200]}") for line in lines[-_SHOWN_LINES:] if output.strip())
+    yield from (("dim", f"  | {line[:200]}") for line in lines[-_MAX_LINES:] if output.strip())
 
 
 def _file_lines(file: FileDifference) -> Iterator[Line]:

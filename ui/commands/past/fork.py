@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ....agent.history.time_travel.branches import edited
+from ....agent.history.time_travel.branches import apply_edits
 from ....agent.history.time_travel.restore import Restored, RestorePlan
 from ....state.errors import UsageError
 from ...chat.decisions.questions import OneKey
@@ -21,9 +21,9 @@ async def fork_session(command: ForkCommand) -> int:
         view = runtime.store.show(session_id, command.at)
         changes = {}
         if command.edits:
-            changes = edited(view.state, command.edits)
+            changes = apply_edits(view.state, command.edits)
         seq = view.summary.steps - 1 if command.at is None else command.at
-        named = command.said.get("cwd") is not None
+        named = command.overrides.get("cwd") is not None
         folder = runtime.settings.cwd if named else Path(view.settings.cwd)
         if command.files:
             await ask_to_restore(await runtime.restore_plan(session_id, seq, folder), folder, command.yes)

@@ -18,7 +18,7 @@ from ....actions.workspace.atomic_write import temporary_file
 from ....actions.workspace.paths import FileProblem
 from ....actions.workspace.safe_open import resolve_real_path
 from ....agent.history.replay.replay import Replayed, recording_store, replay
-from ....agent.history.replay.walk import Today, live_parts, next_message, started_calls
+from ....agent.history.replay.walk import Today, list_started_calls, live_parts, next_message
 from ....agent.history.timeline import list_timeline
 from ....agent.runtime.runtime import Runtime
 from ....agent.sdk.loading import load_known_agent
@@ -94,7 +94,7 @@ def _source(runtime: Runtime, name: str) -> Generator[tuple[Store, str]]:
 
 
 async def _may_run(store: Store, session_id: str, command: ReplayCommand) -> bool:
-    calls = started_calls(store, session_id, command.from_seq)
+    calls = list_started_calls(store, session_id, command.from_seq)
     if command.yolo or not calls:
         return True
     if not is_interactive():
@@ -253,10 +253,10 @@ async def what_if(command: ReplayCommand) -> int:
             # Calls whose file changes were undone may run again, so the journal is read after the restore.
             runtime.store.forget(forked)
             session = await runtime.resume(forked)
-        shown = Progress("json" if command.json else "text")
-        warn(session.notices, shown)
+        progress = Progress("json" if command.json else "text")
+        warn(session.notices, progress)
         events = session.carry_on() if message is None else session.send(message)
-        code = await run_to_end(session, events, session.state.pending_tool_calls, shown)
+        code = await run_to_end(session, events, session.state.pending_tool_calls, progress)
     say(f"Session {forked} went on after step {seq} of {session_id}.")
     say(f"Compare them: sandbur diff {session_id} {forked}")
     return code

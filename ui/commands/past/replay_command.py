@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....agent.config.settings import Said
+from ....agent.config.settings import Overrides
 from ....state.errors import UsageError
 from ...cli.argument_types import names, one_of, position
 from ...cli.grammar import ID, Command, flag, switch, word
@@ -30,8 +30,8 @@ class ReplayCommand(Command):
     json: bool = switch("--json", "JSON on stdout")
 
     @property
-    def settings(self) -> Said:
-        return {**self.said, "model": self.model, "mode": "yolo" if self.yolo else None}
+    def settings(self) -> Overrides:
+        return {**self.overrides, "model": self.model, "mode": "yolo" if self.yolo else None}
 
     def check(self) -> None:
         for part in self.live:

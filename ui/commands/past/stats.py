@@ -22,7 +22,7 @@ from .command import StatsCommand
 
 _BAR_CELLS = 16
 _MOST_ROWS = 12
-_SHOWN_DAYS = 14
+_MAX_DAYS = 14
 _MAX_NAME = 48
 
 _Row = tuple[str, ...]
@@ -46,8 +46,8 @@ def sections(found: Stats, glyphs: Glyphs) -> list[Section]:
         _tallies("By project", "folder", found.by_project, glyphs),
         _days(found, glyphs),
         _tools(found, glyphs),
-        _counted("Approvals", found.approvals, glyphs),
-        _counted("Failures", found.failures, glyphs),
+        _count_section("Approvals", found.approvals, glyphs),
+        _count_section("Failures", found.failures, glyphs),
     ]
     return [part for part in parts if part.rows]
 
@@ -96,13 +96,13 @@ def _tallies(title: str, noun: str, tallies: Mapping[str, Tally], glyphs: Glyphs
 
 
 def _days(found: Stats, glyphs: Glyphs) -> Section:
-    days = sorted(found.by_day.items())[-_SHOWN_DAYS:]
+    days = sorted(found.by_day.items())[-_MAX_DAYS:]
     rows = [
         (day, str(tally.calls), _count(tally.input_tokens + tally.output_tokens), _cost(tally))
         for day, tally in days
     ]
     columns = ("day", "calls", "tokens", "cost", "")
-    return _with_bars("By day (UTC)", columns, rows, _weights(days), glyphs, most_rows=_SHOWN_DAYS)
+    return _with_bars("By day (UTC)", columns, rows, _weights(days), glyphs, most_rows=_MAX_DAYS)
 
 
 def _tools(found: Stats, glyphs: Glyphs) -> Section:
@@ -120,7 +120,7 @@ def _tools(found: Stats, glyphs: Glyphs) -> Section:
     return _with_bars("Tools", columns, rows, [tally.calls for _, tally in tools], glyphs)
 
 
-def _counted(title: str, counts: Counter[str], glyphs: Glyphs) -> Section:
+def _count_section(title: str, counts: Counter[str], glyphs: Glyphs) -> Section:
     rows = [(_name(name), str(count)) for name, count in counts.most_common()]
     weights = [count for _, count in counts.most_common()]
     return _with_bars(title, ("", "", ""), rows, weights, glyphs)
@@ -136,12 +136,12 @@ def _with_bars(
 ) -> Section:
     """Add a bar to each row, and a last row with the number of omitted rows."""
     most = max(weights, default=0)
-    shown = [
+    bar_rows = [
         (*row, _bar(weight, most, glyphs)) for row, weight in zip(rows[:most_rows], weights, strict=False)
     ]
     if len(rows) > most_rows:
-        shown.append((f"({len(rows) - most_rows} more: --json)", *[""] * (len(columns) - 1)))
-    return Section(title, columns, tuple(shown), frozenset({"outcomes", ""}))
+        bar_rows.append((f"({len(rows) - most_rows} more: --json)", *[""] * (len(columns) - 1)))
+    return Section(title, columns, tuple(bar_rows), frozenset({"outcomes", ""}))
 
 
 def _bar(value: float, most: float, glyphs: Glyphs) -> str:

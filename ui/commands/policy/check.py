@@ -36,9 +36,9 @@ async def check(command: PolicyCommand) -> int:
     for notice in settings.notices:
         say(plain(notice))
     session = settings_of_session(settings, model="")
-    gate_of, said = gates_of_run(session, settings, os.environ)
-    if said:
-        say(plain(said))
+    gate_of, sandbox_notice = gates_of_run(session, settings, os.environ)
+    if sandbox_notice:
+        say(plain(sandbox_notice))
     judge = Judge(gate_of(session), builtin_tools())
     if command.what == "-":
         return _check_lines(judge, settings.mode)

@@ -33,7 +33,7 @@ from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line, plain
 from .command import PolicyCommand
 
-_MOST_SHOWN = 40
+_MAX_LISTED = 40
 _MOST_IN_JSON = 1000
 _SUBJECT_CHARS = 100
 _WORDS = {
@@ -51,7 +51,7 @@ async def test_rules(command: PolicyCommand) -> int:
         _warn(runtime.settings)
         settings = _with_rules_of(command.what, runtime.settings) if command.what else runtime.settings
         court = _court(settings)
-        mode = settings.mode if command.said.get("mode") else None
+        mode = settings.mode if command.overrides.get("mode") else None
         since = _since(command)
         found = await runtime.store.database.offload(
             lambda: run_backtest(past_calls(runtime.store, since), court, mode)
@@ -101,8 +101,8 @@ def _with_rules_of(name: str, settings: Settings) -> Settings:
     found = read_bytes(path, MAX_CONFIG_BYTES)
     if found is None:
         raise UsageError(f"There is no file {name}.", 'It holds rules as config.toml does: allow = ["..."]')
-    said = parse_config(found[0], path)
-    rules = {row.key: tuple(said.get(row.key, ())) for row in SETTINGS if row.kind == "rules"}
+    config = parse_config(found[0], path)
+    rules = {row.key: tuple(config.get(row.key, ())) for row in SETTINGS if row.kind == "rules"}
     try:
         for texts in rules.values():
             parse_rules(texts, load_declared_traits())
@@ -120,11 +120,11 @@ def _lines(found: BacktestResult, since: str) -> Iterator[str]:
         yield ""
         yield from (f"{count:6}  {_WORDS[then]} -> {now}" for (then, now), count in _list_changes(found))
         yield ""
-    shown = found.differences.most_common(_MOST_SHOWN)
-    for difference, count in shown:
+    listed = found.differences.most_common(_MAX_LISTED)
+    for difference, count in listed:
         yield f"{count:6}  {_WORDS[difference.then]} -> {difference.now}: {_title(difference)}"
         yield f"        {one_line(difference.reason)}"
-    if rest := found.changed_count - sum(count for _, count in shown):
+    if rest := found.changed_count - sum(count for _, count in listed):
         yield f"{rest:6}  more: --json"
 
 

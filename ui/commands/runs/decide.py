@@ -29,13 +29,13 @@ async def decide(command: DecideCommand) -> int:
                 f"`sandbur sessions show {session.id}` shows where it stands.",
             )
         if command.record_only and edited is not None:
-            _refuse_secrets(edited, session.shown_arguments(edited))
+            _refuse_secrets(edited, session.mask_arguments(edited))
         decisions = _decisions(_choose_calls(session.id, waiting, command), command, edited)
         events = session.decide(decisions, record_only=command.record_only)
         return await run_to_end(
             session,
             events,
-            _as_decided(waiting, decisions, session.shown_arguments),
+            _as_decided(waiting, decisions, session.mask_arguments),
             command.progress,
             command.record_only,
         )
@@ -44,9 +44,9 @@ async def decide(command: DecideCommand) -> int:
 _PLACEHOLDER = "[masked "
 
 
-def _refuse_secrets(edited: str, shown: str) -> None:
+def _refuse_secrets(edited: str, masked: str) -> None:
     """Raise `UsageError` for an edit with new secrets: they are not stored, so a later run lacks them."""
-    if shown.count(_PLACEHOLDER) > edited.count(_PLACEHOLDER):
+    if masked.count(_PLACEHOLDER) > edited.count(_PLACEHOLDER):
         raise UsageError(
             "The edit holds a secret, and secrets are not stored: a later process could not run the call.",
             "Leave --record-only out, or let the call take the value from where it is kept.",
@@ -117,10 +117,10 @@ def _decisions(chosen: list[PendingCall], command: DecideCommand, edited: str | 
 
 
 def _as_decided(
-    waiting: list[PendingCall], decisions: list[CallDecision], shown: Callable[[str], str]
+    waiting: list[PendingCall], decisions: list[CallDecision], mask: Callable[[str], str]
 ) -> list[PendingCall]:
     """Return the calls with their edited arguments, in which secrets are masked."""
-    changed = {decision.call_id: shown(decision.arguments) for decision in decisions if decision.arguments}
+    changed = {decision.call_id: mask(decision.arguments) for decision in decisions if decision.arguments}
     return [
         call.model_copy(update={"arguments": changed.get(call.call_id, call.arguments)}) for call in waiting
     ]

@@ -24,7 +24,7 @@ async def resume_due(command: ResumeCommand) -> int:
     """Resume the due runs; return the exit code of the first that failed, else 0."""
 
     # Each run keeps its own folder, whatever -C says.
-    async with open_runtime(command.but(said={**command.said, "cwd": None})) as runtime:
+    async with open_runtime(command.but(overrides={**command.overrides, "cwd": None})) as runtime:
         store = runtime.store
         found = list_due_runs(store.database, store.tenant, datetime.now(UTC))
         report = _Report(command)

@@ -115,10 +115,10 @@ def _print_table(sessions: list[SessionSummary]) -> None:
     rest = glyphs_for(console.encoding).rest
     rows = [_HEAD, *map(_cells, sessions)]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    shown = _fitting(widths, console.width)
-    room = max(_LEAST_TITLE, console.width - sum(widths[at] + _GAP for at in shown))
+    columns = _fitting(widths, console.width)
+    room = max(_LEAST_TITLE, console.width - sum(widths[at] + _GAP for at in columns))
     for number, row in enumerate(rows):
-        cells = [set_cell_size(row[at], widths[at] + _GAP) for at in shown]
+        cells = [set_cell_size(row[at], widths[at] + _GAP) for at in columns]
         line = "".join(cells) + shorten(row[-1], room, rest)
         console.print(Text(line.rstrip(), style="" if number else "bold"), soft_wrap=True)
 

@@ -75,10 +75,10 @@ def _sum_up(goes: list[tuple[StoredSession, Reason]], plan: PrunePlan, busy: int
     verb = "Would delete" if is_dry_run else "Deleted"
     freed = sum(session.size_bytes for session, _ in goes)
     noun = "session" if len(goes) == 1 else "sessions"
-    said = f"{verb} {len(goes)} {noun}, about {size_text(freed)}; {plan.stays + busy} stay."
+    summary = f"{verb} {len(goes)} {noun}, about {size_text(freed)}; {plan.stays + busy} stay."
     if plan.waiting:
-        said += f" {plan.waiting} of them would go, but a call waits for a decision."
-    say(said)
+        summary += f" {plan.waiting} of them would go, but a call waits for a decision."
+    say(summary)
 
 
 def _object(goes: list[tuple[StoredSession, Reason]], stays: int, is_dry_run: bool) -> dict[str, Any]:

@@ -148,5 +148,5 @@ def _what(move: str, body: dict[str, str]) -> str:
     says_why = body.get("reason") and not (body.get("who") and verdict == "approved")
     reason = f": {one_line(body['reason'])}" if says_why else ""
     edited = ", edited" if body.get("edited") else ""
-    said = f"{one_line(verdict)}{edited}{f' by {one_line(who)}' if who else ''}{reason}"
-    return f"{tool} {digest}, {said}"
+    text = f"{one_line(verdict)}{edited}{f' by {one_line(who)}' if who else ''}{reason}"
+    return f"{tool} {digest}, {text}"

@@ -71,7 +71,7 @@ def describe() -> Iterator[Described]:
 
 def _before_session(name: str, words: list[str]) -> Iterator[str]:
     actions = command_class(name).ACTIONS
-    yield from (action for action, told in actions.items() if told.words.startswith("ID"))
+    yield from (action for action, spec in actions.items() if spec.words.startswith("ID"))
     if not actions and words and words[0].startswith("ID"):
         yield name
     elif "ID" in words and not actions:

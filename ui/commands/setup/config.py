@@ -139,8 +139,8 @@ def _hide_password(value: Any) -> Any:
 
 
 def _source(settings: Settings, row: Setting) -> str:
-    said = spell_source(settings.sources.get(row.key, ()), row)
-    return f"   ({one_line(', '.join(said))})" if said else ""
+    source = spell_source(settings.sources.get(row.key, ()), row)
+    return f"   ({one_line(', '.join(source))})" if source else ""
 
 
 def spell_source(sources: Iterable[str], row: Setting) -> list[str]:
@@ -170,9 +170,9 @@ def _place(command: ConfigCommand) -> ConfigPlace:
 
 def _warn_of_others(settings: Settings, key: str, place: ConfigPlace) -> None:
     """Print a warning if another source overrides the new value."""
-    said = settings.sources.get(key.partition(".")[0], ())
-    if said and said[0] != str(place.path):
-        say(f"Here {one_line(said[0])} counts first.")
+    sources = settings.sources.get(key.partition(".")[0], ())
+    if sources and sources[0] != str(place.path):
+        say(f"Here {one_line(sources[0])} counts first.")
 
 
 def _paths(command: ConfigCommand) -> Iterator[str]:

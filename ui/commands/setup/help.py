@@ -65,7 +65,7 @@ def help_text(parser: Parser) -> str:
 
 
 def _action_help(parser: Parser, name: str, action: Action) -> str:
-    shown = argparse.ArgumentParser(
+    help_parser = argparse.ArgumentParser(
         prog=f"{parser.prog} {name}",
         usage=f"{parser.prog} {name} {action.words}".rstrip() + (" [FLAGS]" if action.flags else ""),
         description=f"{action.about[:1].upper()}{action.about[1:]}.",
@@ -75,10 +75,10 @@ def _action_help(parser: Parser, name: str, action: Action) -> str:
         if set(one.option_strings) & {*action.flags, "--store", "--cd"}:
             about = _of_action(parser, one.help or "")
             if one.nargs == 0:
-                shown.add_argument(*one.option_strings, action="store_true", help=about)
+                help_parser.add_argument(*one.option_strings, action="store_true", help=about)
             else:
-                shown.add_argument(*one.option_strings, metavar=one.metavar, help=about)
-    text = shown.format_help()
+                help_parser.add_argument(*one.option_strings, metavar=one.metavar, help=about)
+    text = help_parser.format_help()
     return f"{text}\nexamples:\n{_examples(action.examples)}\n" if action.examples else text
 
 

@@ -108,25 +108,25 @@ def _terminal() -> Finding:
     if not sys.stdout.isatty():
         return Finding("good", "terminal", "the output goes to none")
     term, size = os.environ.get("TERM", ""), os.get_terminal_size(sys.stdout.fileno())
-    told = f"{term or 'TERM is not set'}, {size.columns} columns, {sys.stdout.encoding}"
+    text = f"{term or 'TERM is not set'}, {size.columns} columns, {sys.stdout.encoding}"
     if term in ("", "dumb"):
         lacking = "; nothing is drawn in place"
-        return Finding("note", "terminal", told + lacking, "export TERM=xterm-256color")
+        return Finding("note", "terminal", text + lacking, "export TERM=xterm-256color")
     if sys.stdout.encoding.lower().replace("-", "") != "utf8":
-        return Finding("note", "terminal", f"{told}; signs are ASCII", "export LC_ALL=C.UTF-8")
+        return Finding("note", "terminal", f"{text}; signs are ASCII", "export LC_ALL=C.UTF-8")
     if size.columns < _LEAST_COLUMNS:
         lacking = f"; words are torn below {_LEAST_COLUMNS} columns"
-        return Finding("note", "terminal", told + lacking, "make the window wider")
-    return Finding("good", "terminal", told)
+        return Finding("note", "terminal", text + lacking, "make the window wider")
+    return Finding("good", "terminal", text)
 
 
 def sandboxes(settings: Settings) -> Finding:
     found = list(what_works(Workplace((settings.cwd,), user_home(os.environ))))
-    told = ", ".join(f"{kind} {f'does not work ({why})' if why else 'works'}" for kind, why in found)
+    text = ", ".join(f"{kind} {f'does not work ({why})' if why else 'works'}" for kind, why in found)
     if not all(why for _, why in found):
-        return Finding("good", "sandbox", f"{settings.sandbox}; {told}")
+        return Finding("good", "sandbox", f"{settings.sandbox}; {text}")
     verdict = "bad" if settings.sandbox == "required" else "note"
-    return Finding(verdict, "sandbox", f"{settings.sandbox}; {told}", installs("bubblewrap"))
+    return Finding(verdict, "sandbox", f"{settings.sandbox}; {text}", installs("bubblewrap"))
 
 
 def wall() -> Finding:

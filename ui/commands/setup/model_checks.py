@@ -37,8 +37,8 @@ def models(settings: Settings) -> Iterator[Finding]:
     model, notices = choose_model(settings.model, os.environ)
     if model == DEMO:
         if notices:
-            told = "demo, a fixed program: no model is set up"
-            yield Finding("note", "model", told, f"export {DEFAULTS[0][0]}=...")
+            text = "demo, a fixed program: no model is set up"
+            yield Finding("note", "model", text, f"export {DEFAULTS[0][0]}=...")
         else:
             yield Finding("good", "model", DEMO)
         return
@@ -122,8 +122,8 @@ def _again(name: str) -> str:
 
 
 def _format_usage(usage: Usage) -> str:
-    def told(tokens: int | None) -> str:
+    def format_tokens(tokens: int | None) -> str:
         return "?" if tokens is None else str(tokens)
 
     cost = "cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.6f}"
-    return f"{told(usage.input_tokens)} tokens in, {told(usage.output_tokens)} out, {cost}"
+    return f"{format_tokens(usage.input_tokens)} tokens in, {format_tokens(usage.output_tokens)} out, {cost}"

@@ -61,9 +61,9 @@ def _format_session(title: str) -> str:
 
 def _store(env: Mapping[str, str]) -> tuple[Path, str] | None:
     """Return the path of the store and the tenant; None for a store on a server."""
-    said = _read_configuration(env)
-    url = env.get("SANDBUR_STORE", "").strip() or str(said.get("store", ""))
-    tenant = env.get("SANDBUR_TENANT", "").strip() or str(said.get("tenant", ""))
+    configuration = _read_configuration(env)
+    url = env.get("SANDBUR_STORE", "").strip() or str(configuration.get("store", ""))
+    tenant = env.get("SANDBUR_TENANT", "").strip() or str(configuration.get("tenant", ""))
     if url and not url.startswith(_SQLITE):
         return None
     file = Path(url.removeprefix(_SQLITE)) if url else data_home(env) / "sandbur.db"

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from ....agent.config.trust import take_back, trusted
+from ....agent.config.trust import list_trusted, take_back
 from ....state.errors import UsageError
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
@@ -21,7 +21,7 @@ async def change_trust(command: TrustCommand) -> int:
             raise UsageError(f"{command.path} is not trusted.", "`sandbur trust` lists what is.")
         say(f"Not trusted any more: {one_line(command.path)}")
         return 0
-    paths = trusted(os.environ)
+    paths = list_trusted(os.environ)
     for path in paths:
         put(one_line(path))
     if not paths:

@@ -68,19 +68,19 @@ def parse_line(line: bytes) -> Line:
         return GarbageLine("This line is no JSON.")
     if not isinstance(found, dict):
         return GarbageLine("This line is no JSON object.")
-    said = cast(dict[str, Any], found)
-    read = _READERS.get(str(said.get("type")))
+    fields = cast(dict[str, Any], found)
+    read = _READERS.get(str(fields.get("type")))
     if read is None:
         known = ", ".join(_READERS)
         return GarbageLine(f"A line has one of these types: {known}.")
     try:
-        return read(said)
+        return read(fields)
     except UsageError as error:
         return GarbageLine(f"{error.message}")
 
 
-def _user(said: dict[str, Any]) -> Line:
-    message = said.get("message", said.get("content"))
+def _user(fields: dict[str, Any]) -> Line:
+    message = fields.get("message", fields.get("content"))
     if isinstance(message, dict):
         inner = cast(dict[str, Any], message)
         if inner.get("role", "user") != "user":
@@ -124,47 +124,47 @@ def _block(block: dict[str, Any]) -> str | Image | Document:
     return attachment_from_bytes(content, str(block.get("title") or block.get("name") or kind))
 
 
-def _steer(said: dict[str, Any]) -> Line:
-    text = _content(said.get("message", said.get("text")))
+def _steer(fields: dict[str, Any]) -> Line:
+    text = _content(fields.get("message", fields.get("text")))
     if not isinstance(text, str):
         raise UsageError("What steers is a text.")
     return SteerLine(text)
 
 
-def _approve(said: dict[str, Any]) -> Line:
-    arguments = said.get("arguments")
+def _approve(fields: dict[str, Any]) -> Line:
+    arguments = fields.get("arguments")
     if arguments is not None and not isinstance(arguments, str):
         arguments = json.dumps(arguments)
-    call_id = _text(said, "call_id", "")
+    call_id = _text(fields, "call_id", "")
     if not call_id and arguments is not None:
         raise UsageError("`arguments` are of one call: name it as `call_id`.")
     return DecisionLine(CallDecision(call_id=call_id, approved=True, arguments=arguments), not call_id)
 
 
-def _deny(said: dict[str, Any]) -> Line:
-    call_id = _text(said, "call_id", "")
-    return DecisionLine(CallDecision(call_id=call_id, reason=_text(said, "reason", "")), not call_id)
+def _deny(fields: dict[str, Any]) -> Line:
+    call_id = _text(fields, "call_id", "")
+    return DecisionLine(CallDecision(call_id=call_id, reason=_text(fields, "reason", "")), not call_id)
 
 
-def _settle(said: dict[str, Any]) -> Line:
+def _settle(fields: dict[str, Any]) -> Line:
     known: dict[str, Settlement] = {one: one for one in get_args(Settlement)}
-    settled = known.get(str(said.get("as")))
+    settled = known.get(str(fields.get("as")))
     if settled is None:
         raise UsageError(f"`as` is one of {', '.join(known)}.")
-    call_id = _text(said, "call_id")
-    return DecisionLine(CallDecision(call_id=call_id, settle=settled, result=_text(said, "result", "")))
+    call_id = _text(fields, "call_id")
+    return DecisionLine(CallDecision(call_id=call_id, settle=settled, result=_text(fields, "result", "")))
 
 
-def _mode(said: dict[str, Any]) -> Line:
+def _mode(fields: dict[str, Any]) -> Line:
     known: dict[str, ExecutionMode] = {mode: mode for mode in MODES}
-    mode = known.get(str(said.get("mode")))
+    mode = known.get(str(fields.get("mode")))
     if mode is None:
         raise UsageError(f"`mode` is one of {', '.join(known)}.")
     return ModeLine(mode)
 
 
-def _text(said: dict[str, Any], name: str, default: str | None = None) -> str:
-    value = said.get(name, default)
+def _text(fields: dict[str, Any], name: str, default: str | None = None) -> str:
+    value = fields.get(name, default)
     if not isinstance(value, str):
         raise UsageError(f"`{name}` is a text.")
     return value

@@ -90,8 +90,8 @@ def number_diff(text: str) -> Iterator[Line]:
 def diff_text(before: str, after: str, first_line: int = 1) -> list[Line]:
     """Return what makes `after` of `before`, whole lines, with numbers that begin at `first_line`."""
     lines = _unify(before, after)
-    shown = list(number_diff("\n".join(_move(line, first_line - 1) for line in lines)))
-    return shown if before != after else [("quiet", "(no difference)")]
+    numbered = list(number_diff("\n".join(_move(line, first_line - 1) for line in lines)))
+    return numbered if before != after else [("quiet", "(no difference)")]
 
 
 def _unify(before: str, after: str) -> Iterator[str]:
@@ -184,9 +184,9 @@ def _context(line: str, old: int, new: int, width: int) -> Line:
 
 
 def _row(head: str, line: str, role: str, parts: Iterable[tuple[int, int]]) -> str:
-    shown = expose(line)
-    if shown != line:  # what is written out moves the rest
-        return head + shown
+    visible = expose(line)
+    if visible != line:  # what is written out moves the rest
+        return head + visible
     return emphasize(line, role, parts).after(head)
 
 

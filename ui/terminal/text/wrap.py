@@ -67,8 +67,8 @@ def frame_lines(lines: Iterable[Line], cells: int | None, glyphs: Glyphs) -> Ite
         indent = min(len(text) - len(text.lstrip()) + 2, room // 3)
         start = 0
         for number, row in enumerate(wrap(text, room, indent)):
-            shown = _part(text, start, start + len(row))
-            yield style, in_frame(behind(broken + " " * indent if number else bar, shown))
+            visible = _part(text, start, start + len(row))
+            yield style, in_frame(behind(broken + " " * indent if number else bar, visible))
             start += len(row)
 
 

@@ -46,7 +46,7 @@ class Search:
         """Return the files below the root, sorted by path."""
         listing = None
         if self._program is not None:
-            listing = await ripgrep.list_files(self._program, self._root, wanted, self._left())
+            listing = await ripgrep.list_files(self._program, self._root, wanted, self._remaining_s())
         if listing is None:
             listing = await self._walk(wanted)
         listing.paths.sort()
@@ -68,7 +68,7 @@ class Search:
             return await self._find_with_ripgrep(program, pattern, paths, limit)
         return await self._find_with_worker(pattern, paths, limit)
 
-    def _left(self) -> float:
+    def _remaining_s(self) -> float:
         return self._deadline - time.monotonic()
 
     async def _walk(self, wanted: FileFilter) -> FileListing:
@@ -85,17 +85,17 @@ class Search:
         is_complete = True
         for batch in ripgrep.batches(paths):
             counted, was_complete = await ripgrep.count_matches(
-                program, self._root, pattern, batch, self._left()
+                program, self._root, pattern, batch, self._remaining_s()
             )
             counts.update(counted)
             is_complete = is_complete and was_complete
         names = await asyncio.to_thread(self._text_only, sorted(counts))
-        shown, unshown = _first(names, counts, limit)
+        listed, unshown = _first(names, counts, limit)
         files: list[FileMatches] = []
-        for at in range(0, len(shown), ripgrep.MOST_OPEN):
-            batch = shown[at : at + ripgrep.MOST_OPEN]
+        for at in range(0, len(listed), ripgrep.MOST_OPEN):
+            batch = listed[at : at + ripgrep.MOST_OPEN]
             found, was_complete = await ripgrep.matching_lines(
-                program, self._root, pattern, batch, limit, self._left()
+                program, self._root, pattern, batch, limit, self._remaining_s()
             )
             files += found
             is_complete = is_complete and was_complete
@@ -107,7 +107,7 @@ class Search:
         names = "\0".join(paths).encode(errors="surrogateescape")
         ran = await run_piped(
             [sys.executable, "-I", "-S", worker.__file__],
-            self._root, self._left(), _MOST_WORKER_BYTES, header + b"\n" + names,
+            self._root, self._remaining_s(), _MOST_WORKER_BYTES, header + b"\n" + names,
         )  # fmt: skip
         files: list[FileMatches] = []
         for line in ran.output.splitlines():

@@ -123,9 +123,9 @@ class _Run:
     def _program(self, order: Order, hear: int, tell: int) -> subprocess.Popen[bytes]:
         *words, shell, _, command = order.command
         own = {"SANDBUR_COMMAND": command, "SANDBUR_FOLDER": order.folder}
-        told = (shell, str(order.most_bytes), str(order.steps), *words)
+        arguments = (shell, str(order.most_bytes), str(order.steps), *words)
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", PROGRAM, PACKAGE, *told],
+            [sys.executable, "-I", "-S", "-c", PROGRAM, PACKAGE, *arguments],
             cwd=self._cwd,
             env={**order.environment, **own},
             pass_fds=self._launch.descriptors,

@@ -73,10 +73,10 @@ class _Zygote:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control = ours
         kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        told = (str(theirs.fileno()), str(os.getpid()))
+        arguments = (str(theirs.fileno()), str(os.getpid()))
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-X", "utf8", "-c", _ZYGOTE, PACKAGE, *told],
+                [sys.executable, "-I", "-S", "-X", "utf8", "-c", _ZYGOTE, PACKAGE, *arguments],
                 cwd="/",
                 env={**kept, MARK: NO_MARK},
                 pass_fds=(theirs.fileno(),),
@@ -106,7 +106,7 @@ class _Zygote:
         if not poll.poll(patience_s * 1000):
             return None
         try:
-            said, files, _, _ = socket.recv_fds(self._control, 16, 2, socket.MSG_CMSG_CLOEXEC)
+            answer, files, _, _ = socket.recv_fds(self._control, 16, 2, socket.MSG_CMSG_CLOEXEC)
         except OSError as error:
             raise EOFError from error
         self._promised -= 1
@@ -115,7 +115,7 @@ class _Zygote:
             return WaitingSupervisor(socket.socket(fileno=files[0]), files[1])
         for file in files:
             os.close(file)
-        if said != NONE_LEFT:
+        if answer != NONE_LEFT:
             raise EOFError
         return None
 

@@ -58,7 +58,7 @@ _HIDES_NO_PIPE = frozenset((
     "it starts something in the background",
 ))  # fmt: skip
 """Doubts of the reader with which it is still seen where the output of a command goes."""
-_NOT_SHOWN = ("/dev/null", "1", "2", "/dev/stderr", "/dev/stdout")
+_NOT_FILES = ("/dev/null", "1", "2", "/dev/stderr", "/dev/stdout")
 
 _COMPOSE = (
     "compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml", "compose.override.yaml",
@@ -155,7 +155,7 @@ def _pipelines(commands: Iterable[SimpleCommand]) -> Iterator[list[SimpleCommand
 
 def _only_shows(command: SimpleCommand) -> bool:
     return command.words[0] in _ONLY_SHOWS and all(
-        ">" not in one.operator or one.target in _NOT_SHOWN for one in command.redirections
+        ">" not in one.operator or one.target in _NOT_FILES for one in command.redirections
     )
 
 

@@ -152,11 +152,11 @@ class Sandbox:
         with open_file(filter_program()) as program:
             if self.kind == "bubblewrap":
                 with (
-                    open_file(arguments(plan, cwd, program)) as told,
+                    open_file(arguments(plan, cwd, program)) as arguments_file,
                     open_file(spell(self._before(plan, handing))) as steps,
                 ):
-                    words = (str(bubblewrap()), "--args", str(told), "--")
-                    yield Launch(words, steps, _open((steps, told, program, handing)), environment)
+                    words = (str(bubblewrap()), "--args", str(arguments_file), "--")
+                    yield Launch(words, steps, _open((steps, arguments_file, program, handing)), environment)
                 return
             every = [*self._before(plan, handing), *orders(plan, cwd, program)]
             with open_file(spell(every)) as steps:

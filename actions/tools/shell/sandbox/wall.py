@@ -48,7 +48,7 @@ _REFUSALS = re.compile(
 )
 _MISSING = re.compile(r"(?P<program>\S+): (?:command )?not found$|No such file or directory|ENOENT")
 _END_CHARS = 8000
-_MOST_SHOWN = 160
+_MAX_ERROR_CHARS = 160
 
 
 @cache
@@ -236,7 +236,7 @@ def find_wall_failure(output: str, cwd: Path) -> str:
     """
     for line in reversed(output[-_END_CHARS:].splitlines()):
         if _is_refused(line, cwd) or _is_hidden(line, cwd):
-            return line.strip()[:_MOST_SHOWN]
+            return line.strip()[:_MAX_ERROR_CHARS]
     return ""
 
 

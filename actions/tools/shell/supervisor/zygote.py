@@ -71,7 +71,7 @@ class _Family:
             is_left = False
         self._forked -= ended
         # To look at all processes of the machine takes long, so it is done only where one may be left.
-        if is_left and ended - self._left_nothing():
+        if is_left and ended - self._end_leftovers():
             for pid, _ in descendants(but=self._forked):
                 with Ignoring(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
@@ -87,7 +87,7 @@ class _Family:
 
         return report
 
-    def _left_nothing(self) -> "set[int]":
+    def _end_leftovers(self) -> "set[int]":
         """Return the supervisors that said so."""
         content = b""
         with Ignoring(BlockingIOError):

@@ -13,14 +13,14 @@ from .....actions.workspace.atomic_write import replace_content
 from .....actions.workspace.paths import FileProblem, FileStat
 from .....actions.workspace.safe_open import resolve_real_path
 from .....state.errors import ConfigError, UsageError
-from ....config.paths import MAX_CONFIG_BYTES, decoded, read_bytes, refuse_if_world_writable
+from ....config.paths import MAX_CONFIG_BYTES, decode_text, read_bytes, refuse_if_world_writable
 from ....config.trust import is_trusted_place, trust_place
 from ....config.values import parse_config
 from .. import MCP_JSON
 from .servers import SERVER_NAME, McpServerTable, problem_of
 
 
-def checked_server(name: str, given: Mapping[str, Any]) -> McpServerTable:
+def check_server(name: str, given: Mapping[str, Any]) -> McpServerTable:
     """Return a server as it was named on the command line; raises `UsageError`."""
     if not re.fullmatch(SERVER_NAME, name):
         raise UsageError(
@@ -36,18 +36,18 @@ def add_server(path: Path, name: str, table: McpServerTable, env: Mapping[str, s
     """Write a server down; raises `UsageError` if there is one of that name, `ConfigError`."""
     given = table.model_dump(exclude_defaults=True)
 
-    def changed(old: str) -> str:
+    def insert_server(old: str) -> str:
         if name in _servers_in(path, old):
             raise UsageError(f"{path} has a server {name} already.", f"Run: sandbur mcp remove {name}")
-        return _added_json(old, name, given) if path.name == MCP_JSON else _added_toml(old, name, given)
+        return _insert_json(old, name, given) if path.name == MCP_JSON else _insert_toml(old, name, given)
 
-    _rewrite(path, changed, env)
+    _rewrite(path, insert_server, env)
 
 
 def remove_server(path: Path, name: str, env: Mapping[str, str]) -> bool:
     """Take a server out; return whether it was there. Raises `ConfigError`."""
     found = read_bytes(path, MAX_CONFIG_BYTES)
-    if found is None or name not in _servers_in(path, decoded(found[0], path)):
+    if found is None or name not in _servers_in(path, decode_text(found[0], path)):
         return False
     remove = _without_json if path.name == MCP_JSON else _without_toml
     _rewrite(path, lambda old: remove(old, name), env, gone=name)
@@ -85,7 +85,7 @@ def _rewrite(path: Path, changed: Callable[[str], str], env: Mapping[str, str], 
             )
         if not is_project:
             refuse_if_world_writable(path)
-        new = changed(decoded(old, path))
+        new = changed(decode_text(old, path))
         _check(path, new, gone)
         path.parent.mkdir(mode=0o777 if is_project else 0o700, parents=True, exist_ok=True)
         replace_content(path, new.encode(), expected)
@@ -104,7 +104,7 @@ def _check(path: Path, text: str, gone: str) -> None:
     _servers_in(path, text)
 
 
-def _added_json(old: str, name: str, given: Mapping[str, Any]) -> str:
+def _insert_json(old: str, name: str, given: Mapping[str, Any]) -> str:
     whole = _whole(Path(MCP_JSON), old)
     whole["mcpServers"][name] = given
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
@@ -116,7 +116,7 @@ def _without_json(old: str, name: str) -> str:
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
-def _added_toml(old: str, name: str, given: Mapping[str, Any]) -> str:
+def _insert_toml(old: str, name: str, given: Mapping[str, Any]) -> str:
     tables: dict[str, dict[str, Any]] = {key: given[key] for key in ("env", "headers") if key in given}
     lines = [f"[mcp_servers.{name}]"]
     lines += [f"{key} = {_toml(value)}" for key, value in given.items() if key not in tables]

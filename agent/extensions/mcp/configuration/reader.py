@@ -6,14 +6,14 @@ from typing import Any
 
 from .....state.errors import SandburError
 from ....config.setting_reader import SettingReader, SettingValue, merge_tables
-from .servers import OWN_ALONE, McpServer, McpServerTable, checked_tables, told
+from .servers import OWN_ALONE, McpServer, McpServerTable, check_tables, describe_server
 
 
 class ServersReader(SettingReader):
     """Reads `mcp_servers`."""
 
     def check(self, value: Any, source: str, error: type[SandburError]) -> dict[str, McpServerTable]:
-        return checked_tables(value, source, error)
+        return check_tables(value, source, error)
 
     def limit_project(
         self, value: Mapping[str, McpServerTable], path: Path, notices: list[str]
@@ -37,4 +37,4 @@ class ServersReader(SettingReader):
         }
 
     def disclose(self, value: Mapping[str, McpServerTable]) -> Iterator[str]:
-        return (told(name, table) for name, table in value.items())
+        return (describe_server(name, table) for name, table in value.items())

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self, cast
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from .....state.errors import ConfigError, SandburError
-from ....config.paths import decoded
+from ....config.paths import decode_text
 
 MOST_SERVERS = 50
 SERVER_NAME = r"^[A-Za-z0-9](?:_?[A-Za-z0-9-]){0,31}$"
@@ -89,7 +89,7 @@ class McpServer:
     """A relative `cwd` starts here; without one the server runs here."""
 
 
-def checked_tables(
+def check_tables(
     given: Mapping[str, Any], source: str, error: type[SandburError]
 ) -> dict[str, McpServerTable]:
     """Return the servers of a `config.toml`, or of a program's own; raises `error`."""
@@ -119,20 +119,20 @@ def parse_mcp_json(content: bytes, path: Path) -> tuple[dict[str, McpServerTable
 
     Raises `ConfigError` for a file that is no such list at all.
     """
-    servers = _listed(content, path)
+    servers = _parse_servers(content, path)
     found: dict[str, McpServerTable] = {}
     notices: list[str] = []
     for name, given in servers.items():
-        table, said = _read_entry(name, given, path)
-        notices += said
+        table, problem = _read_entry(name, given, path)
+        notices += problem
         if table is not None:
             found[name] = table
     return found, notices
 
 
-def _listed(content: bytes, path: Path) -> dict[str, Any]:
+def _parse_servers(content: bytes, path: Path) -> dict[str, Any]:
     try:
-        whole = json.loads(decoded(content.removeprefix(b"\xef\xbb\xbf"), path))
+        whole = json.loads(decode_text(content.removeprefix(b"\xef\xbb\xbf"), path))
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply.", "Simplify it.") from None
     except ValueError as error:
@@ -187,7 +187,7 @@ class MissingVariable(Exception):
     """A `${VAR}` without a default names what the environment does not have."""
 
 
-def filled_in(text: str, env: Mapping[str, str]) -> str:
+def fill_variables(text: str, env: Mapping[str, str]) -> str:
     """Replace `${VAR}` and `${VAR:-default}`; raises `MissingVariable`."""
 
     def value(found: re.Match[str]) -> str:
@@ -221,7 +221,7 @@ def hidden_values(servers: Mapping[str, McpServer], env: Mapping[str, str]) -> d
         given = {**server.table.env, **server.table.headers}
         for name, text in given.items():
             try:
-                value = _SCHEME.sub("", filled_in(text, env))
+                value = _SCHEME.sub("", fill_variables(text, env))
             except MissingVariable:
                 continue
             if len(value) >= _LEAST_SECRET_CHARS and _names_secret(name):
@@ -233,7 +233,7 @@ def _names_secret(name: str) -> bool:
     return re.search(r"(?i)key|token|secret|passw|auth|credential|cookie", name) is not None
 
 
-def told(name: str, table: McpServerTable) -> str:
+def describe_server(name: str, table: McpServerTable) -> str:
     """Say in one clause what the server is, for somebody who is asked to trust it."""
     if table.command is None:
         what = f"tools of the server {name} at {table.url}"

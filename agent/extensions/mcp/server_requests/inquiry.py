@@ -98,7 +98,7 @@ class Inquiries:
                     path.unlink()
 
 
-async def asked(
+async def ask_client(
     client: Client,
     tool: str,
     arguments: dict[str, Any],
@@ -113,7 +113,7 @@ async def asked(
     responses, state = given
     for _ in range(_MOST_ROUNDS):
         result = await client.session.call_tool(
-            tool, arguments, progress.longest_s, progress_callback=progress.heard,
+            tool, arguments, progress.longest_s, progress_callback=progress.report_progress,
             input_responses=responses or None, request_state=state, allow_input_required=True,
         )  # fmt: skip
         if not isinstance(result, types.InputRequiredResult):
@@ -121,11 +121,11 @@ async def asked(
         requests = result.input_requests or {}
         if not has_person and any(isinstance(one, types.ElicitRequest) for one in requests.values()):
             return result
-        responses, state = await dispatched(client, requests), result.request_state
+        responses, state = await dispatch_requests(client, requests), result.request_state
     raise ServerRefused("it asks one question after the other")
 
 
-async def dispatched(client: Client, requests: dict[str, Any]) -> Responses:
+async def dispatch_requests(client: Client, requests: dict[str, Any]) -> Responses:
     """Answer what a server asks of programs, such as the folders of the session."""
     found: Responses = {}
     for key, request in requests.items():
@@ -137,7 +137,7 @@ async def dispatched(client: Client, requests: dict[str, Any]) -> Responses:
     return found
 
 
-def told(server: str, name: str, inquiry: Inquiry) -> str:
+def describe_inquiry(server: str, name: str, inquiry: Inquiry) -> str:
     """Say to the model what the server wants to know, and how it is answered."""
     shapes = {key: getattr(one.params, "requested_schema", {}) for key, one in inquiry.questions.items()}
     fields = next(iter(shapes.values())) if len(shapes) == 1 else shapes
@@ -219,7 +219,7 @@ class AnswerQuestion:
 def _contents(inquiry: Inquiry, answer: str) -> dict[str, dict[str, Any]]:
     """Return the answers by the server's keys; raises `BadArguments` where one does not fit its form."""
     questions = inquiry.questions
-    whole = Arguments(ANSWER, {"type": "object"}).parsed(answer)
+    whole = Arguments(ANSWER, {"type": "object"}).parse_arguments(answer)
     parts: dict[str, Any] = dict.fromkeys(questions, whole) if len(questions) == 1 else whole
     found: dict[str, dict[str, Any]] = {}
     for key, question in questions.items():
@@ -227,7 +227,7 @@ def _contents(inquiry: Inquiry, answer: str) -> dict[str, dict[str, Any]]:
             form = usable(dict(getattr(question.params, "requested_schema", {})) or {"type": "object"})
         except UnfitSchema as unfit:
             raise BadArguments(f"{ANSWER}: the question cannot be answered: {unfit}.") from None
-        found[key] = Arguments(ANSWER, form).parsed(json.dumps(parts.get(key)))
+        found[key] = Arguments(ANSWER, form).parse_arguments(json.dumps(parts.get(key)))
     return found
 
 
@@ -239,4 +239,4 @@ async def responses_of(client: Client, inquiry: Inquiry, contents: dict[str, dic
         key: types.ElicitResult.model_validate({"action": "accept", "content": content})
         for key, content in contents.items()
     }
-    return {**await dispatched(client, others), **given}
+    return {**await dispatch_requests(client, others), **given}

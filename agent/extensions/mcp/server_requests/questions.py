@@ -125,6 +125,6 @@ def _question(server: str, params: Any) -> Elicitation:
 
 
 def _text_of(message: Any) -> str:
-    said: Any = message.content
-    content = cast("list[Any]", said) if isinstance(said, list) else [said]
+    payload: Any = message.content
+    content = cast("list[Any]", payload) if isinstance(payload, list) else [payload]
     return "\n".join(block.text for block in content if isinstance(block, types.TextContent))

@@ -25,13 +25,13 @@ class Sampler:
             if self._model is None:
                 self._model = self._connect()
             request = ModelRequest(system, (), (Transcript.of(person_message(text)),))
-            said = ""
+            refusal = ""
             async for event in self._model.stream(request):
                 if isinstance(event, Reply):
-                    said = event.message.text
+                    refusal = event.message.text
         except SandburError as error:
             return "none", f"(the model could not be asked: {error.message})"
-        return self._model.name, plain(said, max(most_tokens, 1) * _CHARS_A_TOKEN)
+        return self._model.name, plain(refusal, max(most_tokens, 1) * _CHARS_A_TOKEN)
 
     async def aclose(self) -> None:
         if self._model is not None:

@@ -93,7 +93,7 @@ def repair(result: dict[str, Any], note: Callable[[str], None]) -> None:
         if isinstance(result.get(key), list):
             result[key] = _fitting(key, result[key], adapter, note)
     if isinstance(result.get("content"), list):
-        result["content"] = [_known(block) for block in result["content"][:MOST_ENTRIES]]
+        result["content"] = [_keep_known_block(block) for block in result["content"][:MOST_ENTRIES]]
 
 
 def _fitting(
@@ -109,13 +109,13 @@ def _fitting(
             entry.pop("outputSchema", None)
             kept.append(entry)
         except (ValidationError, RecursionError):
-            note(f"an entry of its {key} is not valid: {_named(entry)}")
+            note(f"an entry of its {key} is not valid: {_describe_entry(entry)}")
     if len(entries) > MOST_ENTRIES:
         note(f"it sent {len(entries):,} {key} at once; the first {MOST_ENTRIES:,} were read")
     return kept
 
 
-def _known(block: Any) -> Any:
+def _keep_known_block(block: Any) -> Any:
     try:
         _BLOCK.validate_python(block, by_name=False)
         return block
@@ -124,6 +124,6 @@ def _known(block: Any) -> Any:
         return {"type": "text", "text": f"(content of a kind that is not known here: {str(kind)[:40]!r})"}
 
 
-def _named(entry: Any) -> str:
+def _describe_entry(entry: Any) -> str:
     name = cast("dict[str, Any]", entry).get("name") if isinstance(entry, dict) else None
     return repr(str(name)[:60])

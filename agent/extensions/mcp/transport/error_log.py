@@ -14,7 +14,7 @@ class ErrorLog:
         self.path = path
         self._began = 0
 
-    def opened(self) -> Path:
+    def open_file(self) -> Path:
         """Return the file, for a keeper that starts now."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._began = self.path.stat().st_size if self.path.exists() else 0
@@ -30,5 +30,5 @@ class ErrorLog:
                 lines = file.read(_MOST_TAIL_BYTES).decode(errors="replace").splitlines()
         except OSError:
             return ""
-        said = next((line for line in reversed(lines) if line.strip()), "")
-        return f"; it said: {one_line(said)}" if said else ""
+        last_line = next((line for line in reversed(lines) if line.strip()), "")
+        return f"; it said: {one_line(last_line)}" if last_line else ""

@@ -98,7 +98,7 @@ class Keeper:
         while self._reap() and time.monotonic() < self._give_up:
             for descriptor, _ in poll.poll(self._patience_ms()):
                 if descriptor == wake:
-                    self._heed(os.read(wake, 512))
+                    self._handle_signals(os.read(wake, 512))
                 elif descriptor == lifeline:
                     poll.unregister(lifeline)
                     self._plan("lingering", LINGER_S)
@@ -116,7 +116,7 @@ class Keeper:
     def _plan(self, stage: str, after_s: float) -> None:
         self._stage, self._deadline = stage, time.monotonic() + after_s
 
-    def _heed(self, signals: bytes) -> None:
+    def _handle_signals(self, signals: bytes) -> None:
         if self._stage == "running" and any(number in signals for number in WATCHED[1:]):
             self._plan("lingering", 0)
 

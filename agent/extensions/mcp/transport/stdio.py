@@ -94,15 +94,15 @@ async def _end(process: subprocess.Popen[bytes], held: int) -> None:
             with suppress(OSError):
                 pipe.close()
     try:
-        await _gone(process, _CLOSING_S)
+        await _has_ended(process, _CLOSING_S)
     finally:
         os.close(held)
-    if not await _gone(process, _REAPING_S):
+    if not await _has_ended(process, _REAPING_S):
         process.kill()
-        await _gone(process, _REAPING_S)
+        await _has_ended(process, _REAPING_S)
 
 
-async def _gone(process: subprocess.Popen[bytes], within_s: float) -> bool:
+async def _has_ended(process: subprocess.Popen[bytes], within_s: float) -> bool:
     now = asyncio.get_running_loop().time
     latest = now() + within_s
     while process.poll() is None:

@@ -54,11 +54,11 @@ def _client(
         auth=auth,
         follow_redirects=False,
         verify=tls_context(),
-        event_hooks={"response": [_bounded]},
+        event_hooks={"response": [_limit_body]},
     )
 
 
-async def _bounded(response: httpx2.Response) -> None:
+async def _limit_body(response: httpx2.Response) -> None:
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise httpx2.DecodingError("the answer is packed, which was not asked for", request=response.request)
     stream = response.stream

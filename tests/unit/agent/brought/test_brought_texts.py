@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbur.agent.extensions.markdown_files import TextFolder, folders_of, marked
+from sandbur.agent.extensions.markdown_files import TextFolder, folders_of, split_front_matter
 from sandbur.agent.extensions.prompt_commands import PromptCommand, find_commands
 from sandbur.agent.extensions.skills.catalogue import find_skills
 from sandbur.state.errors import ConfigError, UsageError
@@ -65,7 +65,7 @@ def trust_all(project: Path, env: dict[str, str]) -> None:
     ],
 )
 def test_fields_above_a_text(text: str, fields: dict[str, str], body: str) -> None:
-    read = marked(text)
+    read = split_front_matter(text)
     assert (dict(read.fields), read.body) == (fields, body)
 
 

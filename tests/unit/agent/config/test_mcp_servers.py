@@ -11,7 +11,7 @@ from sandbur.agent.extensions.mcp.configuration.servers import (
     McpServer,
     McpServerTable,
     MissingVariable,
-    filled_in,
+    fill_variables,
     hidden_values,
     parse_mcp_json,
 )
@@ -104,9 +104,9 @@ def test_a_file_that_is_no_list_is_refused_with_a_sentence(content: bytes, said:
 
 def test_variables_are_filled_in_and_a_missing_one_is_named() -> None:
     env = {"A": "1", "EMPTY": ""}
-    assert filled_in("${A}-${B:-two}-${EMPTY}-$A-${A", env) == "1-two--$A-${A"
+    assert fill_variables("${A}-${B:-two}-${EMPTY}-$A-${A", env) == "1-two--$A-${A"
     with pytest.raises(MissingVariable, match="B"):
-        filled_in("${A}${B}", env)
+        fill_variables("${A}${B}", env)
 
 
 def test_what_a_server_identifies_itself_with_is_hidden() -> None:

@@ -9,7 +9,7 @@ from support.commands.command import Command
 from support.models.server import ModelServer
 from support.models.turns import say
 
-from sandbur.agent.config.trust import is_trusted, is_trusted_link, take_back, trust, trust_link, trusted
+from sandbur.agent.config.trust import is_trusted, is_trusted_link, list_trusted, take_back, trust, trust_link
 from sandbur.state.errors import ConfigError
 
 
@@ -79,7 +79,7 @@ def test_trust_is_taken_back(tmp_path: Path, env: dict[str, str]) -> None:
     one, two = folder_with(tmp_path, "one", "a"), folder_with(tmp_path, "two", "b")
     for folder in (one, two):
         trust(folder, env)
-    assert trusted(env) == [str(one), str(two)]
+    assert list_trusted(env) == [str(one), str(two)]
     assert take_back(one, env)
     assert not take_back(one, env)
     assert not is_trusted(one, env)
@@ -91,7 +91,7 @@ def test_trust_in_a_folder_that_is_gone_is_taken_back(tmp_path: Path, env: dict[
     trust(folder, env)
     shutil.rmtree(folder)
     assert take_back(folder, env)
-    assert trusted(env) == []
+    assert list_trusted(env) == []
 
 
 def test_a_link_is_trusted_as_far_as_it_led_then(tmp_path: Path, env: dict[str, str]) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from support.places import ROOT
 
-from sandbur.agent.extensions.registry import shipped
+from sandbur.agent.extensions.registry import list_shipped
 
 LAYERS = ("state", "actions", "agent", "ui")
-FOLDERS = {extension.name: extension.folders for extension in shipped()}
+FOLDERS = {extension.name: extension.folders for extension in list_shipped()}
 SETTINGS = {"mcp": ("mcp_servers = {}", "`mcp_servers`"), "telemetry": ("otel = true", "`otel`")}
 """Extension -> a line of a `config.toml` that sets one of its settings, and how an error names the key."""
 COMMANDS = {"mcp": "mcp", "acp": "acp", "replay": "replay", "tracking": "ui"}

@@ -6,9 +6,9 @@ from pathlib import PurePosixPath
 from support.places import ROOT
 
 from sandbur.agent.extensions.extension import load
-from sandbur.agent.extensions.registry import SHIPPED, shipped
+from sandbur.agent.extensions.registry import SHIPPED, list_shipped
 
-FOLDERS = {extension.name: extension.folders for extension in shipped()}
+FOLDERS = {extension.name: extension.folders for extension in list_shipped()}
 """The extensions that ship -> their folders and files; everything else in the product is the core."""
 LAYERS = ("state", "actions", "agent", "ui")
 SOURCES = {
@@ -54,7 +54,7 @@ def test_no_module_of_the_core_imports_an_extension() -> None:
 
 
 def test_every_home_that_an_extension_names_is_there() -> None:
-    for extension in shipped():
+    for extension in list_shipped():
         entries = (*extension.commands, *extension.slash)
         files = (file.parse for file in extension.files)
         readers = (row.reader for row in extension.settings)
@@ -65,4 +65,4 @@ def test_every_home_that_an_extension_names_is_there() -> None:
 
 
 def test_every_extension_has_a_page() -> None:
-    assert [one.name for one in shipped() if not (ROOT / "docs" / one.page).is_file()] == []
+    assert [one.name for one in list_shipped() if not (ROOT / "docs" / one.page).is_file()] == []

@@ -12,7 +12,7 @@ from support.models.demo_runs import DemoRuns
 from support.models.scripted import Recorder, ScriptedModel, act, collect, open_session
 from support.screens.terminal_pair import Terminal
 
-from sandbur.agent.history.reports.diff import Comparison, Parting, aligned, compare, parting
+from sandbur.agent.history.reports.diff import Comparison, Parting, align_steps, compare, parting
 from sandbur.agent.history.timeline import TimelineStep
 from sandbur.agent.session.session import Session
 from sandbur.state.store.store import Store
@@ -55,7 +55,9 @@ def steps(text: str) -> list[TimelineStep]:
 def test_steps_that_say_the_same_stand_side_by_side_and_others_by_their_action() -> None:
     left = steps("p:hi r:call x:ok r:answer")
     right = steps("p:hi r:call c:yes x:ok r:other p:more")
-    pairs = [(a and f"{a.action}:{a.text}", b and f"{b.action}:{b.text}") for a, b in aligned(left, right)]
+    pairs = [
+        (a and f"{a.action}:{a.text}", b and f"{b.action}:{b.text}") for a, b in align_steps(left, right)
+    ]
     assert pairs == [
         ("p:hi", "p:hi"),
         ("r:call", "r:call"),
@@ -68,7 +70,7 @@ def test_steps_that_say_the_same_stand_side_by_side_and_others_by_their_action()
 
 def test_every_step_is_in_the_alignment_once_and_in_order() -> None:
     left, right = steps("p:a r:b " * 40 + "x:y"), steps("r:b p:a x:z " * 30)
-    pairs = aligned(left, right)
+    pairs = align_steps(left, right)
     assert [pair.left for pair in pairs if pair.left] == left
     assert [pair.right for pair in pairs if pair.right] == right
 

@@ -14,7 +14,7 @@ from support.stores.reopening import reopened
 
 from sandbur.actions.ports.events import ToolOutput
 from sandbur.agent.history.replay.replay import Replayed, replay
-from sandbur.agent.history.time_travel.branches import branch, edited
+from sandbur.agent.history.time_travel.branches import apply_edits, branch
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import ContextFull, ModelError, UsageError
 from sandbur.state.store.store import Store
@@ -212,7 +212,7 @@ async def test_a_fork_of_a_call_that_its_parent_ran_meanwhile_replays(store: Sto
 
 async def test_a_step_made_by_hand_is_taken_as_it_is(store: Store, tmp_path: Path) -> None:
     await record(store, tmp_path, "hello")
-    changes = edited(store.show("s1").state, ["chat_history.-1.text=good day"])
+    changes = apply_edits(store.show("s1").state, ["chat_history.-1.text=good day"])
     fork = await branch(store, "s1", None, changes)
     session = await open_real(store, ScriptedModel("and to you"), tmp_path, session_id=fork)
     await collect(session.send("hm"))

@@ -9,7 +9,7 @@ from sandbur.agent.history.tracking.entries import (
     app_id,
     app_name,
     is_listed_as,
-    listed_key,
+    make_listed_key,
     partition_key,
     project_id,
 )
@@ -70,9 +70,9 @@ def test_a_title_becomes_a_readable_segment(title: str, key: str | None) -> None
 def test_a_listed_key_is_short_readable_and_still_names_its_session(
     key: str | None, facts: tuple[str, ...], listed: str
 ) -> None:
-    assert listed_key(key, *facts) == listed
+    assert make_listed_key(key, *facts) == listed
     assert is_listed_as(listed, key)
-    assert is_listed_as(listed_key(key, "running", "other", "$9.0000"), key)
+    assert is_listed_as(make_listed_key(key, "running", "other", "$9.0000"), key)
     assert not is_listed_as(listed, "say")
     assert not is_listed_as(listed, "say-hello-again")
 

@@ -4,7 +4,7 @@ import pytest
 from acp import audio_block, embedded_text_resource, image_block, resource_block, text_block
 from acp.schema import AcpMcpServer, EnvVariable, HttpHeader, HttpMcpServer, McpServerStdio
 
-from sandbur.agent.extensions.mcp.configuration.servers import checked_tables
+from sandbur.agent.extensions.mcp.configuration.servers import check_tables
 from sandbur.state.calls import PendingCall
 from sandbur.state.errors import UsageError
 from sandbur.ui.acp.handed import message_of, servers_of_editor
@@ -29,7 +29,7 @@ def test_servers_of_an_editor_fit_the_configuration_whatever_they_are_called() -
     web = HttpMcpServer(type="http", name="web", url="https://example.com/mcp", headers=header)
     found = servers_of_editor([*servers, web])
     assert len(found) == len(names) + 1
-    tables = checked_tables(found, "a test", UsageError)
+    tables = check_tables(found, "a test", UsageError)
     assert tables["web"].headers == {"X-Key": "v"}
     assert tables["My-Server"].env == {"A": "b"}
     assert servers_of_editor(None) == {}

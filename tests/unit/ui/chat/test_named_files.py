@@ -31,13 +31,13 @@ def test_a_file_goes_with_the_message_in_a_block_and_is_no_part_of_a_draft(tmp_p
     assert found.content == (
         'why is @"a b.py" wrong?\n\n<file path="a b.py" has="2 lines">\nx = 1\n<\\/file>\n</file>'
     )
-    assert found.said == ((True, "Attached: a b.py (2 lines)"),)
+    assert found.notices == ((True, "Attached: a b.py (2 lines)"),)
     assert without_files(str(found.content)) == 'why is @"a b.py" wrong?'
 
 
 def test_a_name_at_the_end_of_a_sentence_is_found(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x")
-    assert sent("look at @a.py, and (say) @a.py.", tmp_path).said == ((True, "Attached: a.py (1 line)"),)
+    assert sent("look at @a.py, and (say) @a.py.", tmp_path).notices == ((True, "Attached: a.py (1 line)"),)
 
 
 @pytest.mark.parametrize("text", ["mail me@a.py", "@property is a decorator", "nothing", "/mode @a.py", "@"])
@@ -72,9 +72,9 @@ def test_what_leads_outside_holds_secrets_or_is_denied_is_refused_with_a_sentenc
     os.mkfifo(cwd / "pipe")
     found = sent("@../other @.env @hidden.txt @link @pipe", cwd, deny=["read_file(hidden.txt)"])
     assert found.content == "@../other @.env @hidden.txt @link @pipe"
-    assert [is_there for is_there, _ in found.said] == [False] * 5
+    assert [is_there for is_there, _ in found.notices] == [False] * 5
     for (_, line), why in zip(
-        found.said, ("outside", "secrets", "denied by rule", "outside", "a named pipe"), strict=True
+        found.notices, ("outside", "secrets", "denied by rule", "outside", "a named pipe"), strict=True
     ):
         assert why in line
 

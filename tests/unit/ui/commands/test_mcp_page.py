@@ -13,7 +13,7 @@ from support.places import ROOT
 from sandbur.agent.config.values import parse_config
 from sandbur.agent.extensions.mcp.catalogue import MOST_PAGES, MOST_TOOLS
 from sandbur.agent.extensions.mcp.configuration.servers import McpServerTable, parse_mcp_json
-from sandbur.agent.extensions.mcp.results import SHOWN_CHARS
+from sandbur.agent.extensions.mcp.results import MAX_TEXT_CHARS
 from sandbur.agent.extensions.mcp.transport.border import MOST_MESSAGE_BYTES
 from sandbur.agent.extensions.mcp.transport.stdio import server_environment
 from sandbur.agent.policy.rules.rules import parse_rule
@@ -66,7 +66,7 @@ def test_the_numbers_of_the_page_are_those_of_the_program() -> None:
         f"{MOST_MESSAGE_BYTES // 10**6} MB",
         f"{MOST_PAGES} pages",
         f"{MOST_TOOLS} tools",
-        f"{SHOWN_CHARS:,} char",
+        f"{MAX_TEXT_CHARS:,} char",
     )
     assert [one for one in said if one not in PAGE] == []
     usual = McpServerTable(command="x")

@@ -6,14 +6,14 @@ import pytest
 from support.screens.html_check import Page
 from support.screens.reports import NASTY
 
-from sandbur.ui.report.markup import Html, block, joined, line, prose, tag
+from sandbur.ui.report.markup import Html, block, join, line, prose, tag
 
 
 def shown(html: str) -> str:
     return Page(html).text
 
 
-@pytest.mark.parametrize("made", [block, line, joined, lambda text: tag("p", text), prose])
+@pytest.mark.parametrize("made", [block, line, join, lambda text: tag("p", text), prose])
 def test_plain_text_is_escaped_wherever_it_goes(made) -> None:
     html = made(NASTY)
     assert isinstance(html, Html)

@@ -12,7 +12,7 @@ from support.required import unless
 from support.screens.reports import act, beyond_code, made, nasty, page
 
 from sandbur.state.store.store import Store
-from sandbur.ui.report.markdown import code, fenced, prose
+from sandbur.ui.report.markdown import code, fence_text, prose
 
 FORMS = ("html", "md")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -37,7 +37,7 @@ async def test_markdown_holds_no_html_no_picture_and_no_open_fence(store: Store)
 
 
 def test_a_fence_outlasts_the_backticks_in_it() -> None:
-    assert fenced("a ```` b").startswith("`````\n")
+    assert fence_text("a ```` b").startswith("`````\n")
     assert code("a`b") == "`` a`b ``"
     for text in (
         "- ```\n  <b>\n  ```\n<i>",

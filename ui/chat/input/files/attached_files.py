@@ -21,7 +21,7 @@ from .....actions.workspace.text import SAMPLE_BYTES, TextForm, detect_sample_fo
 from .....state.conversation.content import Document, Image, attachment_from_path, format_attachment_size
 from .....state.conversation.messages import UserContent
 from .....state.errors import UsageError
-from .mentions import MENTION, SHOWN_FILES
+from .mentions import ATTACHABLE_FILES, MENTION
 
 _ENDS = ".,;:!?)]}'"
 """What may follow a path in a sentence."""
@@ -39,7 +39,7 @@ class Mentioned:
     """A message with what it names."""
 
     content: UserContent
-    said: tuple[tuple[bool, str], ...] = ()
+    notices: tuple[tuple[bool, str], ...] = ()
     """Whether it was attached, and a line about it, for each mention."""
 
 
@@ -50,25 +50,25 @@ def with_named_files(text: str, cwd: Path, judge: _Judge, refusal: _Refusal) -> 
         return Mentioned(text)
     files: list[Image | Document] = []
     blocks: list[str] = []
-    said: list[tuple[bool, str]] = []
+    notices: list[tuple[bool, str]] = []
     room = _MOST_BYTES
     for name in named[:_MOST_MENTIONS]:
         try:
             found = _find_file(name, cwd, judge, refusal, room)
         except (FileProblem, UsageError, OSError) as problem:
-            said.append((False, f"Not attached: {_sentence(problem)}"))
+            notices.append((False, f"Not attached: {_sentence(problem)}"))
             continue
         if isinstance(found, _Block):
             blocks.append(found.text)
             room -= len(found.text.encode())
-            said.append((True, f"Attached: {found.label}"))
+            notices.append((True, f"Attached: {found.label}"))
         else:
             files.append(found)
-            said.append((True, f"Attached: {name} {found.label}"))
+            notices.append((True, f"Attached: {name} {found.label}"))
     if len(named) > _MOST_MENTIONS:
-        said.append((False, f"Not attached: more than {_MOST_MENTIONS} files in one message."))
+        notices.append((False, f"Not attached: more than {_MOST_MENTIONS} files in one message."))
     whole = "\n\n".join([text, *blocks])
-    return Mentioned((*files, whole) if files else whole, tuple(said))
+    return Mentioned((*files, whole) if files else whole, tuple(notices))
 
 
 def find_paths(text: str, cwd: Path) -> Sequence[str]:
@@ -103,7 +103,7 @@ def _find_file(
 ) -> _Block | Image | Document:
     path = make_absolute(name, cwd)
     real = resolve_real_path(path)
-    shows = real.suffix.lower() in SHOWN_FILES
+    shows = real.suffix.lower() in ATTACHABLE_FILES
     verdict = judge(name)
     # A picture comes from wherever somebody dropped it from; what a rule denies it is not.
     if is_secret_file(str(real)) or is_secret_file(str(path)):
@@ -152,11 +152,11 @@ def _text(content: bytes, form: TextForm) -> str:
     return content.removeprefix(form.mark).decode(form.encoding, "replace").replace("\r\n", "\n")
 
 
-def _block(kind: str, name: str, told: str, text: str) -> _Block:
+def _block(kind: str, name: str, notices: str, text: str) -> _Block:
     # What a file says must not end its block.
     inside = text.replace(f"</{kind}>", f"<\\/{kind}>").rstrip("\n")
     label = f"{name.rstrip('/')}/" if kind == "folder" else name
-    return _Block(f'<{kind} path="{name}" has="{told}">\n{inside}\n</{kind}>', f"{label} ({told})")
+    return _Block(f'<{kind} path="{name}" has="{notices}">\n{inside}\n</{kind}>', f"{label} ({notices})")
 
 
 def _sentence(problem: Exception) -> str:

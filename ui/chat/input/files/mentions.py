@@ -8,7 +8,7 @@ from urllib.parse import unquote
 _FILE = re.compile(r"\n*<(file|folder) path=[^\n]*>\n.*?\n</\1>", re.DOTALL)
 _FILE_IN_LINE = re.compile(r"\s<(?:file|folder) path=\".*")
 MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))')
-SHOWN_FILES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
+ATTACHABLE_FILES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 """What a model looks at."""
 
 
@@ -25,7 +25,7 @@ def line_without_files(line: str) -> str:
 def as_mention(pasted: str) -> str:
     """Return a pasted path of a picture or a PDF as a mention, anything else as it is."""
     text = pasted.strip()
-    if "\n" in text or not text.lower().rstrip("'\"").endswith(SHOWN_FILES):
+    if "\n" in text or not text.lower().rstrip("'\"").endswith(ATTACHABLE_FILES):
         return pasted
     try:
         words = [unquote(text.removeprefix("file://"))] if text.startswith("file://") else shlex.split(text)

@@ -34,7 +34,7 @@ class CommandStep(NamedTuple):
     following: str = ""
     """What joins it to what comes next: `|`, `&&`, ..."""
 
-    def marked_words(self) -> list[MarkedWord]:
+    def mark_words(self) -> list[MarkedWord]:
         return [MarkedWord(*pair) for pair in zip(self.command.words, self.command.marks, strict=True)]
 
 

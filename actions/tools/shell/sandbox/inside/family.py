@@ -10,7 +10,7 @@ import signal
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SET_NAME = 15
-_told: list[int] = []
+_exit_status: list[int] = []
 
 
 def become_first(_: bytes) -> None:
@@ -18,16 +18,16 @@ def become_first(_: bytes) -> None:
     hear, tell = os.pipe()
     if os.fork():
         os.close(tell)
-        _end_as_told(hear)
+        _end_with_status(hear)
     os.close(hear)
-    _told.append(tell)
+    _exit_status.append(tell)
 
 
 def look_after(_: bytes) -> None:
     """Go on as the child that becomes the command, and collect in the caller whatever ends."""
     child = os.fork()
     if child == 0:
-        os.close(_told[0])
+        os.close(_exit_status[0])
         return
     _let_go()
     while True:
@@ -36,11 +36,11 @@ def look_after(_: bytes) -> None:
         except ChildProcessError:
             os._exit(0)
         if pid == child:
-            os.write(_told[0], b"%d" % os.waitstatus_to_exitcode(status))
-            os.close(_told[0])
+            os.write(_exit_status[0], b"%d" % os.waitstatus_to_exitcode(status))
+            os.close(_exit_status[0])
 
 
-def _end_as_told(hear: int) -> None:
+def _end_with_status(hear: int) -> None:
     _let_go()
     found = os.read(hear, 16)
     # Nothing is told by a first process that was killed.

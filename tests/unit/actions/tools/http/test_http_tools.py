@@ -169,7 +169,7 @@ async def test_a_secret_is_sent_and_shown_nowhere() -> None:
     assert "Bearer $API_KEY" in ended.content
     assert SECRET not in ended.content
     assert "kX9v%2FQ2m" not in ended.content
-    assert SECRET not in one.traits.told
+    assert SECRET not in one.traits.description
 
 
 @pytest.mark.parametrize(

@@ -220,7 +220,7 @@ def test_chosen_operations_are_tools_in_their_order(tmp_path: Path) -> None:
     assert tools[0].spec.description == "List pets.\nIn pages."
     said = {"createPet": "idempotent"}
     (created,) = openapi_tools(file, ["createPet"], effects=said)  # type: ignore[arg-type]
-    assert (created.effect, created.traits.told) == (
+    assert (created.effect, created.traits.description) == (
         "idempotent", "it sends POST https://eu.pets.example/v1/pets",
     )  # fmt: skip
 

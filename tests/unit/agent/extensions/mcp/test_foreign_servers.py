@@ -62,8 +62,8 @@ async def test_everything_works_over_every_transport(transport: str, tmp_path: P
         uri = listed.content.split(": ")[0]
         read = await called(tools["mcp__all__read_mcp_resource"], json.dumps({"uri": uri}))
         assert (read.outcome, read.content.startswith(f"[{uri}]\n")) == ("ok", True)
-        prompts = {prompt.name: prompt for prompt in await source.prompts.listed()}
-        assert "hello" not in await source.prompts.rendered(prompts["simple-prompt"], {})
+        prompts = {prompt.name: prompt for prompt in await source.prompts.list_prompts()}
+        assert "hello" not in await source.prompts.render_prompt(prompts["simple-prompt"], {})
         at_once = await asyncio.gather(
             *(called(tools["mcp__all__echo"], '{"message": "x"}') for _ in range(20))
         )

@@ -327,4 +327,4 @@ async def test_what_stands_in_for_a_server_serves_its_tools(tmp_path: Path) -> N
 async def test_hints_count_only_where_the_person_says_so(tmp_path: Path) -> None:
     async with opened(hostile("good", tmp_path), folder=tmp_path) as (tools, _):
         assert tools["mcp__good__act"].effect == "effect"
-        assert "a tool of the server good (definition " in tools["mcp__good__act"].traits.told
+        assert "a tool of the server good (definition " in tools["mcp__good__act"].traits.description

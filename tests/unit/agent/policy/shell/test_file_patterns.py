@@ -55,7 +55,7 @@ def words_by_the_gate(text: str, here: Path) -> list[str] | None:
             ]  # fmt: skip
             loops = [Loop(loop.name, values) for loop, values in zip(step.loops, names, strict=True)]
             for values in turns(loops):
-                for word in expand(step.marked_words(), values):
+                for word in expand(step.mark_words(), values):
                     found += expand_files(word, str(here))[0]
     except (UnclearWord, UnclearStructure):
         return None
