@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from threading import Thread
 from typing import Any, NamedTuple, cast
@@ -28,7 +28,6 @@ from .providers import context_window as family_window
 from .requests import Dialect
 from .transport.clients import Clients
 from .transport.clouds import find_cloud_variables, usual_address
-from .transport.http import HttpTransport, warm_http
 
 DEMO = "demo"
 
@@ -232,14 +231,23 @@ def _transport_name(
     return override.transport or usual if override is not None else usual
 
 
-def _transport(endpoint: Endpoint, name: TransportName, clients: Clients | None) -> Transport:
-    clients = clients or Clients()
-    # The company's own client signs and addresses the requests to its cloud.
-    if name == "sdk" or endpoint.profile.cloud is not None:
-        from .transport.sdk import SdkTransport
+def _load_transport(
+    is_sdk: bool,
+) -> tuple[Callable[[Endpoint, Clients], Transport], Callable[[Profile, str], None]]:
+    """Return the class of a transport, and the function that imports what its first request needs."""
+    if is_sdk:
+        from .transport.sdk import SdkTransport, warm_sdk
 
-        return SdkTransport(endpoint, clients)
-    return HttpTransport(endpoint, clients)
+        return SdkTransport, warm_sdk
+    from .transport.http import HttpTransport, warm_http
+
+    return HttpTransport, warm_http
+
+
+def _transport(endpoint: Endpoint, name: TransportName, clients: Clients | None) -> Transport:
+    # The company's own client signs and addresses the requests to its cloud.
+    transport, _ = _load_transport(name == "sdk" or endpoint.profile.cloud is not None)
+    return transport(endpoint, clients or Clients())
 
 
 def prewarm(
@@ -253,12 +261,9 @@ def prewarm(
     url = ""
     if profile.cloud is None:
         profile, url, _ = _locate(profile, env)
-    if profile.cloud is not None or _transport_name(name, providers, transport) == "sdk":
-        from .transport.sdk import load_sdk
-
-        load_sdk(profile)
-    else:
-        warm_http(url)
+    is_sdk = profile.cloud is not None or _transport_name(name, providers, transport) == "sdk"
+    _, warm = _load_transport(is_sdk)
+    warm(profile, url)
 
 
 def _find(

@@ -172,7 +172,7 @@ def _lasting(status: int, detail: str, endpoint: Endpoint) -> ModelError:
 def _bad_credentials(status: int, detail: str, endpoint: Endpoint) -> CredentialsError:
     where = f"Set {endpoint.key_env} to a valid key." if endpoint.key_env else "It wants a key."
     if endpoint.profile.cloud is not None and not endpoint.api_key:
-        where = "Sign in anew, and check which models and regions this account may use."
+        where = "Sign in again, and check which models and regions this account may use."
     if status == 401:
         return CredentialsError(f"{endpoint.provider} refused the key (401).", where)
     return CredentialsError(f"{endpoint.provider} does not let this key in (403): {detail}", where)

@@ -1,4 +1,4 @@
-"""Which addresses are nobody's business of a web page: private, of this machine, of a cloud's insides."""
+"""Addresses that web requests must not reach: private networks, this machine, cloud metadata."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _V6 = {
     "3fff::/20": "documentation",
 }
 _V6_PUBLIC = ipaddress.IPv6Network("2000::/3")
-"""Everything that is routed lies in here; IPv4 in other clothes, private and local addresses do not."""
+"""The range of all routed addresses, without mapped IPv4, private and local ones."""
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
 
 
@@ -48,9 +48,9 @@ _V6_RANGES = _ranges(_V6, ipaddress.IPv6Network)
 
 
 def private_range(address: str) -> str | None:
-    """Say what the range of an address is kept for; None if the address is public.
+    """Return the purpose of an address's reserved range; None if the address is public.
 
-    What is no address counts as private: nothing unknown is dialled.
+    A text that is no address counts as private: unknown hosts are not dialled.
     """
     try:
         found = ipaddress.ip_address(address)
@@ -64,19 +64,20 @@ def private_range(address: str) -> str | None:
 
 
 def is_local_name(host: str) -> bool:
-    """Tell whether a name means this machine wherever it is asked for."""
+    """Return whether a name always means this machine."""
     return host in _LOCAL_NAMES or host.endswith(".localhost")
 
 
 def find_fixed_addresses(host: str) -> Sequence[str]:
-    """Return the addresses of a host that nobody has to be asked for; none for any other."""
+    """Return the addresses of a host that need no resolution; none for any other host."""
     if is_local_name(host):
         return ("127.0.0.1", "::1")
     return (host,) if _is_address(host) else ()
 
 
 def private_host(host: str) -> str | None:
-    """Say what a host is kept for, as far as its own text tells; None for a public address or a name."""
+    """Return the purpose of a reserved host, as far as its text shows; None for a public address or a
+    name."""
     return next(
         (meaning for address in find_fixed_addresses(host) if (meaning := private_range(address))), None
     )

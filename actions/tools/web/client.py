@@ -1,8 +1,7 @@
-"""One request and its answer, within limits of time and size; every hop of a redirect is judged anew."""
+"""One HTTP request and its response, with limits of time and size; every redirect is judged again."""
 
 import asyncio
 import ssl
-import zlib
 from dataclasses import dataclass, replace
 
 import httpcore2
@@ -11,6 +10,7 @@ from ...workspace.paths import format_size
 from .addresses import is_local_name
 from .exchange import READING_METHODS, Judgements, NotSent, TookTooLong, WebAnswer, WebProblem, WebRequest
 from .guard import GuardedBackend, Resolve, resolve_by_system
+from .inflate import Damaged, Inflater, UnknownEncoding
 from .tls import tls_context
 from .web_url import UnfitUrl, WebUrl
 
@@ -21,7 +21,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 @dataclass(frozen=True, slots=True)
 class WebLimits:
     total_s: float = 30.0
-    """From the first look at the name to the last byte, redirects in it."""
+    """From the name resolution to the last byte, including redirects, in seconds."""
     connect_s: float = 10.0
     most_bytes: int = 10_000_000
     """Of a body, unpacked."""
@@ -35,7 +35,7 @@ class WebClient:
         tls: ssl.SSLContext | None = None,
         limits: WebLimits | None = None,
     ) -> None:
-        """`tls` says whose certificates count; None: the system's, or those of `SSL_CERT_FILE`."""
+        """`tls` holds the trusted certificates; None: the system's, or those of `SSL_CERT_FILE`."""
         self._resolve = resolve
         self._tls = tls
         self._limits = limits or WebLimits()
@@ -72,7 +72,7 @@ class WebClient:
         url = request.url
 
         def may_dial(address: str) -> bool:
-            # A name that always means this machine is what a rule names, not the number behind it.
+            # Rules name a local host by its name, not by its address.
             return judgements.may_dial(url if is_local_name(url.host) else url.at(address))
 
         try:
@@ -127,20 +127,24 @@ def _headers_of(request: WebRequest) -> list[tuple[str, str]]:
 
 
 class _Unpacker:
-    """Undoes a body's compression, and never holds more than the limit of it."""
+    """Unpacks a body without ever holding more than its limit."""
 
     def __init__(self, url: WebUrl, encoding: str, most_bytes: int) -> None:
-        names = set(encoding.replace(" ", "").lower().split(",")) - {"", "identity"}
-        if len(names) > 1 or not names <= {"gzip", "x-gzip", "deflate"}:
-            raise WebProblem(f"{url.origin} answers in an encoding that was not asked for: {encoding[:80]}.")
+        try:
+            self._inflater = Inflater(encoding)
+        except UnknownEncoding as unknown:
+            raise WebProblem(
+                f"{url.origin} answers in an encoding that was not asked for: {unknown}."
+            ) from None
         self._url = url
         self._room = most_bytes
         self._most_bytes = most_bytes
-        self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 32) if names else None
-        self._is_first = True
 
     def feed(self, data: bytes) -> bytes:
-        unpacked = data if self._inflater is None else self._inflate(data)
+        try:
+            unpacked = self._inflater.feed(data, self._room)
+        except Damaged:
+            raise WebProblem(f"The compressed answer of {self._url.origin} is damaged.") from None
         self._room -= len(unpacked)
         if self._room < 0:
             limit = format_size(self._most_bytes)
@@ -148,31 +152,5 @@ class _Unpacker:
         return unpacked
 
     def end(self) -> None:
-        if self._inflater is not None and not self._inflater.eof and not self._is_first:
+        if self._inflater.is_cut:
             raise WebProblem(f"The answer of {self._url.origin} ends in the middle of its compressed data.")
-
-    def _inflate(self, data: bytes) -> bytes:
-        found = bytearray()
-        while data and len(found) <= self._room:
-            found += self._step(data, self._room + 1 - len(found))
-            assert self._inflater is not None
-            data = self._inflater.unconsumed_tail
-            if self._inflater.eof:
-                data = self._inflater.unused_data
-                if not data.startswith(b"\x1f\x8b"):
-                    break  # what follows the last member means nothing
-                self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 16)
-        return bytes(found)
-
-    def _step(self, data: bytes, room: int) -> bytes:
-        assert self._inflater is not None
-        try:
-            unpacked = self._inflater.decompress(data, room)
-        except zlib.error:
-            if not self._is_first:
-                raise WebProblem(f"The compressed answer of {self._url.origin} is damaged.") from None
-            # Many servers send `deflate` without its frame.
-            self._inflater, self._is_first = zlib.decompressobj(-zlib.MAX_WBITS), False
-            return self._step(data, room)
-        self._is_first = False
-        return unpacked

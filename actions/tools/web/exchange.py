@@ -1,5 +1,6 @@
-"""One exchange on the web: the request, the answer, who judges its way, and why there is no answer."""
+"""The types of an HTTP exchange: request, its headers, response, rule callbacks and errors."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -7,6 +8,15 @@ from .web_url import WebUrl
 
 READING_METHODS = ("GET", "HEAD")
 """Methods that change nothing on a server."""
+_HEADER = re.compile(
+    r"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}):[ \t]*([\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?)?[ \t]*"
+)
+_NOT_YOURS = frozenset((
+    "accept-encoding", "connection", "content-length", "expect", "forwarded", "host", "keep-alive",
+    "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding",
+    "upgrade", "via",
+))  # fmt: skip
+"""Headers that belong to the connection, not to the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +31,7 @@ class WebRequest:
 @dataclass(frozen=True, slots=True)
 class WebAnswer:
     url: WebUrl
-    """Where it came from in the end."""
+    """The final address, after redirects."""
     status: int
     headers: Mapping[str, str]
     """By lower-case name."""
@@ -36,10 +46,10 @@ class WebAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Judgements:
-    """What the caller's rules say while a request is on its way."""
+    """The caller's rules for a request under way."""
 
     may_dial: Callable[[WebUrl], bool]
-    """Whether the private address that is the host of this URL may be reached."""
+    """Whether the private address in this URL may be dialled."""
     may_follow: Callable[[WebUrl], bool]
     """Whether a redirect may lead to this URL."""
 
@@ -49,8 +59,24 @@ class WebProblem(Exception):
 
 
 class NotSent(WebProblem):
-    """Nothing has left this machine."""
+    """Nothing was sent."""
 
 
 class TookTooLong(WebProblem):
-    """The time was over before the whole answer had come."""
+    """The time ran out before the complete response arrived."""
+
+
+def header_of(line: str) -> tuple[str, str]:
+    """Return name and value of a header; raises `ValueError` with a clause about the mistake."""
+    header = _HEADER.fullmatch(line)
+    if header is None:
+        raise ValueError("must be lines of the form `Name: value` in printable ASCII")
+    name, value = header[1], header[2] or ""
+    if name.lower() in _NOT_YOURS:
+        raise ValueError(f"must not set {name}: the connection does")
+    return name, value
+
+
+def check_header(name: str, value: str) -> tuple[str, str]:
+    """Return a header that can be sent unchanged; raises `ValueError` with a clause."""
+    return header_of(f"{name}: {value}")

@@ -13,11 +13,11 @@ from .exchange import NotSent
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """(host, port) -> every address that the host has now."""
 MayDial = Callable[[str], bool]
-"""Tells whether a rule lets this private address be dialled."""
+"""Returns whether a rule lets this private address be dialled."""
 
 
 class AddressRefused(NotSent):
-    """The guard said no."""
+    """The guard refused the address."""
 
     def __init__(self, why: str, way: str = "") -> None:
         """`why` the address is not dialled, and the usual `way` to have it dialled."""
@@ -32,7 +32,7 @@ async def resolve_by_system(host: str, port: int) -> Sequence[str]:
 
 
 class GuardedBackend(AsyncNetworkBackend):
-    """Connections of one request; what is dialled is a number, so nothing resolves the name again."""
+    """The connections of one request; it dials the judged address, so the name is not resolved twice."""
 
     def __init__(self, resolve: Resolve, may_dial: MayDial) -> None:
         self._resolve = resolve

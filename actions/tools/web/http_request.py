@@ -1,4 +1,4 @@
-"""The tool `http_request`: one HTTP request and its answer as it is."""
+"""The tool `http_request`: sends one HTTP request and returns the response unchanged."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from ...masking.masker import PLACEHOLDER
 from ...ports import ToolContext, ToolOutcome
 from ...workspace.paths import format_size
 from ..schema import PlainText
-from .exchange import READING_METHODS, WebAnswer, WebProblem, WebRequest
-from .headers import header_of
+from .exchange import READING_METHODS, WebAnswer, WebProblem, WebRequest, header_of
 from .web_tool import (
     PlainAddress,
     ReachingArguments,
@@ -50,7 +49,7 @@ def _headers(text: str) -> str:
 
 
 def parse_headers(text: str) -> Mapping[str, str]:
-    """Read one header a line; raises `ValueError` with a clause that says what does not fit."""
+    """Parse headers, one per line; raises `ValueError` with a clause about the mistake."""
 
     found: dict[str, str] = {}
     for line in filter(None, (line.strip(" \t") for line in text.split("\n"))):

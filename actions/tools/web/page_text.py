@@ -1,9 +1,11 @@
-"""Turns a page into readable text, in a process of its own: what strangers wrote may be slow or huge to read.
+"""Converts a page to readable text in a separate process, because untrusted pages may be slow or huge to
+parse.
 
-Standard input: one line of JSON (`kind`, `url`, `charset`), then the page.
-Standard output: JSON with `text` and, where something is left to say, `missing` (a library) or `problem`.
+Standard input: one line of JSON (`kind`, `url`, `charset`), then the page. Standard output: JSON with `text`
+and optionally `missing` (a library) or `problem`.
 """
 
+import io
 import json
 import os
 import re
@@ -39,17 +41,17 @@ _PREFIXES = {f"h{level}": "#" * level + " " for level in range(1, 7)} | {"li": "
 
 
 _PDF_BUGS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What a damaged file makes of the library."""
+"""The exceptions that the library raises for damaged files."""
 
 
 class _Reader(HTMLParser):
-    """Reads a page as it stands, without what nobody sees."""
+    """Extracts the visible text of a page."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.title = ""
         self._open: list[tuple[str, bool]] = []
-        """Elements that are open, and whether their text is left out."""
+        """Open elements, and whether their text is left out."""
         self._pieces: list[str] = []
         self._is_title = False
 
@@ -134,7 +136,6 @@ def _decode(page: bytes, charset: str) -> str:
 
 def pdf_text(page: bytes) -> dict[str, str]:
     """Return the text of a PDF, page by page."""
-    import io
 
     try:
         pypdf: Any = import_module("pypdf")

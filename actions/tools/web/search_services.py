@@ -1,4 +1,4 @@
-"""The services that `web_search` can ask, each in its own format."""
+"""The search services of `web_search`, each with its own format."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -17,11 +17,11 @@ class Hit(NamedTuple):
 
 
 class SearchService(Protocol):
-    """Somebody who is asked for pages."""
+    """A search service."""
 
     @property
     def place(self) -> WebUrl:
-        """Where it is: chosen by the person, so that it may be in their own network."""
+        """Its address: the person chose it, so it may be in a private network."""
         ...
 
     def request(self, query: str, count: int) -> WebRequest:
@@ -29,13 +29,13 @@ class SearchService(Protocol):
         ...
 
     def hits(self, answer: WebAnswer) -> list[Hit]:
-        """Return what it found; raises `WebProblem`."""
+        """Return the results; raises `WebProblem`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """What a service needs to be asked; `key` is read when it is used."""
+    """The connection data of a service; `key` is read when it is used."""
 
     place: WebUrl
     key_env: str
@@ -52,7 +52,7 @@ class _Service:
 
 
 class SearxngSearch(_Service):
-    """A server of one's own, which asks several engines."""
+    """A self-hosted server that queries several engines."""
 
     def request(self, query: str, count: int) -> WebRequest:
         return WebRequest(_with_query(self.place, q=query, format="json"))
@@ -92,7 +92,7 @@ class _Kind(NamedTuple):
     made: Callable[[WebUrl, str, Mapping[str, str]], SearchService]
     url: str
     path: str
-    """Behind the address of a server of one's own."""
+    """The path at a self-hosted server."""
     key_env: str
 
 
@@ -109,9 +109,10 @@ SEARCH_PROVIDERS = tuple(_KINDS)
 def search_service(
     provider: str, url: str | None, key_env: str | None, env: Mapping[str, str]
 ) -> SearchService:
-    """Return the service, without a `url` the one at its usual place; raises `UnfitUrl` for one that is none.
+    """Return the service, at its standard address without a `url`; raises `UnfitUrl` for an invalid one.
 
-    The usual key is for the usual place alone: another one gets a key only if its variable is named, too.
+    The standard key is sent only to the standard address: another address gets a key only if its variable is
+    named.
     """
     kind = _KINDS[provider]
     origin = web_url(url or kind.url)

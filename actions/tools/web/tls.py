@@ -1,8 +1,10 @@
-"""Whose certificates count where this process connects to a server."""
+"""The certificates that this process trusts when it connects to a server."""
 
 import os
 import ssl
 from functools import cache
+
+import httpcore2
 
 
 def tls_context() -> ssl.SSLContext:
@@ -16,6 +18,4 @@ def tls_context() -> ssl.SSLContext:
 @cache
 def _context_of(file: str | None, folder: str | None) -> ssl.SSLContext:
     """Make the context for these values of the environment, where httpcore2 finds them."""
-    import httpcore2
-
     return httpcore2.default_ssl_context()

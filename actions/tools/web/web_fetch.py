@@ -1,4 +1,4 @@
-"""The tool `web_fetch`: what a page says, without its machinery, a piece at a time."""
+"""The tool `web_fetch`: the readable text of a page, in parts."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class WebFetch(ReachingTool[WebFetchArguments]):
 
 
 async def _readable(answer: WebAnswer) -> tuple[str, list[str]]:
-    """Return the text of an answer and what is to be said about it; raises `WebProblem`."""
+    """Return the text of a response and notices about it; raises `WebProblem`."""
 
     if answer.body.startswith(b"%PDF-"):
         return await _read_apart(answer, "pdf")
@@ -98,7 +98,7 @@ def _looks_like_html(text: str | None) -> bool:
 
 
 async def _read_apart(answer: WebAnswer, kind: str) -> tuple[str, list[str]]:
-    """Let a process of its own read a page: it has an end, whatever the page is."""
+    """Parse a page in a separate process with a time limit."""
 
     header = json.dumps({"kind": kind, "url": str(answer.url), "charset": charset_of(answer)}).encode()
     ran = await run_piped(
@@ -119,7 +119,7 @@ async def _read_apart(answer: WebAnswer, kind: str) -> tuple[str, list[str]]:
 
 
 def _page(text: str, offset: int, limit: int) -> Iterator[str]:
-    """Yield the lines that were asked for, as far as there is room, and where to go on."""
+    """Yield the requested lines that fit, and how to continue."""
     lines = list(_lines(text))
     if offset > max(len(lines), 1):
         yield f"[it has only {len(lines):,} lines; offset {offset} is behind its end]"

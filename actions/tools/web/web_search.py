@@ -1,4 +1,4 @@
-"""The tool `web_search`: pages about something, found by the service that the person set up."""
+"""The tool `web_search`: finds pages with the search service of the settings."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class ReachingTool(BuiltinTool[ArgumentsT]):
         self._client = client
 
     async def answer(self, arguments: ArgumentsT, request: WebRequest, context: ToolContext) -> WebAnswer:
-        """Send it and return what came; raises `WebProblem`."""
+        """Send the request and return the response; raises `WebProblem`."""
         self._client = self._client or connect_web()
         return await self._client.send(request, _judgements(arguments, context))
 
@@ -60,7 +60,7 @@ def connect_web() -> WebClient:
 def _judgements(arguments: ReachingArguments, context: ToolContext) -> Judgements:
     first = web_url(arguments.url)
     was_asked = context.judge(arguments).decision == "ask"
-    """A person let this very call pass: its own site may lead on within itself."""
+    """A person approved this call: redirects within its site are allowed."""
 
     def describe(url: WebUrl) -> str:
         return context.judge(arguments.model_copy(update={"url": str(url)})).decision
@@ -79,7 +79,7 @@ def _is_same_site(first: WebUrl, url: WebUrl) -> bool:
 
 
 def charset_of(answer: WebAnswer) -> str:
-    """Return the name of the answer's encoding, as far as it says one that is known."""
+    """Return the response's declared encoding, if it is a known one."""
     for part in answer.headers.get("content-type", "").split(";")[1:]:
         name, _, value = part.strip().partition("=")
         if name.lower() == "charset":
@@ -91,7 +91,7 @@ def charset_of(answer: WebAnswer) -> str:
 
 
 def body_text(answer: WebAnswer) -> str | None:
-    """Return a body as text; None for what is none."""
+    """Return a body as text; None if it is not text."""
     body, charset = answer.body, charset_of(answer)
     if charset and b"\0" not in body[:SAMPLE_BYTES]:
         return body.decode(charset, "replace")

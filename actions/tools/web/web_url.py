@@ -1,4 +1,4 @@
-"""A web address in the one spelling that rules, guard and request all see."""
+"""A web address in the normalized form that rules, guard and request share."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MOST_DECODINGS = 5
 
 
 class UnfitUrl(ValueError):
-    """Why a text is no address that a tool reaches; a clause after the argument's name."""
+    """Why a text is not a usable address; a clause that follows the argument's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebUrl:
-    """What a request goes to. Equal ones are spelt alike, and `str` gives the spelling."""
+    """The address of a request. Equal addresses have the same spelling, which `str` returns."""
 
     scheme: str
     host: str
@@ -63,7 +63,7 @@ class WebUrl:
 
 @lru_cache(maxsize=256)
 def web_url(text: str) -> WebUrl:
-    """Read an address; raises `UnfitUrl` for what two programs could read in two ways."""
+    """Parse an address; raises `UnfitUrl` for a text that programs may read in different ways."""
     if len(text) > _MAX_CHARS:
         raise UnfitUrl(f"is longer than {_MAX_CHARS:,} characters")
     if _UNSAFE.search(text):
@@ -123,7 +123,7 @@ def _target(text: str) -> str:
 
 
 def _refuse_dots(path: str) -> None:
-    """Refuse what a server may take for a step upwards, in whatever way it is written."""
+    """Refuse path parts that a server may treat as a step upwards, in any encoding."""
     for _ in range(_MOST_DECODINGS):
         parts = (part.partition(";")[0] for part in re.split(r"[/\\]", path))
         if any(part in (".", "..") for part in parts):

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from ....state.errors import ModelError
 from ..failures import MAX_DETAIL_CHARS, Transient, judge, make_truncation_error, readable, refusal_in_stream
 from ..providers import Endpoint
 
 if TYPE_CHECKING:
-    from httpx2 import Response
-
     from .aws_events import AwsEventParser
 
 _BOM = b"\xef\xbb\xbf"
+
+
+class Response(Protocol):
+    """A response whose body is not read yet; the reader must close it."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Names in lower case."""
+        ...
+
+    def pieces(self) -> AsyncGenerator[bytes]:
+        """Yield the body, unpacked; raises `Transient` if it ends early or is damaged."""
+        ...
+
+    async def aclose(self) -> None: ...
 
 
 class ServerEvent(NamedTuple):
@@ -136,19 +149,14 @@ def make_damage_error(endpoint: Endpoint) -> Transient:
 
 
 async def _pieces(response: Response, endpoint: Endpoint, patience: StreamTimeouts) -> AsyncGenerator[bytes]:
-    from httpx2 import HTTPError, StreamError
-
     size = 0
-    is_packed = "content-encoding" in response.headers
-    async with aclosing(response.aiter_bytes() if is_packed else response.aiter_raw()) as pieces:
+    async with aclosing(response.pieces()) as pieces:
         while True:
             try:
                 async with asyncio.timeout_at(patience.until):
                     piece = await anext(pieces, None)
             except TimeoutError:
                 raise Transient(f"{endpoint.provider} stopped answering") from None
-            except (HTTPError, StreamError) as error:
-                raise make_truncation_error(endpoint.provider) from error
             if piece is None:
                 return
             size += len(piece)

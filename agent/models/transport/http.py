@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+from urllib.parse import urlsplit
 
+import anyio
+import httpcore2
+from httpcore2 import AsyncConnectionPool
+
+from ....actions.tools.web.inflate import Damaged, Inflater, UnknownEncoding
 from ....actions.tools.web.tls import tls_context
-from ...version import VERSION
 from ..failures import (
     Refusal,
     Transient,
@@ -20,98 +24,110 @@ from ..failures import (
     make_truncation_error,
     unusable_settings,
 )
-from ..providers import Endpoint
+from ..providers import Endpoint, Profile
 from .clients import Clients, PooledClient
+from .headers import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, request_headers
+from .proxies import basic_authorization, find_proxy, parse_proxy, read_credentials
 
-if TYPE_CHECKING:
-    from httpx2 import AsyncClient, Response
-
-CONNECT_TIMEOUT_S = 10
-WRITE_TIMEOUT_S = 120
 _MAX_CONNECTIONS = 1000
 _MAX_IDLE_CONNECTIONS = 100
 _KEPT_IDLE_S = 60
 """About the time of most tools: a new connection costs a handshake."""
 _MAX_REFUSAL_BYTES = 1 << 20
-_ANTHROPIC_VERSION = "2026-10-21"
-_OPENAI_VARIABLES = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
+_MAX_PIECE_BYTES = 64 << 20
+"""The most that one received piece may unpack to."""
+# Reading has separate limits, per piece and in total.
+_TIMEOUTS = {"connect": CONNECT_TIMEOUT_S, "write": WRITE_TIMEOUT_S}
+_LOST = httpcore2.ReadError, httpcore2.RemoteProtocolError, httpcore2.WriteError
+_FAILED = (
+    httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.ProxyError, httpcore2.TimeoutException,
+    httpcore2.UnsupportedProtocol,
+)  # fmt: skip
 
 
 class HttpTransport:
     def __init__(self, endpoint: Endpoint, clients: Clients) -> None:
         self._endpoint = endpoint
-        encrypted = is_encrypted(endpoint.base_url)
-        start = partial(_start_client, endpoint, encrypted)
-        self._seat: PooledClient[AsyncClient] = PooledClient(clients, ("http", encrypted), start)
-        self._prepared: tuple[Any, Any] | None = None
-        """The address and the headers, which are the same for all requests."""
+        self._encrypted = is_encrypted(endpoint.base_url)
+        proxy = find_proxy(urlsplit(endpoint.base_url))
+        start = partial(_start_client, endpoint, self._encrypted, proxy)
+        self._client: PooledClient[AsyncConnectionPool] = PooledClient(
+            clients, ("http", self._encrypted, proxy), start
+        )
+        self._headers: list[tuple[bytes, bytes]] | None = None
 
-    async def post(self, path: str, content: bytes) -> Response:
+    async def post(self, path: str, content: bytes) -> HttpResponse:
         """Send and return the unread response.
 
         Raises `Transient` or one of our errors for a connection that fails, and for every error status.
         """
-        client = await self._seat.client()
-        from httpx2 import HTTPError, InvalidURL, TimeoutException
-
+        client = await self._client.client()
         try:
             response = await self._send(client, path, content)
-        except TimeoutException:
+        except httpcore2.TimeoutException:
             raise Transient(f"{self._endpoint.base_url} does not answer") from None
-        except (HTTPError, InvalidURL, ValueError) as error:  # an invalid host name or header text
+        except (*_FAILED, ValueError) as error:  # a header's text that is not ASCII
             raise classify_connection_error(error, self._endpoint) from error
-        if not response.is_success:
-            raise judge(await self._refusal(response), self._endpoint)
-        return response
+        answer = HttpResponse(response, self._endpoint.provider)
+        if not 200 <= response.status < 300:
+            raise judge(await self._refusal(response.status, answer), self._endpoint)
+        return answer
 
     async def aclose(self) -> None:
-        await self._seat.aclose()
+        await self._client.aclose()
 
-    async def _send(self, client: AsyncClient, path: str, content: bytes) -> Response:
+    async def _send(self, client: AsyncConnectionPool, path: str, content: bytes) -> httpcore2.Response:
         """Send once; repeat once if the server had already closed the connection."""
-        from httpx2 import ByteStream, ReadError, RemoteProtocolError, Request, WriteError
-
-        url, headers = self._prepared or self._prepare(client, path)
+        url = _request_url(f"{self._endpoint.base_url.rstrip('/')}{path}")
+        self._headers = self._headers or _encode_headers(self._endpoint)
+        headers = [*self._headers, (b"Content-Length", b"%d" % len(content))]
         connection = _Connection()
+        extensions = {"timeout": _TIMEOUTS, "trace": connection.trace}
         while True:
-            extensions = {"trace": connection.trace}
-            request = Request("POST", url, headers=headers, stream=ByteStream(content), extensions=extensions)
-            request.headers["Content-Length"] = str(len(content))
+            request = httpcore2.Request("POST", url, headers=headers, content=content, extensions=extensions)
             try:
-                return await client.send(request, stream=True)
-            except (ReadError, RemoteProtocolError, WriteError):
+                return await client.handle_async_request(request)
+            except _LOST:
                 if connection.is_new or connection.was_lost:
                     raise
                 connection.was_lost = True
 
-    def _prepare(self, client: AsyncClient, path: str) -> tuple[Any, Any]:
-        from httpx2 import URL, Headers
-
-        url = URL(f"{self._endpoint.base_url.rstrip('/')}{path}")
-        host = {"Host": url.netloc.decode("ascii"), "Accept-Encoding": client.headers["Accept-Encoding"]}
-        self._prepared = url, Headers({**host, **headers_of(self._endpoint)})
-        return self._prepared
-
-    async def _refusal(self, response: Response) -> Refusal:
+    async def _refusal(self, status: int, response: HttpResponse) -> Refusal:
         """Read an error answer, up to a size limit."""
-        from httpx2 import HTTPError, StreamError
-
         body = bytearray()
         try:
-            async with aclosing(response.aiter_bytes()) as pieces:
+            async with aclosing(response.pieces()) as pieces:
                 async for piece in pieces:
                     body += piece
                     if len(body) > _MAX_REFUSAL_BYTES:
                         break
-        except (HTTPError, StreamError) as error:
-            raise make_truncation_error(self._endpoint.provider) from error
         finally:
             await response.aclose()
-        headers = {name.lower(): value for name, value in response.headers.items()}
         details = _parse_error_body(body.decode("utf-8", "replace"))
         if isinstance(details, dict) and self._endpoint.profile.wire != "messages":
             details = cast(dict[str, Any], details).get("error", details)
-        return Refusal(response.status_code, details, headers)
+        return Refusal(status, details, response.headers)
+
+
+class HttpResponse:
+    """Implements `Response`."""
+
+    def __init__(self, response: httpcore2.Response, provider: str) -> None:
+        self._response = response
+        self._provider = provider
+        self.headers: Mapping[str, str] = _decode_headers(response.headers)
+
+    async def pieces(self) -> AsyncGenerator[bytes]:
+        try:
+            inflater = Inflater(self.headers.get("content-encoding", ""))
+            async with aclosing(self._response.aiter_stream()) as chunks:
+                async for chunk in chunks:
+                    yield inflater.feed(chunk, _MAX_PIECE_BYTES)
+        except (*_FAILED, Damaged, UnknownEncoding) as error:
+            raise make_truncation_error(self._provider) from error
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
 
 
 class _Connection:
@@ -123,51 +139,32 @@ class _Connection:
         """True if a kept connection was used and closed without an answer."""
 
     async def trace(self, name: str, info: dict[str, Any]) -> None:
-        """Receive the trace events of httpcore."""
+        """Receive the trace events of httpcore2."""
         self.is_new = self.is_new or name == "connection.connect_tcp.started"
 
 
-def headers_of(endpoint: Endpoint) -> dict[str, str]:
-    """Return the headers of every request, except those of HTTP itself."""
-    is_anthropic = endpoint.profile.wire == "messages"
-    headers = {
-        "User-Agent": f"sandbur/{VERSION}",
-        "Accept": "text/event-stream",
-        "Content-Type": "application/json",
-        **({"anthropic-version": _ANTHROPIC_VERSION} if is_anthropic else {}),
-        **key_headers(endpoint),
-    }
-    return (
-        _merge_headers(headers, _ambient(is_anthropic, endpoint.env))
-        if endpoint.sends_ambient_headers
-        else headers
-    )
+def _request_url(address: str) -> httpcore2.URL:
+    url = urlsplit(address)
+    target = url.path + (f"?{url.query}" if url.query else "")
+    return httpcore2.URL(scheme=url.scheme, host=url.hostname or "", port=url.port, target=target)
 
 
-def key_headers(endpoint: Endpoint) -> dict[str, str]:
-    bearer = {"Authorization": f"Bearer {endpoint.api_key}"}
-    if endpoint.profile.wire == "messages" and not endpoint.sends_ambient_headers:
-        # The API accepts the bearer key; compatible servers may only know the older header.
-        return {**bearer, "x-api-key": endpoint.api_key}
-    return bearer
+def _encode_headers(endpoint: Endpoint) -> list[tuple[bytes, bytes]]:
+    """Return the headers of every request; raises `ValueError` for a text that is not ASCII."""
+    url = urlsplit(endpoint.base_url)
+    host = {"Host": url.netloc.rpartition("@")[2], "Accept-Encoding": "identity"}
+    headers = host | request_headers(endpoint)
+    if (credentials := read_credentials(url)) is not None:
+        headers["Authorization"] = basic_authorization(credentials)
+    return [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
 
 
-def custom_headers(is_anthropic: bool, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that the company's library adds from its environment variables."""
-    lines = env.get("ANTHROPIC_CUSTOM_HEADERS" if is_anthropic else "OPENAI_CUSTOM_HEADERS", "")
-    fields = (line.partition(":") for line in lines.splitlines() if ":" in line)
-    return {name.strip(): value.strip() for name, _, value in fields}
-
-
-def _ambient(is_anthropic: bool, env: Mapping[str, str]) -> dict[str, str]:
-    named = {} if is_anthropic else _OPENAI_VARIABLES
-    headers = {header: value for name, header in named.items() if (value := env.get(name))}
-    return {**headers, **custom_headers(is_anthropic, env)}
-
-
-def _merge_headers(headers: dict[str, str], more: dict[str, str]) -> dict[str, str]:
-    replaced = {name.lower() for name in more}
-    return {name: value for name, value in headers.items() if name.lower() not in replaced} | more
+def _decode_headers(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    decoded: dict[str, str] = {}
+    for name, value in headers:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        decoded[key] = f"{decoded[key]}, {text}" if key in decoded else text
+    return decoded
 
 
 def _parse_error_body(text: str) -> Any:
@@ -181,54 +178,26 @@ def is_encrypted(base_url: str) -> bool:
     return base_url.lower().startswith("https:")
 
 
-def load_http(encrypted: bool) -> None:
-    """Import what a client needs, and load certificates for encrypted connections."""
-    # Otherwise the first client imports it.
-    for name in ("httpx2", "httpcore2"):
-        import_module(name)
-    if encrypted:
+def warm_http(profile: Profile, base_url: str) -> None:
+    """Load what the first request to this address needs: certificates and the event loop's backend."""
+    if is_encrypted(base_url):
         tls_context()
-
-
-def warm_http(base_url: str) -> None:
-    """Import everything for the first request to this address; takes 0.1 to 0.2 seconds."""
-    load_http(is_encrypted(base_url))
-    import anyio
-
-    # Its asyncio part is imported with the first loop.
+    # The asyncio part of anyio is imported with the first loop.
     anyio.run(anyio.sleep, 0)
 
 
-async def _start_client(endpoint: Endpoint, encrypted: bool) -> AsyncClient:
+async def _start_client(endpoint: Endpoint, encrypted: bool, proxy: str) -> AsyncConnectionPool:
     try:
-        await asyncio.to_thread(load_http, encrypted)
-        return _client(encrypted)
+        # Reading certificates takes 30 ms.
+        tls = await asyncio.to_thread(tls_context) if encrypted else None
+        return AsyncConnectionPool(
+            tls,
+            parse_proxy(proxy) if proxy else None,
+            max_connections=_MAX_CONNECTIONS,
+            max_keepalive_connections=_MAX_IDLE_CONNECTIONS,
+            keepalive_expiry=_KEPT_IDLE_S,
+        )
     except (OSError, ValueError, ImportError) as error:
         if (refused := unusable_settings(error, endpoint)) is None:
             raise
         raise refused from error
-
-
-def _client(encrypted: bool) -> AsyncClient:
-    import ssl
-    from http.cookiejar import CookieJar, DefaultCookiePolicy
-
-    from httpx2 import AsyncClient, InvalidURL, Limits, Timeout
-
-    try:
-        return AsyncClient(
-            # Without encryption no certificates are needed.
-            verify=tls_context() if encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-            # Reading has separate limits, per piece and in total.
-            timeout=Timeout(None, connect=CONNECT_TIMEOUT_S, write=WRITE_TIMEOUT_S),
-            limits=Limits(
-                max_connections=_MAX_CONNECTIONS,
-                max_keepalive_connections=_MAX_IDLE_CONNECTIONS,
-                keepalive_expiry=_KEPT_IDLE_S,
-            ),
-            # Follow no redirects: key and messages are for this address only.
-            follow_redirects=False,
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-        )
-    except InvalidURL as error:
-        raise ValueError(str(error)) from error

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from httpx2 import HTTPError, InvalidURL, Response, Timeout
+from httpx2 import HTTPError, InvalidURL, StreamError, Timeout
+from httpx2 import Response as LibraryResponse
 
 from ....actions.tools.web.tls import tls_context
 from ..failures import (
@@ -25,7 +28,7 @@ from ..failures import (
 from ..providers import Endpoint, Profile
 from .clients import Clients, PooledClient
 from .clouds import credentials_error, sign_in_errors, start_client
-from .http import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, custom_headers, key_headers
+from .headers import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, custom_headers, key_headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class SdkTransport:
         self._endpoint = endpoint
         self._seat = PooledClient(clients, _identity(endpoint), partial(_start_sdk, endpoint))
 
-    async def post(self, path: str, content: bytes) -> Response:
+    async def post(self, path: str, content: bytes) -> SdkResponse:
         """Send and return the unread response.
 
         Raises `Transient` or one of our errors for whatever the library raises, and for every error status.
@@ -66,9 +69,9 @@ class SdkTransport:
         is_cloud = self._endpoint.profile.cloud is not None
         body: dict[str, Any] = {"body": json.loads(content)} if is_cloud else {"content": content}
         try:
-            return await sdk.client.post(
+            response = await sdk.client.post(
                 path,
-                cast_to=Response,
+                cast_to=LibraryResponse,
                 options={"headers": sdk.headers},
                 stream=True,
                 stream_cls=sdk.module.AsyncStream[Any],
@@ -81,9 +84,30 @@ class SdkTransport:
         except HTTPError as error:
             # The SDKs read the body of an error answer without limits.
             raise make_truncation_error(self._endpoint.provider) from error
+        return SdkResponse(response, self._endpoint.provider)
 
     async def aclose(self) -> None:
         await self._seat.aclose()
+
+
+class SdkResponse:
+    """Implements `Response`."""
+
+    def __init__(self, response: LibraryResponse, provider: str) -> None:
+        self._response = response
+        self._provider = provider
+        self.headers: Mapping[str, str] = response.headers
+
+    async def pieces(self) -> AsyncGenerator[bytes]:
+        try:
+            async with aclosing(self._response.aiter_bytes()) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except (HTTPError, StreamError) as error:
+            raise make_truncation_error(self._provider) from error
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
 
 
 def translate_error(error: Any, module: Any, endpoint: Endpoint) -> Exception:
@@ -99,6 +123,11 @@ def translate_error(error: Any, module: Any, endpoint: Endpoint) -> Exception:
 def load_sdk(profile: Profile) -> ModuleType:
     """Import the library of this provider, which takes a second or two."""
     return import_module("anthropic" if profile.wire == "messages" else "openai")
+
+
+def warm_sdk(profile: Profile, base_url: str) -> None:
+    """Import the library of this provider before its first request."""
+    load_sdk(profile)
 
 
 async def _start_sdk(endpoint: Endpoint) -> Sdk:

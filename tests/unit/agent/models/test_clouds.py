@@ -218,7 +218,7 @@ async def test_a_key_that_is_refused_is_told(kind: str, tmp_path: Path) -> None:
         await told(NAMES[kind], environment(kind, server.url, tmp_path))
     assert f"{kind} does not let this key in (403): " in str(failed.value)
     assert "token is invalid" in str(failed.value)
-    hint = "Set AZURE_OPENAI_API_KEY to a valid key." if kind == "azure" else "Sign in anew, and check"
+    hint = "Set AZURE_OPENAI_API_KEY to a valid key." if kind == "azure" else "Sign in again, and check"
     assert hint in str(failed.value)
 
 

@@ -16,7 +16,7 @@ from sandbur.actions.ports import Model
 from sandbur.actions.ports.events import RunFinished
 from sandbur.agent.config.sources import Price
 from sandbur.agent.history.reports.stats import stats_of
-from sandbur.agent.models.model import FallbackModel
+from sandbur.agent.models.fallback import FallbackModel
 from sandbur.agent.models.prices.pricing import calculate_cost
 from sandbur.state.store.recording import list_traces
 from sandbur.state.store.store import Store

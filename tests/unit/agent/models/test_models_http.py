@@ -6,6 +6,7 @@ import gzip
 import subprocess
 import sys
 import zlib
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.slow
 every_wire = pytest.mark.parametrize("wire", WIRES)
 every_road = pytest.mark.parametrize("road", ROADS)
 OF_EVERY_REQUEST = {
-    "authorization", "x-api-key", "anthropic-version", "content-type", "accept", "accept-encoding",
+    "authorization", "x-api-key", "anthropic-version", "content-type", "accept",
     "openai-organization", "openai-project", "x-own", "content-length", "host",
 }  # fmt: skip
 BEGIN = b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\n"
@@ -52,6 +53,7 @@ async def test_both_transports_send_the_same_request(wire: str):
     assert (ours.path, ours.raw) == (theirs.path, theirs.raw)
     assert _kept(ours.headers) == _kept(theirs.headers)
     assert ours.headers["user-agent"] == f"sandbur/{VERSION}"
+    assert ours.headers["accept-encoding"] == "identity"  # a packed stream would come in larger pieces
     assert not [name for name in ours.headers if name.startswith("x-stainless")]
 
 
@@ -111,8 +113,13 @@ async def test_a_certificate_that_nobody_vouches_for_is_told(
             await talk(model)
 
 
-@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
-async def test_a_proxy_is_asked_unless_the_host_is_excepted(variable: str, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("variable", "excepted"),
+    [("HTTP_PROXY", "127.0.0.1"), ("http_proxy", "10.0.0.0/8, 127.0.0.0/8"), ("ALL_PROXY", "*")],
+)
+async def test_a_proxy_is_asked_unless_the_host_is_excepted(
+    variable: str, excepted: str, monkeypatch: pytest.MonkeyPatch
+):
     async with ModelServer([say("a")]) as server:
         with ConnectProxy(server.port) as proxy:
             monkeypatch.setenv(variable, proxy.url)
@@ -120,9 +127,29 @@ async def test_a_proxy_is_asked_unless_the_host_is_excepted(variable: str, monke
                 with pytest.raises(ModelError, match="418"):
                     await talk(model)
             assert proxy.asked == [f"POST {server.base_url}/chat/completions HTTP/1.1"]
-            monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+            monkeypatch.setenv("NO_PROXY", excepted)
             async with connected(server, "chat") as model:
                 assert (await talk(model)).reply.message.text == "a"
+
+
+async def test_the_password_of_a_proxy_goes_to_the_proxy_alone(monkeypatch: pytest.MonkeyPatch):
+    async with ModelServer([say("a")]) as server:
+        monkeypatch.setenv("HTTP_PROXY", f"http://me:s%40cret@127.0.0.1:{server.port}")
+        async with connected(server, "chat", env=at("http://model.invalid/v1")) as model:
+            assert (await talk(model)).reply.message.text == "a"
+        (request,) = server.requests
+    assert request.headers["proxy-authorization"] == f"Basic {b64encode(b'me:s@cret').decode()}"
+    assert (request.headers["host"], request.headers["authorization"]) == ("model.invalid", "Bearer k")
+
+
+async def test_the_password_in_an_address_is_sent_instead_of_a_key():
+    async with ModelServer([say("a")]) as server:
+        url = server.base_url.replace("://", "://me:secret@")
+        async with connected(server, "chat", env=at(url)) as model:
+            await talk(model)
+        headers = server.requests[0].headers
+    assert headers["authorization"] == f"Basic {b64encode(b'me:secret').decode()}"
+    assert "@" not in headers["host"]
 
 
 @every_road
@@ -342,7 +369,7 @@ def test_asking_over_http_imports_no_sdk():
         "        async with ModelServer([say('a')]) as server, connected(server, wire) as model:\n"
         "            await talk(model)\n"
         "asyncio.run(main())\n"
-        "print(sorted({'openai', 'anthropic', 'rich', 'click', 'h2', 'boto3'} & set(sys.modules)))"
+        "print(sorted({'openai', 'anthropic', 'httpx2', 'rich', 'click', 'h2', 'boto3'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60,

@@ -15,7 +15,7 @@ from sandbur.actions.turn.model_call import reads, refusal_of
 from sandbur.agent.extensions.middleware.lifecycle import Lifecycle
 from sandbur.agent.extensions.middleware.middleware import MiddlewareSession
 from sandbur.agent.extensions.middleware.model_layers import LayeredModel
-from sandbur.agent.models.model import FallbackModel, NoModel
+from sandbur.agent.models.fallback import FallbackModel, NoModel
 from sandbur.state.conversation.messages import (
     Document,
     Image,

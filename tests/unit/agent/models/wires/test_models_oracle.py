@@ -23,7 +23,7 @@ from sandbur.agent.models.providers import PROFILES, Endpoint
 from sandbur.agent.models.requests import Dialect
 from sandbur.agent.models.transport.clients import Clients
 from sandbur.agent.models.transport.http import HttpTransport
-from sandbur.agent.models.transport.sdk import SdkTransport
+from sandbur.agent.models.transport.sdk import SdkResponse, SdkTransport
 from sandbur.agent.models.wires.anthropic_messages import AnthropicMessagesDialect
 from sandbur.agent.models.wires.openai_chat import OpenAIChatDialect
 from sandbur.agent.models.wires.openai_responses import OpenAIResponsesDialect
@@ -65,16 +65,16 @@ class Canned:
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._pieces = pieces
 
-    async def post(self, path: str, content: bytes) -> httpx2.Response:
-        headers = {"content-type": "text/event-stream"}
-        return httpx2.Response(200, headers=headers, content=self._sent())
+    async def post(self, path: str, content: bytes) -> SdkResponse:
+        return SdkResponse(await self.handle(), "openai")
 
     async def _sent(self) -> AsyncIterator[bytes]:
         for piece in self._pieces:
             yield piece
 
-    async def handle(self, request: httpx2.Request) -> httpx2.Response:
-        return await self.post("", b"")
+    async def handle(self, request: httpx2.Request | None = None) -> httpx2.Response:
+        headers = {"content-type": "text/event-stream"}
+        return httpx2.Response(200, headers=headers, content=self._sent())
 
     async def aclose(self) -> None:
         pass

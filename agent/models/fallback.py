@@ -1,0 +1,63 @@
+"""Models that answer for others: with the next one where the first fails, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from ...actions.ports import Model, ModelEvent, ModelRequest
+from ...actions.ports.events import Notice
+from ...actions.turn.model_call import refusal_of
+from ...state.conversation.messages import Document, Image
+from ...state.errors import ModelError, Overloaded, Unreachable
+
+
+class NoModel:
+    """A model with a name that cannot answer."""
+
+    context_window = 1_000_000
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def aclose(self) -> None:
+        pass
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        raise ModelError(f"The model {self.name} was not connected for this.")
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackModel:
+    """Asks the first model and, on `Overloaded` or `Unreachable`, the next ones, for this call only."""
+
+    models: Sequence[Model]
+    """At least one; the first one names the session's model."""
+
+    @property
+    def name(self) -> str:
+        return self.models[0].name
+
+    @property
+    def context_window(self) -> int:
+        return min(model.context_window for model in self.models)
+
+    def refusal_of(self, file: Image | Document) -> str | None:
+        """Return why the first model does not get this file; the others get a line of text for it."""
+        return refusal_of(self.models[0], file)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        *first, last = self.models
+        for model, successor in zip(first, self.models[1:], strict=True):
+            try:
+                async for event in model.stream(request):
+                    yield event
+                return
+            except (Overloaded, Unreachable) as error:
+                yield Notice(f"{error.message} Starting over with {successor.name}.", "fallback")
+        async for event in last.stream(request):
+            yield event
+
+    async def aclose(self) -> None:
+        for model in self.models:
+            await model.aclose()

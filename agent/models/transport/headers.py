@@ -1,0 +1,54 @@
+"""What every request to a model server has: its headers, except those of HTTP itself, and its limits."""
+
+from collections.abc import Mapping
+
+from ...version import VERSION
+from ..providers import Endpoint
+
+CONNECT_TIMEOUT_S = 10
+WRITE_TIMEOUT_S = 120
+_ANTHROPIC_VERSION = "2026-10-21"
+_OPENAI_VARIABLES = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"}
+
+
+def request_headers(endpoint: Endpoint) -> dict[str, str]:
+    """Return the headers of every request, except those of HTTP itself."""
+    is_anthropic = endpoint.profile.wire == "messages"
+    headers = {
+        "User-Agent": f"sandbur/{VERSION}",
+        "Accept": "text/event-stream",
+        "Content-Type": "application/json",
+        **({"anthropic-version": _ANTHROPIC_VERSION} if is_anthropic else {}),
+        **key_headers(endpoint),
+    }
+    return (
+        _merge_headers(headers, _ambient(is_anthropic, endpoint.env))
+        if endpoint.sends_ambient_headers
+        else headers
+    )
+
+
+def key_headers(endpoint: Endpoint) -> dict[str, str]:
+    bearer = {"Authorization": f"Bearer {endpoint.api_key}"}
+    if endpoint.profile.wire == "messages" and not endpoint.sends_ambient_headers:
+        # The API accepts the bearer key; compatible servers may only know the older header.
+        return {**bearer, "x-api-key": endpoint.api_key}
+    return bearer
+
+
+def custom_headers(is_anthropic: bool, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that the company's library adds from its environment variables."""
+    lines = env.get("ANTHROPIC_CUSTOM_HEADERS" if is_anthropic else "OPENAI_CUSTOM_HEADERS", "")
+    fields = (line.partition(":") for line in lines.splitlines() if ":" in line)
+    return {name.strip(): value.strip() for name, _, value in fields}
+
+
+def _ambient(is_anthropic: bool, env: Mapping[str, str]) -> dict[str, str]:
+    named = {} if is_anthropic else _OPENAI_VARIABLES
+    headers = {header: value for name, header in named.items() if (value := env.get(name))}
+    return {**headers, **custom_headers(is_anthropic, env)}
+
+
+def _merge_headers(headers: dict[str, str], more: dict[str, str]) -> dict[str, str]:
+    replaced = {name.lower() for name in more}
+    return {name: value for name, value in headers.items() if name.lower() not in replaced} | more

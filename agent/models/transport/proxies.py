@@ -1,0 +1,62 @@
+"""Which proxy a request goes through, by the usual variables of the environment."""
+
+import base64
+from importlib.util import find_spec
+from ipaddress import ip_address, ip_network
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httpcore2
+
+from ....actions.tools.web.tls import tls_context
+
+_SCHEMES = ("http", "https", "socks5", "socks5h")
+
+
+def find_proxy(url: SplitResult) -> str:
+    """Return the address of the proxy for this address of a server; empty if there is none.
+
+    `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY` name it, `NO_PROXY` lists hosts, domains and networks without.
+    """
+    proxies = getproxies()
+    address = proxies.get(url.scheme) or proxies.get("all", "")
+    host = url.hostname or ""
+    if not address or proxy_bypass(url.netloc.rpartition("@")[2]) or proxy_bypass(host):
+        return ""
+    if any(_contains(network, host) for network in proxies.get("no", "").split(",")):
+        return ""
+    return address if "://" in address else f"http://{address}"
+
+
+def parse_proxy(address: str) -> httpcore2.Proxy:
+    """Raises `ValueError` for an address of no proxy, and `ImportError` if SOCKS is not installed."""
+    parts = urlsplit(address)
+    if parts.scheme not in _SCHEMES or not parts.hostname:
+        raise ValueError("the address of a proxy looks like http://HOST:PORT")
+    if parts.scheme.startswith("socks") and find_spec("socksio") is None:
+        raise ImportError("socksio")
+    default = {"http": 80, "https": 443}.get(parts.scheme, 1080)
+    return httpcore2.Proxy(
+        httpcore2.URL(scheme=parts.scheme, host=parts.hostname, port=parts.port or default, target="/"),
+        auth=read_credentials(parts),
+        ssl_context=tls_context() if parts.scheme == "https" else None,
+    )
+
+
+def read_credentials(url: SplitResult) -> tuple[str, str] | None:
+    """Return the user name and the password that an address holds; None if it holds none."""
+    if url.username is None and url.password is None:
+        return None
+    return unquote(url.username or ""), unquote(url.password or "")
+
+
+def basic_authorization(credentials: tuple[str, str]) -> str:
+    return "Basic " + base64.b64encode(":".join(credentials).encode()).decode("ascii")
+
+
+def _contains(network: str, host: str) -> bool:
+    """Return whether an address is in a network such as 10.0.0.0/8; False if one of both has another form."""
+    try:
+        return "/" in network and ip_address(host) in ip_network(network.strip(), strict=False)
+    except ValueError:
+        return False
