@@ -1,4 +1,4 @@
-"""What the built-in tools have in common: arguments that are a model, and traits that name its fields."""
+"""The base of the built-in tools: arguments as a pydantic model, and traits that name its fields."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
 class BuiltinTool(Generic[ArgumentsT]):
-    """A tool that only reads, below its argument `path` if it has one, unless it says otherwise."""
+    """A tool that only reads below its argument `path`, if it has one, unless its traits differ."""
 
     effect: Effect = "read"
     traits = ToolTraits(subject="path", is_quiet=True)
@@ -41,11 +41,11 @@ class BuiltinTool(Generic[ArgumentsT]):
 
 
 class WritingTool(BuiltinTool[ArgumentsT]):
-    """A tool whose whole effect is planned before it happens, and can be checked afterwards."""
+    """A tool whose complete effect is planned before it happens and can be verified afterwards."""
 
     effect: Effect = "verifiable"
     plan: Callable[[Any, Path, PathScope], Prepared]
-    """Returns what the arguments change below a folder, within a reach; raises `FileProblem`."""
+    """Returns the changes that the arguments make below a folder, within a reach; raises `FileProblem`."""
 
     async def prepare(self, arguments: ArgumentsT, context: ToolContext) -> Prepared | ToolOutcome:
 

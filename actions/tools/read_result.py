@@ -16,7 +16,7 @@ MAX_ROWS = 2000
 _USUAL_ROWS = 200
 _MOST_BYTES = 40_000
 _PAGE_SHARE = 0.5
-"""Of what a result may have."""
+"""The share of a result's limit."""
 _OVERLAP_CHARACTERS = 200
 
 _DESCRIPTION = (
@@ -88,7 +88,7 @@ def _page(rows: list[str], numbers: Sequence[int], arguments: ReadResultArgument
 def _place(
     count: int, numbers: Sequence[int], wanted: Sequence[int], length: int, arguments: ReadResultArguments
 ) -> str:
-    """Say how much of it this is, and how to go on."""
+    """Describe which part of the text this is, and how to continue."""
     if arguments.pattern is not None:
         what = f"{len(numbers)} of {count:,} rows match"
     else:
@@ -99,7 +99,7 @@ def _place(
 
 
 def _matching(rows: Sequence[str], pattern: str) -> list[int]:
-    """Return the numbers of the rows that match; raises `ValueError` for what is no pattern."""
+    """Return the numbers of the rows that match; raises `ValueError` for an invalid pattern."""
     fits = _search(pattern)
     return [number for number, text in enumerate(_join_rows(rows), 1) if fits(text)]
 
@@ -111,7 +111,7 @@ def _join_rows(rows: Sequence[str]) -> Iterator[str]:
 
 
 def _search(pattern: str) -> Callable[[str], bool]:
-    """Return a search that takes time in proportion to the text, whatever the pattern: a model wrote it."""
+    """Return a search function in linear time for any pattern, because models write the patterns."""
     try:
         # Its engine is Rust's, which does not backtrack.
         schema = core_schema.str_schema(pattern=f"(?m){pattern}", regex_engine="rust-regex")

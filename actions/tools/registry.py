@@ -1,4 +1,4 @@
-"""The built-in tools, and what they declare: whoever needs to know about a tool asks here."""
+"""The built-in tools and their declared traits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .web.search_services import SearchService
 
 FindsService = Callable[[], "SearchService"]
-"""Returns what a search asks, when it is needed."""
+"""Returns the search service when it is needed."""
 
 
 def builtin_tools(sandbox: Sandbox | None = None) -> dict[str, Tool]:
@@ -45,7 +45,7 @@ def builtin_tools(sandbox: Sandbox | None = None) -> dict[str, Tool]:
 
 
 SERVER_PREFIX = "mcp__"
-"""What the names of tools of servers begin with; rules mean them by the names of their servers."""
+"""The prefix of names of server tools; rules refer to them by server."""
 
 
 def _http_request(search: FindsService | None) -> Tool:
@@ -66,27 +66,27 @@ _NETWORK: Mapping[str, Callable[[FindsService | None], Tool]] = {
     "web_search": _web_search,
 }
 NETWORK_TOOLS = tuple(_NETWORK)
-"""What a session may have beside the others, always in this order."""
+"""Optional tools of a session, always in this order."""
 
 
 def usual_network_tools(has_search: bool) -> tuple[str, ...]:
-    """Return the names of those that a new session gets; a search that asks nobody is not offered."""
+    """Return the names of the network tools of a new session; search is left out if it has no service."""
     return NETWORK_TOOLS if has_search else NETWORK_TOOLS[:-1]
 
 
 def network_tools(names: Container[str], search: FindsService | None = None) -> dict[str, Tool]:
-    """Return new tools of those names; `search` says where a search asks."""
+    """Return new tools with those names; `search` returns the search service."""
     return {name: made(search) for name, made in _NETWORK.items() if name in names}
 
 
 def result_reader() -> dict[str, Tool]:
-    """Return the tool that reads what results leave out."""
+    """Return the tool that reads the truncated parts of results."""
     reader = ReadResult()
     return {reader.spec.name: reader}
 
 
 def with_reader(tools: Toolbox, session: SessionSettings) -> dict[str, Tool]:
-    """Return the tools with the one that reads kept results; raises `ConfigError` for another of its name."""
+    """Return the tools and the one that reads stored results; raises `ConfigError` for a duplicate name."""
     # Where nothing gives back results there is nothing to read.
     reader = result_reader() if session.max_result_tokens and tools else {}
     for name in reader.keys() & tools.keys():
@@ -108,5 +108,5 @@ def load_declared_traits() -> Mapping[str, ToolTraits]:
 
 
 def traits_of(name: str) -> ToolTraits:
-    """Return what a tool declares: nothing, if it is not one of ours."""
+    """Return the traits of a tool: default ones if it is not built in."""
     return load_declared_traits().get(name) or ToolTraits()

@@ -18,7 +18,7 @@ _WANTED = {"string": "a string", "integer": "an integer", "number": "a number", 
 
 
 class ToolArguments(BaseModel):
-    """Closed and strict: an unknown name or another type is the model's mistake, and it is told so."""
+    """Closed and strict: the model is informed of an unknown name or a wrong type."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -44,9 +44,9 @@ ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 @cache
 def spec_of(name: str, description: str, model: type[ToolArguments]) -> ToolSpec:
-    """Describe a tool with a schema that every provider takes: one flat object, no references, no unions.
+    """Declare a tool with a schema that every provider accepts: one flat object, no references, no unions.
 
-    Whoever describes the same tool again gets the same: sessions have tools of their own, and one schema.
+    The same tool always returns the same object: sessions have tools of their own, but share the schema.
     """
     schema = model.model_json_schema()
     return ToolSpec(
@@ -150,7 +150,7 @@ _BOUNDS = (("minimum", "of at least"), ("maximum", "of at most"))
 
 
 def describe_value(value: Any) -> str:
-    """Name what was given; texts are not repeated, they may be long or secret."""
+    """Describe the type of a value; texts are not repeated, because they may be long or secret."""
     if isinstance(value, bool) or (isinstance(value, int | float) and abs(value) < 1e15):
         return json.dumps(value)
     return "an empty string" if value == "" else _noun(value)
@@ -161,12 +161,12 @@ def _noun(value: Any) -> str:
 
 
 def quote_name(name: str) -> str:
-    """Return a name that a model made up as it may stand in a sentence."""
+    """Return a name from a model in a form that is safe within a sentence."""
     return json.dumps(name if len(name) <= 60 else name[:60] + "...")
 
 
 def describe_expected(spec: ToolSpec) -> str:
-    """Say which arguments a tool takes."""
+    """List the arguments of a tool."""
     required = spec.parameters["required"]
     parts = (
         f"{key} ({_kind(schema)}{'' if key in required else ', optional'})"
@@ -176,7 +176,7 @@ def describe_expected(spec: ToolSpec) -> str:
 
 
 def _kind(schema: Any) -> str:
-    """Name what fits a schema, in few words."""
+    """Describe in a few words which values match a schema."""
     if not isinstance(schema, Mapping):
         return "any"
     schema = cast(Mapping[str, Any], schema)

@@ -1,1 +1,1 @@
-"""What tools do to files: planned writes, and paths that are none of the disk."""
+"""The file tools: planned writes, and back ends other than the disk."""

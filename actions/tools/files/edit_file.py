@@ -67,7 +67,7 @@ def _plan(arguments: EditFileArguments, cwd: Path, reach: PathScope) -> Prepared
 
 
 def _replace(text: str, arguments: EditFileArguments, name: str) -> tuple[str, int]:
-    """Return the new text and how many places changed; tolerant about CRLF, about nothing else."""
+    """Return the new text and the number of replacements; differences of CRLF are tolerated, no others."""
     old, new = arguments.old, arguments.new
     if old not in text and "\r\n" in text:
         old, new = (piece.replace("\r\n", "\n").replace("\n", "\r\n") for piece in (old, new))
@@ -100,7 +100,7 @@ def _places(text: str, old: str) -> str:
 
 
 def _nearest(text: str, old: str) -> str:
-    """Show the lines that look most like what was meant."""
+    """Return the lines that are most similar to the text that was not found."""
     lines = text.replace("\r\n", "\n").split("\n")
     wanted = max(old.strip().splitlines() or [old], key=len).strip()[:500]
     best, best_ratio = -1, _SIMILAR_ENOUGH

@@ -77,7 +77,7 @@ async def _candidates(search: Search, only: PathPattern | None) -> FileListing:
 
 
 def _report(found: SearchResult, listing: FileListing, path: Path, is_file: bool, cwd: Path) -> str:
-    """Write the matches for the model; `path` is what was searched, as it was named."""
+    """Format the matches for the model; `path` is the searched path as the model named it."""
     lines = [
         f"{format_path_from(path if is_file else path / file.path, cwd)}:{line.number}:{line.text}"
         for file in found.files

@@ -1,4 +1,4 @@
-"""Lays the files of a back end out in a private folder for a moment, so that the tools that ship see them."""
+"""Copies the files of a back end to a private temporary folder, so that the built-in tools can read them."""
 
 import asyncio
 import os
@@ -17,25 +17,25 @@ from ...workspace.paths import FileProblem
 from ...workspace.safe_open import PathScope
 
 Contents = Literal["none", "one", "all"]
-"""Whether a call looks at names only, into the file that it names, or into all files below what it names."""
+"""Whether a call reads only names, the file that it names, or all files below the path."""
 
 
 class Layout(NamedTuple):
-    """Where files of a back end stand for a moment."""
+    """The temporary folder with the files of a back end."""
 
     root: Path
     place: FilePlace
     files: Mapping[str, int]
-    """Path, as the back end knows it -> size in bytes."""
+    """Path in the back end -> size in bytes."""
 
     @property
     def path(self) -> str:
-        """What the call names, in the folder."""
+        """The path in the folder that the call names."""
         return f"{self.root}{self.place.path}"
 
     @property
     def beside(self) -> Path:
-        """A working folder that holds none of the files, so that all of them are named in full."""
+        """A working folder without any of the files, so that all of them have full names."""
         return self.root.parent / "beside"
 
     @property
@@ -43,11 +43,11 @@ class Layout(NamedTuple):
         return PathScope.of((self.root,))
 
     def within(self, context: ToolContext) -> ToolContext:
-        """Return the context of a call that looks at the folder and at nothing else."""
+        """Return the context of a call that reads this folder and nothing else."""
         return replace(context, cwd=self.beside, reach=self.reach, known=None)
 
     def translate_outcome(self, outcome: ToolOutcome) -> ToolOutcome:
-        """Return an outcome in which the files have the paths that the model knows them by."""
+        """Return an outcome with the file paths that the model knows."""
         seen = {
             f"{VIRTUAL}{path.removeprefix(str(self.root))}": version
             for path, version in (outcome.seen or {}).items()
@@ -61,7 +61,7 @@ class Layout(NamedTuple):
 
 @asynccontextmanager
 async def lay_out(place: FilePlace, contents: Contents, scratch: Path | None) -> AsyncGenerator[Layout]:
-    """Yield the files of a place; they are gone afterwards. Raises `FileProblem` for a path that is none."""
+    """Yield the layout of a path; it is deleted afterwards. Raises `FileProblem` for an invalid path."""
     files = await place.backend.files()
     read = {path: await place.backend.read(path) for path in _select_files(place, contents, files)}
     if scratch is not None:
@@ -94,5 +94,5 @@ def _write(root: Path, prefix: str, files: Mapping[str, int], read: Mapping[str,
         content = read.get(path)
         target.write_bytes(content or b"")
         if content is None:
-            # Of the right size without its bytes: nobody looks into it.
+            # A sparse file of the right size: nobody reads its content.
             os.truncate(target, min(size, MAX_FILE_BYTES))

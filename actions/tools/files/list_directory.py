@@ -1,4 +1,4 @@
-"""The tool `list_directory`: what is in a folder."""
+"""The tool `list_directory`: lists the entries of a folder."""
 
 import asyncio
 import os

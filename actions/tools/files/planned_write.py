@@ -1,4 +1,4 @@
-"""A write that is known before it happens, so that it can be recorded first and checked after a crash."""
+"""A planned write: it is recorded before it happens and can be verified after a crash."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ class PlannedWrite:
     content: bytes
     expected: FileStat | None
     report: Callable[[os.stat_result | None], str]
-    """Returns what the model reads, from what the old file was."""
+    """Returns the text for the model from the old version of the file."""
 
 
 async def prepare_in_thread(plan: Callable[[], Prepared]) -> Prepared | ToolOutcome:
@@ -53,7 +53,7 @@ def plan_write(
 
 
 async def write_planned(prepared: Prepared | ToolOutcome) -> ToolOutcome:
-    """Write exactly what was planned, unless the file is not what it was then."""
+    """Write exactly the planned bytes, unless the file has changed since."""
     if isinstance(prepared, ToolOutcome):
         return prepared
     work = prepared.work
@@ -68,10 +68,10 @@ async def write_planned(prepared: Prepared | ToolOutcome) -> ToolOutcome:
 
 
 async def run_in_thread(work: Callable[[], str]) -> ToolOutcome:
-    """Return what `work` says, or its problem; a cancellation leaves only after the work has ended."""
+    """Return the result of `work`, or its problem; a cancellation waits until the work has ended."""
     running = asyncio.ensure_future(asyncio.to_thread(_outcome, work))
     if await wait_until_done(running):
-        # A thread cannot be stopped. What it did is told, not left open.
+        # A thread cannot be stopped. Its result is reported rather than left open.
         raise asyncio.CancelledError(running.result().content)
     return running.result()
 
@@ -95,7 +95,8 @@ def check_version(prepared: Prepared, known: Mapping[str, str], name: str) -> To
 
 
 async def verify_write(changes: Sequence[FileChange]) -> Verified:
-    """Tell from the files whether a write happened, and remove the temporary file of one that did not."""
+    """Determine from the files whether a write happened, and remove the temporary file of one that did
+    not."""
     return await asyncio.to_thread(_verify, changes)
 
 

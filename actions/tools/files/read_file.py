@@ -42,7 +42,7 @@ MAX_BYTES = 50_000
 MAX_LINE_CHARACTERS = 2000
 _CHUNK_BYTES = 1 << 20
 _MARK_BYTES = 16
-"""How much of a file says that it is a picture or a PDF."""
+"""The number of bytes that identify a picture or a PDF."""
 _COUNTING_TIME_S = 2.0
 _SEARCHING_TIME_S = 20.0
 
@@ -85,7 +85,7 @@ class ReadFile(BuiltinTool[ReadFileArguments]):
 
 
 def _picture(path: Path, context: ToolContext) -> Image | Document | None:
-    """Return a picture or a PDF that the model can look at; None for any other file."""
+    """Return a picture or a PDF for the model; None for any other file."""
     with open_regular(locate(path, context.reach, "read")) as file, translate_errors(path, "read"):
         kind = detect_media_type(file.read(_MARK_BYTES) or b"")
         if kind is None or kind == "text/plain":

@@ -1,4 +1,5 @@
-"""The file tools over back ends: same names, arguments and results, whether a path is of the disk or not."""
+"""The file tools over back ends: the same names, arguments and results, whether or not a path is on the
+disk."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -32,11 +33,11 @@ from .read_file import ReadFile
 from .write_file import WriteFile
 
 _MODE = 0o644
-"""What a file that has no permissions is recorded with."""
+"""The recorded mode of a file without permissions."""
 
 
 class FileTool:
-    """A tool that ships, which looks at other places, too."""
+    """A built-in file tool that also reads other back ends."""
 
     def __init__(self, tool: Tool, files: Composite, contents: Contents) -> None:
         self._tool = tool
@@ -102,7 +103,7 @@ class SearchingFileTool(FileTool):
 
 
 class GlobFileTool(SearchingFileTool):
-    """`glob`, whose pattern may name the place, too."""
+    """`glob`, whose pattern may include the path."""
 
     def _normalize_path(self, arguments: Any) -> Any:
         fixed, rest = split_fixed(arguments.pattern)
@@ -130,17 +131,17 @@ class _Plans(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class VirtualWrite:
-    """A write to a back end that is known before it happens."""
+    """A planned write to a back end."""
 
     place: FilePlace
     content: bytes
     expected: str | None
-    """SHA-256 of what it replaces; None: nothing."""
+    """SHA-256 of the replaced content; None: a new file."""
     report: str
 
 
 class WritingFileTool(FileTool):
-    """`write_file` and `edit_file`: an effect that can be checked afterwards, wherever it happens."""
+    """`write_file` and `edit_file`: their effect can be verified afterwards on every back end."""
 
     async def prepare(self, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome:
         if not self.is_virtual(arguments):
@@ -167,7 +168,7 @@ class WritingFileTool(FileTool):
         return ToolOutcome("ok", work.report, seen={change.path: change.after or ""})
 
     async def verify(self, changes: Sequence[FileChange]) -> Verified:
-        """Tell from the back end whether a write happened."""
+        """Determine from the back end whether a write happened."""
         if not all(change.is_virtual for change in changes):
             return await self._disk_tool.verify(changes)
         found: set[Verified] = {await self._verify_change(change) for change in changes}
@@ -184,7 +185,7 @@ class WritingFileTool(FileTool):
         return "not_done" if now == change.before else "unknown"
 
     async def _plan(self, layout: Layout, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome:
-        # The slash at the end says that a folder is meant, which no write is about.
+        # A slash at the end denotes a folder, which is never written.
         end = "/" if arguments.path.endswith("/") else ""
         inner = arguments.model_copy(update={"path": layout.path + end})
         _require_room(layout)
@@ -237,7 +238,7 @@ def file_tools_of(files: Composite) -> tuple[Tool, ...]:
 def file_tools(backend: FileBackend | WorkspaceFolder | Composite | None = None) -> tuple[Tool, ...]:
     """Return the file tools (read, write, edit, list, glob, grep) over a `FileBackend` or a `Composite`.
 
-    They have the names and the arguments of those that ship. None: the folder of the agent.
+    They have the names and the arguments of the built-in ones. None: the agent's folder.
     """
     return file_tools_of(Composite.of(WorkspaceFolder() if backend is None else backend))
 
@@ -249,7 +250,7 @@ def _describe_places(files: Composite) -> str:
 
 
 def _require_room(layout: Layout) -> None:
-    """Refuse a new file where there is no place for it."""
+    """Refuse a new file if its parent folder does not exist."""
     path = layout.place.inner
     if path in layout.files:
         return
@@ -265,7 +266,7 @@ def _require_room(layout: Layout) -> None:
 
 
 def _mask_arguments(arguments: Any, traits: ToolTraits, masker: Masker | None) -> Any:
-    """Return the arguments without secrets: what is kept in a store holds none."""
+    """Return the arguments with secrets masked, because the store must not contain any."""
     if masker is None:
         return arguments
     texts = {name: masker.text(getattr(arguments, name)) for name in traits.references}
@@ -273,7 +274,7 @@ def _mask_arguments(arguments: Any, traits: ToolTraits, masker: Masker | None) -
 
 
 def _is_outdated(path: str, change: FileChange, context: ToolContext) -> bool:
-    """Tell whether a file that is replaced as a whole is not the one that was read."""
+    """Return whether a file that is replaced completely has changed since it was read."""
     version = (context.known or {}).get(path)
     return change.before not in (None, change.after) and version not in (None, change.before)
 

@@ -97,7 +97,7 @@ def _needs_crlf(content: str, form: TextForm) -> bool:
 
 
 def link_note(old: os.stat_result | None) -> list[str]:
-    """Say that other names of a replaced file still hold the old content."""
+    """Return a notice that other hard links of a replaced file still have the old content."""
     if old is None or old.st_nlink < 2:
         return []
     return [f"The file had {old.st_nlink} names (hard links); the others keep the old content."]

@@ -1,4 +1,4 @@
-"""Checks a model's arguments against a function's parameters, which is also where their schema comes from."""
+"""Checks a model's arguments against a function's parameters, and derives their schema."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -31,9 +31,9 @@ class FunctionArguments:
         parameters: Sequence[Parameter],
         texts: Mapping[str, str],
     ) -> None:
-        """Build schema and checks; `what` names the function in sentences, `texts` are descriptions by name.
+        """Build schema and checks; `what` names the function in messages, `texts` are descriptions by name.
 
-        Raises `UsageError` for a parameter that has no schema, `Unresolved` where a name is not defined yet.
+        Raises `UsageError` for a parameter without a schema, `Unresolved` for a name that is not defined yet.
         """
         self._parameters = tuple(one for one in parameters if one.role == "argument")
         for one in self._parameters:
@@ -45,15 +45,15 @@ class FunctionArguments:
         core = _core_schema(function, what, self._parameters)
         self._validator = SchemaValidator(core, CoreConfig(allow_inf_nan=False))
         self.names = {one["name"]: str(one.get("alias", one["name"])) for one in _fields(core)}
-        """Parameter -> what the model calls it."""
+        """Parameter -> its name for the model."""
         descriptions = {self.names[name]: text for name, text in texts.items() if name in self.names}
         self.schema = _flat(_json_schema(core, what, self._parameters, function), descriptions)
         self._nullable = {name for name, one in self.schema["properties"].items() if _takes_null(one)}
 
     def check(self, spec: ToolSpec, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what the model gave, and what the function gets, by name; raises `BadArguments`.
+        """Return the model's arguments, and the values for the function, by name; raises `BadArguments`.
 
-        Null for what has a default means the default, as some models name every argument.
+        Null for a parameter with a default means the default, because some models send every argument.
         """
         given = parse_arguments_object(spec, text)
         required = spec.parameters["required"]
@@ -70,7 +70,7 @@ class FunctionArguments:
 
 
 class _Schemas(GenerateJsonSchema):
-    """Leaves out what has no meaning to a model, without a warning."""
+    """Omits parts that have no meaning for a model, without a warning."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
@@ -90,7 +90,7 @@ def _core_schema(function: Callable[..., Any], what: str, parameters: Sequence[P
 
 
 def _arguments_schema(function: Callable[..., Any], parameters: Sequence[Parameter]) -> CoreSchema:
-    """Let pydantic read a function with these parameters and no others, each given by name."""
+    """Build pydantic's schema for a function with these keyword parameters only."""
     kind = inspect.Parameter.KEYWORD_ONLY
     signature = inspect.Signature(
         [inspect.Parameter(p.name, kind, default=p.default, annotation=p.annotation) for p in parameters]
@@ -105,7 +105,7 @@ def _arguments_schema(function: Callable[..., Any], parameters: Sequence[Paramet
 
 
 def _require_schema(function: Callable[..., Any], what: str, one: Parameter) -> None:
-    """Raise a sentence if this parameter alone has no schema."""
+    """Raise an error if this parameter alone has no schema."""
     try:
         _Schemas().generate(_arguments_schema(function, [one]))
     except PydanticUndefinedAnnotation as error:
@@ -121,7 +121,7 @@ def _require_schema(function: Callable[..., Any], what: str, one: Parameter) -> 
 
 
 def _fields(core: CoreSchema) -> Sequence[Any]:
-    """Return the parameters in a schema of pydantic's own."""
+    """Return the parameters in pydantic's core schema."""
     inside = cast(Any, core)
     while "arguments_schema" not in inside:
         inside = inside["schema"]
@@ -147,7 +147,7 @@ def _flat(schema: dict[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _plain(schema: dict[str, Any], text: str) -> dict[str, Any]:
-    """Describe an argument; one that may be null because it may be left out is simply not required."""
+    """Describe an argument; one that is nullable only because it is optional becomes simply optional."""
     if text and "description" not in schema:
         schema = {**schema, "description": text}
     if "default" not in schema or schema["default"] is not None:
@@ -164,7 +164,7 @@ def _takes_null(schema: Mapping[str, Any]) -> bool:
 
 
 def _problems(error: ValidationError, given: Mapping[str, Any]) -> str:
-    """Say in one line what does not fit; the choices of a union are one problem."""
+    """Describe in one line what is invalid; the choices of a union are one problem."""
     found: dict[str, list[str]] = {}
     values: dict[str, Any] = {}
     for one in error.errors(include_url=False):
@@ -191,9 +191,9 @@ def _describe_problem(place: str, clauses: Sequence[str], value: Any) -> str:
 
 
 def _place(location: Sequence[int | str], given: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return where in the arguments something is wrong, and what stands there.
+    """Return the path of an error in the arguments, and the value there.
 
-    Pydantic names the choices of a union in between, which are nowhere in the arguments.
+    Pydantic's path contains the names of union choices, which are not in the arguments.
     """
     place: str = ""
     value: Any = given

@@ -1,4 +1,4 @@
-"""Reads what a function says of itself: its parameters, what each is for, and what it does."""
+"""Reads the signature and docstring of a function: its parameters and their descriptions."""
 
 import inspect
 import re
@@ -23,11 +23,11 @@ class Unresolved(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """What `Depends` leaves in a signature."""
+    """The marker that `Depends` puts into a signature."""
 
     provider: Callable[..., Any]
     per: Literal["run", "call"] = "run"
-    """How long what it provides is kept."""
+    """How long the provided value is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Parameter:
 
     name: str
     annotation: Any
-    """Resolved; `Any` for an injected one whose type is not known here."""
+    """Resolved; `Any` for an injected one with an unknown type."""
     default: Any
     """`inspect.Parameter.empty`: there is none."""
     is_positional_only: bool
@@ -115,7 +115,7 @@ def _resolve_annotation(
 
 
 class _Holder:
-    """Something with annotations, which `typing.get_type_hints` looks up one at a time."""
+    """An object with annotations, which `typing.get_type_hints` resolves one at a time."""
 
     def __init__(self, annotations: dict[str, Any]) -> None:
         self.__annotations__ = annotations
@@ -144,7 +144,7 @@ _SECTIONS = re.compile(
 
 
 def parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """Return what the docstring says of the function, and of its parameters by name."""
+    """Return the descriptions in the docstring: of the function, and of its parameters by name."""
     text = inspect.getdoc(inspect.unwrap(function)) or ""
     if not _SECTIONS.search(text):
         return text or _spell_name(function), {}
@@ -160,7 +160,7 @@ def parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
 
 
 def _spell_name(function: Callable[..., Any]) -> str:
-    """Make words of a name, where nothing else is said."""
+    """Return a name as words, for a parameter without a description."""
     return name_of(function).rpartition(".")[2].strip("_").replace("_", " ").capitalize() + "."
 
 

@@ -23,14 +23,14 @@ STREAM_ENDED = object()
 
 
 class Pieces(list[Any]):
-    """What a stream gave, in order."""
+    """The values of a stream, in order."""
 
 
 async def call_function(work: Callable[[], Any], is_async: bool, show: Callable[[str], None]) -> Any:
-    """Call a function and return its result, or the `Pieces` of a stream, whose texts are shown at once.
+    """Call a function and return its result, or the `Pieces` of a stream, whose texts are displayed at once.
 
-    What is not async runs in a thread, with this task's context variables. A cancelled stream says what it
-    gave until then; a thread cannot be stopped, nobody waits for it any more.
+    A function that is not async runs in a thread with this task's context variables. A cancelled stream keeps
+    its values so far; a thread cannot be stopped, and is no longer waited for.
     """
     result = work() if is_async else await in_thread(work)
     if inspect.isawaitable(result):
@@ -93,7 +93,7 @@ class _Worker:
             _idle.append(self)
 
     def _do_next(self) -> bool:
-        """Do what is given next; False once nothing was for so long that nothing will be."""
+        """Run the next job; return False if none came for so long that the thread may end."""
         while True:
             try:
                 self._work.get(timeout=_IDLE_S)()
@@ -107,7 +107,7 @@ class _Worker:
 
 
 _idle: deque[_Worker] = deque()
-# The threads of a process are none of its child's.
+# A child process does not inherit the threads of its parent.
 os.register_at_fork(after_in_child=_idle.clear)
 
 
@@ -120,7 +120,7 @@ def _do(work: Callable[[], None]) -> None:
 
 
 class _Handing:
-    """Hands what a thread comes to, or what it raises, to whoever waits on the event loop."""
+    """Passes the result of a thread, or its exception, to the waiting event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, end: asyncio.Future[Any]) -> None:
         self._loop = loop
@@ -148,6 +148,6 @@ class _Handing:
             if not self._end.done():
                 settle(what)
 
-        # Nobody waits any more once the loop is closed.
+        # Nobody waits after the loop is closed.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(tell)

@@ -58,7 +58,7 @@ def tool(
     done: bool = False,
     repeats: bool = False,
 ) -> Any:
-    """Let a model call a function, async or not; its signature and docstring say how.
+    """Make a function available to a model; its signature and docstring describe it.
 
     Args:
         name: what the model calls it; else the function's name.
@@ -102,7 +102,7 @@ def _require_callable(function: Any) -> Callable[..., Any]:
 def index_tools(tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
     """Return the tools by name, in this order; plain functions become tools.
 
-    Raises `UsageError` for two of one name, and for what is neither a tool nor a function.
+    Raises `UsageError` for duplicate names, and for objects that are neither tools nor functions.
     """
     found: dict[str, Tool] = {}
     for one in tools:
@@ -124,7 +124,7 @@ def _origin(one: Tool) -> str:
 
 
 def _require_fitting(options: ToolOptions, function: str) -> None:
-    """Raise `UsageError` for what cannot be; `function` is what it was asked for."""
+    """Raise `UsageError` for options that do not fit the function."""
     what = f"The tool {options.name}"
     if not _NAME.fullmatch(options.name):
         raise UsageError(

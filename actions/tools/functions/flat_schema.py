@@ -1,4 +1,5 @@
-"""Makes JSON schemas flat: references are written out and titles left out, which models have no use for."""
+"""Flattens JSON schemas: references are replaced by their targets and titles are removed, because models do
+not need them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
@@ -54,7 +55,7 @@ class _Flattening:
         self._definitions = definitions
         self._is_closed = is_closed
         self._named: dict[str, None] = {}
-        """What is referred to still, in order."""
+        """The remaining references, in order."""
         self._nodes = 0
         self._circular = {name for name in definitions if name in _find_reachable(name, definitions)}
 

@@ -29,7 +29,7 @@ _DONE = "It had been done when the process died: its check found it done."
 
 
 class FunctionTool(Generic[ParametersT, ReturnT]):
-    """A function that a model may call. For everybody else it stays the function that it was."""
+    """A function that a model may call. In Python it stays callable as the original function."""
 
     def __init__(
         self, function: Callable[ParametersT, ReturnT], options: ToolOptions, names: Mapping[str, Any]
@@ -41,7 +41,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         self._names: Mapping[str, Any] = names
         self._known: FunctionReading | None = None
         self._is_method = _is_method(function)
-        # A name may be defined further down; it is asked for again when the tool is used.
+        # A name may be defined later in the module; it is resolved again when the tool is used.
         with suppress(Unresolved):
             self._known = None if self._is_method else self._read()
 
@@ -93,13 +93,13 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         return self._options.effect
 
     def subject(self, arguments: Given) -> str:
-        """Return the argument that says what the call is about, or all of them as JSON."""
+        """Return the argument that identifies the call, or all of them as JSON."""
         name = self._reading.subject
         about = arguments.raw.get(name, "") if name else arguments.raw
         return about if isinstance(about, str) else to_json(about).decode()
 
     def paths(self, arguments: Given) -> Sequence[str]:
-        """Return what is of the type `Path` in them, also inside of models and lists."""
+        """Return the arguments of type `Path`, including those inside of models and lists."""
         return self._reading.files.find_paths(arguments.raw)
 
     async def run(self, arguments: Given, context: ToolContext) -> ToolOutcome:
@@ -116,7 +116,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         return await self._once(arguments, context)
 
     async def recover(self, arguments: Given, context: ToolContext) -> Recovered:
-        """Ask the check what came of the call; without one nobody knows."""
+        """Run the check for the outcome of the call; without a check the outcome is unknown."""
         if self._reading.check is None:
             return Recovered(None)
         found = await self._verify(self._reading.check, arguments, context)
@@ -133,8 +133,8 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
             async with limit:
                 values = self._values(arguments, context)
                 result, problems = await reading.callee.call(values, run, context.scope)
-        except ToolError as said:
-            return ToolOutcome("error", str(said))
+        except ToolError as error:
+            return ToolOutcome("error", str(error))
         except TaskComplete as done:
             return outcome_of(done, run.tool)
         except SystemExit as left:
@@ -152,7 +152,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         return self._finish(outcome_of(result, run.tool), problems)
 
     def _values(self, arguments: Given, context: ToolContext) -> Mapping[str, Any]:
-        """Return what the function gets, relative paths below the working folder."""
+        """Return the values for the function, with relative paths resolved against the working folder."""
         return place_paths(arguments.values, context.cwd) if self._reading.files.is_any else arguments.values
 
     def _finish(self, outcome: ToolOutcome, problems: Sequence[str]) -> ToolOutcome:
@@ -173,7 +173,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         )
 
     async def _may_repeat(self, arguments: Given, context: ToolContext) -> bool:
-        """Tell whether the function may be called once more after a failure."""
+        """Return whether the function may be called again after a failure."""
         check = self._reading.check
         if check is None:
             return self._options.effect in ("read", "idempotent")
@@ -189,13 +189,13 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
 
 
 def _is_cancelled() -> bool:
-    """Tell whether it is this call that somebody cancels."""
+    """Return whether the cancellation is for this call."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
 def _is_method(function: Callable[..., Any]) -> bool:
-    """Tell whether this is defined in a class, and not bound to an object yet."""
+    """Return whether this is an unbound method of a class."""
     if not inspect.isfunction(function) or function.__qualname__.rpartition(".")[0][-1:] in ("", ">"):
         return False
     first = next(iter(function.__code__.co_varnames[: function.__code__.co_argcount]), "")

@@ -1,4 +1,4 @@
-"""Gives functions what they need and no model can give: connections, clients, settings."""
+"""Dependency injection: gives functions values that no model can supply, such as connections and clients."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .run_scope import RunScope
 
 
 def Depends(provider: Callable[..., Any], *, per: Literal["run", "call"] = "run") -> Any:  # noqa: N802
-    """Let a parameter be filled in by `provider`: `Annotated[Db, Depends(get_db)]`, or as its default.
+    """Fill a parameter from `provider`: `Annotated[Db, Depends(get_db)]`, or as its default.
 
-    `provider` may be a function, async or not, a generator that yields once and cleans up after that, or a
-    class; its own parameters are injected as well. What it gives is kept for the run, or for the call alone.
+    `provider` may be a function, async or not, a generator that yields once and then cleans up, or a class;
+    its own parameters are injected as well. The value is kept for the run, or for the call alone.
     """
     if not callable(provider):
         raise UsageError(f"Depends() takes a function that provides something, not {provider!r}.")
@@ -41,7 +41,7 @@ class Need:
     per: Literal["run", "call"]
     name: str
     parameters: tuple[tuple[str, Need | None], ...]
-    """Parameter -> what fills it; None: the run's context."""
+    """Parameter -> its dependency; None: the run's context."""
 
 
 _Overrides = Mapping[Callable[..., Any], Callable[..., Any]]
@@ -50,9 +50,9 @@ _overrides: ContextVar[_Overrides] = ContextVar("overrides", default=MappingProx
 
 @contextmanager
 def overrides(replaced: _Overrides) -> Generator[None]:
-    """Let other providers take the place of these, for the runs that begin within: `{get_db: fake_db}`.
+    """Replace providers for the runs that begin within this block: `{get_db: fake_db}`.
 
-    Within others they are added to them. Raises `UsageError` for a provider that cannot be one.
+    Nested blocks are combined. Raises `UsageError` for an invalid provider.
     """
     merged = {**_overrides.get(), **replaced}
     token = _overrides.set(merged)
@@ -77,7 +77,7 @@ def needs_of(parameters: tuple[Parameter, ...], what: str) -> tuple[tuple[str, N
 
 
 def _need(dependency: Dependency, what: str, above: tuple[Dependency, ...], replaced: _Overrides) -> Need:
-    """Look at a provider and at what it needs; `above` are those that need it."""
+    """Read a provider and its dependencies; `above` are those that depend on it."""
     provider = replaced.get(dependency.provider, dependency.provider)
     name = name_of(provider)
     chain = [one.provider for one in above]
@@ -106,10 +106,10 @@ def _need(dependency: Dependency, what: str, above: tuple[Dependency, ...], repl
 
 
 class Injection:
-    """Fills in what a function needs, for one call."""
+    """Resolves the dependencies of one call."""
 
     def __init__(self, run: RunContext, shared: RunScope | None, own: RunScope) -> None:
-        """`shared` lives as long as the run, `own` as the call; without the first the second holds all."""
+        """`shared` lives as long as the run, `own` as the call; without `shared`, `own` holds everything."""
         self._run = run
         self._own = own
         self._shared = own if shared is None else shared
@@ -148,7 +148,7 @@ class Injection:
 
 
 def _manager(need: Need, values: dict[str, Any]) -> AbstractAsyncContextManager[Any] | None:
-    """Return what a generator opens and closes; None for a provider that is none."""
+    """Return the context manager of a generator; None for other providers."""
     if inspect.isasyncgenfunction(need.provider):
         return asynccontextmanager(need.provider)(**values)
     if inspect.isgeneratorfunction(need.provider):
@@ -158,7 +158,7 @@ def _manager(need: Need, values: dict[str, Any]) -> AbstractAsyncContextManager[
 
 @asynccontextmanager
 async def _in_threads(manager: AbstractContextManager[Any]) -> AsyncGenerator[Any]:
-    """Enter and leave a blocking context manager in threads."""
+    """Enter and exit a blocking context manager in threads."""
     value = await in_thread(manager.__enter__)
     try:
         yield value

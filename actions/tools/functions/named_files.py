@@ -16,17 +16,17 @@ _DEFINED = "#/$defs/"
 
 
 class NamedFiles:
-    """The places in the arguments of one function where a path stands."""
+    """The positions of paths in the arguments of one function."""
 
     def __init__(self, schema: Mapping[str, Any], parameters: Collection[str] = ()) -> None:
-        """`schema` is that of the arguments; `parameters` are names that it need not say of."""
+        """`schema` is that of the arguments; `parameters` are path parameters that it does not mark."""
         self._schema = schema
         self._definitions: Mapping[str, Any] = schema.get("$defs", {})
         self._parameters = parameters
         self.is_any = bool(parameters) or _says_path(schema)
 
     def find_paths(self, raw: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the paths as the model wrote them, also where a union leaves open whether it is one."""
+        """Return the paths as the model wrote them, including union values that may be paths."""
         if not self.is_any:
             return ()
         surely = (text for name in self._parameters for text in _texts(raw.get(name)))
@@ -37,7 +37,7 @@ class NamedFiles:
         seen: set[tuple[int, int]] = set()
         while waiting:
             schema, value = waiting.popleft()
-            # A union whose branches contain it again would be walked for ever.
+            # A union with a recursive branch would be walked forever.
             if not isinstance(schema, dict) or (id(cast(object, schema)), id(value)) in seen:
                 continue
             node = cast(dict[str, Any], schema)
@@ -114,6 +114,6 @@ def _place_fields(value: Any, folder: Path) -> Any:
     held = {one.name: getattr(value, one.name) for one in fields(value) if hasattr(value, one.name)}
     done = copy.copy(value)
     for name, one in held.items():
-        # A frozen one, too: nobody has seen it yet.
+        # Even a frozen one: it has not been shared yet.
         object.__setattr__(done, name, place_paths(one, folder))
     return done

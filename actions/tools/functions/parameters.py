@@ -1,4 +1,4 @@
-"""What a tool's function takes, and how it is called: read once, before the first call."""
+"""The parameters of a tool's function and how to call it: read once, before the first call."""
 
 import functools
 import inspect
@@ -31,11 +31,11 @@ _ANSWERS: dict[Any, Verified] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolOptions:
-    """What the decorator was told."""
+    """The options of the decorator."""
 
     name: str
     description: str = ""
-    """Empty: the function's docstring says it."""
+    """Empty: the function's docstring is used."""
     effect: Effect = "effect"
     check: Callable[..., Any] | None = None
     timeout_s: float | None = None
@@ -53,7 +53,7 @@ class Given:
 
 
 class Callee:
-    """A function with what it takes."""
+    """A function with its parameters."""
 
     def __init__(self, function: Callable[..., Any], what: str, parameters: tuple[Parameter, ...]) -> None:
         self.is_async = _is_async(function)
@@ -64,7 +64,8 @@ class Callee:
     async def call(
         self, values: Mapping[str, Any], run: RunContext, shared: RunScope | None
     ) -> tuple[Any, list[str]]:
-        """Call it, then close what was opened for this call alone; return its result, and what went wrong."""
+        """Call it, then close what was opened for this call alone; return its result and any cleanup
+        error."""
         if not self._needs:
             return await self._call(values, run), []
         own = RunScope()
@@ -83,7 +84,7 @@ class Callee:
 
 
 class Check:
-    """Tells what came of a call whose process died; takes any of the tool's arguments by their names."""
+    """Reports the outcome of a call whose process died; takes any of the tool's arguments by name."""
 
     def __init__(
         self, function: Callable[..., Any], what: str, names: set[str], where: Mapping[str, Any]
@@ -110,22 +111,22 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class FunctionReading:
-    """What is known of a function once all the names in its signature are."""
+    """The parameters and schema of a function, once all names in its signature are defined."""
 
     spec: ToolSpec
     arguments: FunctionArguments
     callee: Callee
     check: Check | None
     subject: str
-    """What the model calls the argument that a call is about; empty: all of them."""
+    """The model's name of the argument that identifies a call; empty: all of them."""
     traits: ToolTraits
     files: NamedFiles = field(default_factory=lambda: NamedFiles({}))
 
 
 def read(function: Callable[..., Any], options: ToolOptions, names: Mapping[str, Any]) -> FunctionReading:
-    """Read signature and docstring; `names` are those of where the function was defined.
+    """Read signature and docstring; `names` is the namespace of the function's definition.
 
-    Raises `UsageError` for what has no schema, `Unresolved` for a name that is not defined yet.
+    Raises `UsageError` for a parameter without a schema, `Unresolved` for a name that is not defined yet.
     """
     what = f"The tool {options.name}"
     parameters = parameters_of(function, what, names)
@@ -136,7 +137,7 @@ def read(function: Callable[..., Any], options: ToolOptions, names: Mapping[str,
         raise UsageError(f"{what} has no argument `{subject}`, which was to be its subject.")
     named = [known_as[p.name] for p in parameters if p.role == "argument" and _names_files(p)]
     files = NamedFiles(arguments.schema, named)
-    # What names files may show what is in them, whatever else it does.
+    # A function with file parameters may show their content, whatever else it does.
     traits = replace(options.traits, shows="content") if files.is_any else options.traits
     return FunctionReading(
         spec=ToolSpec(options.name, options.description or text, arguments.schema),

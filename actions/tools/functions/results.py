@@ -1,4 +1,4 @@
-"""Turns what a function returns into what the model reads."""
+"""Converts the return value of a function to the text for the model."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -14,7 +14,7 @@ _Content = Text | Image | Document
 
 
 class ToolError(Exception):
-    """A failure that the model is to read just as it is written, and can act on."""
+    """A failure whose message the model reads unchanged and can act on."""
 
 
 class TaskComplete(Exception):
@@ -26,7 +26,7 @@ class TaskComplete(Exception):
 
 
 def outcome_of(result: Any, tool: str) -> ToolOutcome:
-    """Return what the model gets of a result: text as it is, content blocks, everything else as JSON."""
+    """Return the outcome of a return value: text as it is, content blocks, everything else as JSON."""
     if isinstance(result, ToolOutcome):
         return result
     if isinstance(result, TaskComplete):
@@ -66,7 +66,7 @@ def _join_parts(parts: Sequence[Any], tool: str) -> ToolOutcome:
 
 
 def _of_blocks(blocks: Sequence[_Content]) -> ToolOutcome:
-    """Make the texts before the first image or document the content, and the rest what is beside it."""
+    """Return the texts before the first image or document as content, and the rest as attachments."""
     first = next((n for n, block in enumerate(blocks) if not isinstance(block, Text)), len(blocks))
     texts = [block.text for block in blocks[:first] if isinstance(block, Text)]
     rest = tuple(blocks[first:])

@@ -1,4 +1,4 @@
-"""What a tool's function may know of the call that runs it."""
+"""The context of a call for the tool's function."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class RunContext:
 
     @property
     def is_cancelled(self) -> bool:
-        """True once nobody waits for the result any more: a function in a thread should end then."""
+        """True once nobody waits for the result: a function in a thread should end then."""
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """Let go of the call, however it ended."""
+        """Detach from the call, however it ended."""
         self._stopped.set()
 
     @classmethod

@@ -8,13 +8,13 @@ from typing import Any
 from ....state.process.cancellation import run_to_end
 
 _CLOSE_S = 10.0
-"""How long closing one thing may take."""
+"""The time limit for closing one resource, in seconds."""
 _ABANDON_S = 1.0
 
 
 @contextmanager
 def _staying() -> Generator[None]:
-    """Let nothing that a task does end the whole process."""
+    """Keep an exception such as `SystemExit` in a task from ending the process."""
     try:
         yield
     except SystemExit as left:
@@ -22,7 +22,7 @@ def _staying() -> Generator[None]:
 
 
 class _Kept:
-    """Something opened and closed by a task of its own, so that it may be entered from any call."""
+    """A resource that a task of its own opens and closes, so that any call may use it."""
 
     def __init__(self, name: str, manager: AbstractAsyncContextManager[Any]) -> None:
         self.name = name
@@ -40,16 +40,16 @@ class _Kept:
                 await self._release.wait()
 
     def _report_end(self, task: asyncio.Task[None]) -> None:
-        """Tell whoever waits for what never opened."""
+        """Wake the callers waiting for a resource that did not open."""
         if self.opened.done():
             return
         failed = None if task.cancelled() else task.exception()
         self.opened.set_exception(failed or RuntimeError(f"{self.name} was closed before it had opened"))
-        # Nobody may be waiting any more.
+        # The caller may have gone.
         self.opened.exception()
 
     async def close(self, within_s: float) -> str:
-        """Close it; return what went wrong, empty if nothing did."""
+        """Close it; return the error, or an empty string."""
         self._release.set()
         if not self._is_open:
             self.task.cancel()
@@ -65,7 +65,7 @@ class _Kept:
 
 
 class RunScope:
-    """Holds what was opened, by key; can be used again once it was closed."""
+    """Holds open resources by key; can be used again after it was closed."""
 
     def __init__(self, close_s: float = _CLOSE_S) -> None:
         """`close_s`: how long closing each of them may take."""
@@ -74,9 +74,10 @@ class RunScope:
         self._kept: list[_Kept] = []
 
     async def value(self, key: Hashable, make: Callable[[], Awaitable[Any]]) -> Any:
-        """Return what `make` returns, which is called once for all who ask at the same time or later.
+        """Return the value of `make`, which is called once for all callers, concurrent or later.
 
-        A cancellation of one of them leaves it to the others. What fails is tried again for the next one.
+        If one caller is cancelled the others still get the value. After a failure the next caller tries
+        again.
         """
         made = self._values.get(key)
         if made is None:
@@ -89,13 +90,13 @@ class RunScope:
             return await make()
 
     async def enter(self, name: str, manager: AbstractAsyncContextManager[Any]) -> Any:
-        """Enter a context manager that is left when the scope is closed, the last one first."""
+        """Enter a context manager; closing the scope exits them, the last one first."""
         kept = _Kept(name, manager)
         self._kept.append(kept)
         return await asyncio.shield(kept.opened)
 
     async def aclose(self) -> list[str]:
-        """Close everything, whoever is cancelled meanwhile; return what went wrong, a sentence each."""
+        """Close everything, even if the caller is cancelled; return the errors, one sentence each."""
         if not self._values and not self._kept:
             return []
         return await run_to_end(self._close_all())

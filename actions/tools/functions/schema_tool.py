@@ -1,10 +1,12 @@
-"""Makes tools of JSON schemas that somebody else wrote: a server, an API description, a configuration."""
+"""Makes tools of JSON schemas from elsewhere: a server, an API description, a configuration."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
+
+from jsonschema_rs import Draft202012Validator, FancyRegexOptions, ValidationError
 
 from ....state.errors import UsageError
 from ...ports import BadArguments, ToolSpec
@@ -19,7 +21,7 @@ _LONGEST_NAME = 64
 _MOST_PROBLEMS = 3
 _MOST_CHARS = 300
 _BACKTRACKS = 100_000
-"""How long a pattern may look for a match: it is a stranger's."""
+"""Limit of a pattern's search time: the pattern is untrusted."""
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _KNOWN_AS = {
     "object": ("dict", "map", "hashmap", "hashtable", "record", "struct"),
@@ -42,19 +44,19 @@ _SHAPES: Mapping[str, type[Any] | tuple[type[Any], ...]] = {
     "items": (Mapping, bool),
     "description": str,
 }
-"""What keywords have to be; otherwise they are left out."""
+"""The valid types of keywords; invalid ones are left out."""
 
 
 def usable_name(name: str) -> str:
-    """Return a name that every provider takes, as like the given one as can be."""
+    """Return a name that every provider accepts, as similar as possible to the given one."""
     usable = _STRANGE.sub("_", name)[:_LONGEST_NAME]
     return usable if usable[:1].isalpha() or usable[:1] == "_" else f"_{usable}"[:_LONGEST_NAME]
 
 
 def usual(schema: Mapping[str, Any], what: str) -> Schema:
-    """Return the schema of an arguments object in the usual words, flat; raises `UsageError`.
+    """Return the schema of an arguments object in normal form, flat; raises `UsageError`.
 
-    Types of programming languages become those of JSON, and what says nothing is left out.
+    Types of programming languages become those of JSON; keywords without a meaning are removed.
     """
     try:
         done = flat(map_schema(schema, _usual))
@@ -69,7 +71,7 @@ def usual(schema: Mapping[str, Any], what: str) -> Schema:
 
 
 def _usual(node: Schema) -> Schema:
-    """Return one schema, without what is inside of it, in the usual words."""
+    """Return one schema level in normal form."""
     done = {key: value for key, value in node.items() if _has_shape(key, value)}
     if isinstance(node.get("items"), list):
         done["prefixItems"] = node["items"]
@@ -94,8 +96,6 @@ class SchemaArguments:
     """Checks arguments against a JSON schema."""
 
     def __init__(self, schema: Schema, what: str, parameter: str) -> None:
-        from jsonschema_rs import Draft202012Validator, FancyRegexOptions, ValidationError
-
         self._parameter = parameter
         patterns = FancyRegexOptions(backtrack_limit=_BACKTRACKS)
         try:
@@ -127,7 +127,7 @@ class SchemaArguments:
     def _needless_nulls(
         self, spec: ToolSpec, given: Mapping[str, Any], errors: list[ValidationError]
     ) -> set[str]:
-        """Return the arguments that are null where they were to be left out, as some models do it."""
+        """Return the arguments that are null although they should be missing, as some models send them."""
         paths = [error.instance_path for error in errors]
         required = spec.parameters["required"]
         return {
@@ -149,7 +149,7 @@ def _problem(error: ValidationError, given: Mapping[str, Any]) -> str:
 
 
 def _inside(value: Any, part: str | int) -> Any:
-    """Return what is at a part of a path; where the path is not one of these arguments, nothing."""
+    """Return the value at a part of a path; nothing if the path is not within these arguments."""
     try:
         return value[part]
     except (KeyError, IndexError, TypeError):

@@ -22,7 +22,7 @@ def http_tools(file: str | Path, *, env: Mapping[str, str] | None = None) -> tup
     """Return the tools of a TOML or JSON file with tables `http_tools.NAME` and `openapi.NAME`.
 
     `env` has the values of the variables that the tables name; None: the environment of the process. Raises
-    `ConfigError`: one sentence that names the tool and what does not fit.
+    `ConfigError`: one sentence that names the tool and the mistake.
     """
     path = Path(file)
     document = _read(path)
@@ -115,7 +115,7 @@ def _tables(document: Mapping[str, Any], key: str, path: Path) -> Mapping[str, A
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return what a TOML or JSON file holds; raises `ConfigError`."""
+    """Return the content of a TOML or JSON file; raises `ConfigError`."""
     if path.suffix.lower() in (".yaml", ".yml"):
         raise ConfigError(f"{path} is YAML, which is not read here.", "Convert it to JSON.")
     try:

@@ -1,4 +1,4 @@
-"""One configured request: where its values go, and what is sent of them."""
+"""One configured HTTP request with placeholders for its values."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from ....state.calls import Effect
-from ..web.exchange import READING_METHODS, WebRequest
-from ..web.headers import check_header
+from ..web.exchange import READING_METHODS, WebRequest, check_header
 from ..web.web_url import UnfitUrl, WebUrl, web_url
 from .tables import Ask
 from .template import (
@@ -24,7 +23,7 @@ from .template import (
 )
 
 Style = Literal["form", "comma", "space", "pipe", "deep", "json"]
-"""How a list or an object stands in a query: as fields of one name, joined, as `name[key]`, or as JSON."""
+"""The query format of a list or an object: repeated fields, joined, as `name[key]`, or as JSON."""
 _BETWEEN = {"comma": ",", "space": "%20", "pipe": "%7C"}
 BodyKind = Literal["json", "form"]
 
@@ -38,13 +37,13 @@ class QueryField:
 
 @dataclass(frozen=True, slots=True)
 class HttpEndpoint:
-    """A request that is all said but for its values."""
+    """A request that is complete except for its values."""
 
     name: str
     """Of the tool."""
     description: str
     parameters: Mapping[str, Any]
-    """JSON schema of what the model gives."""
+    """JSON schema of the model's arguments."""
     method: str
     site: WebUrl
     """Scheme, host and port, which no value can change."""
@@ -61,11 +60,11 @@ class HttpEndpoint:
     ask: Ask = "by_rule"
     timeout_s: float = 30.0
     is_private: bool = False
-    """Whether its host may be one of a private network without saying so in its name."""
+    """Whether its host may be on a private network although the name does not show it."""
 
     @property
     def references(self) -> Iterator[tuple[Placeholder, bool]]:
-        """Every placeholder, and whether it may be left out with what holds it."""
+        """Every placeholder, and whether its part of the request may be left out."""
         yield from ((one, False) for one in self.path.references)
         for part in (*(one.value for one in self.query), *self.headers.values(), *self.cookies.values()):
             yield from references_in(part)
@@ -86,7 +85,7 @@ class HttpEndpoint:
             raise Unfillable(f"would go to an address that {error}") from None
 
     def request(self, lookup: Lookup, idempotency_key: str = "") -> WebRequest:
-        """Return what is sent; raises `Unfillable`."""
+        """Return the request to send; raises `Unfillable`."""
         headers, body = self.content(lookup, idempotency_key)
         return WebRequest(self.address(lookup), self.method, headers, body)
 
@@ -129,7 +128,7 @@ class HttpEndpoint:
 
 
 def _path_value(value: Any) -> str:
-    """Encode what stands in a path; nothing at all would make it another path."""
+    """Encode a value in a path; an empty value would change the path."""
     if isinstance(value, list):
         text = ",".join(map(percent_encoded, cast("list[Any]", value)))
     elif isinstance(value, dict):
@@ -143,7 +142,7 @@ def _path_value(value: Any) -> str:
 
 
 def _pairs(asked: QueryField, lookup: Lookup) -> Iterator[str]:
-    """Yield `name=value`, as often as the field stands in the query."""
+    """Yield `name=value` for each occurrence of the field in the query."""
     value = fill(asked.value, lookup)
     if value is ABSENT or value is None:
         return
@@ -196,12 +195,12 @@ def _cookies(cookies: Mapping[str, Template], lookup: Lookup) -> Iterator[str]:
 
 
 def find_required(endpoint: HttpEndpoint) -> set[str]:
-    """Return the parameters without which the request cannot be made."""
+    """Return the parameters that the request requires."""
     return {one.name for one, may_go in endpoint.references if one.source == "parameter" and not may_go}
 
 
 def defaults_of(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what stands for arguments that are not given."""
+    """Return the values of arguments that are not given."""
     properties: Mapping[str, Any] = schema["properties"]
     return {
         name: cast("Mapping[str, Any]", one)["default"]

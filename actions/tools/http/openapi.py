@@ -1,4 +1,4 @@
-"""Operations of an OpenAPI 3 description as requests: which there are, where they go and what they take."""
+"""Operations of an OpenAPI 3 description as requests: their addresses and parameters."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ _STYLES: Mapping[tuple[str, bool], Style] = {
     ("pipeDelimited", True): "form",
 }
 _PLAIN = "/:@!$&'()*+,;=~-._%"
-"""What stands for itself in a path."""
+"""Characters that need no encoding in a path."""
 _FORM = "application/x-www-form-urlencoded"
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 
@@ -88,7 +88,7 @@ def _operations(document: ApiDescription) -> Iterator[_Operation]:
 def _select_operations(
     operations: Sequence[_Operation], table: OpenApiTable, source: str, path: Path
 ) -> list[_Operation]:
-    """Return what the table names, in the order of the description."""
+    """Return the operations that the table selects, in the order of the description."""
     names = [name for one in operations for name in (one.id, one.place)]
     chosen: dict[str, _Operation] = {}
     for wanted in (*table.operations, *table.effects):
@@ -197,13 +197,13 @@ class _Reading:
             self._fault(f"has a parameter `{name}` in `{place}`, which is no place")
 
     def _is_set_by_table(self, name: str, place: Any) -> bool:
-        """Tell whether the table says the value, or the specification that there is none."""
+        """Return whether the table sets the value, or the specification excludes it."""
         if place == "header":
             return name.lower() in (*_NOT_HEADERS, *(header.lower() for header in self._table.headers))
         return place == "query" and name in self._table.query
 
     def _schema_of(self, parameter: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-        """Return the schema of a parameter, and whether its value stands as JSON."""
+        """Return the schema of a parameter, and whether its value is encoded as JSON."""
         content = parameter.get("content")
         holder: Any = parameter
         if isinstance(content, dict) and content:
@@ -252,7 +252,7 @@ class _Reading:
         return Template(tuple(piece for piece in pieces if piece))
 
     def _path_value(self, name: str) -> Placeholder:
-        """Return what stands in the path; many descriptions do not say what it is, so that it is a text."""
+        """Return the type of a path parameter; a missing schema means text."""
         if name not in self._path_names:
             self._path_names[name] = self._take(name, {"type": "string"}, is_required=True, place="path")
         return Placeholder("parameter", self._path_names[name])

@@ -15,20 +15,20 @@ _MOST_STEPS = 100
 
 
 class Problem(Exception):
-    """What is wrong with a description: a clause after its file's name."""
+    """An error in a description: a clause that follows its file's name."""
 
 
 class ApiDescription:
-    """A description whose local references can be followed."""
+    """A description with resolvable local references."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self.root = root
         self._is_old = str(root.get("openapi", "")).startswith("3.0")
         self._definitions: dict[str, Schema] = {}
         self._names: dict[tuple[str, bool], str] = {}
-        """Reference, and whether it is of what is sent -> the name of its definition."""
+        """Reference, and whether it is for a request -> the name of its definition."""
         self._waiting: list[tuple[str, bool]] = []
-        """Those whose definitions are still to be made: a chain of them may be long."""
+        """References whose definitions are not built yet: a chain of them may be long."""
 
     def mapping(self, node: Any, what: str) -> Mapping[str, Any]:
         """Return an object of the description, its references followed; raises `Problem`."""
@@ -45,7 +45,7 @@ class ApiDescription:
         return cast("Mapping[str, Any]", node)
 
     def schema(self, node: Any, is_sent: bool = False) -> Schema:
-        """Return a schema as JSON schema has it; what only answers hold is left out of what `is_sent`."""
+        """Return a schema as JSON schema; properties only of responses are left out if `is_sent`."""
         if isinstance(node, bool):
             return {} if node else {"not": {}}
         done = map_schema(self._require_object(node), lambda one: self._plain(one, is_sent))
@@ -65,7 +65,7 @@ class ApiDescription:
         return cast(Any, node)
 
     def _plain(self, node: Schema, is_sent: bool) -> Schema:
-        """Return one schema, without what is inside of it, in the words of JSON schema."""
+        """Return one schema level as JSON schema."""
         reference = node.get("$ref")
         if isinstance(reference, str):
             beside = {} if self._is_old else {key: value for key, value in node.items() if key != "$ref"}
@@ -78,7 +78,7 @@ class ApiDescription:
         return _nullable(done) if node.get("nullable") is True else done
 
     def _define(self, reference: str, is_sent: bool) -> str:
-        """Return the name of the definition of what a reference leads to."""
+        """Return the name of the definition of a reference's target."""
         key = (reference, is_sent)
         if key not in self._names:
             name = re.sub(r"[^A-Za-z0-9_.-]", "_", reference.rpartition("/")[2]) or "schema"
@@ -89,7 +89,7 @@ class ApiDescription:
         return self._names[key]
 
     def _without_answers(self, schema: Schema) -> Schema:
-        """Leave out the properties that only answers hold."""
+        """Leave out the properties that only responses have."""
         if not isinstance(schema.get("properties"), dict):
             return schema
         properties: dict[str, Any] = schema["properties"]
@@ -111,7 +111,7 @@ class ApiDescription:
         return schema.get("readOnly") is True
 
     def _target(self, reference: str) -> Any:
-        """Return what a local reference points at; raises `Problem`."""
+        """Return the target of a local reference; raises `Problem`."""
         if not reference.startswith("#/"):
             raise Problem(
                 f"it refers to {reference[:100]}, which is not in this file; put all of it into one file"

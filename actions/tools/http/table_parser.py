@@ -1,4 +1,4 @@
-"""Makes a request of a table, or says in one sentence that names the tool what does not fit."""
+"""Converts a table to a request, or raises one sentence with the tool's name and the mistake."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,8 +11,7 @@ from ....state.errors import ConfigError, SandburError
 from ...ports import build_object_schema
 from ..functions.schema_tool import usual
 from ..registry import SERVER_PREFIX
-from ..web.exchange import READING_METHODS
-from ..web.headers import check_header
+from ..web.exchange import READING_METHODS, check_header
 from ..web.web_url import UnfitUrl, WebUrl, web_url
 from .endpoint import HttpEndpoint, QueryField, defaults_of, find_required
 from .tables import HttpToolTable
@@ -36,7 +35,7 @@ class Fault:
 
 
 def endpoint_of(name: str, table: HttpToolTable, source: str) -> HttpEndpoint:
-    """Return what a table means; raises `ConfigError` with one sentence that names the tool."""
+    """Return the endpoint of a table; raises `ConfigError` with one sentence that names the tool."""
     fault = Fault(source, name)
     check_name(name, fault)
     schema = schema_of(table.parameters, fault)
@@ -74,7 +73,7 @@ def check_name(name: str, fault: Fault) -> None:
 
 
 def effect_of_method(method: str) -> Effect:
-    """Return what HTTP says about running a request twice."""
+    """Return the effect of running a request twice, as HTTP defines it for the method."""
     if method in READING_METHODS:
         return "read"
     return "idempotent" if method in ("PUT", "DELETE") else "effect"
@@ -160,7 +159,7 @@ def header_templates(headers: Mapping[str, str], fault: Fault) -> dict[str, Temp
 
 
 def check_placeholders(endpoint: HttpEndpoint, fault: Fault) -> None:
-    """Refuse what no value would ever take the place of, and what could not be left out."""
+    """Reject placeholders without a value, and those that may be missing where nothing can be left out."""
     properties = endpoint.parameters["properties"]
     for reference, _ in endpoint.references:
         _check_reference(reference, properties, fault)

@@ -1,4 +1,4 @@
-"""HTTP tools as people write them: the keys of their tables, and what a table would do, in a clause."""
+"""HTTP tools as configuration tables, and descriptions of their effect."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -30,32 +30,32 @@ class HttpToolTable(_Table):
     headers: dict[str, _Line] = Field(default_factory=dict, max_length=50)
     query: dict[str, Any] = Field(default_factory=dict, max_length=100)
     body: Any = None
-    """What is sent as JSON."""
+    """The JSON body."""
     form: dict[str, Any] | None = None
-    """What is sent as a form, in place of a body."""
+    """The form fields, instead of a body."""
     timeout: Seconds = 30
     """Seconds for one call, redirects in it."""
     effect: SafeEffect | None = None
-    """None: as the method has it."""
+    """None: derived from the method."""
     ask: Ask = "by_rule"
     private: bool = False
     """Whether its host may lead to a private address; one that is written as a number may anyway."""
 
 
 class OpenApiTable(_Table):
-    """Operations of an API that somebody described in a file."""
+    """Operations of an API with an OpenAPI description."""
 
     file: _Line
     operations: Annotated[list[_Line], Field(min_length=1, max_length=200)]
-    """By `operationId`, or `METHOD /path`; `*` stands for anything."""
+    """By `operationId`, or `METHOD /path`; `*` matches anything."""
     base_url: _Line | None = None
-    """Where the API is; None: where the file says."""
+    """The address of the API; None: from the description."""
     headers: dict[str, _Line] = Field(default_factory=dict, max_length=50)
-    """For every operation; the model is not asked for them."""
+    """For every operation; hidden from the model."""
     query: dict[str, Any] = Field(default_factory=dict, max_length=100)
-    """For every operation; the model is not asked for them."""
+    """For every operation; hidden from the model."""
     effects: dict[str, SafeEffect] = Field(default_factory=dict)
-    """Operation -> what running it twice would mean, where its method does not say it."""
+    """Operation -> the effect of running it twice, if its method does not define it."""
     timeout: Seconds = 30.0
     ask: Ask = "by_rule"
     private: bool = False
@@ -103,13 +103,13 @@ def _problem(error: ValidationError) -> str:
 
 
 def describe_tool(name: str, table: HttpToolTable) -> str:
-    """Say in one clause what the tool does, for somebody who is asked to trust it."""
+    """Describe the tool in one clause, for a person who is asked to trust it."""
     parts = (table.url, table.headers, table.query, table.body, table.form)
     return f"lets the model send {table.method} {table.url} as {name}{_more(parts, table.ask, table.effect)}"
 
 
 def describe_api(name: str, table: OpenApiTable) -> str:
-    """Say in one clause what the tools of an API do, for somebody who is asked to trust them."""
+    """Describe the tools of an API in one clause, for a person who is asked to trust them."""
     where = f" to {table.base_url}" if table.base_url else ""
     operations = ", ".join(table.operations)
     effects = ", ".join(f"{operation} = {effect}" for operation, effect in table.effects.items())

@@ -1,4 +1,4 @@
-"""Texts with placeholders: what they name, and how values take their place without becoming anything else."""
+"""Text templates with placeholders, whose values cannot change the structure of the request."""
 
 import json
 import re
@@ -16,17 +16,17 @@ _PLACEHOLDER = re.compile(
 
 
 class Unfillable(ValueError):
-    """Why a request cannot be made of its values; a clause after the tool's name."""
+    """Why a request cannot be built from its values; a clause that follows the tool's name."""
 
 
 class Unencoded(str):
-    """The name of a value that is not shown, in an address that is: it stays as it is."""
+    """The name of a hidden value in a displayed address; it is not encoded."""
 
     __slots__ = ()
 
 
 class Absent:
-    """The value of an optional parameter that was not given: what would hold it is left out."""
+    """The value of an optional parameter that was not given: its part of the request is left out."""
 
 
 ABSENT = Absent()
@@ -41,7 +41,7 @@ class Placeholder:
 
     @property
     def label(self) -> Unencoded:
-        """What stands for it where its value is not to be seen, such as `$API_KEY`."""
+        """The placeholder that is displayed instead of a secret value, such as `$API_KEY`."""
         return Unencoded(f"$var.{self.name}" if self.source == "var" else f"${self.name}")
 
     def __str__(self) -> str:
@@ -67,14 +67,14 @@ class Template:
         return piece if isinstance(piece, Placeholder) else None
 
     def text(self, lookup: Lookup, encode: Callable[[Any], str]) -> str:
-        """Return the text with `encode` of each value in its place."""
+        """Return the text with each value encoded by `encode`."""
         return "".join(
             piece if isinstance(piece, str) else encode(look_up_value(piece, lookup)) for piece in self.pieces
         )
 
 
 Node = Template | dict[str, Any] | list[Any] | str | int | float | bool | None
-"""A JSON structure whose texts are templates; dicts and lists hold nodes."""
+"""A JSON structure of templates; dicts and lists hold nodes."""
 
 
 def template_of(text: str) -> Template:
@@ -116,7 +116,7 @@ def _reference(name: str, is_variable: bool) -> Placeholder:
 
 
 def node_of(value: Any) -> Node:
-    """Read a structure of somebody's configuration; raises `Unfillable` for what JSON does not have."""
+    """Parse a configured structure; raises `Unfillable` for types that JSON does not have."""
     if isinstance(value, str):
         return template_of(value)
     if isinstance(value, bool | int | float | None):
@@ -141,7 +141,7 @@ def references_in(node: Any) -> Iterator[tuple[Placeholder, bool]]:
 
 
 def fill(node: Any, lookup: Lookup) -> Any:
-    """Return the structure with its values; what was not given is left out, `ABSENT` if it is all."""
+    """Return the structure with its values; missing ones are left out, `ABSENT` if all are missing."""
     if isinstance(node, Template):
         whole = node.whole
         return lookup(whole) if whole is not None else node.text(lookup, as_text)
@@ -155,7 +155,7 @@ def fill(node: Any, lookup: Lookup) -> Any:
 
 
 def look_up_value(reference: Placeholder, lookup: Lookup) -> Any:
-    """Return a value that cannot be left out."""
+    """Return a required value."""
     value = lookup(reference)
     if value is ABSENT or value is None:
         raise Unfillable(f"needs `{reference.name}`")
@@ -163,14 +163,14 @@ def look_up_value(reference: Placeholder, lookup: Lookup) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as it stands in a text: JSON, but for texts themselves."""
+    """Return a value as text: JSON, except for strings."""
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def percent_encoded(value: Any) -> str:
-    """Return a value for a path or a query: whatever it holds, it is one part of it."""
+    """Return a value encoded for a path or a query, where it is always a single part."""
     if isinstance(value, Unencoded):
         return value
     try:

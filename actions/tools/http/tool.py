@@ -1,4 +1,4 @@
-"""The tool of an endpoint: checks what a model gives, sends one request, and gives back what came."""
+"""The tool of an endpoint: checks the model's arguments, sends one request, and returns the response."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,11 +29,11 @@ _TELLING = ("link", "location", "retry-after")
 
 @dataclass(frozen=True, slots=True)
 class HttpCall:
-    """What a model gave, and where it leads."""
+    """The model's arguments, and the resulting request."""
 
     given: Mapping[str, Any]
     subject: str
-    """Method and address with what the model gave; what others give stays a name."""
+    """Method and address with the model's arguments; other values appear by name."""
 
 
 class HttpTool:
@@ -64,11 +64,11 @@ class HttpTool:
 
     @property
     def variables(self) -> Sequence[str]:
-        """The names of the environment's variables whose values it sends."""
+        """The environment variables whose values it sends."""
         return _names(self.endpoint, "env")
 
     def secrets(self) -> Mapping[str, str]:
-        """Return what it sends of the environment, by name: it is masked wherever it appears."""
+        """Return the environment values that it sends, by name: they are masked wherever they appear."""
         found = {name: self._env.get(name, "") for name in self.variables}
         return {name: value for name, value in found.items() if len(value) >= SHORTEST_VALUE}
 
@@ -126,7 +126,7 @@ class HttpTool:
         return _outcome(answer, endpoint.method)
 
     def _cut(self, problem: Exception) -> ToolOutcome:
-        """Say what is known of a request whose answer did not come as a whole."""
+        """Describe a request whose response did not arrive completely."""
         if self.endpoint.effect != "effect":
             return ToolOutcome("error", str(problem))
         return ToolOutcome(
@@ -215,7 +215,7 @@ def _outcome(answer: WebAnswer, method: str) -> ToolOutcome:
 
 
 def _select_headers(answer: WebAnswer, method: str) -> Iterator[str]:
-    """Yield the headers that say how to go on; of an answer that has nothing else, all."""
+    """Yield the headers that help with the next request; if the response has nothing else, all headers."""
     for name, value in answer.headers.items():
         if (method == "HEAD" or name in _TELLING) and not answer.leads_to:
             yield f"{name}: {value}"[:_MOST_HEADER_CHARS]

@@ -24,6 +24,7 @@ from .execution.recovery import recover, still_running
 from .execution.spool import CommandLimits, Spool
 from .execution.supervisor_pool import prepare
 from .failure_hints import advice_on
+from .language.scripts import files_named
 from .output import MAX_EVENT_BYTES, Captured, LiveOutput, capture, outcome_of
 from .read_only import is_read_only
 from .sandbox.launch import NO_SANDBOX, Launch
@@ -39,7 +40,7 @@ _FAILED_AT_WALL = (
 
 
 class CommandArguments(Protocol):
-    """What a command needs of the arguments of its call."""
+    """The fields of the call's arguments that a command uses."""
 
     command: str
     cwd: str | None
@@ -47,7 +48,7 @@ class CommandArguments(Protocol):
 
 
 class CommandRunner:
-    """Runs commands under supervisors, and finds out what became of one whose agent died."""
+    """Runs commands under supervisors, analyses them, and finds the outcome of commands whose agent died."""
 
     def __init__(
         self,
@@ -63,12 +64,15 @@ class CommandRunner:
         self._wall_kind: WallKind | Literal["best"] | None = wall
         self._walls: dict[object, Wall] = {}
 
+    is_read_only = staticmethod(is_read_only)
+    files_named = staticmethod(files_named)
+
     async def run(self, arguments: CommandArguments, context: ToolContext) -> ToolOutcome:
         try:
             cwd = require_folder(make_absolute(arguments.cwd or ".", context.cwd))
         except FileProblem as error:
             return ToolOutcome("error", f"The command was not run: {error}")
-        # Meanwhile the folder is made and files are looked at.
+        # In the meantime the folder is created and files are checked.
         prepare()
         with ExitStack() as stack:
             try:
@@ -143,7 +147,7 @@ class CommandRunner:
         return [] if context.scratch is None else still_running(context.scratch)
 
     async def _wall(self, context: ToolContext) -> Wall | None:
-        """Return what holds a command that nothing but a proof lets run; None: nothing does."""
+        """Return the sandbox of a command that runs only because of its proof; None: none."""
         if not context.is_walled:
             return None
 
@@ -171,7 +175,7 @@ class CommandRunner:
         return self._sandbox.launch(cwd, is_approved)
 
     def _sandbox_status(self, context: ToolContext) -> str:
-        """Return what a command ran in, in a few words; empty if that was no sandbox."""
+        """Describe the sandbox of a command in a few words; empty if it had none."""
         if self._sandbox is not None:
             return self._sandbox.status
         return "network off" if context.in_sandbox else ""
@@ -190,7 +194,7 @@ class CommandRunner:
 
 @asynccontextmanager
 async def _open_sandbox_once(cwd: Path, context: ToolContext) -> AsyncGenerator[Launch]:
-    """Put one command into a sandbox without a network. Raises `OSError` where there is none."""
+    """Put one command into a sandbox without a network. Raises `OSError` if none works."""
 
     kind: SandboxKind | None = await asyncio.to_thread(sandbox_kind)
     if kind is None:
@@ -222,7 +226,7 @@ def _folder_of(context: ToolContext, stack: ExitStack) -> Path:
 
 
 async def _read_output(output: int, takes_file: bool) -> Captured:
-    """Read what was written; what is short is read at once, which takes less than to ask a thread for it."""
+    """Return the output; short output is read directly, because that is faster than a thread."""
 
     if os.fstat(output).st_size <= _SHORT_BYTES:
         return capture(output, takes_file)

@@ -1,11 +1,11 @@
-"""What a failed command gives away: that it wanted to ask somebody, or met the walls of its sandbox."""
+"""Hints for the model about failed commands that needed input or were blocked by their sandbox."""
 
 import re
 
 from .execution.spool import Ended
 
 _END_CHARS = 4000
-"""Why a command failed stands at its end."""
+"""The reason of a failure stands at the end of the output."""
 _WALLS = re.compile(
     r"Read-only file system|EROFS|Network is unreachable|ENETUNREACH|Could not resolve host|EAI_AGAIN"
     r"|Temporary failure in name resolution|Operation not permitted|Device or resource busy"
@@ -22,9 +22,9 @@ _QUESTIONS = re.compile(
 
 
 def advice_on(output: str, ended: Ended, sandbox: str) -> str:
-    """Return what helps the model on, if something is recognised; else nothing.
+    """Return a hint for the model if the cause is recognized; otherwise nothing.
 
-    `sandbox`: what the command ran in; empty if that was none.
+    `sandbox`: the sandbox of the command; empty if it had none.
     """
     if ended.status == 0 and not ended.reason:
         return ""

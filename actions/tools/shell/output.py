@@ -1,4 +1,4 @@
-"""Shows the output of a running command as it comes: a few times a second, and never too much of it."""
+"""Shows the output of a running command: a few times a second, in limited amounts."""
 
 import asyncio
 import codecs
@@ -28,7 +28,8 @@ _OVERSTRUCK = re.compile(r"[^\n\x08]\x08")
 
 
 def plain(text: str) -> str:
-    """Return what a terminal would show in the end: no sequences, no controls, overwritten text gone."""
+    """Return the text that a terminal would show in the end, without control sequences and overwritten
+    text."""
     text = _SEQUENCES.sub("", text)
     if "\x08" in text:
         text = _OVERSTRUCK.sub("", text)
@@ -38,19 +39,19 @@ def plain(text: str) -> str:
 
 
 def plain_piece(text: str) -> str:
-    """Return a piece of a running output as plain text; what would be overwritten is a line of its own."""
+    """Return a piece of a running output as plain text; overwritten text becomes lines of its own."""
     text = _SEQUENCES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     return _CONTROLS.sub("", text)
 
 
 def split_unfinished(text: str) -> tuple[str, str]:
-    """Split off a control sequence at the end that goes on in the next piece."""
+    """Split off an incomplete control sequence at the end."""
     found = _UNFINISHED.search(text, max(len(text) - _MOST_UNFINISHED, 0))
     return (text[: found.start()], found[0]) if found else (text, "")
 
 
 def _after_returns(line: str) -> str:
-    """Return what is left of a line over which a program wrote again and again."""
+    """Return the final text of a line that a program overwrote repeatedly."""
     return line.rstrip("\r").rpartition("\r")[2]
 
 
@@ -59,7 +60,7 @@ MAX_EVENT_BYTES = 8192
 
 
 class LiveOutput:
-    """Collects bytes and hands on plain text, at most every `INTERVAL_S`."""
+    """Collects bytes and passes on plain text, at most every `INTERVAL_S` seconds."""
 
     def __init__(self, emit: Callable[[str], None]) -> None:
         self._emit = emit
@@ -107,9 +108,9 @@ class LiveOutput:
 
 
 MAX_BYTES = 30_000
-"""What the model reads at most."""
+"""Limit of the text for the model."""
 _HEAD_SHARE = 0.35
-"""The end tells more: there are the errors and the summary."""
+"""The end gets the larger share, because errors and summaries are there."""
 _SIDE_BYTES = 512_000
 _LONGEST_SNAP = 2000
 
@@ -119,11 +120,11 @@ class Captured:
     text: str
     """Plain text; a marker stands for what is left out."""
     full: bytes | OpenFile | None
-    """Every byte that was kept, where `text` does not tell all of it."""
+    """Every stored byte, if `text` does not contain all of it."""
 
 
 def capture(output: int, takes_file: bool) -> Captured:
-    """Return what is in an open file; `takes_file`: memory stays small however much it is."""
+    """Return the output in an open file; with `takes_file` the memory use stays small for any size."""
     size = os.fstat(output).st_size
     with os.fdopen(os.dup(output), "rb") as file:
         file.seek(0)
@@ -139,7 +140,7 @@ def capture(output: int, takes_file: bool) -> Captured:
 
 
 def _sides(file: BinaryIO, size: int) -> tuple[str, tuple[int, int], str]:
-    """Return beginning and end as plain text, and bytes and lines of what is between them."""
+    """Return beginning and end as plain text, and the bytes and lines between them."""
     head = file.read(_SIDE_BYTES)
     between = size - 2 * _SIDE_BYTES
     lines, left = 0, between
@@ -153,7 +154,7 @@ def _sides(file: BinaryIO, size: int) -> tuple[str, tuple[int, int], str]:
 
 
 def cut_middle(head: str, middle: tuple[int, int], tail: str) -> tuple[str, bool]:
-    """Join the parts, leaving out as much of the middle as makes them fit; tell whether that was any."""
+    """Join the parts and cut the middle to make them fit; return whether anything was cut."""
     if middle == (0, 0) and len((head + tail).encode()) <= MAX_BYTES:
         return head + tail, False
     if not tail:

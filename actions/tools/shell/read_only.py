@@ -1,6 +1,6 @@
-"""Proves of a command line that it only reads, so that running it twice means nothing.
+"""Proves that a command line only reads, so that running it twice has no effect.
 
-What is not known to be harmless is not proved: programs, subcommands and options have to be in the tables.
+Only programs, subcommands and options in the tables can be proved.
 """
 
 import re
@@ -26,9 +26,10 @@ _MAX_CHARS = 20_000
 _EXPLAINED = (HOLDS_BRACES, HOLDS_CONTROL, HOLDS_SUBSHELL, HOLDS_VARIABLE, READS_A_FILE)
 """Doubts of the parser that are looked into here."""
 _ANY_WORDS = frozenset(("echo", "true", "false", "expr", ":"))
-"""None of their arguments means anything but text."""
+"""All of their arguments are plain text."""
 _SPECIAL_FILE = re.compile(r"(?:(?<![\w~*?\]])|^-.*)/[./]*(?:dev|proc|sys)(?:/|$)|^/[\w./]*[*?\[]")
-"""Reading such a file may do something: a watchdog, a terminal, the kernel's log. Or what may be one."""
+"""Reading such a file may have an effect: a watchdog, a terminal, the kernel's log. Or a text that may be
+one."""
 _CONVERSION = re.compile(r"%[-+ #0]*[0-9]*(?:\.[0-9]+)?[sdiuoxXcbqeEfFgG]|%%")
 _TESTS = frozenset((
     "-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-p", "-S", "-b", "-c", "-u", "-g", "-k", "-O",
@@ -37,7 +38,7 @@ _TESTS = frozenset((
 
 
 class NotProved(Exception):
-    """A command may do more than read; the message says what is not known of it."""
+    """A command may do more than read; the message names what is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +48,16 @@ class ReadProof:
     steps: Sequence[CommandStep] = ()
     """Its commands, if it surely changes nothing."""
     doubt: str = ""
-    """Else what is not known; empty, if it is known that it does more than read."""
+    """Otherwise what is unknown; empty if it is known to do more than read."""
 
 
 def is_read_only(command: str) -> bool:
-    """Tell whether the command line surely changes nothing, but for what programs note for themselves."""
+    """Return whether the command line certainly changes nothing, except for programs' own caches."""
     return bool(prove(command).steps)
 
 
 def prove(command: str) -> ReadProof:
-    """Prove that a line changes nothing, or say what is not known of it."""
+    """Prove that a line changes nothing, or name what is unknown."""
     if len(command) > _MAX_CHARS:
         return ReadProof(doubt="it is too long to be looked through")
     reader = ShellReader(command)
@@ -83,7 +84,8 @@ def _prove_step(step: CommandStep) -> None:
 
 
 def prove_words(words: Sequence[MarkedWord], read: Sequence[str] = ()) -> None:
-    """Raise `NotProved` unless a command only reads, as far as its words tell; files may be patterns yet."""
+    """Raise `NotProved` unless a command's words show that it only reads; file patterns are not expanded
+    yet."""
     program, *arguments = (word.text for word in words)
     if any(_SPECIAL_FILE.search(word) for word in (*arguments, *read)):
         raise NotProved("it names a special file")
@@ -109,7 +111,7 @@ def prove_words(words: Sequence[MarkedWord], read: Sequence[str] = ()) -> None:
 
 
 def subcommand_of(program: str, words: Sequence[str]) -> str | None:
-    """Return a subcommand that only reads, as its table calls it, of a program that is no `git`."""
+    """Return a read-only subcommand in its table's spelling, for programs other than git."""
     name = {"pip3": "pip"}.get(program, program)
     second = {"list": "ls"}.get(words[0], words[0]) if words and name == "npm" else " ".join(words[:1])
     return f"{name} {second}" if f"{name} {second}" in SUBCOMMANDS else None
@@ -126,7 +128,7 @@ def _shorten(word: str) -> str:
 
 
 def _require_clear_patterns(program: str, known: Program | None, words: Sequence[MarkedWord]) -> None:
-    """A file name pattern may stand for a name that looks like an option, or for one operand too many."""
+    """Refuse a pattern that may match a name that looks like an option, or add one operand too many."""
     patterns = [word for word in words[1:] if word.is_pattern()]
     if not patterns or (known is not None and known.is_pure):
         return
@@ -158,17 +160,18 @@ _LISTS_BY = {
         ("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
     ),
 }
-"""With one of these the operands are patterns or commits, and name nothing that is made."""
+"""With one of these options the operands are patterns or commits, and nothing is created."""
 _HARMLESS_SETTING = re.compile(
     r"(?:user\.(?:name|email)|init\.defaultbranch|core\.[a-z]+|pull\.[a-z]+|push\.[a-z]+|commit\.[a-z]+"
     r"|branch\..+\.(?:remote|merge|rebase)|remote\.[^.]+\.(?:url|fetch|pushurl)|merge\.[a-z]+|diff\.[a-z]+)",
     re.IGNORECASE,
 )
-"""What git's configuration says of these is no secret."""
+"""Settings of git whose values are not secret."""
 
 
 def git_subcommand(words: Sequence[str]) -> tuple[str, int]:
-    """Return the subcommand as the table calls it, and where its arguments begin; an empty one for none."""
+    """Return the subcommand in the table's spelling, and the index of its arguments; empty if there is
+    none."""
     at = 0
     while at < len(words) and (words[at] in GIT_GLOBAL_OPTIONS or words[at] == "-C"):
         at += 2 if words[at] == "-C" else 1
@@ -204,7 +207,7 @@ def _fit_config(words: Sequence[str]) -> None:
 
 
 _SED_PATTERN = r"/(?:[^/\n;\\]|\\[^/\n;])*/"
-"""An escaped slash ends no pattern: what stands behind it would be read as commands in the wrong places."""
+"""An escaped slash does not end a pattern: otherwise the rest would be parsed as commands."""
 _SED_SCRIPT = re.compile(
     rf"(?:(?:\d+|\$|{_SED_PATTERN})(?:,(?:\d+|\$|\+\d+|{_SED_PATTERN}))?\s*[pd=q]\s*;?\s*)+"
     r"|s([/|#,])(?:(?!\1)[^\n;\\{}]|\\[^\n\\])*\1(?:(?!\1)[^\n;\\{}]|\\[^\n\\])*\1[gpiI\d]*"
@@ -212,7 +215,7 @@ _SED_SCRIPT = re.compile(
 
 
 def _is_read_only_sed(words: Sequence[str]) -> bool:
-    """Say yes to scripts that print, drop and replace lines, and to nothing that writes or runs."""
+    """Accept scripts that print, delete and replace lines, and none that write or run something."""
     rest = list(words)
     scripts: list[str] = []
     while rest and rest[0].startswith("-") and rest[0] != "-":
@@ -238,7 +241,7 @@ _AWK_RISKS = re.compile(
 
 
 def _awk(words: Sequence[str]) -> bool:
-    """Say yes to programs that print columns and count; they may name no file and no command."""
+    """Accept programs that print columns and count; they may name no file and no command."""
     rest = list(words)
     while rest and rest[0].startswith("-") and rest[0] != "-":
         option = rest.pop(0)
@@ -269,24 +272,24 @@ def _command(words: Sequence[str]) -> bool:
 
 
 def _ps(words: Sequence[str]) -> bool:
-    """Say no to the `e` that shows what processes have in their environment."""
+    """Refuse `e`, which shows the environment of processes."""
     return all(re.fullmatch(r"[auxfwj]+|-[AaefFlj]+|--forest|--sort=[-+%\w,]+", word) for word in words)
 
 
 def _printf(words: Sequence[str]) -> bool:
-    """Say no to `-v` and `%n`: they set variables, and the name of a variable may hold a command."""
+    """Refuse `-v` and `%n`: they set variables, and the name of a variable may contain a command."""
     return bool(words) and not words[0].startswith("-") and "%" not in _CONVERSION.sub("", words[0])
 
 
 def _test(words: Sequence[str]) -> bool:
-    """Say no to `-v` and to subscripts, for the same reason."""
+    """Refuse `-v` and subscripts, for the same reason."""
     return not any("[" in word for word in words) and all(
         not word.startswith("-") or word in _TESTS or word[1:].isdecimal() for word in words
     )
 
 
 def _date(words: Sequence[str]) -> bool:
-    """Say no to an operand that is no format: it sets the clock."""
+    """Refuse an operand that is no format: it sets the clock."""
     try:
         arguments = read_arguments(PROGRAMS["date"], words)
     except UnknownOption:

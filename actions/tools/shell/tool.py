@@ -1,4 +1,4 @@
-"""The tool `run_shell_command`: run a command line and tell all about how it ended."""
+"""The tool `run_shell_command`: runs a command line and reports how it ended."""
 
 from __future__ import annotations
 
@@ -55,29 +55,28 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         sandbox: Sandbox | None = None,
         wall: WallKind | Literal["best"] = "best",
     ) -> None:
-        """`wall`: what commands are held by that run because they only read; `best`: what works here."""
+        """`wall`: the sandbox of commands that run unasked because they only read; `best`: what works
+        here."""
         description = _DESCRIPTION.format(idle_s=idle_s)
         super().__init__("run_shell_command", description, RunShellCommandArguments)
         self._options = (idle_s, max_output_bytes, sandbox, wall)
 
     @cached_property
     def _runner(self) -> CommandRunner:
+        """What runs and analyses commands; a session without a command does not load it."""
         from .command_runner import CommandRunner
 
         return CommandRunner(*self._options)
 
     def effect_of(self, arguments: RunShellCommandArguments) -> Effect:
-        from .read_only import is_read_only
-
-        return "read" if is_read_only(arguments.command) else self.effect
+        return "read" if self._runner.is_read_only(arguments.command) else self.effect
 
     def paths(self, arguments: RunShellCommandArguments) -> Sequence[str]:
         return () if arguments.cwd is None else (arguments.cwd,)
 
     def files_run(self, arguments: RunShellCommandArguments, cwd: Path) -> FilesRun:
-        from .language.scripts import files_named
-
-        return files_named(arguments.command, make_absolute(arguments.cwd or ".", cwd), cwd)
+        folder = make_absolute(arguments.cwd or ".", cwd)
+        return self._runner.files_named(arguments.command, folder, cwd)
 
     async def run(self, arguments: RunShellCommandArguments, context: ToolContext) -> ToolOutcome:
         return await self._runner.run(arguments, context)

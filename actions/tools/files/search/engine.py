@@ -1,4 +1,4 @@
-"""Lists and searches files: with ripgrep where it is installed, else in Python, with the same answers."""
+"""Lists and searches files: with ripgrep if it is installed, otherwise in Python, with the same results."""
 
 import asyncio
 import json
@@ -62,7 +62,7 @@ class Search:
         return await asyncio.to_thread(lambda: [path for path in paths if _is_file(self._root / path)])
 
     async def find(self, pattern: str, paths: Sequence[str], limit: int) -> SearchResult:
-        """Search sorted files; at most `limit` lines are kept, all are counted."""
+        """Search sorted files; at most `limit` lines are returned, all are counted."""
         program = self._program
         if program is not None and reads_alike(pattern) and await ripgrep.can_search(program, pattern):
             return await self._find_with_ripgrep(program, pattern, paths, limit)
@@ -123,7 +123,7 @@ class Search:
 
 
 def _first(names: Sequence[str], counts: dict[str, int], limit: int) -> tuple[list[str], list[str]]:
-    """Split off the files whose lines fill the limit."""
+    """Split off the files whose lines reach the limit."""
     total = 0
     for index, name in enumerate(names):
         if total >= limit:
@@ -148,7 +148,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _is_text(path: Path) -> bool:
-    """Tell text from binary as the worker does: by a NUL near the beginning."""
+    """Distinguish text from binary as the worker does: by a NUL near the beginning."""
     try:
         with open_regular(path) as file:
             sample = file.read(_SAMPLE_BYTES)

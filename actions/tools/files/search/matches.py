@@ -81,5 +81,5 @@ def translate_pattern(pattern: str) -> str:
 
 
 def reads_alike(pattern: str) -> bool:
-    """Tell whether ripgrep, if it takes the pattern, means the same by it."""
+    """Return whether the pattern has the same meaning in ripgrep, if that accepts it."""
     return _READ_DIFFERENTLY.search(pattern) is None

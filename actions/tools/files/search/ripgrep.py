@@ -1,4 +1,4 @@
-"""Lets ripgrep, where it is installed, walk folders and search files faster."""
+"""Uses ripgrep, if it is installed, to list and search files faster."""
 
 import asyncio
 import os
@@ -23,13 +23,13 @@ _NEEDED = (
     "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ",
     "XDG_CONFIG_HOME",
 )  # fmt: skip
-"""All that such a program sees of the environment: no key, and no option that somebody set for it."""
+"""The environment of the program: no keys and no options of the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
     status: int | None
-    """None if it was stopped: too late, or too much output."""
+    """None if it was stopped because of a timeout or too much output."""
     output: bytes
     errors: bytes
 
@@ -42,9 +42,9 @@ async def run_piped(
     stdin: bytes | None = None,
     files: Sequence[int] = (),
 ) -> Ran:
-    """Return what the program wrote; it is gone when this returns or raises `OSError`.
+    """Return the output of a program; it has ended when this returns or raises `OSError`.
 
-    It runs in the folder that has the real path `cwd`, and gets the open `files`.
+    It runs in the folder with the real path `cwd`, and inherits the open `files`.
     """
     with open_folder(cwd) as folder:
         process = await asyncio.create_subprocess_exec(
@@ -75,7 +75,7 @@ async def run_piped(
 async def _collect(
     stream: asyncio.StreamReader | None, into: bytearray, most: int, process: Process | None
 ) -> None:
-    """Read to the end; what is too much is dropped, and ends the process if one is named."""
+    """Read to the end; output beyond the limit is dropped, and ends `process` if it is given."""
     while stream is not None and (chunk := await stream.read(_CHUNK_BYTES)):
         if len(into) <= most:
             into += chunk
@@ -115,14 +115,14 @@ _MOST_COUNT_BYTES = 32_000_000
 _MOST_MATCH_BYTES = 32_000_000
 _ARGUMENT_BYTES = 500_000
 MOST_OPEN = 100
-"""How many files one search for lines is given: a process may not have many open."""
+"""Number of files of one search: the number of open files of a process is limited."""
 
 _COUNT = re.compile(rb"([^\0]+)\0(\d+)\r?\n")
 _MATCH = re.compile(rb"([^\0]+)\0(\d+):([^\n]*)\n")
 
 
 async def list_files(program: str, root: Path, wanted: FileFilter, timeout_s: float) -> FileListing | None:
-    """Return the files below a folder; None if this ripgrep cannot do it."""
+    """Return the files below a folder; None if this version of ripgrep cannot do it."""
     flags = [*_LISTING, *_LIKE_WALK]
     if wanted.hidden:
         flags.append("--hidden")
@@ -137,7 +137,7 @@ async def list_files(program: str, root: Path, wanted: FileFilter, timeout_s: fl
 
 
 async def can_search(program: str, pattern: str) -> bool:
-    """Tell whether ripgrep can read the pattern: it knows no look-around and no references."""
+    """Return whether ripgrep supports the pattern: it has no look-around and no references."""
     ran = await _ran([program, *_SEARCH, f"--regexp={pattern}", "--", "/dev/null"], Path("/"), 5, 10_000)
     return ran is not None and ran.status in (0, 1)
 
@@ -161,7 +161,7 @@ async def matching_lines(
 ) -> tuple[list[FileMatches], bool]:
     """Return the first matching lines of each of a few files, in the order of `paths`.
 
-    What is shown of a file comes from one that was opened here, so that no link leads the search elsewhere.
+    The files are opened here, so that no link leads the search elsewhere.
     """
     with ExitStack() as stack:
         opened: dict[str, str] = {}

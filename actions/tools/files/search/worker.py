@@ -1,8 +1,8 @@
-"""Searches files for a regular expression in a process of its own, which can be killed when it is slow.
+"""Searches files for a regular expression in a separate process, which can be killed when it is slow.
 
-Standard input: one line of JSON (`pattern`, `limit`), then the paths, separated by NUL.
-Standard output: one line of JSON per file that has matches: path index, count, and of the first matching
-lines the number, the beginning (its bytes as Latin-1) and the length.
+Standard input: one line of JSON (`pattern`, `limit`), then the paths, separated by NUL. Standard output: one
+line of JSON per file with matches: path index, count, and of the first matching lines the number, the
+beginning (its bytes as Latin-1) and the length.
 """
 
 import codecs
@@ -37,7 +37,7 @@ def main() -> None:
     header, _, rest = sys.stdin.buffer.read().partition(b"\n")
     options = json.loads(header)
     warnings.simplefilter("ignore")
-    # As for ripgrep, bytes that are no UTF-8 are no characters: a line break is what `.` does not match.
+    # As in ripgrep, bytes that are not UTF-8 are not characters; `.` does not match a line break.
     codecs.register_error(_NO_TEXT, _line_break)
     expression = re.compile(options["pattern"])
     literal = find_required_literal(expression)
@@ -57,7 +57,7 @@ def _line_break(error: UnicodeError) -> tuple[str, int]:
 
 
 def find_required_literal(expression: "re.Pattern[str]") -> bytes:
-    """Return the longest text, as UTF-8, that every match contains; empty where none is known."""
+    """Return the longest text, as UTF-8, that every match contains; empty if there is none."""
     if expression.flags & re.IGNORECASE:
         return b""
     runs: list[list[str]] = [[]]
@@ -101,9 +101,9 @@ def _search(
 
 
 def _lines(descriptor: int, literal: bytes) -> Iterable[bytes | str]:
-    """Return the lines of a text file without their ends, as text where that is as fast, else as UTF-8.
+    """Return the lines of a text file without line ends, as text if that is as fast, otherwise as UTF-8.
 
-    None of a binary file, nor of one that does not contain the literal.
+    None for a binary file, and for one that does not contain the literal.
     """
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -138,7 +138,7 @@ def _read_lines(file: BinaryIO, encoding: str) -> Iterator[bytes]:
 
 
 def _contains(descriptor: int, sample: bytes, literal: bytes) -> bool:
-    """Tell whether the literal is in the sample or in what is read after it."""
+    """Return whether the literal is in the sample or in the rest of the file."""
     while literal not in sample:
         more = os.read(descriptor, _SCANNED_BYTES)
         if not more:

@@ -1,4 +1,4 @@
-"""Runs a command under its supervisor and brings back how it ended; nothing of it is left afterwards."""
+"""Runs a command under its supervisor and returns its result; all of its processes have ended afterwards."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from .spool import CommandLimits, Ended, Reason, Spool, parse_report
 from .supervisor_pool import PACKAGE, WaitingSupervisor, send_order
 
 PROGRAM = "import sys; sys.path.append(sys.argv[1]); from supervisor.program import main; main(*sys.argv[2:])"
-"""A module, so that its bytecode is kept, and without the packages around it, so that they are not loaded."""
+"""A module file, so that its bytecode is cached, but outside of its package, so that the package is not
+loaded."""
 _LETTERS = {reason: letter for letter, reason in REASONS.items()}
 _STOPPING_S = STOP_GRACE_S + KILLING_S + 1
 _REAPING_S = 1.0
 _CLAIMING_S = 3.0
-"""A spare supervisor that has not taken the call by then never shall."""
+"""A spare supervisor that has not claimed the call by then never may."""
 
 
 async def run_supervised(
@@ -40,11 +41,11 @@ async def run_supervised(
     withheld: Set[str] = frozenset(),
     launch: Launch = NO_SANDBOX,
 ) -> Ended:
-    """Run a command with the shell; `grew` looks into the spool, and tells whether there was something new.
+    """Run a command with the shell; `grew` reads the spool and returns whether there was new output.
 
-    It sees the environment but for the names in `withheld`.
+    The command sees the environment except for the names in `withheld`.
 
-    Raises `OSError` if nothing could be started. A cancellation leaves when every process is gone.
+    Raises `OSError` if nothing could be started. A cancellation waits until every process is gone.
     """
     words = [*launch.words, _shell(), "-c", command]
     run = _Run(words, cwd, limits, spool, grew, withheld, launch)
@@ -86,7 +87,7 @@ class _Run:
         self._claim_by = float("inf")
 
     async def start(self, with_spares: bool = True) -> None:
-        """Have the command started by a supervisor that waits for that, or else by one of its own."""
+        """Start the command with a waiting supervisor, or else with a new one."""
         hear, self._lifeline = os.pipe()
         come, tell = os.pipe()
         news = os.fdopen(come, "rb", buffering=0)
@@ -149,7 +150,8 @@ class _Run:
         return ""
 
     async def _restart_if_refused(self) -> bool:
-        """Start the program if the spare did not take the call, and never can; tell whether that was so."""
+        """Start a new supervisor if the spare did not and never will take the call; return whether it did
+        so."""
         is_spare, self._claim_by = isinstance(self._process, WaitingSupervisor), float("inf")
         if not is_spare or self._news.report or not self._spool.renew():
             return False
@@ -159,7 +161,7 @@ class _Run:
         return True
 
     async def end(self, reason: Reason) -> Ended:
-        """Have everything killed that is left, and let go of the pipes."""
+        """Kill all remaining processes, and close the pipes."""
         if reason:
             self._ask_to_stop(reason)
         await self._until_closed()
@@ -186,7 +188,7 @@ class _Run:
             await self._news.change(latest - now())
 
     async def _reap(self) -> None:
-        """Have the supervisor end, which has nothing left to do; a process of ours is waited for."""
+        """End the supervisor, which has finished; wait for it if it is our child."""
         is_over = self._news.report.endswith(OVER)
         if self._process is None:
             return
@@ -201,7 +203,7 @@ class _Run:
             nap_s = min(2 * nap_s, 0.005)
 
     def _let_go(self) -> None:
-        """Close our ends: whoever still waits for an order sees that there is nobody."""
+        """Close our ends: a supervisor that still waits for an order sees that the agent is gone."""
         self._news.close()
         if isinstance(self._process, WaitingSupervisor):
             self._process.kill()
@@ -212,7 +214,7 @@ class _Run:
 
 
 class _News(asyncio.Protocol):
-    """What the supervisor says: that the output grew, and in the end its report."""
+    """Messages of the supervisor: the output grew, and finally its report."""
 
     def __init__(self, grew: Callable[[], bool]) -> None:
         self.last_growth = asyncio.get_running_loop().time()
@@ -223,7 +225,7 @@ class _News(asyncio.Protocol):
         self._transport: asyncio.ReadTransport | None = None
 
     async def change(self, timeout_s: float) -> None:
-        """Wait until there is something to look at, or for so long."""
+        """Wait for new output or a timeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._changed.wait()
@@ -237,12 +239,12 @@ class _News(asyncio.Protocol):
         self._transport = cast(asyncio.ReadTransport, transport)
 
     def data_received(self, data: bytes) -> None:
-        # Empty lines are no part of the report; kept, they would fill the memory in a long run.
+        # Empty lines are not part of the report; in a long run they would fill the memory.
         if self.report or data.strip(b"\n"):
             self.report += data
         self._look()
         if self.report.endswith(OVER):
-            # All is said; that this process ends, too, is waited for elsewhere.
+            # The report is complete; the end of the process is awaited elsewhere.
             self.is_closed = True
             self._changed.set()
 
@@ -252,7 +254,7 @@ class _News(asyncio.Protocol):
         self._changed.set()
 
     def close(self) -> None:
-        """Look for the last time: the spool may be closed after this."""
+        """Check a last time: the spool may be closed after this."""
         self._look()
         self.is_closed = True
         if self._transport is not None:

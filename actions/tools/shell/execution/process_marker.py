@@ -1,4 +1,4 @@
-"""What a command sees of the environment, and the mark in there by which its processes are found."""
+"""The environment of a command, and the variable in it that marks its processes."""
 
 import os
 import signal
@@ -39,7 +39,7 @@ _COLOURS = frozenset({"FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM"})
 def shell_environment(
     outer: Mapping[str, str], call: str, withheld: Set[str] = frozenset()
 ) -> dict[str, str]:
-    """Return what a command sees of the `outer` environment, without `withheld` names; `call` marks it."""
+    """Return the command's environment: `outer` without `withheld` names, marked by `call`."""
     kept = {
         name: value
         for name, value in outer.items()
@@ -55,7 +55,7 @@ _MOST_ROUNDS = 20
 
 
 def kill_marked(*markers: str) -> int:
-    """Kill all of them, also those that are started meanwhile; return how many were found."""
+    """Kill all marked processes, including new ones that start meanwhile; return their number."""
     wanted = {f"{MARK}={marker}".encode() for marker in markers}
     killed: set[int] = set()
     for _ in range(_MOST_ROUNDS):

@@ -1,4 +1,4 @@
-"""Finds out what came of a shell command whose agent died, from the folder that its supervisor wrote."""
+"""Finds the outcome of a shell command whose agent died, from the folder that its supervisor wrote."""
 
 import asyncio
 import fcntl
@@ -16,7 +16,7 @@ from .process_marker import find_marked_processes, kill_marked
 from .spool import CommandLimits, Ended, call_mark, parse_report, this_boot
 
 _PATIENCE_S = 1.5
-"""A supervisor whose agent died needs less to end the command and to say so."""
+"""A supervisor without an agent takes less time to end the command and report it."""
 _AWAY = "the agent had died when this ended; the process that watched the command recorded it"
 _RESTARTED = "The machine was started again since then, so how far it came is not recorded."
 _UNRECORDED = "How it ended is not recorded."
@@ -25,7 +25,7 @@ _NEVER_STARTED = "The command was not run: the agent died before it was started.
 
 
 async def recover(scratch: Path, limits: CommandLimits, takes_file: bool) -> Recovered | None:
-    """End what is left of the command and say what is known of it; None if it left no folder."""
+    """End the command's remaining processes and report the known facts; None if it left no folder."""
     return await asyncio.to_thread(_recover_scratch, scratch, limits, takes_file)
 
 
@@ -40,7 +40,7 @@ def _recover_scratch(scratch: Path, limits: CommandLimits, takes_file: bool) -> 
     except FileNotFoundError:
         return None
     if mark.boot != this_boot():
-        # The supervisor's record was never synced: what is left of it may be a part.
+        # The supervisor's record was not synced, so it may be incomplete.
         return Recovered(None, _output(scratch, True).text, _RESTARTED)
     with open_descriptor(scratch / STARTED, os.O_RDONLY | os.O_NOFOLLOW) as started:
         wait_for_lock(started, fcntl.LOCK_SH, _PATIENCE_S)
@@ -62,7 +62,7 @@ def still_running(scratch: Path) -> list[str]:
 
 
 def _take_back(scratch: Path) -> str | None:
-    """See to it that a command that nobody has started never is; return the boot it was made ready in."""
+    """Make sure that a command that has not started never does; return the boot in which it was prepared."""
     for ready in scratch.glob(f"{READY}*"):
         with suppress(FileNotFoundError):
             boot = call_mark(ready.read_text()).boot
@@ -101,7 +101,7 @@ def end_abandoned(scratch: Path) -> int:
 
 
 def _find_abandoned_marker(started: Path) -> str:
-    """Return the marker of a call that nobody watches any more; nothing for any other."""
+    """Return the marker of a call without a supervisor; nothing for any other."""
     with suppress(OSError, ValueError), started.open("rb") as file:
         mark = call_mark(file.read().decode("ascii", "replace"))
         if mark.boot == this_boot() and is_process_gone(mark.agent):

@@ -12,7 +12,7 @@ from ..supervisor.claim import OUTPUT, READY
 
 
 def this_boot() -> str:
-    """Return what names the time since the machine was started; empty where the system does not say."""
+    """Return an id of the current boot of the machine; empty if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
@@ -23,14 +23,14 @@ _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 class CallMark(NamedTuple):
-    """What is in the file that says whether a command was started."""
+    """The content of the file that shows whether a command was started."""
 
     marker: str
     """In the environment of every process of the command."""
     boot: str
     """When the machine was started that it ran on."""
     agent: str
-    """Who made it ready; empty in folders of older versions."""
+    """The agent that prepared it; empty in folders of older versions."""
 
 
 def call_mark(text: str) -> CallMark:
@@ -42,7 +42,7 @@ class Spool:
     """Read by the agent while the supervisor writes."""
 
     def __init__(self, folder: Path, marker: str) -> None:
-        """Make the folder ready for the command whose processes carry the marker. Raises `OSError`."""
+        """Prepare the folder for the command whose processes carry the marker. Raises `OSError`."""
         # The supervisor works elsewhere.
         self.folder = folder.absolute()
         self.marker = marker
@@ -62,16 +62,16 @@ class Spool:
         os.close(self.output)
 
     def news(self, most_bytes: int) -> tuple[bytes, int]:
-        """Return the end of what was written since the last time, and how many bytes came before that."""
+        """Return the end of the new output, and the number of bytes before it."""
         size = os.fstat(self.output).st_size
         came, self._seen = size - self._seen, size
         taken = min(came, most_bytes)
         return os.pread(self.output, taken, size - taken), came - taken
 
     def renew(self) -> bool:
-        """See to it that whoever was told to start the command never can; False if it was started already.
+        """Invalidate the order to start the command; return False if it has started already.
 
-        It can be started once more then, with the new marker.
+        Afterwards the command can be started with the new marker.
         """
         marker = secrets.token_hex(len(self.marker) // 2)
         ready = self.folder / f"{READY}{marker}"
@@ -92,8 +92,8 @@ class Spool:
 
 
 Reason = Literal["", "timeout", "idle", "cancelled", "output", "flood", "signal", "agent", "input"]
-"""Why a command was stopped; empty if it was not. `agent`: the agent was gone; `signal`: somebody told the
-supervisor to end; `input`: it waited for somebody to type."""
+"""Why a command was stopped; empty if it was not. `agent`: the agent was gone; `signal`: the supervisor
+received a signal; `input`: it waited for keyboard input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Ended:
     """Exit code, or a negative signal; None if the supervisor was killed."""
     reason: Reason = ""
     problem: str = ""
-    """Why no more output was taken."""
+    """Why the output was cut off."""
     leftovers: tuple[str, ...] = ()
     """Processes that were still there when the command ended, as `pid name`."""
     too_many: int = 0
@@ -121,15 +121,16 @@ class Ended:
     after_s: float = 0
     """From start to end."""
     asking: str = ""
-    """The program that waited for somebody to type."""
+    """The program that waited for keyboard input."""
     moved: tuple[str, ...] = ()
-    """Where protected places went that the command had made: a sandbox protects only what exists."""
+    """The new locations of protected files that the command created: a sandbox protects only existing
+    ones."""
     is_refused: bool = False
     """It was not run: another process had settled the call."""
 
 
 def parse_report(report: bytes, asked: Reason, limits: CommandLimits) -> Ended:
-    """Read a report, or what there is of it; `asked` is why the command was told to stop."""
+    """Parse a report, which may be incomplete; `asked` is why the command was stopped."""
     facts: dict[str, list[str]] = {}
     for line in report.decode(errors="replace").splitlines():
         name, _, value = line.partition(" ")

@@ -1,4 +1,5 @@
-"""Supervisors that were started ahead and wait for an order; who gets none starts the program instead."""
+"""Supervisors that were started in advance and wait for an order; without one the program is started
+instead."""
 
 import asyncio
 import atexit
@@ -23,7 +24,7 @@ _PATIENCE_S = 3.0
 _REST_S = 60.0
 """After one that could not be started, or did nothing, it is not tried again for so long."""
 _INHERITED = ("LD_LIBRARY_PATH",)
-"""Of our environment: what the interpreter may need to start."""
+"""The environment variables that the interpreter may need to start."""
 
 
 class WaitingSupervisor:
@@ -34,7 +35,8 @@ class WaitingSupervisor:
         self._handle = handle
 
     def order(self, content: bytes, files: Sequence[int]) -> bool:
-        """Tell it what to run; False if it is gone. Whether it does is told by its claim alone."""
+        """Send the order; return False if the supervisor is gone. Only its claim shows that it runs the
+        command."""
         try:
             with self._line:
                 socket.send_fds(self._line, [content], files, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
@@ -51,7 +53,7 @@ class WaitingSupervisor:
         self.send_signal(signal.SIGKILL)
 
     def poll(self) -> int | None:
-        """Return 0 when it has ended; what its parent was told nobody asks."""
+        """Return 0 when it has ended; its exit status is not needed."""
         poll = select.poll()
         poll.register(self._handle, select.POLLIN)
         return 0 if poll.poll(0) else None
@@ -98,7 +100,7 @@ class _Zygote:
             self._promised += 1
 
     def next(self, patience_s: float) -> WaitingSupervisor | None:
-        """Return one that waits; None if there is none in time. Raises `EOFError` if there will be none."""
+        """Return a waiting one; None if there is none in time. Raises `EOFError` if there will be none."""
         if not self._promised:
             self.ask(PLAIN)
         poll = select.poll()
@@ -140,7 +142,7 @@ class _Spares:
         self._is_registered = False
 
     def start(self) -> None:
-        """Begin to start them; nobody waits."""
+        """Begin to start them in the background."""
         if self._lock.acquire(blocking=False):
             try:
                 self._running()
@@ -157,12 +159,12 @@ class _Spares:
             self._lock.release()
 
     def wait_for_one(self) -> WaitingSupervisor | None:
-        """Return one; None where there can be none."""
+        """Return one; None if it is not possible."""
         with self._lock:
             return self._one(_PATIENCE_S) or self._one(_PATIENCE_S)
 
     def replace(self, request: bytes) -> None:
-        """Have one forked for the command that comes after this one, while this one runs."""
+        """Fork one for the next command while the current one runs."""
         if self._lock.acquire(blocking=False):
             try:
                 if self._zygote is not None:
@@ -221,14 +223,14 @@ _LINES = (b"Umask", b"Uid", b"Gid", b"Groups", b"CapEff", b"NoNewPrivs", b"Secco
 
 
 def _standing() -> tuple[bytes, ...]:
-    """Return what a process hands on to those it starts, and what may change while it runs."""
+    """Return the attributes that a process passes to its children and that may change at run time."""
     kept = (line for line in _read_proc("status").split(b"\n") if line.partition(b":")[0] in _LINES)
     nice = os.getpriority(os.PRIO_PROCESS, 0)
     return (*kept, *map(_read_proc, ("limits", "cgroup", "oom_score_adj")), b"%d" % nice)
 
 
 def _read_proc(name: str) -> bytes:
-    """Return what the kernel tells of this process; nothing where it does not."""
+    """Return the kernel's information about this process; nothing where it has none."""
     try:
         return Path(f"/proc/self/{name}").read_bytes()
     except OSError:
@@ -240,7 +242,7 @@ _CAN_BE = sys.platform == "linux" and hasattr(os, "pidfd_open")
 
 
 def prepare() -> None:
-    """Begin to start what the next command will need, if it is not there yet."""
+    """Begin to start what the next command will need, if it is not ready yet."""
     if _CAN_BE:
         _spares.start()
 
@@ -248,9 +250,9 @@ def prepare() -> None:
 async def send_order(
     order: Order, cwd: str, ends: tuple[int, int], files: tuple[int, ...]
 ) -> WaitingSupervisor | None:
-    """Give an order, with the ends of its pipes and open `files`, to a supervisor that waits.
+    """Send an order, with the ends of its pipes and open `files`, to a waiting supervisor.
 
-    None if there is none, or if it cannot be told so: then nobody has the order, and nobody will.
+    None if there is none, or if sending failed: then no supervisor has the order or ever will.
     """
     content = pack(order, cwd, files)
     if not _CAN_BE or len(content) > MOST_BYTES:

@@ -1,1 +1,1 @@
-"""What a shell command means: its words, its scripts, the programs it names."""
+"""The shell language: words, scripts, and the programs that commands name."""

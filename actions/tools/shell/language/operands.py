@@ -1,4 +1,4 @@
-"""Which words of a command that only reads are paths, and whether it shows what is in them."""
+"""Which words of a read-only command are paths, and whether it shows the content of the files."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,19 +13,19 @@ from .programs.versions import tells_version
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a proved command looks at."""
+    """The files that a read-only command reads."""
 
     paths: tuple[str, ...]
     shows_content: bool
     walks: bool
     """It goes through folders by itself."""
     follows_links: bool
-    """Links that it meets on the way lead it on."""
+    """It follows links that it finds on its way."""
     skips_hidden: bool
     only: tuple[str, ...]
     """The names to which it keeps on its way; empty: all."""
     obeys_ignore_files: bool
-    """Lists of names to leave out, which it finds on the way, are read, and shown where they are wrong."""
+    """It reads ignore files that it finds on its way, and shows their invalid lines."""
     shows_unnamed: bool
     """It may show files that no word names, as `git diff` does."""
 
@@ -33,20 +33,20 @@ class Reading:
 _NO_PATHS = frozenset((
     "echo", "printf", "true", "false", "expr", "ps", "hostname", "command", ":", "sleep",
 ))  # fmt: skip
-"""Programs without a table whose arguments are no files."""
+"""Programs without a table whose arguments are not files."""
 _NO_TABLE = Program({})
 
 
 def reading_of(words: Sequence[str], made: Sequence[str] = (), opened: Sequence[str] = ()) -> Reading:
-    """Return what a command looks at; a word is a path unless it is known to be none.
+    """Return what a command reads; a word counts as a path unless it is known not to be.
 
-    `words` are what the program is given, `made` those that the shell made out of names of files, and
-    `opened` the files that its input comes from.
+    `words` are the program's arguments, `made` those that the shell expanded from file names, and `opened`
+    the files of its input.
     """
     program = words[0]
     known, arguments = _arguments(words)
     paths = [*_paths(words, known, arguments), *opened]
-    # What a program prints is its words: where the shell put names of files there, they are shown.
+    # A program such as `echo` prints its words: file names that the shell expanded are displayed.
     paths += (word for word in made if word not in paths)
     walks, follows = _walks(program, words, arguments)
     if known.starts_here and (program == "git" or not arguments.operands[known.leading :]):
@@ -92,7 +92,7 @@ def _paths(words: Sequence[str], known: Program, arguments: ProgramArguments) ->
 
 
 def _walks(program: str, words: Sequence[str], arguments: ProgramArguments) -> tuple[bool, bool]:
-    """Tell whether a program goes through folders by itself, and over links."""
+    """Return whether a program walks through folders, and whether it follows links there."""
     has = arguments.has
     if program in ("grep", "egrep", "fgrep"):
         follows = has("-R", "--dereference-recursive")
@@ -110,7 +110,7 @@ def _walks(program: str, words: Sequence[str], arguments: ProgramArguments) -> t
     if program == "du":
         return True, has("-L", "-D", "-H", "--dereference", "--dereference-args")
     if program == "npm":
-        # It reads what each package says of itself, also where that lies elsewhere.
+        # It reads the metadata of each package, which may be in other folders.
         return True, True
     if program == "rg":
         return True, has("-L", "--follow")
@@ -118,7 +118,7 @@ def _walks(program: str, words: Sequence[str], arguments: ProgramArguments) -> t
 
 
 def _reaches_hidden(arguments: ProgramArguments) -> bool:
-    """Tell whether hidden files are looked at, too; a pattern of names to look at may name hidden ones."""
+    """Return whether hidden files are included; a pattern of included names may match hidden ones."""
     names = ("--hidden", "-.", "-u", "--unrestricted", "--ignore-file")
     if any(given.name in names or given.name.startswith("--no-ignore") for given in arguments.options):
         return True
@@ -131,7 +131,7 @@ _ONLY = {"rg": ("-g", "--glob", "--iglob"), "grep": ("--include",)}
 def _only(program: str, arguments: ProgramArguments) -> Iterator[str]:
     names = _ONLY.get(program, ())
     if program == "grep":
-        # What fits none of the patterns is looked at if the first of them is one of names to leave out.
+        # A path that matches no pattern is included if the first pattern excludes.
         first = next(
             (given.name for given in arguments.options if given.name in ("--include", "--exclude")), ""
         )

@@ -1,7 +1,8 @@
-"""Split shell text into simple commands, and name everything that keeps them from being proved simple.
+"""Splits shell text into simple commands, and names everything that keeps them from being proved simple.
 
-This is no shell: it errs towards doubt. Who wants to allow must refuse any doubt; who wants to deny looks at
-every command found, also those inside substitutions, subshells and control structures.
+This is not a complete shell parser: if uncertain it reports a doubt. A caller that allows must refuse any
+doubt; a caller that denies checks every command found, including those in substitutions, subshells and
+control structures.
 """
 
 import re
@@ -48,7 +49,7 @@ _BLANKS = " \t"
 _CONTINUED = ("&&", "||", "|", "|&")
 _HERE = "<<"
 READS_A_FILE = "it reads from a file"
-"""The one doubt that does not matter to who knows which files may be read."""
+"""The one doubt that does not matter if the caller knows which files may be read."""
 SUBSTITUTED_FILE = "/dev/fd/63"
 """Stands for `<(...)`."""
 HOLDS_VARIABLE = "it holds a variable"
@@ -56,7 +57,7 @@ HOLDS_BRACES = "it holds braces"
 HOLDS_SUBSHELL = "it holds a subshell"
 HOLDS_CONTROL = "it holds a control structure"
 PLAIN, QUOTED, VARIABLE, QUOTED_VARIABLE, SUBSTITUTION = "pqvVs"
-"""Where a character of a word comes from; words carry one such mark for each of their characters."""
+"""The origin of a character in a word; words have one such mark for each character."""
 
 
 @dataclass(slots=True)
@@ -65,9 +66,9 @@ class Redirection:
     target: str
     is_computed: bool = False
     text: str = ""
-    """What a here-document or here-string gives."""
+    """The text of a here-document or here-string."""
     marks: str = ""
-    """Of each character of the target, where it comes from."""
+    """The origin of each character of the target."""
 
 
 class Word(NamedTuple):
@@ -77,7 +78,7 @@ class Word(NamedTuple):
     is_computed: bool
     """The shell makes it from a variable, a substitution, braces or a file name pattern."""
     marks: str = ""
-    """Of each character of the text, where it comes from: `PLAIN`, `QUOTED`, ..."""
+    """The origin of each character of the text: `PLAIN`, `QUOTED`, ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,24 +90,24 @@ class SimpleCommand:
     expands: bool
     """An argument holds a file name pattern or `~`."""
     computed: tuple[bool, ...] = ()
-    """Of each word, whether the shell makes it."""
+    """For each word, whether the shell computes it."""
     redirections: tuple[Redirection, ...] = ()
     joint: str = ""
-    """What stands between it and the command before: `&&`, `|`, ..."""
+    """The operator between it and the command before: `&&`, `|`, ..."""
     reads_pipe: bool = False
     marks: tuple[str, ...] = ()
-    """Of each word, where its characters come from."""
+    """For each word, the origin of its characters."""
 
 
 class Part(NamedTuple):
-    """One part of a text between two separators, as control structures are made of."""
+    """The text between two separators; control structures consist of such parts."""
 
     control: tuple[str, ...]
     """Reserved words in front of the command: `do`, `!`, ..."""
     command: SimpleCommand | None
     joint: str
     bracket: str = ""
-    """`(` and `)` are parts of their own."""
+    """`(` and `)` are separate parts."""
 
 
 @dataclass(slots=True)
@@ -120,14 +121,14 @@ class _Frame:
     words: list[Word] = field(default_factory=list[Word])
     word: list[str] | None = None
     marks: list[str] = field(default_factory=list[str])
-    """Of the word being read."""
+    """The marks of the current word."""
     word_start: int = 0
     redirection: str = ""
     """The operator whose target comes next."""
     redirections: list[Redirection] = field(default_factory=list[Redirection])
     expands: bool = False
     is_computed: bool = False
-    """Of the word being read."""
+    """Whether the shell computes the current word."""
     joint: str = ""
     reads_pipe: bool = False
     keeps_pipe: bool = False
@@ -136,7 +137,7 @@ class _Frame:
 
 @dataclass(slots=True)
 class _HereDocument:
-    """One whose text begins after the end of the line."""
+    """A here-document whose text begins after the end of the line."""
 
     redirection: Redirection
     is_plain: bool
@@ -144,7 +145,7 @@ class _HereDocument:
 
 
 class ShellReader:
-    """A character machine with an explicit stack, so that deep nesting costs memory and never recursion."""
+    """A character machine with an explicit stack, so that deep nesting uses memory instead of recursion."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -466,7 +467,7 @@ class ShellReader:
         frame.reads_pipe, frame.joint = frame.keeps_pipe, ""
 
     def _without_prefixes(self, words: list[Word]) -> list[Word]:
-        """Drop control words and assignments in front of the command's name."""
+        """Remove control words and assignments before the command's name."""
         start = 0
         for word, _, _, _ in words:
             if assignment := _ASSIGNMENT.match(word):

@@ -1,8 +1,8 @@
-"""Names the files that an approval of a command line rests on: what it runs, or works on, stands in them.
+"""Finds the files that the approval of a command line depends on: scripts that it runs or files that it uses.
 
-This proves nothing, it is a net: every file that a word or a redirection names counts, whatever program the
-word is for, and however deep it stands in a text for another shell. Beside them counts what programs find by
-themselves: makefiles, modules, `conftest.py`. What a script runs in turn is not looked into.
+This is a heuristic and proves nothing: every file in a word or a redirection counts, for any program, and at
+any depth in the text of nested shells. Files that programs find by themselves also count: makefiles, modules,
+`conftest.py`. The content of scripts is not examined.
 """
 
 import os
@@ -23,14 +23,14 @@ _MOST_MATCHES = 200
 _MOST_PATTERNS = 2
 """Of one path: each goes through all folders that the one before it fits."""
 _MOST_ENTRIES = 5000
-"""Of the folders that are searched for what a program finds in them."""
+"""Limit of entries in the folders where programs look for such files."""
 _MAX_DEPTH = 3
 
 _SYSTEM = re.compile(r"/(?:bin|dev|etc|lib\w*|nix|proc|run|sbin|sys|usr|System)(?:/|$)")
 """Who can write there needs no approval to run something."""
 _TOKEN = re.compile(r"[^\s\"'`;&|<>(){}\[\]$=,:!*?\\^#]+")
 _TEXT = re.compile(r"[\s\"'`;&|<>()]")
-"""What makes a word look like a text that another program reads."""
+"""Characters of a word that look like code for another program."""
 _PATTERN = re.compile(r"[*?\[]")
 _NO_PATH = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 """What no system call takes."""
@@ -52,12 +52,12 @@ _ONLY_SHOWS = frozenset((
     "false", "fgrep", "grep", "head", "kill", "ls", "md5sum", "mkdir", "nl", "printf", "pwd", "rm", "rmdir",
     "sha256sum", "sleep", "stat", "tac", "tail", "test", "touch", "tr", "true", "wc", "which",
 ))  # fmt: skip
-"""Programs that show, or do not read at all, what is in the files they name: no approval rests on that."""
+"""Programs that only show files, or do not read them: no approval depends on these."""
 _HIDES_NO_PIPE = frozenset((
     READS_A_FILE, "it holds a comment", "it redirects to or from a file",
     "it starts something in the background",
 ))  # fmt: skip
-"""Doubts of the reader with which it is still seen where the output of a command goes."""
+"""Doubts of the parser that leave pipes visible."""
 _NOT_FILES = ("/dev/null", "1", "2", "/dev/stderr", "/dev/stdout")
 
 _COMPOSE = (
@@ -114,17 +114,17 @@ _FINDS: dict[str, Sequence[str]] = {
     "mix": ("mix.exs",),
     "direnv": (".envrc",),
 }
-"""What programs find in the folders that they run in or are given; the first that is there is read."""
+"""Files that programs find in their working folder or in given folders; the first existing one is read."""
 _ANYWHERE_BELOW = {"pytest": "conftest.py", "py.test": "conftest.py"}
 _RUNS_FOLDERS = ("__main__.py", "index.js", "package.json")
-"""What an interpreter runs of a folder that it is given."""
+"""The file of a given folder that an interpreter runs."""
 _PASSED_OVER = frozenset(("node_modules", "__pycache__", "venv"))
 
 
 def files_named(command: str, folder: Path, workspace: Path) -> FilesRun:
-    """Return the files as absolute paths, links not followed; some of them may not be there.
+    """Return the files as absolute paths, links not followed; some may not exist.
 
-    The command runs in `folder`. What lies in a system folder is left out, unless that is the workspace.
+    The command runs in `folder`. System folders are left out, unless the workspace is one.
     """
     net = _Net(str(folder), os.path.realpath(workspace))
     net.take(_words(command))
@@ -132,7 +132,7 @@ def files_named(command: str, folder: Path, workspace: Path) -> FilesRun:
 
 
 def _words(command: str) -> Iterator[str]:
-    """Yield the words and redirections of all commands but those that only show what is in files."""
+    """Yield the words and redirections of all commands except those that only show files."""
     reader = ShellReader(command)
     reader.read()
     yield from (value for value in reader.variables.values() if value)
@@ -162,13 +162,13 @@ def _only_shows(command: SimpleCommand) -> bool:
 def _words_of(command: SimpleCommand) -> Iterator[str]:
     yield from command.words
     for one in command.redirections:
-        # What a command replaces was never part of what it does.
+        # A command's own output file is not among its inputs.
         if ">" not in one.operator or one.operator == "<>":
             yield one.text or one.target
 
 
 class _Net:
-    """The files that words name, as they are found."""
+    """Collects the files that words name."""
 
     def __init__(self, folder: str, workspace: str) -> None:
         self._workspace = workspace
@@ -178,7 +178,7 @@ class _Net:
         self._given: list[str] = []
         """Folders that are named."""
         self._entries = 0
-        """How many were searched for what programs find."""
+        """The number of entries searched so far."""
         self.found: dict[str, None] = {}
         self.is_complete = True
 
@@ -197,7 +197,7 @@ class _Net:
                 self._add_module(option["module"] or following)
 
     def _tokens(self, words: Iterable[str]) -> dict[str, bool]:
-        """Return what may name a file, and whether it is a whole word."""
+        """Return possible file names, and whether each is a whole word."""
         tokens: dict[str, bool] = {}
         for word in words:
             for token, is_word in self._spellings(word, 0):
@@ -208,7 +208,7 @@ class _Net:
         return tokens
 
     def _spellings(self, word: str, depth: int) -> Iterator[tuple[str, bool]]:
-        """Yield a word, and everything in it that may name a file."""
+        """Yield a word, and all parts of it that may be file names."""
         word = _NO_PATH.sub("", word)
         yield from ((one, True) for one in _plain(word, self._folder))
         if _PATTERN.search(word) is not None:
@@ -224,7 +224,7 @@ class _Net:
             yield from ((one, False) for one in _plain(token, self._folder))
 
     def _matches(self, pattern: str) -> Iterator[str]:
-        """Yield what a file name pattern fits now."""
+        """Yield the current matches of a file name pattern."""
         if sum(_PATTERN.search(part) is not None for part in pattern.split("/")) > _MOST_PATTERNS:
             self.is_complete = False
             return
@@ -265,12 +265,12 @@ class _Net:
         for place in self._places(token):
             if os.path.isfile(place):  # noqa: PTH113 -- as text
                 self._add(place)
-        # What is not there yet, and would be run, counts as well: it must not come to be unseen.
+        # A missing file that would be run counts, too, so that its later creation is noticed.
         if is_word and (_CODE.fullmatch(token) or token.startswith(("./", "../"))):
             self._add_absent(expanduser(token))
 
     def _add_script(self, tokens: Sequence[str], program: str) -> None:
-        """Add the first operand of an interpreter, and what it runs of a folder."""
+        """Add the first operand of an interpreter, and the file that it runs in a folder."""
         after = tokens[tokens.index(program) + 1 :]
         script = next((token for token in after if not token.startswith("-")), None)
         if script is not None:
@@ -301,7 +301,7 @@ class _Net:
                 self._add_below(folder, _ANYWHERE_BELOW[program])
 
     def _folders_and_above(self) -> Iterator[str]:
-        """Yield the folders that count, and those above them in the workspace, where programs look, too."""
+        """Yield the folders, and those above them in the workspace where programs also look."""
         for folder in self._folders:
             yield folder
             above = dirname(normpath(folder))
@@ -353,7 +353,7 @@ class _Net:
 
 
 def _plain(word: str, folder: str) -> Iterator[str]:
-    """Yield the spellings of one word: with its variables, without the option that it is attached to."""
+    """Yield the variants of one word: with its variables expanded, and without an attached option."""
     if not word or len(word) > 4096:
         return
     if "$" in word:

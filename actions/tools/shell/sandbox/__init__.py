@@ -1,1 +1,1 @@
-"""Confines commands: what they may write and see, and whom they may talk to."""
+"""Sandboxes for commands: what they may write and read, and which hosts they may reach."""

@@ -1,4 +1,4 @@
-"""A sandbox by bubblewrap: namespaces of its own for files, processes and the network."""
+"""A sandbox by bubblewrap: separate namespaces for files, processes and the network."""
 
 import os
 import shutil
@@ -49,7 +49,7 @@ def wall_arguments(visible: Iterable[str], hidden: Iterable[str], cwd: Path, fil
 
 def _namespaces(plan: SandboxPlan) -> Iterator[str]:
     yield from ("--unshare-pid", "--unshare-ipc", "--unshare-cgroup-try")
-    # With a proxy the network has been left before, so that somebody outside can listen in the new one.
+    # With a proxy the network namespace already exists, so that the proxy outside can listen in it.
     if not plan.has_network and not plan.has_proxy:
         yield "--unshare-net"
     if os.geteuid() == 0:
@@ -60,7 +60,7 @@ def _namespaces(plan: SandboxPlan) -> Iterator[str]:
 
 def _mounts(plan: SandboxPlan) -> Iterator[str]:
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
-    # The settings of the kernel belong to root, whom no missing power keeps from writing them.
+    # Kernel settings belong to root, who can write them even without capabilities.
     sealed = ["--remount-ro", "/proc"] if os.geteuid() == 0 else []
     for path, access, source in plan.mounts:
         if access == "write":

@@ -1,4 +1,4 @@
-"""What the supervisor of a command is given to start it in a sandbox."""
+"""The parameters with which a supervisor starts a command in a sandbox."""
 
 import os
 from collections.abc import Generator, Iterable, Mapping
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a supervisor needs to start one command in a sandbox."""
+    """The parameters for one command in a sandbox."""
 
     words: tuple[str, ...] = ()
     """In front of the command."""
     orders: int = -1
-    """An open file of orders to the child of the supervisor; -1: there are none."""
+    """An open file of orders for the supervisor's child; -1: there are none."""
     descriptors: tuple[int, ...] = ()
     """Open files that go along."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])

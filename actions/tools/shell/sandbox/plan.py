@@ -1,4 +1,4 @@
-"""What commands in a sandbox may write and see: a list of mounts, from the root to the leaves."""
+"""What commands in a sandbox may write and read: a list of mounts, parents first."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,15 +19,15 @@ class Mount(NamedTuple):
     path: Path
     access: Access
     source: Path | None = None
-    """What is seen there, if it is something else."""
+    """The source of the mount, if it differs from its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceLimits:
-    """What one process of a command may take. Generous: they end what has run wild, not what is large."""
+    """Limits of one process. They are generous, to end runaway processes only."""
 
     memory_bytes: int = 0
-    """Of its own writable memory; 0: three quarters of the machine's, at least 2 GB."""
+    """Writable private memory; 0: three quarters of the machine's, at least 2 GB."""
     processes: int = 2000
     """At once, beyond those that the machine runs already."""
     file_bytes: int = 20_000_000_000
@@ -37,27 +37,28 @@ class ResourceLimits:
 @dataclass(frozen=True, slots=True)
 class SandboxPlan:
     mounts: tuple[Mount, ...]
-    """The rest of the machine can be read. A mount comes after those of the folders above it."""
+    """The rest of the machine is read-only. A mount comes after those of the folders above it."""
     roots: tuple[Path, ...]
-    """The folders that can be written: protected places made there are moved away when a command ends."""
+    """The writable folders: protected files created there are moved away when a command ends."""
     kept: tuple[str, ...]
     """Protected places that are there already."""
     absent: tuple[Path, ...]
     """Parts of repositories that name programs and are not there."""
     is_approved: bool
-    """A person or a rule let this command run: it may write files of secrets, and what installers write."""
+    """A person or a rule allowed this command: it may write secret files, and the files that installers
+    write."""
     temp: Path
-    """What commands see as `/tmp`."""
+    """The folder that commands see as `/tmp`."""
     has_network: bool = False
-    """The machine's own network, whole."""
+    """The machine's own network, unrestricted."""
     has_proxy: bool = False
-    """An own network, where somebody outside listens."""
+    """A separate network with a proxy outside."""
     limits: ResourceLimits = field(default_factory=ResourceLimits)
 
 
 TEMP = Path("/tmp")
 _OF_GIT = ("hooks", "config", "config.worktree", "commondir", "info/attributes")
-"""What names programs that git runs, or another place to look for them. The rest is git's to write."""
+"""Git's files that name programs, or other places to look for them. Git may write the rest."""
 _MOST_IN_HOME = 5000
 """Entries of the home folder that are looked at by name."""
 
@@ -73,9 +74,9 @@ def plan_for(
     finder: PlaceFinder | None = None,
     is_approved: bool = False,
 ) -> SandboxPlan:
-    """Plan for commands that work in `roots`; `private` is hidden, `own_settings` are read-only.
+    """Plan the sandbox of commands in `roots`; `private` is hidden, `own_settings` are read-only.
 
-    `finder`: what knows the workspace from the last time. `is_approved`: see `SandboxPlan`.
+    `finder`: the cached search of the workspace. `is_approved`: see `SandboxPlan`.
     """
     real = [Path(os.path.realpath(root)) for root in roots]
     found = (finder or PlaceFinder()).find(map(str, real))
@@ -86,7 +87,7 @@ def plan_for(
     mounts = [
         Mount(TEMP, "write", temp),
         *(Mount(root, "write") for root in real),
-        # A folder with something protected in it stays where it is: moved away, it could be made again.
+        # A folder with a protected file must not be moved: otherwise the file could be created again.
         *(Mount(folder, "write") for folder in _folders_between(existing, real)),
         *(Mount(place, "read") for place in (*existing, *own_settings) if _is_solid(place)),
         *(Mount(place, "hide") for place in hidden if _is_solid(place) and place not in real),
@@ -119,7 +120,7 @@ def list_secret_places(home: Path) -> tuple[str, ...]:
 
 
 def _skip_hidden(mounts: Iterable[Mount]) -> Iterator[Mount]:
-    """Leave out what is in a hidden folder: nothing of it is there any more."""
+    """Leave out mounts in hidden folders, which are empty."""
     kept: dict[Path, Access] = {}
     for mount in mounts:
         above = next((kept[folder] for folder in mount.path.parents if folder in kept), "read")
@@ -129,9 +130,9 @@ def _skip_hidden(mounts: Iterable[Mount]) -> Iterator[Mount]:
 
 
 def _of_git(git: Path) -> Iterator[Path]:
-    """Yield what of a repository's own folder names programs, and the file that stands for such a folder."""
+    """Yield the files in a git folder that name programs, and a file that refers to another git folder."""
     if not git.is_dir() or git.is_symlink():
-        # Where the repository is: a folder in its place would be another one.
+        # The location of the repository: with another folder there it would be a different repository.
         yield git
         return
     modules = git / "modules"
@@ -150,7 +151,7 @@ def _folders_between(places: Iterable[Path], roots: Sequence[Path]) -> Iterator[
 
 
 def _is_solid(path: Path) -> bool:
-    """Tell whether something can be mounted there: a link cannot be, and what it leads to is elsewhere."""
+    """Return whether a path can be a mount point: a link cannot, and its target is elsewhere."""
     return path.exists() and not path.is_symlink()
 
 

@@ -1,7 +1,7 @@
-"""The only way out of a sandbox's own network: an HTTP proxy that knows which names may be reached.
+"""The only way out of a sandbox's network: an HTTP proxy with a list of allowed names.
 
-It listens on a socket that was made inside, and dials from outside. Each name is resolved once, every address
-is judged, and a judged one is dialled. What runs inside decides about the bytes, not about where they go.
+It listens on a socket inside of the sandbox and dials from outside. Each name is resolved once, every address
+is judged, and only a judged one is dialled. The command controls the bytes, but not the destination.
 """
 
 import asyncio
@@ -26,7 +26,8 @@ _HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
 
 
 class AllowedDomains:
-    """Which hosts may be dialled: `name`, or `*.name` for all below it; with `:port`, else 80 and 443."""
+    """The hosts that may be dialled: `name`, or `*.name` for its subdomains; with `:port`, otherwise 80 and
+    443."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = tuple(_pattern(text) for text in patterns)
@@ -35,13 +36,13 @@ class AllowedDomains:
         return any(one.covers(host.lower().rstrip("."), port) for one in self._patterns)
 
     def names(self, host: str) -> bool:
-        """Tell whether this very host is allowed by its own name, so that it may be an inner address."""
+        """Return whether this host itself is on the list by name, so that its address may be private."""
         return any(one.name == host.lower().rstrip(".") for one in self._patterns)
 
 
 class _Pattern(NamedTuple):
     name: str
-    """Without the `*` for what is below it."""
+    """Without the `*.` prefix."""
     is_below: bool
     ports: tuple[int, ...]
 
@@ -58,7 +59,7 @@ def _pattern(text: str) -> _Pattern:
 
 @asynccontextmanager
 async def serve(allowed: AllowedDomains) -> AsyncGenerator[int]:
-    """Serve whoever is in the network out of which a listening socket comes; yield where it is to be sent."""
+    """Serve the network of a listening socket; yield the file descriptor that receives the socket."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     serving = asyncio.create_task(_serve(ours, allowed))
     try:
@@ -116,7 +117,7 @@ async def _receive_socket(ours: socket.socket) -> socket.socket:
 
 
 class _Refusal(Exception):
-    """What the one inside is told instead of an answer."""
+    """An error response of the proxy."""
 
 
 class _Connection:

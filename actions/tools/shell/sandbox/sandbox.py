@@ -35,24 +35,24 @@ _RLIMITS = {"cpu": 0, "file": 1, "memory": 2, "processes": 6}
 """As Linux numbers them: CPU, FSIZE, DATA, NPROC."""
 _LEAST_MEMORY = 2_000_000_000
 _OWN_FOLDERS = 2
-"""Around a `/tmp` that outlives the sandbox: they are made with it, and go with it if nothing is left."""
+"""The folders around a persistent `/tmp`; they are created with it, and removed with it when empty."""
 _CLOCK_NS = 100_000_000
 """The clock of files is coarser than that of programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """What the commands of a session work with."""
+    """The places that the commands of a session use."""
 
     roots: tuple[Path, ...]
     home: Path
-    """Whose secrets are hidden."""
+    """The home folder whose secrets are hidden."""
     private: tuple[Path, ...] = ()
-    """Hidden: our own data."""
+    """Our own data, which is hidden."""
     own_settings: tuple[Path, ...] = ()
-    """Read-only wherever they are."""
+    """Settings files that are always read-only."""
     temp: Path | None = None
-    """What commands see as `/tmp`, which outlives the sandbox; None: a folder that goes with it."""
+    """The persistent folder that commands see as `/tmp`; None: a temporary one."""
 
 
 class Sandbox:
@@ -80,7 +80,7 @@ class Sandbox:
             self._own_temp.cleanup()
             return
         for place in (self._place.home, *self._place.private, *self._place.roots):
-            # A workspace in `/tmp` is mounted there: what it was mounted on is nobody's.
+            # A workspace in `/tmp` is mounted there; its mount point belongs to no user.
             if place.is_relative_to(TEMP):
                 _remove_empty(self._temp / place.relative_to(TEMP), len(place.relative_to(TEMP).parts))
         _remove_empty(self._temp, _OWN_FOLDERS + 1)
@@ -114,7 +114,7 @@ class Sandbox:
 
     @asynccontextmanager
     async def launch(self, cwd: Path, is_approved: bool = False) -> AsyncGenerator[Launch]:
-        """Prepare one command that runs in `cwd`; `is_approved`: a person or a rule let it run."""
+        """Prepare one command that runs in `cwd`; `is_approved`: a person or a rule allowed it."""
         plan = await asyncio.to_thread(self.plan, is_approved)
         async with AsyncExitStack() as stack:
             handing = -1
@@ -123,7 +123,7 @@ class Sandbox:
             yield stack.enter_context(self._prepare(plan, cwd, handing))
 
     def trouble(self) -> str:
-        """Run a program that does nothing; return what kept it from that, or nothing."""
+        """Run a test program that does nothing; return its error, or nothing."""
         plan = self.plan()
         with self._prepare(plan, Path("/"), -1) as launch:
             words = (*launch.words, "/bin/sh", "-c", ":")
@@ -175,7 +175,7 @@ class Sandbox:
 def open_sandbox(
     wish: SandboxWish, place: Workplace, domains: Sequence[str] = ()
 ) -> tuple[Sandbox | None, str]:
-    """Return a sandbox that works here; for `auto` None, and why, if there is none.
+    """Return a working sandbox; for `auto` None and the reason if there is none.
 
     Raises `SandboxMissing` if one is required.
     """
@@ -189,7 +189,7 @@ def open_sandbox(
         sandbox = Sandbox(kind, place, domains)
         trouble = sandbox.trouble()
         if trouble or place.temp is not None:
-            # Nothing is left of a session in which no command runs.
+            # No files are left of a session without commands.
             sandbox.close()
         if not trouble:
             return sandbox, ""
@@ -204,7 +204,7 @@ def open_sandbox(
 
 @cache
 def sandbox_kind() -> SandboxKind | None:
-    """Return the best kind that works on this machine; None: there is none. Tries them once."""
+    """Return the best kind that works on this machine; None: there is none. Each kind is tried once."""
     return next((kind for kind, trouble in what_works(Workplace((), Path.home())) if not trouble), None)
 
 
@@ -220,7 +220,7 @@ def what_works(place: Workplace) -> Iterator[tuple[SandboxKind, str]]:
 
 
 def _kinds() -> Iterable[tuple[SandboxKind, str]]:
-    """Yield what could be used, best first, with what is known to be missing."""
+    """Yield the possible kinds, best first, with the known missing parts."""
     if sys.platform == "darwin":
         yield "seatbelt", "" if seatbelt() else "sandbox-exec is missing"
         return
@@ -254,12 +254,13 @@ def _memory() -> int:
 
 
 def _tasks() -> int:
-    """Return how many threads the machine runs: the kernel counts those of a user, which are no more."""
+    """Return the number of threads on the machine, as an upper bound of those of a user, which the kernel
+    limits."""
     return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
 
 
 def _guarding(plan: SandboxPlan) -> Iterator[SandboxOrder]:
-    """Yield what the supervisor needs to move away what the command may not make."""
+    """Yield the supervisor's parameters for moving away forbidden files."""
     yield from (("absent", str(path)) for path in plan.absent)
     yield from (("guard", str(root)) for root in plan.roots)
     yield "guard-since", str(time.time_ns() - _CLOCK_NS)

@@ -16,7 +16,7 @@ def seatbelt() -> str | None:
 
 
 def profile(plan: SandboxPlan) -> str:
-    """Return the profile; of two rules for the same thing the later one holds."""
+    """Return the profile; of two rules for the same operation the later one applies."""
     return "\n".join(_rules(plan)) + "\n"
 
 
@@ -26,7 +26,7 @@ def _rules(plan: SandboxPlan) -> Iterator[str]:
     yield "(deny file-write*)"
     yield from (f'(allow file-write* (literal "{name}"))' for name in _DEVICES)
     for path, access, source in plan.mounts:
-        # Nothing can be shown elsewhere: the private folder is used where it is.
+        # Paths cannot be mapped here: the private folder is used under its own path.
         place = _quote(str(source or path))
         if access == "write":
             yield f"(allow file-read* file-write* (subpath {place}))"
@@ -39,7 +39,7 @@ def _rules(plan: SandboxPlan) -> Iterator[str]:
     yield from (f"(deny file-write* (subpath {_quote(str(path))}))" for path in plan.absent)
     names = "|".join(map(re.escape, (*PROTECTED_FOLDERS[1:], *PROTECTED_PATHS, *PROTECTED_FILES)))
     for root in plan.roots:
-        # Also what is not there yet, at any depth. `.git` itself is git's to write.
+        # This includes files that do not exist yet, at any depth. Git may write `.git` itself.
         yield f'(deny file-write* (regex #"^{re.escape(str(root))}/(.*/)?({names})(/.*)?$"))'
     yield "(deny network-outbound (remote unix-socket))" if plan.has_network else "(deny network*)"
     yield "(deny signal)"

@@ -1,7 +1,7 @@
-"""The system call filter of every sandbox: no UNIX sockets, and nothing that makes sockets behind its back.
+"""The system call filter of every sandbox: no UNIX sockets, and no indirect way to create sockets.
 
-Namespaces and Landlock leave the UNIX sockets of the machine open to whoever sees the file: a database, a
-container daemon, a desktop bus. Programs talk to themselves through `socketpair`, which stays.
+Namespaces and Landlock leave the machine's UNIX sockets accessible: a database, a container daemon, a desktop
+bus. `socketpair` stays allowed, for programs that use it internally.
 """
 
 import platform
@@ -19,7 +19,7 @@ _CONNECTED = (1, 5)
 """Stream and sequenced packets. A pair of datagram sockets can be turned to any other socket by name."""
 _KIND_MASK = 0xF
 _X32 = 0x40000000
-"""The third numbering of x86-64: the same calls again, which a filter for the first would not see."""
+"""The third numbering of x86-64, which has the same calls; a filter for the first would miss them."""
 
 
 class _Machine(NamedTuple):
@@ -30,8 +30,8 @@ class _Machine(NamedTuple):
     refused: tuple[int, ...]
     """io_uring_*, which opens sockets by itself, and the keyrings, which no namespace divides."""
     changing: tuple[int, ...]
-    """What changes a file that was not opened for that, which Landlock lets pass: truncate, *chmod*, *chown*,
-    *utime*, *setxattr*, *removexattr*, file_setattr; and opening by handle, which goes by no path."""
+    """Calls that change a file without opening it, which Landlock allows: truncate, *chmod*, *chown*,
+    *utime*, *setxattr*, *removexattr*, file_setattr; and opening by handle, which has no path."""
     signalling: tuple[int, ...]
     """kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal."""
     ioctl: int
@@ -63,8 +63,8 @@ def is_known_machine() -> bool:
 def filter_program(machine: str = "", looks_only: bool = False, knows_scopes: bool = True) -> bytes:
     """Return the filter as classic BPF, 8 bytes an instruction; raises `KeyError` for other machines.
 
-    `looks_only`: for a command that changes nothing and talks to nobody, where no namespace sees to that;
-    unless Landlock `knows_scopes` it sends no signals either.
+    `looks_only`: for a read-only command without network, if no namespace enforces that; unless Landlock
+    `knows_scopes` it cannot send signals either.
     """
     known = _MACHINES[machine or platform.machine()]
     refused = known.refused
@@ -97,7 +97,7 @@ def _none_of(number: int, argument: int, values: tuple[int, ...]) -> list[bytes]
 
 
 def _only(number: int, argument: int, mask: int, values: tuple[int, ...]) -> list[bytes]:
-    """Let a call pass only with one of these values in an argument, the rest of which is masked out."""
+    """Allow a call only with one of these values in an argument; the other bits are masked out."""
     count = len(values)
     tests = [_code(_EQUAL, value, count - at, 0) for at, value in enumerate(values)]
     # The kernel takes the lower half of the argument, too: both are C integers.

@@ -1,4 +1,4 @@
-"""What a command needs to see of a machine to run at all: the system, toolchains, git's configuration."""
+"""The files that a command needs in order to run: the system, toolchains, git's configuration."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _OF_PROGRAMS = ("bin", "sbin", "shims", "libexec", "condabin")
 _TOO_WIDE = (".local", ".config", ".cache", "Library")
 """Below a home: folders with far more in them than programs."""
 _TOGETHER = {".cargo": (".rustup",), ".local": (".local/lib",)}
-"""Where programs of a folder of the home look for the rest."""
+"""Where programs in a folder of the home look for their other files."""
 _MOST_PROGRAMS = 500
 _PATH_IN_CONFIG = re.compile(
     r"^\s*(?:path|excludesfile|attributesfile|mailmap\.file|file)\s*=\s*\"?([^\"#;\n]+)",

@@ -1,8 +1,8 @@
-"""A read-only view for commands that run unasked because they only read: it holds where the proof is wrong.
+"""A read-only sandbox for commands that run unasked because they only read: it holds if the proof is wrong.
 
-They read the workspace, what the system and toolchains consist of, and the person's git configuration. They
-write nothing, reach no network and see no file of secrets. Landlock alone needs no namespace, no program and
-next to no time, so that it comes first; bubblewrap stands in for it.
+They can read the workspace, the system, the toolchains and the person's git configuration. They cannot write,
+reach the network or read secret files. Landlock comes first, because it needs no namespace, no program and
+almost no time; bubblewrap is the alternative.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LEAST_LANDLOCK = 3
 _MOST_FOLDERS = 2000
 """Of the workspace, nearest first, in which secret files are looked for before each command."""
 _MOST_ENTRIES = 20_000
-"""Of one folder that are let through one by one, because one of them is not."""
+"""Limit of entries that are granted one by one because one of a folder's entries is hidden."""
 _TRIAL_S = 20
 _READS_AS_ROOT = "1"
 """What root keeps: CAP_DAC_OVERRIDE, by which it reads the files of everybody."""
@@ -53,7 +53,7 @@ _MAX_ERROR_CHARS = 160
 
 @cache
 def wall_kind() -> WallKind | None:
-    """Return what the wall is made of on this machine; None: there is none."""
+    """Return the kind of wall that works on this machine; None: there is none."""
     return next((kind for kind in KINDS if not why_no_wall(kind)), None)
 
 
@@ -88,12 +88,12 @@ class VisiblePlaces(NamedTuple):
 
 
 class Wall:
-    """The wall of one workspace; what it lets through is worked out again when something has changed."""
+    """The wall of one workspace; its rules are computed again when files have changed."""
 
     def __init__(
         self, kind: WallKind, roots: tuple[Path, ...], home: Path, private: tuple[Path, ...] = ()
     ) -> None:
-        """`private`: our own data, which is never seen."""
+        """`private`: our own data, which is always hidden."""
         self._kind: WallKind = kind
         self._roots = [os.path.realpath(root) for root in roots]
         self._home = Path(os.path.realpath(home))
@@ -143,10 +143,10 @@ class Wall:
         rights |= dict.fromkeys(toolchains(os.environ.get("PATH", ""), self._home), SEE | READ | RUN)
         rights |= dict.fromkeys(git_files(self._home, os.environ), SEE | READ)
         for root in self._roots:
-            # What lies in the workspace is read and not run.
+            # Workspace files are readable, not executable.
             rights[root] = SEE | READ
         found = self._finder.find(self._roots, _MOST_FOLDERS).secret
-        # Where a link leads is hidden in the workspace; elsewhere it is what it is there.
+        # In the workspace the target of a link is hidden; elsewhere it keeps its own access.
         real = (os.path.realpath(path) if os.path.islink(path) else path for path in found)  # noqa: PTH114
         secret = (path for path in real if _is_below(path, self._roots))
         hidden = (place for place in self._candidates(frozenset(rights)) if os.path.lexists(place))
@@ -167,12 +167,12 @@ class Wall:
 
 
 class _Ruleset:
-    """A view in the kernel, which any number of commands can be held to."""
+    """A Landlock ruleset, which any number of commands can share."""
 
     def __init__(self, view: VisiblePlaces) -> None:
         self._view = view
         self._entered: dict[str, int] = {}
-        """Folders that are let through entry by entry -> when they had changed last."""
+        """Folders that are granted entry by entry -> their last modification time."""
         rules = [*_grants(view, self._entered), *((device, WRITE_DEVICE) for device in DEVICES)]
         self._descriptor = new_ruleset((os.fsencode(path), rights) for path, rights in rules)
 
@@ -185,14 +185,14 @@ class _Ruleset:
         return os.dup(self._descriptor)
 
     def holds_for(self, view: VisiblePlaces) -> bool:
-        """Tell whether it lets the same through: a file that took the place of another is a new one."""
+        """Return whether it still grants the same: a file that replaced another one is a new file."""
         return view == self._view and all(
             _read_change_time_ns(path) == then for path, then in self._entered.items()
         )
 
 
 def _grants(view: VisiblePlaces, entered: dict[str, int]) -> Iterator[tuple[str, int]]:
-    """Yield what is let through; folders in which something is hidden are noted in `entered`."""
+    """Yield the granted paths; folders with hidden entries are added to `entered`."""
     above = {str(folder) for place in view.hidden for folder in Path(place).parents}
     waiting = list(view.rights.items())
     while waiting:
@@ -203,13 +203,14 @@ def _grants(view: VisiblePlaces, entered: dict[str, int]) -> Iterator[tuple[str,
             yield path, rights
             continue
         entered[path] = _read_change_time_ns(path)
-        # What is in there has a name that can be seen.
+        # Its name is visible in the parent.
         yield path, SEE
         waiting += [(entry, rights) for entry in entries]
 
 
 def _entries(path: str) -> list[str] | None:
-    """Return what is in a folder, but for links, which lead elsewhere; None: it is too much, or no folder."""
+    """Return the entries of a folder except links, which lead elsewhere; None: there are too many, or it is
+    no folder."""
     try:
         with os.scandir(path) as entries:
             found = [entry.path for entry in entries if not entry.is_symlink()]
@@ -230,9 +231,9 @@ def _is_below(place: str, folders: Iterable[str]) -> bool:
 
 
 def find_wall_failure(output: str, cwd: Path) -> str:
-    """Return the line of a failed command that speaks of the wall; empty if it failed by itself.
+    """Return the line of a failed command that is due to the wall; empty if there is none.
 
-    What the agent itself may not open, or does not find, is not the wall's doing.
+    A file that is missing, or that the agent itself cannot open, is not due to the wall.
     """
     for line in reversed(output[-_END_CHARS:].splitlines()):
         if _is_refused(line, cwd) or _is_hidden(line, cwd):
@@ -255,10 +256,10 @@ def _is_hidden(line: str, cwd: Path) -> bool:
 
 
 def _find_paths(line: str, cwd: Path) -> list[str]:
-    """Return the files and folders of which a line speaks."""
+    """Return the paths in a line of output."""
     words = set(re.split(r"[\s:'\"`,()]+", line)) - _NO_FILES
     return [path for path in (f"{cwd}/{word}" if word[0] != "/" else word for word in words) if lexists(path)]
 
 
 _NO_FILES = {"", "/bin/bash", "/bin/sh", "bash", "sh"}
-"""Words that say who complains, and not of what."""
+"""Words that name the reporting program, not a file."""

@@ -1,1 +1,1 @@
-"""Keeps watch over one command: a process of its own, which imports the standard library alone."""
+"""Supervises one command, in a separate process that imports only the standard library."""

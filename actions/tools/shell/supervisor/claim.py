@@ -1,4 +1,4 @@
-"""What a supervisor makes in a call's folder, and how it takes the call before anybody else does."""
+"""The files of a supervisor in a call's folder, and how it claims the call."""
 
 import fcntl
 import os
@@ -6,7 +6,8 @@ import os
 from .own_process import Ignoring
 
 READY = "ready-"
-"""And the marker: nobody has started the command yet. Who renames this file to `STARTED` runs it."""
+"""Contains the marker: the command has not started. The process that renames this file to `STARTED` runs
+it."""
 STARTED = "started"
 """Locked as long as the supervisor lives."""
 OUTPUT = "output"
@@ -15,7 +16,7 @@ ENDED = "ended"
 
 
 def claim(folder: str, marker: str) -> bool:
-    """Take the call; False if somebody settled before that it never started."""
+    """Claim the call; return False if its order was invalidated before."""
     ready = f"{folder}/{READY}{marker}"
     try:
         # Stays open, and locked, until this process ends.
@@ -29,7 +30,7 @@ def claim(folder: str, marker: str) -> bool:
 
 
 def record(folder: str, report: bytes) -> None:
-    """Leave the report of how the command ended: the whole of it, or none."""
+    """Store the report about the command's end atomically."""
     kept = f"{folder}/{ENDED}"
     with Ignoring(OSError):
         file = os.open(f"{kept}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -1,21 +1,21 @@
-"""What a supervisor is told to run, and how it is told where it is a process that waits for that."""
+"""The order for a supervisor, and its format for a waiting process."""
 
 import os
 
 MOST_BYTES = 100_000
-"""Of an order. What is longer may be more than the system takes: a program that is started finds that out."""
+"""Size limit of an order. A longer one may exceed the system's limit, so a new program is started for it."""
 MARK = "SANDBUR_CALL"
 """Set in every process of a call, so that they can be found when their supervisor was killed."""
 NO_MARK = "0" * 16
-"""The mark of a supervisor that has no call yet. That of a call takes its place, and is as long."""
+"""The mark of a supervisor without a call. The mark of a call replaces it and has the same length."""
 PLAIN, CONFINED = b"plain", b"confined"
-"""What asks for one more supervisor; it may be one for commands in a sandbox."""
+"""Requests one more supervisor; the second kind can run commands in a sandbox."""
 NONE_LEFT = b"none"
 """The answer if the system allows no more processes."""
 
 
 class Order:
-    """One command, and where what becomes of it is kept."""
+    """One command, and the files for its output and report."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Order:
     ) -> None:
         self.folder, self.marker = call
         self.command = command
-        """The program and its arguments; what puts it into a sandbox comes first."""
+        """The program and its arguments, preceded by the sandbox program if there is one."""
         self.environment = environment
         self.most_bytes = most_bytes
         """Of output."""
@@ -36,9 +36,9 @@ class Order:
 
 
 def pack(order: Order, cwd: str, numbers: tuple[int, ...]) -> bytes:
-    """Return an order as bytes; `numbers`: which numbers the open files that come along shall have.
+    """Return an order as bytes; `numbers` are the descriptor numbers of the attached open files.
 
-    Raises `ValueError` if a word has a NUL in it, as starting a program with it does.
+    Raises `ValueError` if a word contains a NUL, as starting a program does.
     """
     words = [
         *(order.folder, order.marker, str(order.most_bytes), order.around, str(order.steps), cwd),

@@ -1,4 +1,4 @@
-"""What a supervisor asks of the system for itself: signals as a pipe, orphans, children that end with it."""
+"""System calls of a supervisor for itself: signals as a pipe, orphans, children that end with it."""
 
 import os
 import sys
@@ -30,7 +30,7 @@ class Ignoring:
 
 
 def waker(numbers: "tuple[int, ...]" = WATCHED) -> int:
-    """Return a pipe that gets the number of each of these signals that comes."""
+    """Return a pipe that receives the number of each of these signals."""
     wake, wake_end = os.pipe()
     for end in (wake, wake_end):
         os.set_blocking(end, False)
@@ -42,9 +42,9 @@ def waker(numbers: "tuple[int, ...]" = WATCHED) -> int:
 
 
 def fork(run: Callable[[], None], name: str) -> int:
-    """Run what ends in an exec, in a session of its own that ends with this process; return its id."""
+    """Fork for an exec, in a session of its own that ends with this process; return the child's id."""
     parent = os.getpid()
-    # A signal between fork and exec would meet this program's handlers and be lost.
+    # A signal between fork and exec would run this program's handlers and be lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
     pid = os.fork()
     if pid:
@@ -83,12 +83,12 @@ def outlive_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Inherit every process below this one whose parent ends."""
+    """Become the parent of every process below this one whose parent ends."""
     _control_process(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _control_process(option: int, value: int) -> None:
-    """Set what only Linux has; elsewhere the process group is all that is known."""
+    """Set process options that only Linux has; elsewhere only the process group is known."""
     if sys.platform != "linux":
         return
     try:

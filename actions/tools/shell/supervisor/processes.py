@@ -1,4 +1,4 @@
-"""The processes below this one: who they are, what they do, and how all of them get a signal."""
+"""The processes below this one: their ids, names and states, and signals to all of them."""
 
 import os
 
@@ -18,9 +18,9 @@ def signal_tree(group: int, number: int) -> int:
 
 
 def descendants(but: "frozenset[int] | set[int]" = frozenset()) -> list[tuple[int, str]]:
-    """Return every process below this one; the name is empty for one that has ended.
+    """Return every process below this one; the name of one that has ended is empty.
 
-    `but`: processes that are left out, with what is below them.
+    `but`: processes that are left out, together with their descendants.
     """
     children: dict[int, list[tuple[int, str]]] = {}
     for pid in os.listdir("/proc") if _HAS_PROC else ():  # noqa: PTH208
@@ -58,7 +58,7 @@ def children(pid: int) -> list[int]:
 
 
 def reads_a_terminal(pid: int) -> bool:
-    """Tell whether a process sits in `read` of a terminal, which can only be one that the command made."""
+    """Return whether a process waits in `read` of a terminal, which must be one that the command created."""
     try:
         with open(f"/proc/{pid}/syscall", "rb") as file:  # noqa: PTH123
             number, descriptor = file.read().split()[:2]
@@ -67,7 +67,7 @@ def reads_a_terminal(pid: int) -> bool:
         opened = os.readlink(f"/proc/{pid}/fd/{int(descriptor, 16)}")  # noqa: PTH115
         return opened.startswith(("/dev/pts/", "/dev/tty"))
     except (OSError, ValueError):
-        # It runs just now, has ended, or belongs to somebody else.
+        # It is running, has ended, or belongs to another user.
         return False
 
 

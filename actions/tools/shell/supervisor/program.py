@@ -1,4 +1,4 @@
-"""The supervisor as a program of its own, which outlives the agent by what it takes to end the command."""
+"""The supervisor as a separate program, which outlives the agent until the command has ended."""
 
 import os
 

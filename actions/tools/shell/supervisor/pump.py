@@ -1,4 +1,4 @@
-"""Takes what a command writes into its file, up to a limit, and tells the agent that there is news."""
+"""Copies the output of a command to its file, up to a limit, and notifies the agent."""
 
 import fcntl
 import os
@@ -11,15 +11,15 @@ _CHUNK_BYTES = 1 << 18
 
 
 class Pump:
-    """Takes output until `most_bytes`; memory stays small, and nobody who reads the file holds it up."""
+    """Copies output up to `most_bytes` in little memory; slow readers of the file do not delay it."""
 
     def __init__(self, source: int, path: str, most_bytes: int) -> None:
         self.source = source
         self.is_over = False
-        """The source has ended, or no more is taken from it."""
+        """The source has ended, or its output is no longer copied."""
         self.is_full = False
         self.error = 0
-        """Why nothing could be kept any more."""
+        """Why the output could no longer be stored."""
         self._file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
         self._room = most_bytes
         self._is_untold, self._next_news = False, 0.0
@@ -30,7 +30,7 @@ class Pump:
                 fcntl.fcntl(source, fcntl.F_SETPIPE_SZ, _CHUNK_BYTES)
 
     def carry(self) -> bool:
-        """Take what is there; return whether that was anything."""
+        """Copy the available output; return whether there was any."""
         if self.is_over:
             return False
         try:
@@ -44,15 +44,15 @@ class Pump:
         return bool(chunk)
 
     def tell(self) -> None:
-        """Say that there is news, unless that was said a moment ago."""
+        """Notify the reader of new output, unless it was notified a moment ago."""
         if self._is_untold and time.monotonic() >= self._next_news:
-            # A reader that is behind by a whole pipe, or gone, needs no more of them.
+            # A reader that is a full pipe behind, or gone, needs no more notifications.
             with Ignoring(OSError):
                 os.write(1, b"\n")
             self._is_untold, self._next_news = False, time.monotonic() + TELL_EVERY_S
 
     def patience_s(self) -> float | None:
-        """Return how long to wait until something has to be told; None: nothing has."""
+        """Return the wait until the next notification is due; None: none is pending."""
         return max(self._next_news - time.monotonic(), 0) if self._is_untold else None
 
     def _keep(self, chunk: bytes) -> None:

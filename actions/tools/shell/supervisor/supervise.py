@@ -1,9 +1,9 @@
-"""Runs one command, keeps its output and its end on disk, and sees to it that nothing of it is left.
+"""Runs one command, stores its output and result on disk, and ends all of its processes.
 
-Standard input: the line to the agent; a letter asks to stop, its end means that the agent is gone. Standard
-output: an empty line whenever the output grew, then the report, one fact a line, and `over`; the report is
-in the call's folder before that. As a sub-reaper it inherits every process whose parent ends, so it finds
-also those that left the command's session.
+Standard input is the line to the agent: a letter asks to stop, its end means that the agent is gone. Standard
+output: an empty line whenever the output grew, then the report, one fact a line, and `over`; the report is in
+the call's folder before that. As a sub-reaper it becomes the parent of every orphan, so it also finds
+processes that left the command's session.
 """
 
 import os
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 OVER = b"over\n"
-"""The last line: nothing of the command is left, and nothing is left to do."""
+"""The last line: no process of the command is left, and there is nothing more to do."""
 
 
 def supervise(order: Order, report_over: "Callable[[], None] | None" = None) -> None:
-    """Run a command, to the end of its last process; `report_over` is called when that has come."""
+    """Run a command until its last process has ended, and then call `report_over`."""
     wake = waker()
     adopt_orphans()
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -53,18 +53,18 @@ def supervise(order: Order, report_over: "Callable[[], None] | None" = None) -> 
 
 
 def _is_abandoned() -> bool:
-    """Tell whether the agent died before this process was ready."""
+    """Return whether the agent died before this process was ready."""
     poll = select.poll()
     poll.register(0, 0)
     return bool(poll.poll(0))
 
 
 class _Sandbox:
-    """What the command is confined by; without steps nothing."""
+    """The sandbox of the command; without steps there is none."""
 
     def __init__(self, steps: int, around: str) -> None:
         self.around = {around.rpartition("/")[2]} if around else set[str]()
-        """Names of processes that are no part of the command."""
+        """Names of processes that do not belong to the command."""
         self._inside = None
         if steps >= 0:
             self._inside = load_sandbox().Confinement(steps)
@@ -76,14 +76,15 @@ class _Sandbox:
             self._inside.enter()
 
     def clear(self) -> str:
-        """Move away what the command may not make, now that nothing of it is left; return the facts."""
+        """Move away forbidden files that the command created, after it has ended; return the facts for the
+        report."""
         return self._inside.clear() if self._inside is not None else ""
 
 
 def load_sandbox() -> "Any":
     """Import what confines; costs start-up time, so only where it is needed."""
     if _INSIDE not in sys.path:
-        # A program of its own has no package around it.
+        # As a separate program this module has no package.
         sys.path.insert(0, _INSIDE)
     return __import__("enter")
 

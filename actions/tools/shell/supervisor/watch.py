@@ -1,4 +1,4 @@
-"""Waits for the end of a command, or a reason to stop it, and for the end of what it left behind."""
+"""Waits for the end of a command, or a reason to stop it, and for the end of its remaining processes."""
 
 import os
 import select
@@ -16,7 +16,7 @@ else:
     import _signal as signal
 
 LINGER_S = 0.15
-"""What the command left behind may end by itself for so long: `> >(tee log)` has to."""
+"""How long remaining processes may take to end by themselves, in seconds: `> >(tee log)` needs it."""
 LEFTOVER_GRACE_S = 0.4
 STOP_GRACE_S = 2.0
 ORPHAN_LINGER_S = 0.15
@@ -26,17 +26,17 @@ ORPHAN_GRACE_S = 0.25
 KILLING_S = 3.0
 MOST_PROCESSES = 1000
 QUIET_S = 8.0
-"""After so long without output somebody looks whether the command waits for input, and then once more."""
+"""After so many seconds without output, check twice whether the command waits for input."""
 REASONS = {b"t": "timeout", b"i": "idle", b"c": "cancelled"}
-"""What the agent writes to have the command stopped, and why it does."""
+"""The agent's message to stop the command -> the reason."""
 
 _CHECK_S = 0.25
 _CHECK_AGAIN_S = 0.05
-"""Output comes far more often than a look at all processes is worth."""
+"""Seconds between checks of all processes, which would be too slow for every piece of output."""
 
 
 class Watch:
-    """Waits for the shell, then for what it left behind."""
+    """Waits for the shell, then for its remaining processes."""
 
     def __init__(self, shell: int, pump: Pump, around: set[str]) -> None:
         self._shell = shell
@@ -58,7 +58,7 @@ class Watch:
         self._stillness: object = None
 
     def run(self, wake: int) -> None:
-        """Return when nothing is left; `wake` tells the signals that came."""
+        """Return when no process is left; `wake` reports the signals."""
         poll = select.poll()
         for descriptor in (wake, 0, self._pump.source):
             poll.register(descriptor, select.POLLIN)
@@ -81,7 +81,7 @@ class Watch:
 
     @property
     def has_survivors(self) -> bool:
-        """True if processes were left that could not be killed."""
+        """True if some processes could not be killed."""
         return self._survivors > 0
 
     def report(self) -> str:
@@ -141,7 +141,7 @@ class Watch:
             self._plan(lambda: self._stop("agent", ORPHAN_GRACE_S), ORPHAN_LINGER_S)
 
     def _stop(self, reason: str, grace_s: float) -> None:
-        # What came after the end of the command did not end it.
+        # A request to stop after the end of the command did not end it.
         if self._status is None:
             self._reason = self._reason or reason
         if self._is_orphan:
@@ -157,7 +157,7 @@ class Watch:
 
     def _terminate(self, grace_s: float) -> None:
         signal_tree(self._shell, signal.SIGTERM)
-        # A stopped process hears SIGTERM only when it goes on.
+        # A stopped process handles SIGTERM only after SIGCONT.
         signal_tree(self._shell, signal.SIGCONT)
         self._plan(self._kill, grace_s)
 
@@ -175,7 +175,7 @@ class Watch:
                     os.kill(pid, signal.SIGKILL)
 
     def _kill_again(self, give_up: float) -> None:
-        """Kill what was started between looking and killing."""
+        """Kill the processes that were started between listing and killing."""
         alive = signal_tree(self._shell, signal.SIGKILL)
         if time.monotonic() > give_up:
             self._survivors = max(alive, 1)
@@ -194,13 +194,13 @@ class Watch:
                 self._kill()
 
     def _stop_a_question(self) -> None:
-        """End a command that is silent because it reads from a terminal, at which nobody is."""
+        """End a silent command that reads from a terminal without a user."""
         if time.monotonic() < self._next_question:
             return
         self._next_question = time.monotonic() + QUIET_S
         found = [one for one in descendants() if one[1]]
         asking = next((one for one in found if reads_a_terminal(one[0])), None)
-        # Somebody may drive that terminal from inside of the command: then something moves.
+        # A program inside of the command may control that terminal: then other processes are active.
         before, self._stillness = self._stillness, [(pid, switches(pid)) for pid, _ in found]
         if asking is not None and before == self._stillness:
             self._asking = asking[1]

@@ -1,10 +1,10 @@
-"""A process that forks supervisors ahead: they wait for their orders, and start at once when one comes.
+"""A process that forks supervisors in advance: they wait for orders and start immediately.
 
-One for each agent, from which it gets nothing but a socket: no secret is in its memory, its environment or
-its open files. Each message on the socket asks for one more supervisor, which answers by itself, with the
-socket that takes its order and a handle on its process. All of them end with the agent, however that ends;
-who has claimed a call sees to its end first. If a supervisor is killed, what it watched over becomes a child
-of the zygote, which kills it, also when the agent was killed at the same moment.
+There is one for each agent, connected only by a socket: no secret is in its memory, its environment or its
+open files. Each message on the socket requests one more supervisor, which answers with the socket for its
+order and a handle on its process. All of them end with the agent, however that ends; a supervisor that has
+claimed a call first sees to its end. If a supervisor is killed, its processes become children of the zygote,
+which kills them, also when the agent was killed at the same moment.
 """
 
 import fcntl
@@ -41,7 +41,8 @@ else:
 _MOST_FILES = 32
 _INT_BYTES = 4
 _LAST_S = 6.0
-"""How long the zygote waits for the ends of calls once the agent is gone: longer than any of them takes."""
+"""How long the zygote waits for the end of calls after the agent is gone, in seconds: longer than any of them
+takes."""
 
 
 class _Family:
@@ -50,7 +51,7 @@ class _Family:
     def __init__(self) -> None:
         self.wake = waker((signal.SIGCHLD,))
         self._over, self._over_end = os.pipe()
-        """Gets the id of each supervisor that has left nothing, before it ends."""
+        """Receives the id of each supervisor that has no process left, before it ends."""
         for end in (self._over, self._over_end):
             os.set_blocking(end, False)
         self._forked = set[int]()
@@ -59,7 +60,8 @@ class _Family:
         self._forked.add(pid)
 
     def look(self) -> bool:
-        """Collect who ended, and kill what no supervisor watches; return whether any process is left."""
+        """Collect ended children, and kill processes without a supervisor; return whether any process is
+        left."""
         with Ignoring(BlockingIOError):
             os.read(self.wake, 512)
         ended = set[int]()
@@ -70,7 +72,7 @@ class _Family:
         except ChildProcessError:
             is_left = False
         self._forked -= ended
-        # To look at all processes of the machine takes long, so it is done only where one may be left.
+        # Listing all processes of the machine is slow, so it is done only if one may be left.
         if is_left and ended - self._end_leftovers():
             for pid, _ in descendants(but=self._forked):
                 with Ignoring(ProcessLookupError, PermissionError):
@@ -78,7 +80,8 @@ class _Family:
         return is_left
 
     def reporter(self, above: int) -> "Callable[[], None]":
-        """Return what a supervisor calls when nothing is left; it takes a file number over `above`."""
+        """Return the function that a supervisor calls when no process is left; its file number is above
+        `above`."""
         number = fcntl.fcntl(self._over_end, fcntl.F_DUPFD_CLOEXEC, above + 1)
 
         def report() -> None:
@@ -88,7 +91,7 @@ class _Family:
         return report
 
     def _end_leftovers(self) -> "set[int]":
-        """Return the supervisors that said so."""
+        """Return the supervisors that reported it."""
         content = b""
         with Ignoring(BlockingIOError):
             content = os.read(self._over, 1 << 16)
@@ -98,9 +101,9 @@ class _Family:
         }
 
     def end(self) -> None:
-        """See to it that all calls have ended; whoever is left then ends with this process."""
+        """Make sure that all calls have ended; the other processes end with this one."""
         latest = time.monotonic() + _LAST_S
-        # Who was stopped sees only then that the agent is gone.
+        # A stopped supervisor notices only after SIGCONT that the agent is gone.
         for pid in self._forked:
             with Ignoring(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
@@ -111,26 +114,26 @@ class _Family:
 
 
 def main(control_number: str, agent_number: str) -> None:
-    """Fork one supervisor at once, and one more whenever that is asked for, until the agent is gone."""
+    """Fork one supervisor immediately, and another one for each request, until the agent is gone."""
     agent_pid = int(agent_number)
     control, agent = socket(fileno=int(control_number)), os.pidfd_open(agent_pid)
-    # The kernel takes the end of a thread for the end of the parent: too early does no harm. Who was stopped
-    # goes on then, and sees the end of the agent.
+    # The kernel treats the end of the parent's thread like the end of the parent, and too early is harmless.
+    # Stopped processes continue, and notice the end of the agent.
     if not go_on_after(agent_pid):
         return
     adopt_orphans()
     family = _Family()
     mark_at = _mark_address()
-    # What is there now is never collected, so that forks go on sharing it.
+    # Exclude existing objects from garbage collection, so that forks keep sharing their memory.
     gc.freeze()
-    # A message that nobody took makes the end of the agent an error here.
+    # After an unread message the end of the agent is an error here.
     with Ignoring(OSError):
         _fork_on_request(control, agent, mark_at, family)
     family.end()
 
 
 def _fork_on_request(control: socket, agent: int, mark_at: int, family: _Family) -> None:
-    """Fork supervisors until the agent is gone. Raises `OSError` where that is seen at the socket."""
+    """Fork supervisors until the agent is gone. Raises `OSError` if the socket fails because of that."""
     while True:
         try:
             parent, pid = os.getpid(), os.fork()
@@ -173,7 +176,8 @@ def _announce(control: socket) -> socket:
 
 
 def _comes(line: socket, agent: int, family: "_Family | None" = None) -> bool:
-    """Wait for a message, or an end; False if the agent is gone. A `family` is looked after meanwhile."""
+    """Wait for a message, or an end; return False if the agent is gone. Children in `family` are collected
+    meanwhile."""
     poll = select.poll()
     for descriptor in (line.fileno(), agent, *([family.wake] if family is not None else [])):
         poll.register(descriptor, select.POLLIN)
@@ -186,7 +190,7 @@ def _comes(line: socket, agent: int, family: "_Family | None" = None) -> bool:
 
 
 def _obey(inbox: socket, agent: int, mark_at: int, family: _Family) -> None:
-    """Carry out the order that came. Whatever goes wrong before the claim: nothing was started."""
+    """Carry out the received order. An error before the claim means that nothing was started."""
     room = CMSG_SPACE(_MOST_FILES * _INT_BYTES)
     content, ancillary, flags, _ = inbox.recvmsg(MOST_BYTES, room, MSG_CMSG_CLOEXEC)
     if not content or flags & (MSG_TRUNC | MSG_CTRUNC):
@@ -208,7 +212,7 @@ def _obey(inbox: socket, agent: int, mark_at: int, family: _Family) -> None:
 
 
 def _take_places(files: list[int], numbers: list[int]) -> None:
-    """Give open files the numbers that the agent knows them by; a command inherits all but the first two."""
+    """Give open files the numbers that the order expects; a command inherits all but the first two."""
     free = max([2, *files, *numbers]) + 1
     aside = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, free) for file in files]
     for file in files:
@@ -219,7 +223,7 @@ def _take_places(files: list[int], numbers: list[int]) -> None:
 
 
 def _mark_address() -> int:
-    """Return where this process keeps the value that others see as the mark in its environment."""
+    """Return the memory address of the mark in this process's environment, where other processes read it."""
     with open("/proc/self/environ", "rb") as file:  # noqa: PTH123 -- pathlib costs start-up time
         offset = file.read().index(f"{MARK}={NO_MARK}".encode()) + len(MARK) + 1
     with open("/proc/self/stat", "rb") as file:  # noqa: PTH123
@@ -230,7 +234,7 @@ def _mark_address() -> int:
 
 
 def _show_mark(marker: str, address: int) -> None:
-    """Let this process be found as one of a call, as those that were started with its environment are."""
+    """Mark this process as one of a call, like the processes that inherit its environment."""
     if len(marker) != len(NO_MARK):
         raise OSError("a mark of another length")
     _write_memory(marker.encode(), address)
@@ -240,7 +244,7 @@ def _show_mark(marker: str, address: int) -> None:
 
 
 def _write_memory(content: bytes, address: int) -> None:
-    """A fork has its own copy of the environment, which no call of the system changes."""
+    """Write to the environment in memory: there is no system call that changes it for other readers."""
     memory = os.open("/proc/self/mem", os.O_WRONLY)
     os.pwrite(memory, content, address)
     os.close(memory)

@@ -1,1 +1,1 @@
-"""What is known of programs that only read: their options, and which of their words are files."""
+"""Tables of programs that only read: their options, and which of their arguments are files."""

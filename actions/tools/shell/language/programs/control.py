@@ -9,7 +9,7 @@ from ..parser import PLAIN, Part, SimpleCommand
 from .expansion import Loop, MarkedWord
 
 _LOOP_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
-"""What the environment hands on to programs is in capital letters."""
+"""Environment variables that programs use are in upper case."""
 _OPENS = {"for": "for", "while": "while", "until": "while", "if": "if", "{": "{"}
 _GOES_ON = {
     ("for", "do"): "do", ("while", "do"): "do", ("if", "then"): "then", ("then", "elif"): "if",
@@ -19,11 +19,11 @@ _CLOSES = {("do", "done"), ("then", "fi"), ("else", "fi"), ("{", "}")}
 
 
 class UnclearStructure(Exception):
-    """How a text is built is not known; the message says why."""
+    """The structure of a text is unclear; the message says why."""
 
 
 class CommandStep(NamedTuple):
-    """One simple command, and what is around it."""
+    """One simple command with its context."""
 
     command: SimpleCommand
     loops: tuple[Loop, ...] = ()
@@ -32,7 +32,7 @@ class CommandStep(NamedTuple):
     is_conditional: bool = False
     """It is in a loop, a condition or braces."""
     following: str = ""
-    """What joins it to what comes next: `|`, `&&`, ..."""
+    """The operator that follows it: `|`, `&&`, ..."""
 
     def mark_words(self) -> list[MarkedWord]:
         return [MarkedWord(*pair) for pair in zip(self.command.words, self.command.marks, strict=True)]
@@ -41,7 +41,7 @@ class CommandStep(NamedTuple):
 @dataclass(slots=True)
 class _Reader:
     stack: list[tuple[str, Loop | int | None]] = field(default_factory=list[tuple[str, Loop | int | None]])
-    """What is open; with the loop, or the number of the subshell."""
+    """The open structures, with the loop or the number of the subshell."""
     steps: list[CommandStep] = field(default_factory=list[CommandStep])
     groups: int = 0
 
@@ -99,7 +99,7 @@ def _loop(command: SimpleCommand | None, around: Sequence[Loop]) -> Loop:
 
 
 def read_steps(parts: Sequence[Part]) -> list[CommandStep]:
-    """Return the simple commands of a text with what is around each; raises `UnclearStructure`."""
+    """Return the simple commands of a text with the context of each; raises `UnclearStructure`."""
     reader = _Reader()
     for number, part in enumerate(parts):
         after = parts[number + 1] if number + 1 < len(parts) else None

@@ -1,4 +1,4 @@
-"""What the shell makes of words before it looks at the disk: braces, and the variables of `for` loops."""
+"""Shell expansions that do not depend on the disk: braces, and the variables of `for` loops."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _NOT_SPLIT = re.compile(r"[^\s*?\[\\]+")
 
 
 class UnclearWord(Exception):
-    """What the shell makes of a word is not known; the message says why."""
+    """The expansion of a word is unclear; the message says why."""
 
 
 class MarkedWord(NamedTuple):
-    """A word, and where each of its characters comes from."""
+    """A word with the origin of each of its characters."""
 
     text: str
     marks: str
 
     def is_active(self, at: int, characters: str) -> bool:
-        """Tell whether one of the characters stands at a place, unquoted."""
+        """Return whether one of the characters stands at a position, unquoted."""
         return self.marks[at] == PLAIN and self.text[at] in characters
 
     def is_pattern(self) -> bool:
@@ -53,7 +53,7 @@ class Loop(NamedTuple):
 
 
 Values = Mapping[str, MarkedWord]
-"""What variables stand for, in one turn of the loops around a command."""
+"""The values of variables in one iteration of the loops around a command."""
 
 
 def turns(loops: Sequence[Loop]) -> Iterator[Values]:
@@ -70,7 +70,7 @@ def turns(loops: Sequence[Loop]) -> Iterator[Values]:
 
 
 def expand(words: Sequence[MarkedWord], values: Values) -> list[MarkedWord]:
-    """Return the words that the shell makes of words, but for file name patterns and `~`."""
+    """Return the expansion of words, except for file name patterns and `~`."""
     found: list[MarkedWord] = []
     for word in words:
         found += (put_in(one, values) for one in expand_braces(word))
@@ -99,14 +99,14 @@ def put_in(word: MarkedWord, values: Values) -> MarkedWord:
             raise UnclearWord(f"it holds a variable: {name[0] if name else '$'}")
         if mark == VARIABLE and not (value.is_pattern() or _NOT_SPLIT.fullmatch(value.text)):
             raise UnclearWord(f"the shell may split a variable that is not quoted: {name[0]}")
-        # What a loop goes through is made of patterns once; a quote keeps it from happening again.
+        # The values of a loop are expanded as patterns once; quotes prevent a second expansion.
         pieces.append(value)
         at = name.end()
     return join_words(pieces)
 
 
 def expand_braces(word: MarkedWord) -> list[MarkedWord]:
-    """Return the words that braces stand for: `a{b,c}` is `ab` and `ac`."""
+    """Expand braces: `a{b,c}` becomes `ab` and `ac`."""
     waiting, found = [word], list[MarkedWord]()
     while waiting:
         if len(waiting) + len(found) > MAX_WORDS:
@@ -125,7 +125,7 @@ def expand_braces(word: MarkedWord) -> list[MarkedWord]:
 
 
 def _first_group(word: MarkedWord) -> tuple[int, int, list[MarkedWord]] | None:
-    """Return where the first braces that mean something begin and end, and what they hold."""
+    """Return the start, end and content of the first effective braces."""
     at = 0
     while at < len(word.text):
         if word.is_active(at, "}"):

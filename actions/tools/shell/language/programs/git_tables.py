@@ -1,7 +1,7 @@
-"""The subcommands of `git` that only look, and those of their options with which they still do.
+"""The read-only subcommands of `git`, and their read-only options.
 
-Missing here are options that run a program (`--ext-diff`, `--textconv`, signatures), write a file, or read
-one that may lie elsewhere (`-O`, `--ignore-revs-file`, `--exclude-from`).
+Options are missing here if they run a program (`--ext-diff`, `--textconv`, signatures), write a file, or read
+one that may be elsewhere (`-O`, `--ignore-revs-file`, `--exclude-from`).
 """
 
 from collections.abc import Mapping

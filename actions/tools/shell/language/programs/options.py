@@ -1,6 +1,6 @@
-"""Reads the arguments of a program by a table of its options, as `getopt_long` does.
+"""Parses the arguments of a program by a table of its options, as `getopt_long` does.
 
-An option that is not in the table, or is not written in full, is not known: it may be any other.
+An option that is missing in the table, or abbreviated, is unknown: it may be any other.
 """
 
 import re
@@ -19,29 +19,29 @@ _NUMBER = re.compile(r"(-[a-z])([0-9]+)")
 
 
 class UnknownOption(Exception):
-    """An option whose meaning is not known."""
+    """An option with an unknown meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is known of a program, or of a subcommand of `git`."""
+    """The known properties of a program, or of a subcommand of `git`."""
 
     options: Mapping[str, Kind]
     leading: int = 0
-    """Operands in front that are no files: a pattern, a script."""
+    """Leading operands that are not files: a pattern, a script."""
     instead: frozenset[str] = frozenset()
     """Options that take the place of these."""
     most_operands: int | None = None
     """One more would be a file to write, or a branch to make."""
     has_text_operands: bool = False
-    """Its operands are no files."""
+    """Its operands are not files."""
     shows_content: bool = False
     starts_here: bool = False
-    """Without operands it looks at the working folder."""
+    """Without operands it reads the working folder."""
     is_pure: bool = False
-    """None of its options, known or not, writes, runs something or waits for ever."""
+    """No option of it, known or not, writes, runs something or waits forever."""
     is_single_dash: bool = False
-    """Its long options begin with one dash, and its operands stand in front of them."""
+    """Its long options begin with one dash, and its operands precede them."""
 
 
 class GivenOption(NamedTuple):
@@ -59,7 +59,7 @@ class ProgramArguments:
     options: list[GivenOption] = field(default_factory=list[GivenOption])
     operands: list[str] = field(default_factory=list[str])
     late: list[str] = field(default_factory=list[str])
-    """Words that other versions of a program take for operands: all behind the first one."""
+    """Words that other versions of a program treat as operands: all after the first one."""
 
     def has(self, *names: str) -> bool:
         return any(given.name in names for given in self.options)
@@ -79,7 +79,7 @@ def table(text: str) -> dict[str, Kind]:
 
 
 def single_dash_table(text: str) -> dict[str, Kind]:
-    """Read options whose long names begin with one dash."""
+    """Parse options whose long names begin with one dash."""
     found: dict[str, Kind] = {}
     for word in text.split():
         kind = _KINDS.get(word[-1])
@@ -88,7 +88,7 @@ def single_dash_table(text: str) -> dict[str, Kind]:
 
 
 def read_arguments(program: Program, words: Sequence[str]) -> ProgramArguments:
-    """Tell options and operands apart; raises `UnknownOption`."""
+    """Separate options from operands; raises `UnknownOption`."""
     if program.is_single_dash:
         return _read_single_dash(program, words)
     found = ProgramArguments()
@@ -122,7 +122,7 @@ def _read_option(program: Program, word: str, rest: Iterator[str], found: Progra
 
 
 _Read = tuple[str, str | None, Kind, int]
-"""A name, its attached value, its kind, and how many of the following words belong to it."""
+"""A name, its attached value, its kind, and the number of following words that belong to it."""
 
 
 def _long(program: Program, word: str) -> _Read:

@@ -1,7 +1,7 @@
-"""The programs that only read, and those of their options with which they still do.
+"""The programs that only read, and their read-only options.
 
-`options.py` says how a row is written. An option that is missing here makes a command ask: so do all that
-write, run something, wait for ever, or read the names of files from a file.
+`options.py` explains the format of a row. A command with an option that is missing here asks: these are all
+that write, run something, wait forever, or read file names from a file.
 """
 
 from collections.abc import Mapping
@@ -228,7 +228,7 @@ _INSTEAD = frozenset(("-e", "--regexp", "-f", "--file", "--files", "--type-list"
 """Options that take the place of a leading pattern or script, in every program that has one but `jq`."""
 _MOST_OPERANDS = {"uniq": 1, "xxd": 1, "lsblk": 0}
 _EXIT_STATUS = frozenset(("jq",))
-"""Here `-e` means another thing."""
+"""In this program `-e` has a different meaning."""
 
 
 def _program(name: str, options: Mapping[str, Kind]) -> Program:
@@ -246,7 +246,7 @@ def _program(name: str, options: Mapping[str, Kind]) -> Program:
 
 
 OPTION_WORDS: Mapping[str, str] = {**_OPTIONS, **_SUBCOMMANDS, **_SINGLE_DASH}
-"""The rows as they are written."""
+"""The rows as text."""
 SUBCOMMANDS: Mapping[str, Program] = {
     name: Program(table(options), has_text_operands=True, starts_here=name == "npm ls")
     for name, options in _SUBCOMMANDS.items()

@@ -1,4 +1,4 @@
-"""Which programs only tell their version, and which files of a folder choose the program that does."""
+"""Programs that only print their version, and the files of a folder that select which version runs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -34,5 +34,5 @@ CHOSEN_BY_SHIMS = (".tool-versions", "mise.toml", ".mise.toml")
 
 
 def tells_version(program: str, words: Sequence[str]) -> bool:
-    """Tell whether this only asks for the version."""
+    """Return whether the command only prints the version."""
     return len(words) == 1 and words[0] in VERSION_WORDS.get(program, ())

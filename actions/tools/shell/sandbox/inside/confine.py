@@ -1,7 +1,7 @@
-"""Landlock and the system call filter, for the calling process and all that it starts.
+"""Landlock and the system call filter, for the calling process and its descendants.
 
-Landlock is told what may be written; everything may be read, and the mounts say what is not seen.
-It also keeps the process from looking into others, sending them signals and changing mounts.
+Landlock limits writing; everything may be read, and mounts hide files. Landlock also keeps the process from
+inspecting other processes, sending them signals and changing mounts.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIRECTORY = 1, 2, 4, 8
 _TRUNCATE, _USE_DEVICE = 1 << 14, 1 << 15
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _USE_DEVICE
 _KNOWN_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
-"""Version of Landlock -> how many rights on files it knows; later ones 16."""
+"""Version of Landlock -> number of its access rights on files; later versions have 16."""
 _SCOPES = 3
 """No connection to abstract sockets of others, no signal to them: version 6."""
 
@@ -33,7 +33,7 @@ class _Program(ctypes.Structure):
 
 
 def version() -> int:
-    """Return the version of Landlock that the kernel has; 0: none."""
+    """Return the kernel's version of Landlock; 0: none."""
     return max(_LIBC.syscall(ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), 1), 0)
 
 
@@ -42,18 +42,18 @@ def let_write(path: bytes) -> None:
 
 
 def let_use(path: bytes) -> None:
-    """Let a device be read and written, not replaced."""
+    """Allow reading and writing a device, but not replacing it."""
     _rules.append((path, WRITE_DEVICE))
 
 
 def restrict(_: bytes) -> None:
-    """Refuse what the rules until now do not grant, from now on and for good."""
+    """Refuse everything that the rules do not grant, permanently."""
     ruleset = new_ruleset([(b"/", _EXECUTE | _READ_FILE | _READ_DIRECTORY), *_rules])
     restrict_to(b"%d" % ruleset)
 
 
 def restrict_to(value: bytes) -> None:
-    """Refuse what a ruleset does not grant, which is an open file and closed here."""
+    """Refuse everything that a ruleset does not grant; its file descriptor is closed here."""
     ruleset = int(value)
     _refuse_new_privileges()
     call(_RESTRICT_SELF, ruleset, 0)
@@ -93,7 +93,7 @@ def _add(ruleset: int, path: bytes, rights: int) -> None:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
-            # It is not there, or nobody here gets to it.
+            # It does not exist, or is not accessible.
             return
         raise
     if not stat.S_ISDIR(os.fstat(place).st_mode):
@@ -118,6 +118,6 @@ def call(number: int, *arguments: object) -> int:
 
 
 def fail() -> None:
-    """Raise what the last call of the C library failed with."""
+    """Raise the error of the last call to the C library."""
     number = ctypes.get_errno()
     raise OSError(number, os.strerror(number))

@@ -1,7 +1,7 @@
-"""Puts the calling process into a sandbox, step by step, as a list of orders says.
+"""Puts the calling process into a sandbox, by a list of orders.
 
-The supervisor of a command imports this from its folder and calls it between fork and exec; `main` does
-the same for a program that is only tried. An order is a word and a value, each ended by a NUL.
+The supervisor of a command imports this from its folder and calls it between fork and exec; `main` does the
+same for a test program. An order is a word and a value, each followed by a NUL.
 """
 
 import ctypes
@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from types import ModuleType
 
 import confine
 import family
@@ -23,7 +24,8 @@ Orders = list[tuple[str, bytes]]
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CAPABILITIES = 41
 _KEPT_BY_ROOT = frozenset({0, 1, 3, 4, 6, 7})
-"""What lets root treat files and users as root does: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETGID, SETUID."""
+"""The capabilities that give root its usual file access: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETGID,
+SETUID."""
 
 
 class Refused(OSError):
@@ -31,10 +33,10 @@ class Refused(OSError):
 
 
 class Confinement:
-    """What the supervisor of a command knows of its sandbox."""
+    """The supervisor's view of a sandbox."""
 
     name = family.NAME.decode()
-    """Of processes that are no part of the command."""
+    """The names of processes that do not belong to the command."""
 
     def __init__(self, descriptor: int) -> None:
         self._orders = read_orders(descriptor)
@@ -43,7 +45,8 @@ class Confinement:
         enter(self._orders)
 
     def clear(self) -> str:
-        """Move away what the command may not make, now that nothing of it is left; return the facts."""
+        """Move away forbidden files that the command created, after it has ended; return the facts for the
+        report."""
         facts = ""
         for path in _find_new_protected_places(self._orders):
             aside = f"{path}.from-sandbox-{time.time_ns()}"
@@ -54,7 +57,7 @@ class Confinement:
 
 
 def preload() -> None:
-    """Import what a supervisor needs when a command has ended."""
+    """Import the modules that a supervisor needs when a command has ended."""
     if _ACTIONS not in sys.path:
         sys.path.append(_ACTIONS)
     importlib.import_module("workspace.protected.place_finder")
@@ -93,7 +96,7 @@ def read_orders(descriptor: int) -> Orders:
 
 
 def enter(orders: Orders) -> None:
-    """Carry the orders out; raises `OSError`, and then nothing may be run."""
+    """Carry out the orders; raises `OSError`, and then nothing may be run."""
     for order, value in orders:
         try:
             _STEPS[order](value)
@@ -111,13 +114,13 @@ def _limit(value: bytes) -> None:
 
 
 def _first_to_go(value: bytes) -> None:
-    """When the machine runs out of memory, the kernel takes this before anything else."""
+    """Make this process the kernel's first choice when the machine runs out of memory."""
     with open("/proc/self/oom_score_adj", "wb") as file:  # noqa: PTH123 -- pathlib costs start-up time
         file.write(value)
 
 
 def _unshare(value: bytes) -> None:
-    """Leave the namespaces for new ones; in a new one of users everybody stays who they are."""
+    """Enter new namespaces; in a new user namespace every user keeps its id."""
     user, group = os.geteuid(), os.getegid()
     flags = int(value)
     if _LIBC.unshare(flags):
@@ -135,41 +138,45 @@ def _same(number: int) -> str:
     return f"{number} {number} 1"
 
 
-def _loopback(_: bytes) -> None:
-    """Bring up `lo`, without which a network of one's own has not even 127.0.0.1."""
-    import _socket
+def _load_socket() -> ModuleType:
+    """Return the system's sockets; a sandbox without a network loads no further library."""
+    return importlib.import_module("_socket")
 
-    asking = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+
+def _loopback(_: bytes) -> None:
+    """Bring up `lo`; without it a network namespace has not even 127.0.0.1."""
+    socket = _load_socket()
+    asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     request = struct.pack("16sH22x", b"lo", 0x1 | 0x40)
     fcntl.ioctl(asking.fileno(), 0x8914, request)
     asking.close()
 
 
 def _hand_out(value: bytes) -> None:
-    """Listen in this network, and give the socket to whoever is at the other end of a pair, outside."""
-    import _socket
-
+    """Listen in this network, and send the socket to the process at the other end of a socket pair."""
+    socket = _load_socket()
     port, descriptor = map(int, value.split())
-    listening = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.bind(("127.0.0.1", port))
     listening.listen(64)
-    outside = _socket.socket(fileno=descriptor)
-    outside.sendmsg([b"x"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", listening.fileno()))])
+    outside = socket.socket(fileno=descriptor)
+    outside.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", listening.fileno()))])
     outside.close()
     listening.close()
 
 
 def _drop_powers(value: bytes) -> None:
-    """Take from root what reaches beyond files, or all but these; anybody else has nothing after an exec."""
+    """Drop root's capabilities except those for files, or all except these; other users have none after an
+    exec."""
     kept = {int(number) for number in value.split()} or _KEPT_BY_ROOT
     for number in range(_CAPABILITIES):
         if number not in kept:
-            # A kernel that knows fewer says so; there is nothing to drop then.
+            # A kernel with fewer capabilities returns an error; then there is nothing to drop.
             _LIBC.prctl(24, number, 0, 0, 0)
 
 
 _STEPS: Mapping[str, Callable[[bytes], None]] = {
-    # What may not be made is the supervisor's concern, when all is over.
+    # The supervisor handles forbidden files after the end.
     **dict.fromkeys(("absent", "guard", "guard-since", "kept", "is-approved"), lambda _: None),
     "limit": _limit,
     "first-to-go": _first_to_go,

@@ -1,7 +1,8 @@
-"""The processes around a command without bubblewrap: the first of a namespace, and one that waits outside.
+"""The processes around a command without bubblewrap: the init process of the namespace, and one that waits
+outside.
 
-When the first process ends, the kernel ends all others of the namespace at once, however fast they multiply.
-It ends when there is none left; the one outside ends with the command, as the command did.
+When the init process ends, the kernel ends all others of the namespace at once, even a fork bomb. It ends
+when none is left; the process outside ends with the command's exit status.
 """
 
 import ctypes
@@ -14,7 +15,7 @@ _exit_status: list[int] = []
 
 
 def become_first(_: bytes) -> None:
-    """Go on as the first process of the namespace that was made; the caller stays outside and waits."""
+    """Continue as the init process of the new namespace; the caller stays outside and waits."""
     hear, tell = os.pipe()
     if os.fork():
         os.close(tell)
@@ -24,7 +25,7 @@ def become_first(_: bytes) -> None:
 
 
 def look_after(_: bytes) -> None:
-    """Go on as the child that becomes the command, and collect in the caller whatever ends."""
+    """Continue as the child that becomes the command; the caller collects every ended process."""
     child = os.fork()
     if child == 0:
         os.close(_exit_status[0])
@@ -43,7 +44,7 @@ def look_after(_: bytes) -> None:
 def _end_with_status(hear: int) -> None:
     _let_go()
     found = os.read(hear, 16)
-    # Nothing is told by a first process that was killed.
+    # An init process that was killed reports nothing.
     status = int(found) if found else -signal.SIGKILL
     if status < 0:
         # All signals have their usual effect here.
@@ -52,7 +53,7 @@ def _end_with_status(hear: int) -> None:
 
 
 def _let_go() -> None:
-    """Take a name that is told from the command's, and keep no end of its pipes."""
+    """Take a name different from the command's, and close the pipes."""
     _LIBC.prctl(_SET_NAME, NAME, 0, 0, 0)
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):

@@ -1,7 +1,7 @@
 """The mounts of a sandbox without bubblewrap: the machine read-only, some folders writable, some hidden.
 
-Works in a mount namespace of its own. The folders that stay writable are cloned before everything else
-becomes read-only, so that what was read-only before stays so.
+It works in a mount namespace of its own. The writable folders are cloned before everything else becomes
+read-only, so that parts that were read-only before stay so.
 """
 
 import ctypes
@@ -32,20 +32,20 @@ class _Attributes(ctypes.Structure):
 
 
 def clone(path: bytes) -> None:
-    """Keep a folder or file as it is mounted now, with all below it."""
+    """Clone the mount of a folder or file, with everything below it."""
     flags = _CLONE | os.O_CLOEXEC | _AT_RECURSIVE
     _cloned.append(call(_OPEN_TREE, _AT_FDCWD, ctypes.c_char_p(path), flags))
 
 
 def part(_: bytes) -> None:
-    """Keep what is mounted from now on to this namespace; show its own processes, where that is allowed."""
+    """Make later mounts private to this namespace; mount its own `/proc` if that is allowed."""
     if _LIBC.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None):
         fail()
     _LIBC.mount(b"proc", b"/proc", b"proc", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS, None)
 
 
 def freeze(_: bytes) -> None:
-    """Make the whole machine read-only here, and nowhere else."""
+    """Make the whole machine read-only, in this namespace only."""
     _set(_AT_FDCWD, b"/", _AT_RECURSIVE, _READ_ONLY)
 
 
@@ -74,7 +74,7 @@ def hide(path: bytes) -> None:
 
 
 def seal(_: bytes) -> None:
-    """Let nobody write into the empty folders; the shared memory of this sandbox is its own."""
+    """Make the empty folders read-only; give the sandbox its own shared memory."""
     for path in _tmpfs:
         _set(_AT_FDCWD, path, 0, _READ_ONLY)
     if os.path.isdir("/dev/shm"):  # noqa: PTH112
@@ -92,7 +92,7 @@ def _move(descriptor: int, place: bytes) -> None:
 
 
 def _make_place(descriptor: int, place: bytes) -> None:
-    """Make what the mount will cover, where it is below another mount that has nothing there."""
+    """Create the mount point if it is missing below another mount."""
     if os.path.exists(place):  # noqa: PTH110
         return
     # The sandbox of a command that begins at the same moment may make it, too.
