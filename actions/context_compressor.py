@@ -49,7 +49,7 @@ _ASK = (
     stop_note="It stopped before older messages were to be summarised.",
 )
 async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
-    """Compress the larger one of the active histories, then hand back."""
+    """Compress the larger of the active histories, then return to the previous action."""
     found = max(state.chat_history, state.active_history, key=lambda history: history.size_bytes)
     history, count = evict_results(found, ports.toolbox, 1)
     is_asked = state.overflow_from == _ASKED_FROM
@@ -57,7 +57,7 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
         ports.emit(Notice(f"{count} older results were put away; the model can read them again."))
         return {**_replace_history(state, found, history), **_hand_back(state, state.compressions + 1)}
     window_bytes = int(ports.model.context_window / state.tokens_per_byte)
-    # Of a history that the provider found too long sooner than we, at most a half.
+    # At most half of a history that the provider rejected earlier than expected.
     kept_bytes = min(int(window_bytes * KEEP_SHARE), history.size_bytes // (8 if is_asked else 2))
     keep = _count_messages_to_keep(history, kept_bytes >> state.compressions)
     older = list(history)[: len(history) - keep]
@@ -95,7 +95,7 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
 async def _summarize(
     state: ApplicationState, ports: Ports, older: list[Message], max_chars: int
 ) -> Reply | None:
-    """Ask the model for a summary; None if not even the question fits."""
+    """Ask the model for a summary; None if not even that request fits."""
     asked = runtime_message(_ASK.format(older=_render_messages(older, max_chars)) + _focus(state))
     request = ModelRequest(
         ports.requests.system,
@@ -110,14 +110,14 @@ async def _summarize(
 
 
 def _focus(state: ApplicationState) -> str:
-    """Return what the person asks the summary to keep, if they say so."""
+    """Return the person's instructions for the summary, if there are any."""
     _, _, words = state.user_input.strip().partition(" ")
     is_asked_for = state.overflow_from == _ASKED_FROM and words.strip()
     return f"\n\nAbove all keep: {words.strip()}" if is_asked_for else ""
 
 
 def _lasting(older: list[Message], toolbox: Toolbox, most_bytes: int) -> list[Message]:
-    """Return what of these messages stays word for word, each text once, the newest as far as they fit."""
+    """Return the parts of these messages to keep word for word, each once, the newest that fit."""
     found: dict[str, Message] = {}
     for message in reversed(older):
         for text in _lasting_texts(message, toolbox):

@@ -43,7 +43,7 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn, find_ending_
     step_kind="results",
 )
 async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
-    """Give every pending call a result: run it, or say why it does not run.
+    """Give every pending call a result: run it, or record why it does not run.
 
     A call that its approval no longer covers stops the round: it and all later calls wait for a new decision.
     A call that ends the run also ends the round.
@@ -125,7 +125,7 @@ def _has_denied(state: ApplicationState, runner: ToolRunner) -> bool:
 
 
 def _batches(calls: list[ReadyCall]) -> list[list[ReadyCall]]:
-    """Group the calls to run: neighbouring reads together, everything else alone and in order."""
+    """Group the calls to run: adjacent reads together, everything else alone and in order."""
     batches: list[list[ReadyCall]] = []
     for ready in calls:
         if ready.call.effect == "read" and batches and batches[-1][-1].call.effect == "read":

@@ -65,7 +65,7 @@ def _apply_decision(
     if judged.decision == "denied":
         return judged.model_copy(update=changes), ""
     if edited.arguments == call.arguments and call.binding is not None:
-        # What was approved is what the question was about, and not what has become of it meanwhile.
+        # The approval covers what the question showed, not later changes.
         changes |= {"binding": call.binding, "reason": call.reason}
     return judged.model_copy(update={"decision": "approved", "decided_by": "person", **changes}), ""
 

@@ -107,7 +107,7 @@ async def prompt(
 
 
 async def _close_open_turn(state: ApplicationState, ports: Ports) -> ApplicationState:
-    """Close an interrupted turn: every call gets a result and the history says that it was interrupted."""
+    """Close an interrupted turn: every call gets a result, and the history records the interruption."""
     if not state.turn_open and not state.pending_tool_calls:
         return state
 

@@ -117,7 +117,7 @@ async def _close_turn(
 
 
 async def _going_on(state: ApplicationState, ports: Ports, answer: str) -> Message | None:
-    """Return the message by which a hook continues the turn; None: it ends."""
+    """Return the message with which a hook continues the turn; None: it ends."""
     if ports.hooks is None:
         return None
 

@@ -1,4 +1,4 @@
-"""Closes a step: one line into the global history; the step's own history stays in the store only."""
+"""Closes a step: adds one line to the global history; the step's own history stays only in the store."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
 def _next_phase(
     before: ApplicationState, step: VibeStep, plan: tuple[VibeStep, ...], max_replans: int
 ) -> dict[str, Any]:
-    """Return the phase that follows, and the notes that tell the model about it."""
+    """Return the next phase, and the notes for the model about it."""
     if step.status == "failed" and before.replans < max_replans:
         note = runtime_message(_REVISE.format(step_id=step.step_id))
         return {"phase": "planning", "replans": before.replans + 1, "notes": [note]}

@@ -33,7 +33,7 @@ async def vibe_step_executor(
 
 
 def _briefing(state: ApplicationState, step: VibeStep) -> Message:
-    """Tell the model which step this is; goal and plan stand here too, so that no summary loses them."""
+    """Tell the model which step this is, with goal and plan, so that no summary loses them."""
     plan = "\n".join(f"{other.step_id}. [{other.status}] {other.description}" for other in state.vibe_plan)
     return runtime_message(
         f"Step {step.step_id} of {len(state.vibe_plan)}: {step.description}\n\n"

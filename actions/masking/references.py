@@ -52,7 +52,7 @@ class References:
             return set(self._values.get(label, ()))
 
     def keep_original(self, masked: str, original: str) -> None:
-        """Remember the original arguments of a call; the masked ones are shown and stored."""
+        """Remember the original arguments of a call; the masked ones are displayed and stored."""
         with self._lock:
             is_other = self._originals.get(masked, original) != original
             self._originals[masked] = None if is_other else original

@@ -50,3 +50,4 @@ from .tool import Verdict as Verdict
 from .tool import Verifiable as Verifiable
 from .tool import Verified as Verified
 from .tool import WrapToolCall as WrapToolCall
+from .tool import implements as implements

@@ -1,4 +1,4 @@
-"""What the actions ask of whoever has a say in a session beside the person and the gate: hooks."""
+"""What the actions ask of hooks, which can influence a session besides the person and the gate."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,9 +11,9 @@ from . import ToolOutcome
 @dataclass(frozen=True, slots=True)
 class PromptAdvice:
     refusal: str = ""
-    """Why the message is not taken in; empty: it is."""
+    """Why the message is refused; empty: it is accepted."""
     context: str = ""
-    """What the model is told beside it."""
+    """Context for the model, added to the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,28 +24,28 @@ class CallAdvice:
 
 
 class Advice(Protocol):
-    """Each is asked once, and what it says is recorded with the step; a replay takes it from there."""
+    """Each method is called once and its answer is recorded with the step; a replay uses the record."""
 
     @property
     def stop_reason(self) -> str:
-        """Why the run is to end after this step; empty: it goes on."""
+        """Why the run has to end after this step; empty: it continues."""
         ...
 
     @property
     def comments_results(self) -> bool:
-        """Whether it may take its time over what calls came to."""
+        """Whether it may take time to comment on results."""
         ...
 
     def judges(self, reply: Message) -> bool:
-        """Tell whether it may take its time over a reply, before a step records that."""
+        """Return whether it may take time to check a reply, before a step records that."""
         ...
 
     def give_up(self) -> None:
-        """Wait for nobody any more: the run is to end, and its beginning with it."""
+        """Stop waiting for hooks: the run is ending while it starts."""
         ...
 
     async def on_prompt(self, text: str) -> PromptAdvice:
-        """A person's message is about to be taken in."""
+        """Check a person's message before it is accepted."""
         ...
 
     async def before_call(self, use: ToolUse) -> CallAdvice:
@@ -53,20 +53,20 @@ class Advice(Protocol):
         ...
 
     async def on_question(self, call: PendingCall) -> HookVerdict | None:
-        """The gate says that a person has to be asked about a call; None: so be it.
+        """Check a call for which the gate asks a person; None: the question stays.
 
-        Asked once more if the call asks again right before its start: then only a denial counts.
+        Called again if the call asks again right before its start: then only a denial counts.
         """
         ...
 
     async def after_call(self, call: PendingCall, outcome: ToolOutcome, duration_ms: int) -> str:
-        """A call has run, and is recorded; return what the model is told beside the outcome."""
+        """Called after a call has run and is recorded; return a comment for the model."""
         ...
 
     async def on_answer(self, text: str, is_second: bool) -> str:
-        """The model has answered, and the turn would end; return why it is not to, or nothing.
+        """Called when the model's answer would end the turn; return why it must not end, or nothing.
 
-        `is_second`: the turn goes on because of such a reason already, and ends now whatever is said.
+        `is_second`: the turn was continued for such a reason already, and ends now in any case.
         """
         ...
 

@@ -37,7 +37,7 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True)
 class MessageAdded:
-    """A whole message went into a history."""
+    """A complete message was added to a history."""
 
     role: Literal["user", "assistant"]
     content: str
@@ -136,7 +136,7 @@ RETRIES: frozenset[NoticeKind] = frozenset({"retry", "fallback"})
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something the person should know: a retry, a compression, an answer of a slash command."""
+    """A message for the person: a retry, a compression, the answer of a slash command."""
 
     message: str
     kind: NoticeKind = "info"

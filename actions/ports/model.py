@@ -1,4 +1,4 @@
-"""What the actions need of a language model."""
+"""The model interface that the actions use."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the nine actions share: model calls, decisions, calls of tools and their recovery."""
+"""Parts that the nine actions share: model calls, decisions, tool calls and their recovery."""

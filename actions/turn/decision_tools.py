@@ -88,7 +88,7 @@ RESERVED_NAMES = frozenset((*(tool.name for tool in DECISION_TOOLS), FINAL_ANSWE
 
 
 def final_answer(parameters: Mapping[str, Any], has_planning: bool = True) -> ToolSpec:
-    """Return the tool by which a model hands in an answer of a form; its arguments are the answer."""
+    """Return the tool whose arguments are the model's structured answer."""
     alone = "Call it alone, and never inside a plan step." if has_planning else "Call it alone."
     return ToolSpec(
         FINAL_ANSWER,
@@ -117,7 +117,7 @@ def find_decision(
 
 
 def why_unusable(use: ToolUse, expected: ToolSpec | None) -> str:
-    """Say what is wrong with a call of a decision tool, in words the model can act on."""
+    """Describe what is wrong with a call of a decision tool, so that the model can correct it."""
     if use.tool == FINAL_ANSWER:
         return (
             "final_answer ends the turn: call it alone, once the whole work is done, outside of plan steps."
@@ -137,7 +137,7 @@ def why_unusable(use: ToolUse, expected: ToolSpec | None) -> str:
 
 
 def steps_from_text(text: str) -> list[str]:
-    """Read a plan from an answer in words: a JSON plan, or its numbered or bulleted lines."""
+    """Parse a plan from a text: a JSON plan, or its numbered or bulleted lines."""
     match = re.search(r"\{.*\}", text, re.DOTALL)
     if match:
         try:

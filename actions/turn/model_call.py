@@ -12,7 +12,7 @@ from ...state.process.clock import now
 from ...state.process.crashpoints import reach
 from ...state.trace import Failure, ModelCalled, RequestShape
 from ..masking.references import mask_arguments
-from ..ports import Discarded, MaskedStream, Masker, Model, ModelEvent, ModelRequest, Ports, Reply
+from ..ports import Discarded, MaskedStream, Masker, Model, ModelEvent, ModelRequest, Ports, Reply, implements
 from ..ports.events import RETRIES, Notice, TextDelta, ThinkingDelta, UsageChanged
 from .output.format import OutputFormat
 
@@ -292,7 +292,7 @@ class ReadsFiles(Protocol):
 
 def refusal_of(model: Model, file: Image | Document) -> str | None:
     """Return in a sentence why a model cannot take this file; empty: it can. None: not known."""
-    return model.refusal_of(file) if isinstance(model, ReadsFiles) else None
+    return model.refusal_of(file) if implements(model, ReadsFiles) else None
 
 
 def reads(model: Model, file: Image | Document) -> bool:

@@ -101,10 +101,13 @@ def find_cycle(
     asking = history.requesting_message
     rounds = list(islice(_rounds(history, asking, polled), longest))
     together = len(asking.tool_uses) if asking is not None else 1
-    for length in sorted({1, together, *accumulate(map(len, rounds))}):
-        newest = list(islice(chain.from_iterable(_rounds(history, asking, polled)), 2 * length))
-        place = next((at for at, past in enumerate(newest[:length]) if past.is_of(call)), None)
-        if place is None or len(newest) < 2 * length:
+    lengths = sorted({1, together, *accumulate(map(len, rounds))})
+    newest = list(islice(chain.from_iterable(_rounds(history, asking, polled)), 2 * lengths[-1]))
+    place = next((at for at, past in enumerate(newest[: lengths[-1]]) if past.is_of(call)), None)
+    if place is None:
+        return None
+    for length in lengths:
+        if place >= length or len(newest) < 2 * length:
             continue
         turns = _turns(chain.from_iterable(_rounds(history, asking, polled)), length)
         if turns >= MOST_IN_A_ROW:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ....state.calls import ApprovalFingerprint, FileChange, FingerprintedFile, PendingCall, digest_arguments
 from ....state.conversation.messages import encodable
-from ...ports import FilesRun, RunsFiles, Tool
+from ...ports import FilesRun, RunsFiles, Tool, implements
 from ...workspace.content_cache import format_large_version, read_file_state
 from ...workspace.paths import format_path, format_path_from, make_absolute
 from ..bugs_logged import BugsLogged
@@ -27,7 +27,7 @@ def take_fingerprint(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -
     files: list[FingerprintedFile] = []
     with BugsLogged(f"the files that a call of {call.tool} names") as looking:
         files += (_fingerprint_file(path, cwd, tool.traits.writes_files) for path in tool.paths(arguments))
-        if isinstance(tool, RunsFiles):
+        if implements(tool, RunsFiles):
             files += _files_run(tool.files_run(arguments, cwd), {file.path for file in files}, cwd)
     if looking.bug:
         files.append(FingerprintedFile(path=_UNSEEN, real=""))

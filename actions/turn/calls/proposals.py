@@ -138,7 +138,7 @@ def judge_fully(
             None,
             None,
         )
-    # What runs is what the model wrote; what is shown and stored has no secret in it.
+    # What runs is what the model wrote; what is displayed and stored has no secret in it.
     original = ports.masker.references.find_original(use.arguments) if use.masked else None
     mask = ports.masker.text if original is not None else str
     try:

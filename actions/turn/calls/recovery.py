@@ -4,7 +4,7 @@ from ....state.application import ApplicationState, ExecutionMode
 from ....state.calls import JournaledCall, PendingCall, update_recovery
 from ....state.process.crashpoints import reach
 from ...masking.secret_contents import drop_secret_contents
-from ...ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable
+from ...ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable, implements
 from .proposals import judge
 from .result_limit import most_bytes
 from .tool_runner import catch_failures, context_of, record_outcome
@@ -64,7 +64,7 @@ async def _examine(
     unknown = {
         "kind": "outcome_unknown",
         "reason": "it was running when the process died",
-        # A new start would begin with what the old one left.
+        # A new start would find the files of the old one.
         "binding": judge(call, ports, state.execution_mode).binding,
     }
     return route_unknown_outcome(call.model_copy(update=unknown), state.execution_mode)
@@ -73,7 +73,7 @@ async def _examine(
 async def _verify(call: PendingCall, ports: Ports) -> str:
     tool = ports.toolbox.get(call.tool)
     changes = await ports.journal.load_changes(call.call_id)
-    if not isinstance(tool, Verifiable) or not changes:
+    if not implements(tool, Verifiable) or not changes:
         return "unknown"
     found = await catch_failures(call, lambda: tool.verify(changes))
     return "unknown" if isinstance(found, ToolOutcome) else found
@@ -82,7 +82,7 @@ async def _verify(call: PendingCall, ports: Ports) -> str:
 async def _recover(call: PendingCall, ports: Ports) -> Recovered:
     tool = ports.toolbox.get(call.tool)
     nothing = Recovered(None)
-    if not isinstance(tool, Recoverable):
+    if not implements(tool, Recoverable):
         return nothing
     context = context_of(ports, call, lambda chunk: None)
     found = await catch_failures(call, lambda: tool.recover(tool.parse(call.arguments), context))

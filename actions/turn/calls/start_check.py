@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from ....state.application import ASKED_ONCE_MORE, NOTICES_CYCLES, ApplicationState, ExecutionMode
 from ....state.calls import ApprovalFingerprint, FileChange, PendingCall, digest_arguments, update_recovery
-from ...ports import KnowsAllowRules, Ports, Prepared, ToolOutcome, Verifiable
+from ...ports import KnowsAllowRules, Ports, Prepared, ToolOutcome, Verifiable, implements
 from ...workspace.paths import resolve_paths
 from ..bugs_logged import BugsLogged
 from ..repetition import MOST_IN_A_ROW, describe_repetition, find_cycle, format_turn_count
@@ -73,7 +73,7 @@ async def check_before_start(call: PendingCall, state: ApplicationState, ports: 
             ask_again(call, now.binding, _REPEATED.format(times=format_turn_count(turns, length)))
         )
     if not is_persons or (call.origin == "person" and call.binding is None):
-        # A command that somebody typed was let through without a question: now there is one.
+        # A typed command was approved without a question; now there is one.
         return CheckedCall(ask_again(call, now.binding, now.reason))
     if call.binding is None or now.binding is None:
         return CheckedCall(call, arguments, None, leads)
@@ -162,7 +162,7 @@ def _is_by_rule(now: PendingCall, arguments: Any, ports: Ports) -> bool:
     tool, gate = ports.toolbox[now.tool], ports.gate
     if now.decided_by in ("rule", "hook") or tool.traits.asks == "never":
         return True
-    return isinstance(gate, KnowsAllowRules) and gate.is_allowed_by_rule(tool, arguments)
+    return implements(gate, KnowsAllowRules) and gate.is_allowed_by_rule(tool, arguments)
 
 
 def ask_again(call: PendingCall, binding: ApprovalFingerprint | None, why: str) -> PendingCall:

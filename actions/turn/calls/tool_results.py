@@ -4,6 +4,7 @@ import hashlib
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ _SESSION_TEMP = "temp"
 
 
 def session_temp(scratch: Path) -> Path:
-    """Return what sandboxed commands of a session see as `/tmp`; deeper than the files of calls are."""
+    """Return the folder that sandboxed commands of a session see as `/tmp`; it is not a sibling of the calls'
+    folders."""
     return scratch / _SESSION_TEMP / "files"
 
 
@@ -41,11 +43,14 @@ def temp_of(ports: Ports) -> Path | None:
 
 
 def scratch_of(ports: Ports, call_id: str) -> Path | None:
-    """Return where a call keeps things; None if the session has no place for that."""
-    if ports.places.scratch is None:
-        return None
-    # Call ids come from providers, so they are no file names.
-    return ports.places.scratch / hashlib.sha256(call_id.encode()).hexdigest()[:24]
+    """Return the folder of a call's files; None if the session has none."""
+    return None if ports.places.scratch is None else _scratch_below(ports.places.scratch, call_id)
+
+
+@lru_cache(maxsize=64)
+def _scratch_below(folder: Path, call_id: str) -> Path:
+    # Call ids come from providers, so they are not used as file names.
+    return folder / hashlib.sha256(call_id.encode()).hexdigest()[:24]
 
 
 def clear(scratch: Path | None) -> None:
@@ -56,20 +61,20 @@ def clear(scratch: Path | None) -> None:
 
 
 def remove_if_empty(scratch: Path | None) -> None:
-    """Remove the folder of a session in which nothing is left."""
+    """Remove the folder of a session if it is empty."""
     if scratch is not None:
         with suppress(OSError):
             scratch.rmdir()
 
 
 def clear_once_committed(ports: Ports, call_id: str) -> None:
-    """Let go of what a call left as soon as its result is on disk."""
+    """Delete the files of a call as soon as its result is on disk."""
     scratch = scratch_of(ports, call_id)
     ports.journal.after_commit(lambda: clear(scratch))
 
 
 def sweep_once_committed(ports: Ports, open_calls: Iterable[str]) -> None:
-    """Remove what killed runs left of calls that are not open, as soon as the session is surely ours."""
+    """Delete the files of calls that are no longer open, once this process certainly owns the session."""
     kept = {scratch_of(ports, call_id) for call_id in open_calls}
     kept |= {None if ports.places.scratch is None else ports.places.scratch / _SESSION_TEMP}
 
@@ -83,7 +88,7 @@ def sweep_once_committed(ports: Ports, open_calls: Iterable[str]) -> None:
 
 
 async def sweep(state: ApplicationState, ports: Ports) -> None:
-    """Let go of what killed runs left, except of calls of which nobody knows what came of them."""
+    """Delete the files of killed runs, except of calls with an unknown outcome."""
     pending = [call.call_id for call in state.pending_tool_calls]
     recorded = await ports.journal.load_calls(pending)
     started = [call_id for call_id, call in recorded.items() if call.move == "started"]
@@ -115,7 +120,7 @@ def with_results(
 ) -> dict[str, Any]:
     """Return the state changes that append `results` to the active history; `left` are calls without one.
 
-    `more` is what the model is told after all of them.
+    `more` are messages to the model after all of them.
     """
     own = {call.call_id: call for call in state.pending_tool_calls if call.origin != "model"}
     messages = [_ran(own[one.call_id], one) if one.call_id in own else tool_message(one) for one in results]
@@ -129,7 +134,7 @@ def with_results(
 
 
 def _ran(call: PendingCall, result: ToolResult) -> Message:
-    """Return what the history holds of a command of the person: no reply of a model asks for it."""
+    """Return the history's record of a person's command, which no model reply contains."""
     use = ToolUse(call_id=call.call_id, tool=call.tool, arguments=call.arguments, masked=call.masked)
     return user_command_message(use, result)
 
@@ -159,7 +164,7 @@ _DENIERS = {"person": "the user", "hook": "a hook of the user"}
 
 
 def edit_note(call: PendingCall) -> str:
-    """Return what stands in front of a result whose call did not run with the model's arguments."""
+    """Return the note in front of a result whose call did not run with the model's arguments."""
     if not call.edited:
         return ""
     who = "a hook of the user" if call.hook is not None and call.hook.edited else "the user"
@@ -178,7 +183,7 @@ def refusal(call: PendingCall) -> ToolResult | None:
 
 
 def find_settled_result(call: PendingCall, recorded: JournaledCall | None) -> ToolResult | None:
-    """Return the result that an earlier run left behind, or None if the call may run."""
+    """Return the result that an earlier run recorded, or None if the call may run."""
     if recorded is None or recorded.move == "proposed":
         return None
     if recorded.result is not None:

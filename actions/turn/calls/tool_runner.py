@@ -23,6 +23,7 @@ from ...ports import (
     ToolOutcome,
     Verdict,
     Verifiable,
+    implements,
 )
 from ...ports.events import ToolFinished, ToolOutput, ToolStarted
 from ...workspace.safe_open import PathScope
@@ -165,13 +166,13 @@ class ToolRunner:
         self, call: PendingCall, arguments: Any, context: ToolContext
     ) -> Prepared | ToolOutcome | None:
         tool = self._ports.toolbox[call.tool]
-        if not isinstance(tool, Verifiable):
+        if not implements(tool, Verifiable):
             return None
         return await tool.prepare(arguments, context)
 
     async def _record_start(self, call: PendingCall, ready: Prepared | ToolOutcome | None) -> str:
         """Commit the start of a call; returns a note about file contents that are not kept."""
-        # What an earlier start left must not be taken for what this one will leave.
+        # Files of an earlier start must not be mistaken for those of this one.
         clear(scratch_of(self._ports, call.call_id))
         known = ready if isinstance(ready, Prepared) else Prepared((), {})
         kept, note = await drop_secret_contents(known.changes, known.pre_images, self._ports.masker)

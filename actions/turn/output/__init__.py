@@ -1,1 +1,1 @@
-"""The form that an answer must have: what is asked of a model, and whether it did it."""
+"""Structured output: the format that answers must have, and its validation."""

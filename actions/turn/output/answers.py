@@ -1,4 +1,4 @@
-"""When a reply of the model is the answer: it has the form that was asked for, or comes by the done tool."""
+"""Decides which reply is the answer: one in the required format, or a call of the done tool."""
 
 import json
 import re
@@ -36,7 +36,7 @@ class ReadAnswer(NamedTuple):
     """A parsed answer."""
 
     text: str
-    """The answer as JSON text; the raw text if it is no JSON."""
+    """The answer as JSON text; the raw text if it is not JSON."""
     value: Any = None
     problem: str = ""
     """Why it is not valid; empty if it is."""
@@ -98,15 +98,15 @@ def refuse_further_tries(state: ApplicationState, ports: Ports) -> None:
     hint = "Resume to let the model try once more."
     if is_ended_by_tool(ports):
         raise DoneToolNotCalled(
-            f"The model did not call {ports.turn.done_tool} to finish, though it was told"
-            f" {MOST_REMINDERS} times. It said: {excerpt}",
+            f"The model did not call {ports.turn.done_tool} to finish, though it was asked to"
+            f" {MOST_REMINDERS} times. Its answer: {excerpt}",
             hint,
         )
     name = ports.turn.output.name if ports.turn.output is not None else ""
     problem = parse_problem(correction)
     raise OutputInvalid(
         f"The answer does not fit the schema {name}, and did not after it was asked for again: {problem}"
-        f" The model said: {excerpt}",
+        f" The model wrote: {excerpt}",
         hint,
     )
 

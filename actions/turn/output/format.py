@@ -13,7 +13,7 @@ from ...ports import build_object_schema
 from .json_schema import BadSchema, Schema, problems, require_schema, resolve
 
 CheckValue = Callable[[Any], str]
-"""Says what keeps a JSON value from being the answer; empty if nothing does."""
+"""Returns why a JSON value is not a valid answer; empty if it is."""
 _WRAPPED = "value"
 _NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 _NOT_SENT = ("default", "$schema", "$id", "$comment", "examples", "discriminator")
@@ -27,7 +27,7 @@ _NULL: Schema = {"type": "null"}
 
 
 class _NotStrict(Exception):
-    """No provider can be held to the schema to the letter."""
+    """No provider can enforce the schema exactly."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class OutputFormat:
 
 
 def output_format(stored: OutputSchema, check: CheckValue | None = None) -> OutputFormat:
-    """Return the format of a schema; without a `check` of its own, values are checked against that."""
+    """Return the format of a schema; without its own `check`, values are checked against the schema."""
 
     def by_schema(value: Any) -> str:
         return "; ".join(problems(stored.json_schema, value))
@@ -103,7 +103,7 @@ def output_format(stored: OutputSchema, check: CheckValue | None = None) -> Outp
 
 
 def output_schema(schema: Any, name: str = "") -> OutputSchema:
-    """Return the stored form of a schema; raises `BadSchema` if it is no usable schema."""
+    """Return the stored form of a schema; raises `BadSchema` if it is not usable."""
     require_schema(schema)
     title = name or str(cast(Schema, schema).get("title") or "answer")
     return OutputSchema(name=_NAME.sub("_", title)[:64] or "answer", json_schema=schema)
@@ -112,7 +112,7 @@ def output_schema(schema: Any, name: str = "") -> OutputSchema:
 def strict(root: Schema) -> Schema:
     """Return a schema in which every object is closed and has every field, the optional ones nullable.
 
-    Raises `_NotStrict` where that would say something else.
+    Raises `_NotStrict` if the result would have another meaning.
     """
     return cast(Schema, _strict(root, root))
 
@@ -147,7 +147,7 @@ def _is_never_strict(fields: dict[str, Any]) -> bool:
 
 
 def _strict_reference(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return a reference with nothing beside it but what a person reads, and the root's definitions."""
+    """Return a reference with nothing beside it but descriptions, and the root's definitions."""
     beside = {name: fields[name] for name in ("description", "$defs", "definitions") if name in fields}
     if fields.keys() - {"$ref", "title", *beside}:
         raise _NotStrict
@@ -213,9 +213,10 @@ def _move_references(schema: Any) -> Any:
 
 
 def without_added_nulls(schema: Any, value: Any, root: Schema) -> Any:
-    """Return a value without the nulls that stand for fields which were left out.
+    """Return a value without the nulls that stand for omitted fields.
 
-    Every field is required of a model, so that it says null where the given schema wants nothing at all.
+    The strict schema requires every field, so the model sends null for a field that the given schema does not
+    allow to be null.
     """
     if isinstance(value, list):
         forms = [one["items"] for one in _forms(schema, root) if isinstance(one.get("items"), dict)]
@@ -236,7 +237,7 @@ def without_added_nulls(schema: Any, value: Any, root: Schema) -> Any:
 
 
 def _forms(schema: Any, root: Schema, depth: int = 0) -> list[Mapping[str, Any]]:
-    """Return the schemas without choices and references that a value may be of."""
+    """Return the schemas without choices and references that a value may match."""
     try:
         schema = resolve(schema, root)
     except BadSchema:

@@ -1,6 +1,6 @@
-"""JSON Schema: whether a schema is one, and what keeps a value from fitting it.
+"""JSON Schema: checks whether a schema is valid, and why a value does not match it.
 
-Work is bounded whatever schema, pattern and value are, and nothing is fetched.
+The work is bounded for any schema, pattern and value, and nothing is fetched.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ Schema = Mapping[str, Any]
 MOST_PROBLEMS = 5
 _MOST_CHARS = 300
 _BACKTRACKS = 100_000
-"""How long a pattern may look for a match."""
+"""Limit of a pattern's search time."""
 
 
 class BadSchema(ValueError):
-    """What answers cannot be checked by; the message says what is wrong with it."""
+    """The schema cannot be used; the message says why."""
 
 
 def require_schema(schema: Any) -> None:
     """Raise `BadSchema` unless answers can be checked by it."""
     if not isinstance(schema, dict):
         raise BadSchema("it is no object")
-    # What a person wrote may be quoted to them.
+    # The person's own schema may be quoted in the message.
     _validator(cast(Schema, schema), mask=None)
     resolve(schema, cast(Schema, schema))
 
 
 def problems(schema: Schema, value: Any) -> list[str]:
-    """Say what keeps a JSON value from fitting, the first few things; empty if it fits."""
+    """Return the first few reasons why a JSON value does not match; empty if it does."""
     try:
         errors = _validator(schema).iter_errors(value)
         return [problem for _, problem in zip(range(MOST_PROBLEMS), map(_problem, errors), strict=False)]
@@ -62,7 +62,7 @@ def _problem(error: ValidationError) -> str:
 
 
 def _nearest(error: ValidationError) -> ValidationError:
-    """Return why a value fits none of several forms, by the form that fails deepest inside of it."""
+    """Return why a value matches none of several forms, for the form with the deepest error."""
     forms = cast("Iterable[Sequence[ValidationError]]", getattr(error.kind, "context", ()))
     inside = [form[0] for form in forms if form and len(form[0].instance_path) > len(error.instance_path)]
     deepest = max(inside, key=lambda one: len(one.instance_path), default=None)
@@ -75,7 +75,7 @@ def _place(path: Sequence[str | int]) -> str:
 
 
 def resolve(schema: Any, root: Schema) -> Any:
-    """Return what a schema that only refers to another one means; raises `BadSchema` for a circle."""
+    """Return the target of a schema that is only a reference; raises `BadSchema` for a cycle."""
     seen: set[str] = set()
     while isinstance(schema, dict) and isinstance(ref := cast("dict[str, Any]", schema).get("$ref"), str):
         if ref in seen:

@@ -25,7 +25,7 @@ class TypedOutput(Generic[T]):
 
 
 def output_format_of(kind: TypeForm[T], name: str = "") -> TypedOutput[T]:
-    """Return the form of answers that are of a type; raises `UsageError` for one that has no JSON schema."""
+    """Return the output format of a type; raises `UsageError` for a type without a JSON schema."""
     name = name or getattr(kind, "__name__", "") or "answer"
     try:
         adapter: TypeAdapter[T] = TypeAdapter(kind)

@@ -13,7 +13,7 @@ MAX_FILES = 1000
 class FileBackend(Protocol):
     """Keeps files by path, such as `/notes/today.md`; folders need not be created.
 
-    Every method may raise `sandbur.SandburError`; other exceptions are shown to the model as a failure.
+    Every method may raise `sandbur.SandburError`; other exceptions are displayed to the model as a failure.
     """
 
     async def files(self) -> Mapping[str, int]:
