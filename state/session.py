@@ -81,7 +81,7 @@ class SessionSettings(Record):
     done_tool: str = Field(default="", exclude_if=lambda tool: not tool)
     """The tool that must end a run; empty: a run ends with an answer."""
     max_result_tokens: int = Field(default=0, exclude_if=lambda tokens: not tokens)
-    """A longer result is stored and shown in part, and can be read from the store; 0: no limit."""
+    """A longer result is stored and displayed in part, and can be read from the store; 0: no limit."""
     variables: dict[str, str] = Field(default_factory=dict, exclude_if=lambda variables: not variables)
     """Values that the person gives for configured tools."""
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)

@@ -32,7 +32,7 @@ class HighWater:
         path = self._path(name)
         with suppress(OSError):
             if content is None:
-                path.unlink(missing_ok=True)
+                Path(path).unlink(missing_ok=True)
                 return
             # Opening costs less than the write, and a thousand sessions keep no file open.
             file = self._open(path)
@@ -45,14 +45,14 @@ class HighWater:
     def read(self, name: str) -> bytes:
         """Return the content that was written last; empty if there is none."""
         try:
-            return self._path(name).read_bytes()
+            return Path(self._path(name)).read_bytes()
         except OSError:
             return b""
 
     def has_any(self) -> bool:
         return self.folder.is_dir() and any(self.folder.iterdir())
 
-    def _open(self, path: Path) -> int:
+    def _open(self, path: str) -> int:
         """Open the file; create its folder only if it is missing, because every commit comes here."""
         how = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
         try:
@@ -61,6 +61,6 @@ class HighWater:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             return os.open(path, how, 0o600)
 
-    def _path(self, name: str) -> Path:
+    def _path(self, name: str) -> str:
         # Hashed, because a caller of the library may choose any text as id.
-        return self.folder / hashlib.sha256(name.encode()).hexdigest()[:32]
+        return f"{self.folder}{os.sep}{hashlib.sha256(name.encode()).hexdigest()[:32]}"

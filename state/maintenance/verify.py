@@ -136,7 +136,7 @@ class CallTrail:
         if self.is_finished:
             yield "starts a call that has finished"
         elif self.is_open and is_traced and not self.may_restart:
-            yield "starts a call again that was running, and nobody said that it may"
+            yield "starts a call again that was running, and nobody allowed it"
         self.starts += 1
         self.is_open, self.may_restart = True, False
 

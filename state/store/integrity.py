@@ -72,7 +72,7 @@ class Health:
             noun = "record is" if self.missing == 1 else "records are"
             sentences.append(
                 f"{self.missing} {noun} missing from this session: the store lost a part of what was written,"
-                " or is an older copy. What those records said may have happened all the same."
+                " or is an older copy. What those records described may have happened all the same."
             )
         if any(broken.is_newest for broken in self.broken_seals):
             sentences.append(
