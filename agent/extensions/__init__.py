@@ -1,1 +1,2 @@
-"""What somebody adds: tools and how they are chosen, servers of tools, middleware, hooks."""
+"""Extensions: everything that can be added to the core, from tools and tool servers to middleware and
+hooks."""

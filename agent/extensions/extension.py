@@ -1,8 +1,8 @@
-"""The declaration by which an extension plugs in: one object that names all that it adds.
+"""The declaration of an extension: one object that names everything the extension adds.
 
-A declaration is light: it names classes and functions by their home, and imports none of them. A home is
-`module:name`. A module that begins with a dot is one of Sandbur's own, such as `.ui.commands.acp:AcpCommand`;
-any other is found as Python finds it.
+A declaration is cheap to import: it refers to classes and functions by home and imports none of them. A home
+is `module:name`. A module that begins with a dot is part of Sandbur, such as `.ui.commands.acp:AcpCommand`;
+any other module is found as Python finds it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ROOT = __name__.partition(".")[0]
 
 
 def load(home: str) -> Any:
-    """Import the module of a home and return what it names there."""
+    """Import the module of a home and return the object that it names."""
     module, _, name = home.partition(":")
     return getattr(import_module(module, _ROOT), name)
 
@@ -35,7 +35,7 @@ class CommandEntry(Declared):
     """Of a subclass of `sandbur.ui.cli.grammar.Command`."""
     summary: str
     after: str = ""
-    """The command that it follows in the help; empty: it comes last."""
+    """The command that precedes it in the help; empty: it comes last."""
 
 
 class SlashEntry(Declared):
@@ -43,16 +43,17 @@ class SlashEntry(Declared):
 
     name: str
     usage: str
-    """The words after the name, as help shows them."""
+    """The arguments after the name, as help shows them."""
     summary: str
     home: str
-    """Of a coroutine function that takes a `SlashContext` and the words, and returns a `SlashResult`."""
+    """The home of a coroutine function that takes a `SlashContext` and the arguments and returns a
+    `SlashResult`."""
     group: str = "Extensions"
     """The heading in the help."""
     after: str = ""
-    """The command of that group that it follows; empty: it comes last."""
+    """The command that precedes it in its group; empty: it comes last."""
     complete: str = ""
-    """The home of a function that takes a `SlashContext`, or None, and yields `SlashOffer`s."""
+    """The home of a function that takes a `SlashContext` or None and yields `SlashOffer`s."""
     waits: bool = False
     """An open question has to be answered first."""
 
@@ -76,28 +77,32 @@ class Extension(Declared):
 
     name: str
     about: str = ""
-    """What it is for, as a clause."""
+    """A short description, as a clause."""
     page: str = ""
     """Its page in the documentation: a file below `docs/`, or an address."""
     folders: tuple[str, ...] = ()
-    """Of one that ships: its folders and files in Sandbur; without them it is gone, and nothing else is."""
+    """For a built-in extension: its folders and files. Deleting them removes the extension and nothing
+    else."""
     settings: tuple[Setting, ...] = ()
     files: tuple[ConfigFile, ...] = ()
     runtime: str = ""
-    """The home of its `ExtensionRuntime`: what it brings into sessions, and what it observes there."""
+    """The home of its `ExtensionRuntime`, which provides tools, middleware and observers to sessions."""
     is_used: Callable[[Settings, SessionSettings | None], bool] | None = None
-    """Tells whether its runtime is needed. None: where one of its settings has a value, or it has none.
+    """Returns whether a session needs the runtime. None: it is needed if one of its settings is set or it has
+    no settings.
 
-    The session is None before a new one has its prompt."""
+    The session is None before a new session has its first prompt.
+    """
     commands: tuple[CommandEntry, ...] = ()
     slash: tuple[SlashEntry, ...] = ()
     find_slash: str = ""
-    """The home of a function that takes a name and returns a `SlashCommand` for it, or None: for commands
-    that are known only while a session runs."""
+    """The home of a function that takes a name and returns its `SlashCommand` or None, for commands that
+    exist only while a session runs."""
     doctor: str = ""
     """The home of a function that takes the settings and yields the `Finding`s of `sandbur doctor`."""
     models: Mapping[str, str] = MappingProxyType({})
-    """Name of a model without a provider -> the home of a class of `Model` that is made without arguments."""
+    """Name of a model without a provider -> the home of a `Model` class whose constructor takes no
+    arguments."""
 
     def needs_runtime(self, settings: Settings, session: SessionSettings | None = None) -> bool:
         if not self.runtime:

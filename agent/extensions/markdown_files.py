@@ -1,4 +1,4 @@
-"""Markdown that people and projects bring: folders of it, what is trusted, what stands above the text."""
+"""Markdown files of people and projects: their folders, which are trusted, and their front matter."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ from ..config.trust import is_trusted_place, trust_place
 
 TextT = TypeVar("TextT")
 _MOST_BYTES = 1 << 20
-"""Of one file; a larger one of a project is left out, and cannot be read."""
+"""Size limit of one file; a larger file of a project is left out and cannot be read."""
 _MOST_FILES = 500
 _DEEPEST = 6
 _KEY = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*)|[ \t]*)")
@@ -23,7 +23,8 @@ _BLOCK = re.compile(r"[|>][-+]?")
 
 
 class TextFolder:
-    """One folder of texts. A project's counts once it is trusted, as it was when the session began."""
+    """One folder of texts. A project's folder is active only if it is trusted, with the content it had when
+    the session began."""
 
     def __init__(self, path: Path, is_project: bool) -> None:
         self.path = path
@@ -31,7 +32,7 @@ class TextFolder:
 
     @cached_property
     def files(self) -> Mapping[str, str]:
-        """Relative name -> SHA-256 of the content, of every file of a project; links are none."""
+        """Relative name -> SHA-256 of the content, for every file of a project; links are left out."""
         found: dict[str, str] = {}
         for name in sorted(_names(self.path, follows=False)):
             if len(found) == _MOST_FILES:
@@ -47,7 +48,7 @@ class TextFolder:
         return sorted(name for name in names if Path(name).match(pattern))[:_MOST_FILES]
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file of it; raises `ConfigError` for what is none, or is another by now."""
+        """Return the content of a file; raises `ConfigError` if it is not in the folder or has changed."""
         path = self.path / name
         inside = Path(os.path.normpath(path)).is_relative_to(self.path)
         content = _content(path, os.O_NOFOLLOW if self.is_project else 0) if inside else None
@@ -67,16 +68,16 @@ class TextFolder:
         return "".join(f"{name} {digest}\n" for name, digest in self.files.items()).encode()
 
     def is_trusted(self, env: Mapping[str, str]) -> bool:
-        """Tell whether its texts count: a person's own do."""
+        """Return whether its texts are active: a person's own always are."""
         return not self.is_project or is_trusted_place(self.path, self.digest, env)
 
     def trust(self, env: Mapping[str, str]) -> None:
-        """Let exactly these files count from now on, until one of them changes."""
+        """Trust exactly these files until one of them changes."""
         trust_place(self.path, self.digest, env)
 
 
 def folders_of(kind: str, cwd: Path, env: Mapping[str, str]) -> list[TextFolder]:
-    """Return the folders with texts of a kind; a project's come first."""
+    """Return the folders with texts of a kind; a project's folders come first."""
     home = user_home(env)
     return [TextFolder(path, path.parent.parent != home) for path in text_folders(kind, cwd, env)]
 
@@ -101,9 +102,10 @@ def list_files(
     read: Callable[[TextFolder, str], tuple[str, TextT] | None],
     notices: list[str],
 ) -> tuple[dict[str, TextT], tuple[TextFolder, ...]]:
-    """Return what counts of a kind, of two with one key the nearer, and the folders that do not count.
+    """List the active files of a kind and the inactive folders; of two files with one key the nearer counts.
 
-    `read` gives a file's key and what it is, None for none of its own; its `ConfigError` is told.
+    `read` returns the key and content of a file, or None if the file is of another kind; its `ConfigError`
+    becomes a notice.
     """
     folders = folders_of(f"{kind}s", cwd, env)
     refused = dict(list_untrusted(folders, env))
@@ -122,7 +124,7 @@ def list_files(
 
 
 def _names(folder: Path, follows: bool, depth: int = 0) -> Iterator[str]:
-    """Yield the relative names of files; hidden ones are none."""
+    """Yield the relative names of files, without hidden ones."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
@@ -157,7 +159,8 @@ class Marked:
 
 
 def split_front_matter(text: str) -> Marked:
-    """Read the fields between two lines `---`: `name: value`, lists and blocks; all else is passed over."""
+    """Read the front matter between two lines `---`: `name: value`, lists and blocks; other lines are
+    ignored."""
     lines = text.lstrip("\ufeff").splitlines()
     if not lines or lines[0].rstrip() != "---":
         return Marked({}, text.strip())
@@ -180,7 +183,7 @@ def split_front_matter(text: str) -> Marked:
 
 
 def _value(first: str, more: list[str]) -> str:
-    """Return what stands behind a name and below it, a list as its parts with commas."""
+    """Return the value of a field; a list is returned as its items joined by commas."""
     if _BLOCK.fullmatch(first):
         return "\n".join(more).strip()
     if first.startswith("[") and first.endswith("]"):

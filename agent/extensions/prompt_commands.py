@@ -1,4 +1,4 @@
-"""Commands written as markdown: a prepared message with places for what is typed behind the command."""
+"""Slash commands written as Markdown: a message template with placeholders for the arguments."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ class PromptCommand:
     model: str
     """Which it asks for; empty: the session's."""
     allowed_tools: str
-    """As it says; rules decide."""
+    """Informative only; the policy decides."""
     body: str
     file: Path
 
@@ -35,7 +35,7 @@ class PromptCommand:
         return tuple(_fill_arguments(found[1], words) for found in _RUNS.finditer(self.body))
 
     def message(self, words: str, has_run: bool = False) -> str:
-        """Return what is sent; raises `UsageError` unless all that `runs` names `has_run`."""
+        """Return the message to send; raises `UsageError` unless `has_run` contains all of `runs`."""
         if not has_run and (first := _RUNS.search(self.body)):
             raise UsageError(
                 f"/{self.name} would run {first[0][:80]} first, which only the chat does: it is not sent.",
@@ -49,13 +49,13 @@ class PromptCommand:
                 _HAS_RUN.format(command=_fill_arguments(found[1], words)),
             ]
             end = found.end()
-        # What is typed is no part of the file: nothing in it runs.
+        # Arguments are not part of the file: no command in them runs.
         text = "".join((*parts, _fill_arguments(self.body[end:], words)))
         return text if not words or _PLACE.search(self.body) else f"{text}\n\n{words}"
 
 
 def _fill_arguments(text: str, words: str) -> str:
-    """Return a part of the file with what was typed in its places."""
+    """Fill the placeholders of a part of the file with the arguments."""
     parts = _parts(words)
 
     def put(match: re.Match[str]) -> str:

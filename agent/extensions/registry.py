@@ -23,9 +23,10 @@ SHIPPED = (
     ".ui.acp",
     ".agent.models.demo",
 )
-"""The packages that declare the extensions that ship, as `EXTENSION`; one whose folder is gone is not there.
+"""The packages with a built-in `EXTENSION`; one whose folder was deleted is left out.
 
-Tools of extensions come into a session in this order, and observers watch in it."""
+This is the order of their tools in a session and of their observers.
+"""
 
 
 @cache
@@ -54,7 +55,7 @@ class Packages:
     def __init__(self) -> None:
         self._found: tuple[Extension, ...] | None = None
         self.problems: tuple[str, ...] = ()
-        """A sentence for each extension that is left out."""
+        """One sentence for each extension that was left out."""
 
     @property
     def loaded(self) -> tuple[Extension, ...]:
@@ -99,15 +100,15 @@ PACKAGES = Packages()
 
 
 def extensions() -> tuple[Extension, ...]:
-    """Return all that are known: those that ship, then those of packages that were loaded."""
+    """Return all extensions: the built-in ones, then those of installed packages."""
     return (*list_shipped(), *PACKAGES.loaded)
 
 
 @cache
 def entry_point_groups(paths: tuple[str, ...]) -> frozenset[str]:
-    """Return the groups of ours that installed packages have entry points of; `paths` are `sys.path`.
+    """Return our entry point groups that installed packages use; `paths` is `sys.path`.
 
-    It looks for the names in the files alone: reading all that packages say takes ten times as long.
+    It searches the metadata files for the names: parsing all metadata takes ten times as long.
     """
     found: set[str] = set()
     for place in paths:

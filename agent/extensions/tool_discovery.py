@@ -1,4 +1,4 @@
-"""Tools that nobody names: of installed packages, and of a trusted project's `.sandbur/tools`."""
+"""Discovers tools of installed packages and of a trusted project's `.sandbur/tools`."""
 
 import hashlib
 import os
@@ -23,7 +23,8 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ProjectTools:
-    """The Python files of a project's `.sandbur/tools`, as they were read: what is trusted is what runs."""
+    """The Python files of a project's `.sandbur/tools` with the content that was read: exactly what is
+    trusted runs."""
 
     folder: Path
     files: Mapping[str, bytes]
@@ -38,7 +39,7 @@ class ProjectTools:
         return is_trusted_place(self.folder, self.digest, env)
 
     def trust(self, env: Mapping[str, str]) -> None:
-        """Let exactly these files run from now on, until one of them changes."""
+        """Trust exactly these files until one of them changes."""
         trust_place(self.folder, self.digest, env)
 
 
@@ -62,7 +63,7 @@ def _content(path: Path) -> bytes:
 
 
 class FoundTools:
-    """Implements `actions.ports.ToolSource`; what cannot be loaded is told and left out."""
+    """Implements `actions.ports.ToolSource`; tools that cannot be loaded are left out with a notice."""
 
     name = "found"
 
@@ -105,7 +106,7 @@ class FoundTools:
                 yield from self._load_tools(str(path), lambda path=path, content=content: _run(path, content))
 
     def _load_tools(self, what: str, load: Callable[[], list[Tool]]) -> list[Tool]:
-        """Run code of somebody else's; whatever goes wrong in it leaves its tools out, and nothing more."""
+        """Run third-party code; an error in it leaves out its tools and nothing else."""
         try:
             return load()
         except SandburError as error:
@@ -117,7 +118,7 @@ class FoundTools:
 
 def _run(path: Path, content: bytes) -> list[Tool]:
     """Run a file and return the tools that it defines."""
-    # Data classes and types with forward references look their module up by its name.
+    # Data classes and forward references look up their module by name.
     module = ModuleType(f"sandbur_tools_of_project.{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
@@ -127,7 +128,7 @@ def _run(path: Path, content: bytes) -> list[Tool]:
 
 
 def _tools_in(given: Any, what: str) -> list[Tool]:
-    """Return what an entry point brings; raises `ConfigError` for what is no tool."""
+    """Return the tools of an entry point; raises `ConfigError` for an object that is not a tool."""
     if isinstance(given, Tool):
         return [given]
     made: Any = given() if callable(given) else given

@@ -1,1 +1,1 @@
-"""Which tools a session has, and which of them the model is told of."""
+"""The tools of a session, and the part of them that the model gets in its requests."""

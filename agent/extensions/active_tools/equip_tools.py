@@ -1,4 +1,4 @@
-"""The tool `equip_tools`: the model makes a group of tools active that the person made available."""
+"""The tool `equip_tools`: the model activates a group of tools that the person has made available."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,7 +27,7 @@ class EquipTools(BuiltinTool[EquipToolsArguments]):
     traits = ToolTraits(subject="group", is_quiet=True, equips="groups")
 
     def __init__(self, tools: Mapping[str, Tool], groups: Sequence[str]) -> None:
-        """`groups` are those that may be made active."""
+        """`groups` are the groups that may be activated."""
         self._members = {
             group: [name for name, tool in tools.items() if group in tool.traits.groups] for group in groups
         }

@@ -1,4 +1,4 @@
-"""The tool `search_tools`: finds tools by words and brings them into the session, a few at a time."""
+"""The tool `search_tools`: finds tools by keyword and activates a few of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _USUAL, _MOST = 8, 20
 _SATURATION = 1.2
 _LENGTH_SHARE = 0.75
 _NAME_WEIGHT = 4
-"""A word of a name counts as so many of the text."""
+"""A match in a tool's name counts this many times a match in its text."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _DESCRIPTION = (
     "There are more tools than are described here. Say in a few words what you need, or name tools: those"
@@ -65,19 +65,19 @@ class SearchTools(BuiltinTool[SearchToolsArguments]):
 
 
 def _text(spec: ToolSpec) -> str:
-    """Return what a tool says of itself: its description, and the names of what it takes."""
+    """Return the searchable text of a tool: its description and the names of its parameters."""
     properties: Any = spec.parameters.get("properties")
     return f"{spec.description} {' '.join(map(str, properties or ()))}"
 
 
 class WordIndex:
-    """Finds texts by words: the rarer one is, and the larger its part of a text, the more it counts (BM25).
+    """A search index with BM25 ranking.
 
-    It is built once over all texts; a search looks at those that have a word of it.
+    It is built once over all texts; a query looks only at texts that contain one of its words.
     """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        """`texts` are found by what they say and by their names."""
+        """`texts` are indexed by their content and by their names."""
         self._names = list(texts)
         self._by_name = {name.lower(): number for number, name in enumerate(texts)}
         self._places: dict[str, dict[int, int]] = {}
@@ -92,7 +92,8 @@ class WordIndex:
         self._usual_length = sum(self._lengths) / max(len(self._lengths), 1) or 1.0
 
     def best(self, query: str, most: int) -> list[str]:
-        """Return the names of what fits best, the best one first; what the query names goes before all."""
+        """Return the names of the best matches, best first. Exact names in the query come before all
+        others."""
         named = (self._by_name.get(part.lower()) for part in re.split(r"[\s,]+", query))
         scores: dict[int, float] = {number: float("inf") for number in named if number is not None}
         for word in set(_words(query)):
@@ -110,7 +111,8 @@ class WordIndex:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Yield the words of a text, those inside of names too, in small letters and without the plural."""
+    """Yield the words of a text, including the parts of compound names, in lower case and without the plural
+    "s"."""
     for found in _WORD.finditer(text):
         word = found[0].lower()
         yield word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word

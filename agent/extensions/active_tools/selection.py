@@ -1,4 +1,4 @@
-"""Which tools a session has: what the person keeps to or rules out, and what groups are within reach."""
+"""Selects the tools of a session by the person's allow and deny lists and by tool group."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -18,7 +18,7 @@ class Selected(NamedTuple):
     unknown: tuple[str, ...]
     """Names that the person gave and that mean nothing here, a sentence each."""
     unreachable: tuple[str, ...]
-    """What is left out because of its groups, a sentence for each group."""
+    """Tools that are left out because of their groups: one sentence per group."""
 
 
 def select_tools(tools: Mapping[str, Tool], choice: ToolChoice) -> Selected:
@@ -44,7 +44,7 @@ def active_groups(choice: ToolChoice) -> frozenset[str]:
 
 
 def is_named(name: str, traits: ToolTraits, choice: ToolChoice) -> bool:
-    """Tell whether the person names this very tool, whatever groups it is in."""
+    """Return whether the person names this tool itself, regardless of its groups."""
     return any(_means(entry, name, traits) for entry in choice.only)
 
 
@@ -57,7 +57,7 @@ def _is_wanted(name: str, traits: ToolTraits, choice: ToolChoice) -> bool:
 
 
 def _means(entry: str, name: str, traits: ToolTraits) -> bool:
-    """Tell whether an entry names a tool: by its name, a glob, its server, or what other agents call it."""
+    """Return whether an entry matches a tool: by name, glob, server, or the name that other agents use."""
     return fnmatchcase(name, entry) or name.startswith(f"{entry}__") or entry.lower() in traits.also_called
 
 

@@ -1,11 +1,12 @@
-"""The tools of a session: what ships, an agent's own, installed ones, those of the project, of servers."""
+"""Collects the tools of a session: built-in, from the agent, installed packages, the project and tool
+servers."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ....actions.masking.masker import make_value_label
-from ....actions.ports import HoldsSecrets, Masker, Tool, ToolSource
+from ....actions.ports import HoldsSecrets, Masker, Tool, ToolSource, implements
 from ....actions.tools.registry import FindsService, toolbox_of, with_reader
 from ....actions.tools.shell.sandbox.sandbox import Sandbox
 from ....actions.turn.decision_tools import RESERVED_NAMES
@@ -19,7 +20,7 @@ from .selection import complete_groups, select_tools
 class Equipped(NamedTuple):
     toolbox: dict[str, Tool]
     own: Mapping[str, str]
-    """What does not ship: name -> digest of what a model is told of it."""
+    """Tools that are not built in: name -> digest of the tool's declaration."""
     notices: tuple[str, ...]
 
 
@@ -32,10 +33,10 @@ async def equip(
     sandbox: Sandbox | None = None,
     is_new: bool = False,
 ) -> Equipped:
-    """Return what a session works with, with what is `brought` along by its middleware.
+    """Return the tools and messages of a session, including the tools `brought` by its middleware.
 
-    Raises `ConfigError` for two tools of one name; of a session that `is_new` `UnknownTool` for names of
-    tools and groups that are not there, which else is told.
+    Raises `ConfigError` for duplicate tool names. Unknown tool or group names raise `UnknownTool` in a
+    session that `is_new`; in a resumed one they become a notice.
     """
     shipped: dict[str, Tool] = {}
     if definition.has_builtin_tools:
@@ -75,12 +76,12 @@ def rename_duplicates(tools: Iterable[Tool], taken: Mapping[str, Tool]) -> dict[
 
 
 def _origin(tool: Tool) -> str:
-    """Say where a tool is from."""
+    """Return where a tool comes from."""
     return getattr(tool, "origin", "") or f"{type(tool).__module__}.{type(tool).__qualname__}"
 
 
 def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Say, a sentence each, which of a session's tools are gone, and which are not what they were."""
+    """Return one sentence for each tool of the session that is gone or has changed."""
     gone = [name for name in then if name not in now]
     other = [name for name in then if name in now and now[name] != then[name]]
     notices: list[str] = []
@@ -103,13 +104,13 @@ def _join_names(names: list[str]) -> str:
 
 
 def learn_secrets(tools: Iterable[Tool], masker: Masker) -> None:
-    """Let a session's masker know what its tools send and nobody is to see."""
+    """Register the secrets that the tools send with the session's masker."""
     for tool in tools:
-        if isinstance(tool, HoldsSecrets):
+        if implements(tool, HoldsSecrets):
             found = {(value, make_value_label(name)) for name, value in tool.secrets().items()}
             masker.references.exact_values.update(found)
 
 
 async def close_sources(sources: Iterable[ToolSource]) -> None:
-    """Let go of all sources at once."""
+    """Close all sources concurrently."""
     await asyncio.gather(*(source.aclose() for source in sources))

@@ -1,4 +1,4 @@
-"""What the model is told of the tools: all of them, or a search where they are too many."""
+"""The tools that a model request offers: all of them, or a search tool if there are too many."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -12,7 +12,7 @@ from .selection import active_groups, is_named
 
 
 class Offers:
-    """Knows each offer once it was made, so that requests share their bytes; what came last stands last."""
+    """Caches tool declarations, so that requests share their bytes; the newest tool stays at the end."""
 
     def __init__(
         self, toolbox: Toolbox, choice: ToolChoice, system: str, steering: tuple[ToolSpec, ...] = ()
@@ -71,13 +71,13 @@ class Offers:
         return bool(most) and "tools" in self._meta and len(self._active_own(equipment)) > most
 
     def _find_names(self, equipment: Equipment) -> Iterable[str]:
-        """Return what a search brought in and is active: of too many the newest."""
+        """Return the names of active tools that a search found; if there are too many, the newest."""
         there = [name for name in equipment.tools if name in self._toolbox]
         active = [name for name in there if self._is_active(name, equipment)]
         return active[-self._choice.most_listed :]
 
     def _is_found(self, name: str) -> bool:
-        """Tell whether a tool has to be searched for where there are too many."""
+        """Return whether a tool is offered only after a search when there are too many tools."""
         tool = self._toolbox[name]
         return not (name in load_declared_traits() or tool.traits.equips or tool.traits.is_done_tool)
 

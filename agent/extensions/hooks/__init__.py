@@ -1,4 +1,4 @@
-"""Hooks: commands of the person and the project that see what happens, and may refuse it."""
+"""Hooks: commands of the person or the project that observe events and may refuse them."""
 
 from ...config.setting import Setting
 from ..extension import ConfigFile, Extension
@@ -14,7 +14,7 @@ EXTENSION = Extension(
             (),
             "table",
             "all",
-            about="commands that are told what happens, and may refuse it",
+            about="commands that observe events and may refuse them",
             reader=".agent.extensions.hooks.hooks_runtime:HooksReader",
             of_command=True,
             after="transport",

@@ -1,4 +1,4 @@
-"""What a hook says by its exit code and its output, and what several of them say together."""
+"""Reads the answer of a hook from its exit code and output, and combines several answers."""
 
 import json
 from collections.abc import Iterable
@@ -72,7 +72,8 @@ _PLAIN: dict[str, Answered] = {
 
 
 def answer_of(hook: HookCommand, end: HookEnd) -> HookAnswer:
-    """Return what a hook said; what it did wrong is a notice, or refuses where the configuration says so."""
+    """Return the answer of a hook. A malformed answer becomes a notice, or a refusal if the configuration
+    asks for that."""
     if end.problem:
         return _make_failure(hook, end.problem)
     if end.status == BLOCKS:
@@ -129,7 +130,7 @@ _MILDEST_FIRST: tuple[Answered, ...] = ("allow", "ask", "deny")
 
 
 def combine_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
-    """Return what they say together: deny beats ask beats allow; the first other input counts."""
+    """Combine the answers: deny beats ask, ask beats allow; the first changed input counts."""
     found = list(answers)
     decisions = {one.decision for one in found}
     decision: Answered = ""

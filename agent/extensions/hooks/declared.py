@@ -1,4 +1,4 @@
-"""Hooks as they stand in the configuration, in the schema that other agents have too."""
+"""Hooks as the configuration declares them, in the schema that other agents use too."""
 
 import re
 from dataclasses import dataclass
@@ -20,21 +20,21 @@ MAX_TIMEOUT_S = 3600
 class HookCommand:
     event: HookEvent
     matcher: str
-    """A regular expression over the whole of what the event is about, such as the name of a tool; empty or
-    `*`: everything."""
+    """A regular expression for the whole subject of the event, such as a tool name; empty or `*`:
+    everything."""
     command: str
     timeout_s: float = DEFAULT_TIMEOUT_S
     blocks_on_failure: bool = False
 
     def matches(self, *names: str) -> bool:
-        """Tell whether it is for something of these names; letters in upper and lower case count as one."""
+        """Return whether the hook applies to one of these names, ignoring case."""
         if self.matcher in ("", "*"):
             return True
         return any(re.fullmatch(self.matcher, name, re.IGNORECASE) for name in names)
 
     @property
     def display_name(self) -> str:
-        """What people know it by."""
+        """Return the name that people see."""
         first = self.command.strip().partition("\n")[0]
         return first if len(first) <= _MAX_NAME_CHARS else f"{first[:_MAX_NAME_CHARS]}..."
 

@@ -1,4 +1,4 @@
-"""The hooks of one session: asked by the actions, told by whoever drives its runs."""
+"""The hooks of one session: called by the actions and by the code that drives its runs."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ _MODES: Mapping[ExecutionMode, str] = {
     "auto-edit": "acceptEdits",
     "yolo": "bypassPermissions",
 }
-"""As hooks know them."""
+"""Permission modes by the names that hooks expect."""
 _MOST_AT_ONCE = 8
 _END_S = 5.0
 """How long the end of a session waits for its hooks."""
@@ -36,7 +36,7 @@ def _no_mode() -> ExecutionMode:
 
 @dataclass(slots=True)
 class HookSession:
-    """What the hooks of a session are told of it."""
+    """The session data that hooks receive."""
 
     id: str
     place: HookPlace
@@ -60,9 +60,9 @@ class Hooks(Observer):
         self.session = session
         self._commands = commands
         self._context = ""
-        """What the start of the session has for the model, until there is a message to add it to."""
+        """Context from the start of the session, until there is a message to add it to."""
         self._about: dict[str, str] = {}
-        """What was said of a call before it ran, for the model to read with its result."""
+        """Call id -> comment from before the call ran; the model reads it with the result."""
         self._has_begun = False
         self._stop_reason = ""
         self._is_given_up = False
@@ -165,7 +165,7 @@ class Hooks(Observer):
                 await self._ask("SubagentStop", "step", **about, last_assistant_message=event.summary or "")
 
     async def close(self) -> None:
-        """Tell that the session ends, if it began; hooks that are slow then are stopped."""
+        """Run the hooks for the end of the session, if it began; hooks that are too slow are stopped."""
         if not self._has_begun:
             return
         try:
@@ -174,8 +174,8 @@ class Hooks(Observer):
         except TimeoutError:
             self.notify("The hooks of the session's end took too long and were stopped.")
 
-    async def _ask(self, event: HookEvent, *names: str, **said: Any) -> HookAnswer:
-        """Run the hooks of an event at once; return what they say together, without secrets."""
+    async def _ask(self, event: HookEvent, *names: str, **args: Any) -> HookAnswer:
+        """Run the hooks of an event concurrently; return their combined answer without secrets."""
         chosen = [one for one in self._commands if one.event == event and (not names or one.matches(*names))]
         if not chosen:
             return NOTHING
@@ -185,7 +185,7 @@ class Hooks(Observer):
             "cwd": str(self.session.place.cwd),
             "permission_mode": _MODES[self.session.mode()],
             "hook_event_name": event,
-            **said,
+            **args,
         }
         text = self.session.mask(json.dumps(given, ensure_ascii=False))
         async with asyncio.TaskGroup() as group:

@@ -19,7 +19,7 @@ from .declared import HookCommand
 MAX_STDOUT_BYTES = 1_000_000
 MAX_STDERR_BYTES = 65_536
 
-# What it says on stdout and on stderr means different things, and the supervisor keeps one stream.
+# stdout and stderr of a hook have different meanings, and the supervisor keeps only one stream.
 _SCRIPT = """
 folder=$SANDBUR_HOOK_FOLDER; unset SANDBUR_HOOK_FOLDER
 { { "$0" "$folder/command" <"$folder/input" 2>&1 >&3 3>&-; echo $? >"$folder/status"; } |
@@ -34,23 +34,23 @@ class HookPlace:
 
     cwd: Path
     scratch: Path | None
-    """Where folders for single runs are made; None: where temporary files go."""
+    """The folder for the temporary folders of single runs; None: the system's temporary folder."""
     withheld: Set[str] = frozenset()
-    """Variables of the environment that they do not see."""
+    """Environment variables that hooks do not see."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookEnd:
     status: int | None = None
-    """Exit code, or a negative signal; None: it was stopped, or never ran."""
+    """Exit code, or the negative number of a signal; None: the hook was stopped or never started."""
     stdout: str = ""
     stderr: str = ""
     problem: str = ""
-    """Why it has no proper end; empty: it has."""
+    """Why the hook did not end normally; empty if it did."""
 
 
 async def run_hook(hook: HookCommand, given: str, place: HookPlace) -> HookEnd:
-    """Run a hook with `given` on its standard input; when cancelled, nothing of it is left."""
+    """Run a hook with `given` on its standard input; cancellation leaves no process behind."""
     try:
         folder = _new_folder(place.scratch)
     except OSError as error:

@@ -82,7 +82,7 @@ def require_hosts(apis: Mapping[str, OpenApiTable], path: Path) -> None:
 
 
 class HttpToolsRuntime(ExtensionRuntime):
-    """Brings the HTTP tools of a session's folder; an agent in a program has its own."""
+    """Provides the HTTP tools of the session's folder; an agent in a program brings its own."""
 
     def tool_sources(
         self, session: SessionSettings, definition: Definition, needs_model: bool
@@ -123,7 +123,7 @@ class ConfiguredTools:
         )
 
     async def aclose(self) -> None:
-        """There is nothing to let go of: a connection lives as long as its call."""
+        """Do nothing: a connection lives only as long as its call."""
 
     def _all(self) -> tuple[HttpTool, ...]:
         if self._made is None:

@@ -1,4 +1,4 @@
-"""The tools that a server lists: read within bounds, and held against what a session was told of them."""
+"""The tools that a server lists, read within limits and compared with what the session recorded of them."""
 
 import asyncio
 import hashlib
@@ -28,13 +28,14 @@ class ListedTool:
         self.schema = usable(tool.input_schema)
         described = [tool.name, tool.description, tool.input_schema]
         self.digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:8]
-        """Of what a person's approval rests on."""
+        """Digest of the declaration that a person's approval depends on."""
         self.form = hashlib.sha256(json.dumps([tool.name, self.schema], sort_keys=True).encode()).hexdigest()
-        """Of what a call rests on: a server that stands in describes the same tool in words of its own."""
+        """Digest of the parts that a call depends on; a fallback server may describe the same tool in other
+        words."""
 
     @property
     def hints(self) -> str:
-        """What the server says of the tool, for a person: nobody has checked it."""
+        """Return the server's own, unchecked hints about the tool, for a person to read."""
         notes = self.tool.annotations
         if notes is None:
             return ""
@@ -53,9 +54,9 @@ class Catalogue:
     def __init__(self, connection: ServerConnection) -> None:
         self.connection = connection
         self.notices: list[str] = []
-        """What was left out of the list, in sentences."""
+        """Sentences about entries of the list that were left out."""
         self.has_changed = False
-        """The list is not what sessions were told of it."""
+        """Whether the list differs from what sessions recorded."""
         self._current: dict[str, ListedTool] = {}
         self._announced: frozenset[str] = frozenset()
         self._link: Link | None = None
@@ -72,7 +73,7 @@ class Catalogue:
         link = await self.connection.ensure_link()
         await self._read(link)
         if getattr(link.client.server_capabilities.tools, "list_changed", False):
-            # Some servers add tools right after they got to know us.
+            # Some servers add tools right after the handshake.
             await asyncio.sleep(_SETTLING_S)
             if self._is_stale:
                 await self._read(link)
@@ -85,7 +86,7 @@ class Catalogue:
         return tuple(tool for name, tool in self._current.items() if name in wanted)
 
     async def describe_change(self, listed: ListedTool, link: Link) -> str:
-        """Return why a tool is not what the session was told of it; empty if it is."""
+        """Return why a tool differs from what the session recorded; empty if it does not."""
         async with self._reading:
             if link is not self._link or self._needs_reading():
                 await self._read(link)
@@ -98,7 +99,7 @@ class Catalogue:
         if is_same:
             return ""
         return (
-            f"{self._who} has changed its tool {listed.tool.name} since this session was told of it, and this"
+            f"{self._who} has changed its tool {listed.tool.name} since this session learnt of it, and this"
             " was not run. A new session uses it as it is now."
         )
 
@@ -134,7 +135,7 @@ class Catalogue:
         self._read_at = asyncio.get_running_loop().time()
 
     def _add_tool(self, tool: types.Tool, found: dict[str, ListedTool]) -> str:
-        """Take a tool in, or say in a clause why not."""
+        """Add a tool, or return a clause that says why it was left out."""
         if tool.name in found:
             return f"it lists {one_line(tool.name, 60)} twice; the first one counts"
         try:

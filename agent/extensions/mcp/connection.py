@@ -1,4 +1,4 @@
-"""One tool server: its client is owned by one task, and made anew, with back-off, after it ended."""
+"""The connection to one tool server: its client belongs to one task, which reconnects with back-off."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class ServerDown(Exception):
 
 
 class ServerLost(Exception):
-    """The server went away after it was asked, and before it answered."""
+    """The server was lost after the request was sent and before the answer arrived."""
 
 
 class NoAnswer(Exception):
-    """The server did not answer in time; it was told to stop."""
+    """The server did not answer in time and was asked to cancel the request."""
 
 
 class ServerRefused(Exception):
-    """The server answered with an error, or with what is no answer."""
+    """The server answered with an error or with an invalid message."""
 
 
 @dataclass(slots=True)
@@ -62,14 +62,14 @@ class Link:
 
     client: Client
     server: McpServer
-    """The one that was reached: it may be the fallback."""
+    """The connected server, which may be the fallback."""
     stop: asyncio.Event
     owner: asyncio.Task[None]
 
 
 @dataclass(slots=True)
 class ServerHealth:
-    """What is known of a server."""
+    """The health of a server."""
 
     state: State = "idle"
     problem: str = ""
@@ -77,20 +77,20 @@ class ServerHealth:
     failures: int = 0
     """Since it last answered."""
     version: str = ""
-    """Of the protocol that is spoken."""
+    """Version of the protocol."""
     notes: list[str] = field(default_factory=list[str])
-    """What was left out of its answers, in clauses."""
+    """Parts of its answers that were left out, as clauses."""
 
 
 class ServerConnection:
-    """A server that is started or asked when it is needed; any number of tasks may ask at once."""
+    """Starts or connects to a server on first use; any number of tasks may send requests concurrently."""
 
     def __init__(self, servers: Sequence[McpServer], env: Mapping[str, str], logs: Path, host: Host) -> None:
-        """`servers`: the server, and what stands in for it. `logs`: a folder for what they complain of."""
+        """`servers`: the server and its fallbacks. `logs`: a folder for their standard error."""
         self.server = servers[0]
         self.health = ServerHealth()
         self.on_change: Callable[[], None] = _nothing
-        """Called when the server says that its tools changed."""
+        """Called when the server reports that its tools changed."""
         self._servers = servers
         self._env = env
         self._logs = logs
@@ -103,7 +103,7 @@ class ServerConnection:
 
     @property
     def has_person(self) -> bool:
-        """Whether somebody answers a server's question at once."""
+        """Whether a person can answer a server's question now."""
         return self._host.has_person
 
     async def ensure_link(self) -> Link:
@@ -142,7 +142,7 @@ class ServerConnection:
         return answer
 
     async def aclose(self) -> None:
-        """End the server; takes as long as its own end takes, but not for ever."""
+        """Close the connection and end the server; the wait is limited."""
         self.health.state = "closed"
         if self._link is not None:
             self._link.stop.set()
@@ -152,7 +152,7 @@ class ServerConnection:
                 owner.cancel()
 
     async def _report_loss(self, link: Link, why: str) -> ServerLost:
-        """Let go of a client that is no use any more, and find out what it said last."""
+        """Drop a client that no longer works and find the reason for it."""
         if not link.stop.is_set():
             link.stop.set()
             self._fail(why)
@@ -283,7 +283,7 @@ class ServerConnection:
     def _handle_end(self, owner: asyncio.Task[None]) -> None:
         self._owners.discard(owner)
         if not owner.cancelled():
-            # Looked at here, or asyncio logs it: whoever asked has been told by then.
+            # Retrieve the exception, or asyncio logs it; the caller has received it already.
             owner.exception()
 
     def _note(self, clause: str) -> None:
@@ -291,12 +291,12 @@ class ServerConnection:
             self.health.notes.append(one_line(clause))
 
     async def _handle_message(self, message: Any) -> None:
-        """Take in what an old server says by itself."""
+        """Handle a notification of a server with an older protocol version."""
         if getattr(message, "method", "") == "notifications/tools/list_changed":
             self.on_change()
 
     async def _watch(self, client: Client) -> None:
-        """Take in what a new server says of its list, where it says such things."""
+        """Watch for list changes of a server with a newer protocol version."""
         tools = client.server_capabilities.tools
         if tools is None or not tools.list_changed:
             return
@@ -311,7 +311,7 @@ class ServerConnection:
 
 @contextmanager
 def _off_the_terminal() -> Generator[None]:
-    """Keep what the library says of a server's mistakes off standard error where nobody listens to it."""
+    """Keep the library's log messages about server errors off standard error if no handler is configured."""
     silence, loggers = logging.NullHandler(), [logging.getLogger(name) for name in _LOGGERS]
     for logger in loggers:
         logger.addHandler(silence)
@@ -337,7 +337,7 @@ def _now() -> float:
 
 
 def _problem(error: BaseException) -> str:
-    """Say what went wrong in a clause, of a group of errors the first that says something."""
+    """Describe an error in a clause; for an exception group, its first error that has a message."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     if isinstance(error, FileNotFoundError) and error.filename:

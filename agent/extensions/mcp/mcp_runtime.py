@@ -32,7 +32,7 @@ class LazyServers:
     def __init__(
         self, settings: Settings, env: Mapping[str, str], connect: Callable[[], Model] | None = None
     ) -> None:
-        """`connect` makes the model that servers may ask; None: they may ask none."""
+        """`connect` creates the model that servers may use; None: sampling is not available."""
         self._settings = settings
         self._env = env
         self._connect = connect
@@ -52,22 +52,16 @@ class LazyServers:
             await self._sampler.aclose()
 
     def source(self) -> McpSource:
-        """Return the servers; raises `ConfigError` where the library that speaks to them is missing."""
+        """Return the servers; raises `ConfigError` if the MCP library is not installed."""
         if self._source is None:
             try:
-                from .server_requests.questions import Host
-                from .server_requests.sampling import Sampler
-                from .source import McpSource
+                from .source import open_source
             except ModuleNotFoundError as missing:
                 raise ConfigError(
                     f"Tool servers are configured, and the package {missing.name} is not installed.",
                     f"Install it with: {make_install_command('mcp')}",
                 ) from None
-            settings = self._settings
-            if self._connect is not None:
-                self._sampler = Sampler(self._connect)
-            host = Host(roots=(settings.cwd, *settings.add_dirs), samples=self._sampler)
-            self._source = McpSource(settings.of("mcp_servers"), self._env, settings.home / "mcp", host)
+            self._source, self._sampler = open_source(self._settings, self._env, self._connect)
         return self._source
 
 
@@ -77,7 +71,7 @@ class McpRuntime(ExtensionRuntime):
     def __init__(self, process: ProcessContext) -> None:
         super().__init__(process)
         self._servers: dict[Path, LazyServers] = {}
-        """By the folder whose sessions use them."""
+        """Working folder -> the servers of the sessions that use it."""
 
     def secrets(self, session: SessionSettings) -> Mapping[str, str]:
         return hidden_values(self.process.settings.of("mcp_servers"), self.process.env)
@@ -85,7 +79,7 @@ class McpRuntime(ExtensionRuntime):
     def tool_sources(
         self, session: SessionSettings, definition: Definition, needs_model: bool
     ) -> Sequence[ToolSource]:
-        # To decide about a call its tool has to be known, too.
+        # Policy decisions need the tools of a waiting call, too.
         if not needs_model and not any(name.startswith(SERVER_PREFIX) for name in session.own_tools):
             return ()
         cwd = Path(session.cwd)
@@ -93,14 +87,14 @@ class McpRuntime(ExtensionRuntime):
             settings = self.process.settings_of_folder(cwd)
             if not settings.of("mcp_servers"):
                 return ()
-            # What a server asks a model is in no account of the session, so that no budget could be kept.
+            # Sampling has no place in the session's usage records, so no budget could be enforced.
             has_budget = settings.max_budget_usd is not None
             connect = None if has_budget else partial(self.process.connect_model, session)
             self._servers[cwd] = LazyServers(settings, self.process.env, connect)
         return (self._servers[cwd],)
 
     def prompts(self, session: SessionSettings) -> Prompts | None:
-        """Return what the servers of a session wrote for people to send; None: it has no servers."""
+        """Return the prompts of a session's servers; None: it has no servers."""
         servers = self._servers.get(Path(session.cwd))
         return None if servers is None else servers.source().prompts
 

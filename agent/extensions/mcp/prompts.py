@@ -52,7 +52,8 @@ class Prompts:
         return [prompt for prompts in found for prompt in prompts]
 
     async def render_prompt(self, prompt: ServerPrompt, arguments: Mapping[str, str]) -> str:
-        """Return the text of a prompt; raises `UsageError` with what is missing, or what the server says."""
+        """Return the text of a prompt; raises `UsageError` with the missing arguments or the server's
+        error."""
         missing = [one.name for one in prompt.arguments if one.is_required and one.name not in arguments]
         if missing:
             raise UsageError(f"{prompt.command} needs {missing[0]}.", f"Write {missing[0]}=VALUE behind it.")
@@ -82,7 +83,7 @@ async def _of_server(connection: ServerConnection) -> list[ServerPrompt]:
             if cursor is None or len(found) > MOST_PROMPTS:
                 break
     except (ServerDown, ServerLost, NoAnswer, ServerRefused):
-        # The source tells of a server that does not answer.
+        # The source reports a server that does not answer.
         return found
     return found[:MOST_PROMPTS]
 

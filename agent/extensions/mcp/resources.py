@@ -28,7 +28,7 @@ class _OneResource(ToolArguments):
 
 
 async def resource_tools(connection: ServerConnection, link: Link) -> Sequence[Tool]:
-    """Return the tools with which a model reads what a server has; none if it has nothing of the kind."""
+    """Return the tools that read the resources of a server; none if it has no resources."""
     if link.client.server_capabilities.resources is None or not await _has_resources(connection, link):
         return ()
     server = connection.server.name
@@ -52,7 +52,7 @@ Asking = Callable[[ServerConnection, Any], Awaitable[ToolOutcome]]
 
 
 class ResourceTool:
-    """Asks a server for what it has; reading is no effect if the person trusts its word."""
+    """Reads resources of a server; it counts as read-only if the person trusts the server's hints."""
 
     def __init__(
         self, connection: ServerConnection, spec: ToolSpec, arguments: type[ToolArguments], asking: Asking
@@ -90,7 +90,7 @@ class ResourceTool:
 
 
 async def _has_resources(connection: ServerConnection, link: Link) -> bool:
-    """Tell whether there is anything: many servers say that they could have resources."""
+    """Return whether there are resources; many servers declare the capability without having any."""
     within_s = link.server.table.startup_timeout_s
     try:
         page = await connection.ask(lambda client: client.list_resources(), within_s, link)

@@ -1,4 +1,4 @@
-"""What a server answers to a call, as an outcome that the model reads; everything in it is untrusted."""
+"""Converts a server's answer to a tool outcome; all of its content is untrusted."""
 
 import base64
 import binascii
@@ -30,7 +30,7 @@ def outcome_of(result: types.CallToolResult) -> ToolOutcome:
 
 
 def make_outcome(texts: Sequence[str], blocks: Sequence[Block], outcome: Outcome = "ok") -> ToolOutcome:
-    """Return the outcome of these texts, cut where they are too long; the whole of them is kept."""
+    """Return the outcome of these texts. Long texts are truncated and kept in full in the artifact store."""
     whole = encodable("\n".join(texts)) or ("" if blocks else "(the server answered nothing)")
     if len(whole) <= MAX_TEXT_CHARS:
         return ToolOutcome(outcome, whole, blocks=tuple(blocks))
@@ -42,7 +42,7 @@ def make_outcome(texts: Sequence[str], blocks: Sequence[Block], outcome: Outcome
 
 
 def read_blocks(content: Sequence[Any]) -> tuple[list[str], list[Block]]:
-    """Return the texts of content blocks, and what else the model can look at."""
+    """Return the texts of content blocks, and the images for the model."""
     texts: list[str] = []
     blocks: list[Block] = []
     for one in content:
@@ -72,7 +72,7 @@ def _read(block: Any) -> str | Block:
 
 
 def read_contents(contents: Any) -> str | Block:
-    """Return the text of a resource, or what the model can look at."""
+    """Return the text of a resource, or an image for the model."""
     if isinstance(contents, types.TextResourceContents):
         return f"[{contents.uri}]\n{contents.text}"
     kind: str = contents.mime_type or "application/octet-stream"
@@ -106,7 +106,7 @@ def _unfit(data: str) -> str:
 
 
 def _render_structured(content: Any, texts: Sequence[str]) -> list[str]:
-    """Return structured content as JSON, unless a text says just the same."""
+    """Return structured content as JSON, or nothing if a text block has the same content."""
     if content is None:
         return []
     try:

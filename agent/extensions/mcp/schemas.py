@@ -1,8 +1,10 @@
-"""Schemas of servers' tools: made fit for every provider, and arguments held against them in bounded time."""
+"""Adapts the schemas of servers' tools to all providers, and validates arguments in bounded time."""
 
 import json
 from collections.abc import Mapping
 from typing import Any, cast
+
+from jsonschema import Draft202012Validator, exceptions
 
 from ....actions.ports import BadArguments
 from .text import one_line, plain
@@ -15,7 +17,7 @@ _DROPPED = frozenset(
     {"$schema", "$id", "$defs", "definitions", "$comment", "$anchor", "$dynamicAnchor", "examples"}
 )
 _UNCHECKED = frozenset({"pattern", "patternProperties", "format", "$dynamicRef", "unevaluatedProperties"})
-"""What takes unbounded time on a text that was made for it; the server checks it itself."""
+"""Keywords that can take unbounded time on a crafted text; the server validates them itself."""
 
 
 class UnfitSchema(Exception):
@@ -46,7 +48,7 @@ def usable(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Flattening:
-    """Puts what `$ref` names in its place, within a number of nodes."""
+    """Replaces each `$ref` by its target, up to a limit of nodes."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
@@ -120,15 +122,13 @@ class Arguments:
         return arguments
 
     def _problem(self, arguments: dict[str, Any]) -> str:
-        from jsonschema import exceptions
-
         try:
             if self._validator is None:
                 self._validator = _validator(self._schema)
             errors = iter(self._validator.iter_errors(arguments))
             error = cast("Any", exceptions).best_match(errors)
         except (exceptions.SchemaError, RecursionError, TypeError, ValueError, AttributeError):
-            # A schema that cannot be used says nothing; the server judges the call.
+            # An invalid schema is ignored; the server validates the call.
             return ""
         if error is None:
             return ""
@@ -147,8 +147,6 @@ def _refuse_constant(constant: str) -> Any:
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
-    from jsonschema import Draft202012Validator
-
     bounded = _without_patterns(schema)
     Draft202012Validator.check_schema(bounded)
     return Draft202012Validator(bounded)

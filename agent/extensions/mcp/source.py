@@ -4,15 +4,16 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ....actions.ports import Tool
+from ....actions.ports import Model, Tool
 from ....actions.tools.registry import SERVER_PREFIX
 from ....state.errors import ConfigError
+from ...config.settings import Settings
 from .catalogue import Catalogue, ListedTool
 from .configuration.servers import McpServer
 from .connection import NoAnswer, ServerConnection, ServerDown, ServerHealth, ServerLost, ServerRefused
@@ -20,10 +21,11 @@ from .prompts import Prompts
 from .resources import resource_tools
 from .server_requests.inquiry import ANSWER, AnswerQuestion, Inquiries
 from .server_requests.questions import Host
+from .server_requests.sampling import Sampler
 from .tool import McpTool
 
 SLOW_S = 4.0
-"""A session that has to wait longer for a server says for which."""
+"""A longer wait for a server at session start is reported, in seconds."""
 _MOST_NAME_CHARS = 64
 """Providers take no longer name."""
 
@@ -35,13 +37,14 @@ class Offered:
     tools: tuple[Tool, ...] = ()
     notices: tuple[str, ...] = ()
     problem: str = ""
-    """Why it is left out; empty: it is not."""
+    """Why the server is left out; empty: it is available."""
     may_ask: bool = False
     """It can end a call with a question to the person."""
 
 
 class McpSource:
-    """Starts servers when tools are asked for, all at once; what fails is told and left out."""
+    """Starts the servers concurrently when tools are first requested; a server that fails is left out with a
+    notice."""
 
     name = "mcp"
 
@@ -53,7 +56,7 @@ class McpSource:
         host: Host | None = None,
         slow_s: float = SLOW_S,
     ) -> None:
-        """`logs`: the folder for what servers write to standard error; `slow_s`: a longer wait is told."""
+        """`logs`: the folder for the standard error of servers; `slow_s`: a longer wait is reported."""
         self._slow_s = slow_s
         self._waited_s: dict[str, float] = {}
         self._notices: list[str] = []
@@ -69,9 +72,9 @@ class McpSource:
         self.prompts = Prompts(self._connections)
 
     async def tools(self) -> Sequence[Tool]:
-        """Return the tools of every server that gets ready in its time; it is asked once.
+        """Return the tools of every server that is ready in time; each server is asked once.
 
-        Raises `ConfigError` where one that is required does not; the next session asks it again.
+        Raises `ConfigError` if a required server fails; the next session tries again.
         """
         async with self._opening:
             missing = [name for name in self._connections if name not in self._offered]
@@ -107,7 +110,7 @@ class McpSource:
         return self._connections[name].server.table.required
 
     def health(self) -> Mapping[str, ServerHealth]:
-        """Return what is known of each server."""
+        """Return the health of each server."""
         return {name: connection.health for name, connection in self._connections.items()}
 
     async def aclose(self) -> None:
@@ -125,7 +128,7 @@ class McpSource:
             self._waited_s[name] = time.monotonic() - began
 
     def _slowest(self) -> list[str]:
-        """Say for whom the start of the session waited, if that was long: they all start at once."""
+        """Return which server delayed the session start most, if it was long; all start concurrently."""
         name = max(self._waited_s, key=self._waited_s.__getitem__, default="")
         waited_s = self._waited_s.get(name, 0.0)
         if waited_s <= self._slow_s:
@@ -148,7 +151,7 @@ class McpSource:
         return Offered((*tools, *readers), tuple(catalogue.notices), may_ask=may_ask)
 
     def _name_tools(self, definitions: Sequence[ListedTool], catalogue: Catalogue) -> list[McpTool]:
-        """Return the tools under the names that models know them by; a name that is taken is told."""
+        """Return the tools under the names that models use; a name that is already in use is reported."""
         found: dict[str, McpTool] = {}
         server = catalogue.connection.server.name
         for definition in definitions:
@@ -180,3 +183,12 @@ def tool_name(server: str, tool: str) -> str:
     if len(name) <= _MOST_NAME_CHARS:
         return name
     return f"{name[: _MOST_NAME_CHARS - 9]}_{hashlib.sha256(tool.encode()).hexdigest()[:8]}"
+
+
+def open_source(
+    settings: Settings, env: Mapping[str, str], connect: Callable[[], Model] | None
+) -> tuple[McpSource, Sampler | None]:
+    """Return the configured servers, and what asks a model for them; `connect` creates that model."""
+    sampler = None if connect is None else Sampler(connect)
+    host = Host(roots=(settings.cwd, *settings.add_dirs), samples=sampler)
+    return McpSource(settings.of("mcp_servers"), env, settings.home / "mcp", host), sampler

@@ -1,4 +1,4 @@
-"""Text of servers made fit to be shown and sent: no control or invisible characters, and not too much."""
+"""Sanitizes text from servers: removes control and invisible characters and limits the length."""
 
 import unicodedata
 

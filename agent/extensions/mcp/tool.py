@@ -20,7 +20,7 @@ from .server_requests.inquiry import Inquiries, Inquiry, Responses, ask_client, 
 from .text import one_line, plain
 
 Answered = tuple[Inquiry, dict[str, dict[str, Any]]]
-"""What a server wanted to know, and the answers by its keys."""
+"""The question of a server, and the answers by field name."""
 MOST_DESCRIPTION_CHARS = 4000
 _TIMES_LONGER = 10
 """A call that reports progress may take so many times its limit."""
@@ -38,7 +38,7 @@ def effect_by_hints(tool: types.Tool) -> Effect:
 
 
 class McpTool:
-    """Calls a tool of a server; whatever the server does, there is an outcome."""
+    """A tool of a server. A call always has an outcome, whatever the server does."""
 
     def __init__(self, name: str, definition: ListedTool, catalogue: Catalogue, inquiries: Inquiries) -> None:
         self._catalogue = catalogue
@@ -59,7 +59,7 @@ class McpTool:
         return self.effect
 
     def subject(self, arguments: dict[str, Any]) -> str:
-        """Return the arguments as JSON: what they mean only the server knows."""
+        """Return the arguments as JSON: only the server knows what they mean."""
         return json.dumps(arguments, ensure_ascii=False, sort_keys=True)
 
     def paths(self, arguments: Any) -> Sequence[str]:
@@ -71,13 +71,13 @@ class McpTool:
     async def go_on(
         self, inquiry: Inquiry, contents: dict[str, dict[str, Any]], context: ToolContext
     ) -> ToolOutcome:
-        """Go on with a call whose server had a question, now that it is answered."""
+        """Continue a call whose server asked a question that is now answered."""
         return await self._with_care(
             lambda: self._call_server(inquiry.arguments, context, (inquiry, contents))
         )
 
     async def _with_care(self, work: Callable[[], Awaitable[ToolOutcome]]) -> ToolOutcome:
-        """Do it, and once more if its server went away and a second time does no harm."""
+        """Call the server; retry once if the connection was lost and repeating the call is harmless."""
         try:
             return await work()
         except ServerLost as lost:
@@ -116,13 +116,13 @@ class McpTool:
             server = self._connection.server.name
             return ToolOutcome(
                 "timeout",
-                f"The tool server {server} was asked, and told to stop: {late}. It may have taken effect.",
+                f"The tool server {server} was called, and asked to stop: {late}. It may have taken effect.",
             )
         except ServerRefused as refusal:
             return self._make_error(f"refused: {refusal}")
 
     def _inquire(self, arguments: dict[str, Any], result: types.InputRequiredResult) -> ToolOutcome:
-        """Keep the question of a server for the person, and tell the model of it."""
+        """Store the server's question for the person, and report it to the model."""
         required = result.model_dump_json(by_alias=True, exclude_none=True)
         inquiry = Inquiry(tool=self.spec.name, arguments=arguments, required=required)
         name = self._inquiries.keep(inquiry)
@@ -140,7 +140,7 @@ class McpTool:
 
 
 class CallProgress:
-    """What a call reports while it runs, and the time that gives it."""
+    """The progress of a running call, which also extends its time limit."""
 
     def __init__(self, context: ToolContext, quiet_s: float) -> None:
         self.longest_s = quiet_s * _TIMES_LONGER
@@ -159,12 +159,12 @@ class CallProgress:
             self._context.emit(f"{progress:g}{of} {one_line(message or '')}".rstrip() + "\n")
 
     async def watch_work(self, work: Any) -> Any:
-        """Return what comes of the work; raises `NoAnswer` after so long without a word."""
+        """Return the result of `work`; raises `NoAnswer` after that time without a message."""
         try:
             async with asyncio.timeout(self._quiet_s) as self._deadline:
                 return await work
         except TimeoutError:
-            raise NoAnswer(f"it said nothing for {self._quiet_s:g} s") from None
+            raise NoAnswer(f"it was silent for {self._quiet_s:g} s") from None
 
 
 def _describe_tool(server: str, definition: ListedTool) -> str:

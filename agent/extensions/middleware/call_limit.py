@@ -12,7 +12,7 @@ _MODEL = ""
 
 
 class CallLimit(Middleware):
-    """Counts each run anew, and each session for itself."""
+    """Limits the number of calls, per run and per session."""
 
     priority = FEATURE
 
@@ -22,10 +22,10 @@ class CallLimit(Middleware):
         tool_calls: int | None = None,
         per_tool: Mapping[str, int] | None = None,
     ) -> None:
-        """`per_tool`: name of a tool -> how often; None: no limit of that kind.
+        """`per_tool`: name of a tool -> limit; None: no limit of that kind.
 
-        With too many model calls the run ends (exit 53), and goes on when it is resumed. Of too many tool
-        calls the model is told, so that it can do without.
+        Too many model calls end the run (exit 53); it continues when it is resumed. Too many tool calls are
+        reported to the model, which can go on without them.
         """
         self._model_calls = model_calls
         self._tool_calls = tool_calls
@@ -43,7 +43,7 @@ class CallLimit(Middleware):
         if self._model_calls is not None and self._count_call(_MODEL) > self._model_calls:
             raise TurnLimit(
                 f"The limit of {self._model_calls} model calls in one run is reached.",
-                "Resume to go on; the limit counts anew.",
+                "Resume to go on; the limit starts again.",
             )
         return await next(request)
 

@@ -1,4 +1,4 @@
-"""One middleware in one call: whatever it does wrong is one sentence that names it."""
+"""Runs one middleware in one call and reports any mistake in it as one sentence with its name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def name_of(middleware: Middleware) -> str:
 
 
 async def await_if_needed(answer: Any) -> Any:
-    """Return what a method gave, be it sync or async."""
+    """Return the result of a method, whether it is sync or async."""
     return await answer if isawaitable(answer) else answer
 
 
@@ -32,7 +32,7 @@ def failure(middleware: Middleware, where: str, error: Exception) -> MiddlewareE
 
 
 class Layer(Generic[GivenT, AnswerT]):
-    """Calls `wrap` with what is given and with `next`, which goes on further in."""
+    """Calls `wrap` with the request and with `next`, which runs the inner layers."""
 
     __slots__ = ("_failed", "_inner", "_kind", "_wrap", "middleware", "times")
 
@@ -43,7 +43,7 @@ class Layer(Generic[GivenT, AnswerT]):
         inner: Callable[[Layer[GivenT, AnswerT], GivenT], Awaitable[AnswerT]],
         kind: type[AnswerT],
     ) -> None:
-        """`kind`: what `wrap` has to return. `inner` is told which layer goes on."""
+        """`kind`: the type that `wrap` has to return. `inner` receives the layer that calls it."""
         self.middleware = middleware
         self.times = 0
         """How often it called `next`."""
@@ -53,7 +53,8 @@ class Layer(Generic[GivenT, AnswerT]):
         self._failed: BaseException | None = None
 
     async def run(self, given: GivenT) -> AnswerT:
-        """Return its answer; raises what came from further in as it is, all else as `MiddlewareError`."""
+        """Return the answer. Errors of inner layers pass unchanged; every other error becomes
+        `MiddlewareError`."""
         try:
             answer = await await_if_needed(self._wrap(given, self._next))
         except Exception as error:  # from a person's code

@@ -1,4 +1,4 @@
-"""Tells middleware what happens in a session; who only watches cannot end a run by failing."""
+"""Notifies middleware of events in a session; an observer that fails does not end the run."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -28,32 +28,32 @@ class Lifecycle:
 
     @contextmanager
     def in_session(self) -> Generator[None]:
-        """Let middleware know, in what is done here, whose session it is."""
+        """Make the session available to middleware within this context."""
         token = current_session.set(self.session)
         try:
             yield
         finally:
             current_session.reset(token)
 
-    async def tell(self, moment: LifecycleMoment, *said: Any) -> list[str]:
-        """Call every watcher, outermost first; return what the person is to know of those that failed.
+    async def tell(self, moment: LifecycleMoment, *args: Any) -> list[str]:
+        """Call every observer, outermost first; return messages about those that failed.
 
-        It is said once: to be told of a failure may be what fails.
+        A failure is reported once, because the report itself may be what fails.
         """
         problems: list[str] = []
         for middleware, method in self._watchers(moment):
             try:
-                await self.call(middleware, method, *said)
+                await self.call(middleware, method, *args)
             except SandburError as error:
                 problems += [] if (middleware, moment) in self._has_failed else [error.message]
                 self._has_failed.add((middleware, moment))
         return problems
 
-    async def call(self, middleware: Middleware, method: Callable[..., Any], *said: Any) -> None:
+    async def call(self, middleware: Middleware, method: Callable[..., Any], *args: Any) -> None:
         """Call a method of a middleware; raises `SandburError`."""
         with self.in_session():
             try:
-                await await_if_needed(method(*said))
+                await await_if_needed(method(*args))
             except Exception as error:  # from a person's code
                 if isinstance(error, SandburError):
                     raise
@@ -68,5 +68,5 @@ class Lifecycle:
 
 
 def is_overridden(middleware: Middleware, method: str) -> bool:
-    """Tell whether a method is more than what the base class does."""
+    """Return whether a subclass overrides the method."""
     return getattr(getattr(middleware, method), "__func__", None) is not getattr(Middleware, method)

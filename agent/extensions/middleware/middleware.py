@@ -15,11 +15,11 @@ from ....state.calls import Effect
 from ....state.conversation.messages import Outcome, assistant_message, parse_json_object
 
 SYSTEM, FEATURE, PERSON = 0, 100, 500
-"""Where the priorities of the system, of features and of a person's own middleware begin."""
+"""The first priority of the system, of features, and of a person's own middleware."""
 
 
 class ToolCallRequest:
-    """A call of a tool that was judged, and whose start is on disk. What runs is what was approved."""
+    """A tool call that was approved and whose start is on disk. Exactly the approved call runs."""
 
     __slots__ = ("_arguments", "_context", "_tool")
 
@@ -39,7 +39,7 @@ class ToolCallRequest:
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """A copy of what was approved, without its secrets; a change of it changes nothing of the call."""
+        """Return a copy of the approved arguments without secrets; changing it does not change the call."""
         return MappingProxyType(parse_json_object(self._context.written) or {})
 
     @property
@@ -57,7 +57,8 @@ class ToolCallRequest:
 
 
 NextModelCall = Callable[[ModelRequest], Awaitable[Reply]]
-"""Asks whoever is further in, in the end the model; what streams in is shown meanwhile. May be repeated."""
+"""Calls the inner layers and finally the model, and shows the stream meanwhile. It may be called
+repeatedly."""
 NextToolCall = Callable[[ToolCallRequest], Awaitable[ToolOutcome]]
 """Passes the very call on; a second time only where its effect is `read` or `idempotent`."""
 
@@ -74,50 +75,52 @@ class MiddlewareSession:
     model: str
     cwd: Path
     notify: Callable[[str], None] = field(default=_unheard)
-    """Tells the person something, as a notice."""
+    """Shows the person a notice."""
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
-    """What the session reads instead of the environment of the process."""
+    """The environment variables that the session uses instead of those of the process."""
 
 
 current_session: ContextVar[MiddlewareSession] = ContextVar("sandbur_middleware_session")
 
 
 class Middleware:
-    """Goes around the model calls and tool calls of sessions; override what you need, sync or async.
+    """Wraps the model calls and tool calls of sessions; override the methods that you need, sync or async.
 
-    One object may serve many sessions at once: what it remembers of one belongs under `self.session.id`.
-    Journal, gate and masking are outside of it: a call that it sees has been judged and recorded, and what
-    it gives back is masked and recorded. In a replay it does not run, since what came of it is in the record.
+    One object may serve many sessions concurrently: keep data about one of them under `self.session.id`.
+    Journal, gate and masking are outside of middleware: a call is approved and recorded before middleware
+    sees it, and its result is masked and recorded afterwards. Middleware does not run in a replay, because
+    its effects are part of the record.
     """
 
     priority: int = PERSON
-    """Lower is further out: 0 to 99 for the system, 100 to 499 for features, from 500 on the person's own."""
+    """A lower number is further out: 0 to 99 for the system, 100 to 499 for features, 500 and above for the
+    person's own."""
     name: str = ""
-    """How people know it; empty: the name of its class."""
+    """The name that people see; empty: the name of the class."""
     tools: Sequence[Tool] = ()
-    """What it brings along for the model to use."""
+    """Tools that it adds for the model."""
 
     @property
     def session(self) -> MiddlewareSession:
-        """The session whose call, event, start or stop this is; `LookupError` outside of all of them."""
+        """The current session; raises `LookupError` outside of a session."""
         return current_session.get()
 
     def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Awaitable[Reply] | Reply:
-        """Go around a model call, and return the reply that counts.
+        """Wrap a model call and return the reply to use.
 
-        `await next(request)` gives the reply, after all of it was shown. The request may be another one
-        (`dataclasses.replace`), also for another `model`. Without `next` no model is asked, and
-        `Middleware.reply` makes an answer. What a reply cost that is not returned is counted all the same.
+        `await next(request)` returns the reply after all of it was displayed. The request may be changed
+        (`dataclasses.replace`), including its `model`. If `next` is not called, no model is called;
+        `Middleware.reply` creates an answer. A reply that is not returned still counts in usage and cost.
         """
         return next(request)
 
     def wrap_tool_call(
         self, call: ToolCallRequest, next: NextToolCall
     ) -> Awaitable[ToolOutcome] | ToolOutcome:
-        """Go around a tool call, and return the outcome that counts.
+        """Wrap a tool call and return the outcome to use.
 
-        Without `next` the tool does not run: `Middleware.outcome` makes what the model reads instead. What a
-        call did to files is recorded whatever is returned.
+        If `next` is not called, the tool does not run; `Middleware.outcome` creates what the model reads.
+        File changes of a call are recorded whatever is returned.
         """
         return next(call)
 
@@ -125,20 +128,20 @@ class Middleware:
         """A session opens; an exception keeps it from opening."""
 
     def on_stop(self, session: MiddlewareSession) -> Awaitable[None] | None:
-        """A session closes; called once for every `on_start` that returned, whatever happened."""
+        """A session closes. Called once for every `on_start` that returned."""
 
     def before_reply(self, text: str | None) -> Awaitable[None] | None:
-        """A run begins, with the person's message, or None where it goes on without one.
+        """A run begins with the person's message, or with None if it continues without one.
 
-        This and what follows only watches: what it returns is ignored, and where it fails the person is told
-        and the run goes on.
+        This method and those below only observe: their return value is ignored. If one fails, the person is
+        notified and the run goes on.
         """
 
     def after_reply(self, result: RunFinished) -> Awaitable[None] | None:
         """A run ended."""
 
     def before_reasoning(self, request: ModelRequest) -> Awaitable[None] | None:
-        """The model is about to be asked; the request is as it is before every `wrap_model_call`."""
+        """The model is about to be called; the request is as it is before every `wrap_model_call`."""
 
     def after_reasoning(self, reply: Reply) -> Awaitable[None] | None:
         """The model has answered; the reply is as it is after every `wrap_model_call`."""
@@ -147,26 +150,27 @@ class Middleware:
         """A tool is about to run; its start is on disk."""
 
     def after_acting(self, call: ToolCallRequest, outcome: ToolOutcome) -> Awaitable[None] | None:
-        """A tool has run; the outcome is as it is after every `wrap_tool_call`. Not called if it raised."""
+        """A tool has run; the outcome is as it is after every `wrap_tool_call`. Not called if the tool
+        raised."""
 
     def before_observing(self, call: ToolCallRequest, outcome: ToolOutcome) -> Awaitable[None] | None:
         """An outcome is about to be masked, and recorded for the model to read."""
 
     def after_observing(self, result: ToolFinished) -> Awaitable[None] | None:
-        """A result was taken in, of a call that ran or that was refused: what the model will read."""
+        """A result was added to the history, of a call that ran or was refused, as the model will read it."""
 
     def before_printing(self, event: Event) -> Awaitable[None] | None:
-        """An event is about to be given to whoever shows the run."""
+        """An event is about to be displayed."""
 
     def after_printing(self, event: Event) -> Awaitable[None] | None:
-        """An event was shown."""
+        """An event was displayed."""
 
     @staticmethod
     def reply(text: str) -> Reply:
-        """Make an answer in words that no model gave, and that cost nothing."""
+        """Create a reply that comes from no model and costs nothing."""
         return Reply(assistant_message(text), "stop", Usage(cost_usd=0.0))
 
     @staticmethod
     def outcome(text: str, outcome: Outcome = "ok") -> ToolOutcome:
-        """Make what the model reads of a call."""
+        """Create the outcome that the model reads for a call."""
         return ToolOutcome(outcome, text)

@@ -1,12 +1,16 @@
 """The middleware of one session, in order, around its model and its tools and along with its runs."""
 
+from __future__ import annotations
+
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from ....actions.ports import Model, Tool, WrapToolCall
 from ....actions.ports.events import Event, RunFinished, ToolFinished
 from ....state.errors import MiddlewareError, SandburError
+from ....state.session import SessionSettings
 from ...session.observers import Observer
 from .layer import name_of
 from .lifecycle import Lifecycle, LifecycleMoment, is_overridden
@@ -18,9 +22,9 @@ _MOST = 100
 
 
 def in_order(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
-    """Return them outermost first, those of one priority as they were given.
+    """Sort middleware, outermost first; equal priorities keep their order.
 
-    Raises `MiddlewareError` for what is none, or can never work.
+    Raises `MiddlewareError` for an object that is not middleware or can never work.
     """
     given = tuple(middleware)
     if len(given) > _MOST:
@@ -28,6 +32,13 @@ def in_order(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
     for each in given:
         _check(each)
     return tuple(sorted(given, key=lambda each: each.priority))
+
+
+def stack_middleware(
+    layers: Iterable[Middleware], session_id: str, settings: SessionSettings, env: Mapping[str, str]
+) -> Onion:
+    """Return the middleware around the model and the tools of a session; raises `MiddlewareError`."""
+    return Onion(layers, MiddlewareSession(session_id, settings.model, Path(settings.cwd), env=env))
 
 
 def _check(given: object) -> None:
@@ -74,7 +85,7 @@ class Onion(Observer):
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """What they bring along, outermost first."""
+        """Return the tools that the middleware adds, outermost first."""
         return tuple(tool for each in self._layers for tool in each.tools)
 
     def around_model(self, model: Model) -> Model:
@@ -84,14 +95,15 @@ class Onion(Observer):
         return LayeredModel(model, layers, self._lifecycle)
 
     def around_tools(self) -> WrapToolCall | None:
-        """Return what goes around every tool call; None: nothing does."""
+        """Return the wrapper of every tool call; None: there is none."""
         layers = self._wrapping("wrap_tool_call")
         if layers or self._lifecycle.watches("before_acting", "after_acting", "before_observing"):
             return LayeredTools(layers, self._lifecycle)
         return None
 
     async def start(self) -> None:
-        """Tell them that the session opens; raises `SandburError`, after those that started were stopped."""
+        """Notify middleware that the session opens. Raises `SandburError`, after stopping those that had
+        started."""
         for each in self._layers:
             try:
                 await self._lifecycle.call(each, each.on_start, self.session)
@@ -101,7 +113,7 @@ class Onion(Observer):
             self._started.append(each)
 
     async def stop(self) -> None:
-        """Tell them that it closes, innermost first; of those that fail the person is told."""
+        """Notify middleware that the session closes, innermost first; the person sees failures."""
         while self._started:
             each = self._started.pop()
             try:

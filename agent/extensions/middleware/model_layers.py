@@ -46,7 +46,7 @@ class LayeredModel(WrappedModel):
 
 @dataclass(slots=True)
 class _Asked:
-    """Which model was asked last."""
+    """The model that was called last."""
 
     name: str
 
@@ -69,7 +69,7 @@ class _Exchange:
         self._was_asked = self._is_asking = False
 
     def put(self, event: ModelEvent | None) -> None:
-        """Add an event; None: there are no more."""
+        """Add an event; None marks the end."""
         self._events.append(event)
         self._arrived.set()
 
@@ -91,7 +91,7 @@ class _Exchange:
             self.put(Notice(problem))
 
     def rest(self, reply: Reply | None) -> Iterator[ModelEvent]:
-        """Yield what comes after all deltas: the replies that do not count are paid for, too."""
+        """Yield the events after the last delta; replies that were not used are charged, too."""
         counted = next((one for one in self._replies if reply is not None and one.usage == reply.usage), None)
         for one in self._replies:
             if one is not counted:
@@ -127,7 +127,7 @@ class _Exchange:
         return reply
 
     def _void(self) -> Iterator[Notice]:
-        """Take back what was shown, if anything was."""
+        """Withdraw the text that was displayed, if any."""
         if self._emitted:
             yield Notice("The partial answer above is discarded.", "discarded")
         self._emitted = []

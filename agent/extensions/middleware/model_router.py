@@ -1,4 +1,4 @@
-"""Middleware that chooses who is asked: by rule, by price for summaries, and by who answers at all."""
+"""Middleware that selects the model: by rule, by price for summaries, and by availability."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,20 +12,21 @@ from ...models.prices.pricing import price_of
 from .middleware import FEATURE, Middleware, MiddlewareSession, NextModelCall
 
 _TYPICAL = Usage(llm_calls=1, input_tokens=20_000, output_tokens=1_000)
-"""What a summary takes, about; prices are compared for it."""
+"""Tokens of a typical summary, for comparing prices."""
 _BYTES_A_TOKEN = 4
 _USED_SHARE = 0.8
 
 
 class Route(NamedTuple):
-    """Requests that `when` says yes to go to `model`: an object, or `provider/model`."""
+    """Sends requests for which `when` returns true to `model`: an object, or `provider/model`."""
 
     when: Callable[[ModelRequest], bool]
     model: Model | str
 
 
 class ModelRouter(Middleware):
-    """The first route that fits decides, else a summary goes to the cheapest, else the session's model."""
+    """The first matching route decides; otherwise a summary goes to the cheapest model, everything else to
+    the session's."""
 
     priority = FEATURE + 70
 
@@ -35,10 +36,10 @@ class ModelRouter(Middleware):
         summaries: Sequence[Model | str] = (),
         fall_back: Sequence[Model | str] = (),
     ) -> None:
-        """Name models as in `-m`, with their keys in the environment of the session.
+        """Name models as in `-m`; their keys come from the environment of the session.
 
-        `summaries`: of these the cheapest that has room for it writes what older messages are compressed to.
-        `fall_back`: these are asked in order while the one before is overloaded or cannot be reached.
+        `summaries`: the cheapest of these with enough context writes the summaries of older messages.
+        `fall_back`: these are tried in order while the model before is overloaded or cannot be reached.
         """
         self._routes = routes
         self._summaries = summaries
@@ -75,7 +76,7 @@ class ModelRouter(Middleware):
         return self._cheapest(request) if request.purpose == "summary" else None
 
     def _cheapest(self, request: ModelRequest) -> Model | str | None:
-        """Return the cheapest that has room; one without a known price comes last."""
+        """Return the cheapest model with enough context; a model without a known price comes last."""
         needed = request.size_bytes / _BYTES_A_TOKEN
         fits = [each for each in self._summaries if needed <= self._model(each).context_window * _USED_SHARE]
         return min(fits, key=_price, default=None)

@@ -1,4 +1,4 @@
-"""Middleware that keeps personal data from the model: what people and tools say goes out without it."""
+"""Middleware that removes personal data from messages and tool results before the model reads them."""
 
 import hashlib
 import re
@@ -18,18 +18,18 @@ PersonalData = Literal["email", "phone", "card", "iban", "ssn", "ip"]
 class _Form(NamedTuple):
     pattern: re.Pattern[str]
     is_one: Callable[[str], bool] = bool
-    """What the pattern finds may still be something else."""
+    """Checks a match of the pattern further."""
 
 
 def _is_card(text: str) -> bool:
-    """Tell whether the check digit of a card number fits (Luhn)."""
+    """Return whether the check digit of a card number is right (Luhn)."""
     digits = [int(char) for char in text if char.isdigit()]
     doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]
     return 13 <= len(digits) <= 19 and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
 def _is_iban(text: str) -> bool:
-    """Tell whether the check digits of an account number fit (ISO 13616)."""
+    """Return whether the check digits of an account number are right (ISO 13616)."""
     plain = text.replace(" ", "")
     number = "".join(str(int(char, 36)) for char in plain[4:] + plain[:4])
     return 15 <= len(plain) <= 34 and int(number) % 97 == 1
@@ -48,17 +48,17 @@ _MARK_CHARS = 4
 
 
 class PIIRedaction(Middleware):
-    """Puts a mark such as `[email 1f0c]` in the place of a value, the same for the same value of a session.
+    """Replaces a value by a mark such as `[email 1f0c]`; the same value has the same mark in a session.
 
-    What the model is sent is without it, and what tools give back is recorded without it, too; the person's
-    own words are recorded as they are. The model cannot name the value to a tool either. This finds forms,
-    and nothing else: no names, no addresses.
+    Requests to the model and recorded tool results are redacted; the person's own messages are recorded
+    unchanged. The model cannot pass a redacted value to a tool. Only values with a known format are found: no
+    names, no postal addresses.
     """
 
     priority = FEATURE + 80
 
     def __init__(self, *kinds: PersonalData) -> None:
-        """Name the kinds to look for; none: all but addresses of machines (`ip`)."""
+        """Select the kinds to redact; without arguments, all but IP addresses (`ip`)."""
         if unknown := [kind for kind in kinds if kind not in _FORMS]:
             raise ValueError(f"unknown kind of personal data {unknown[0]!r}; known are {', '.join(_FORMS)}")
         self._forms = {kind: form for kind, form in _FORMS.items() if kind in (kinds or _USUAL)}
@@ -85,7 +85,7 @@ class PIIRedaction(Middleware):
         return replace(outcome, content=content, full_output=whole, blocks=blocks)
 
     def redact(self, text: str) -> str:
-        """Return the text with marks in place of what was found."""
+        """Return the text with marks in place of the matches."""
         for kind, form in self._forms.items():
             text = form.pattern.sub(partial(self._mark, kind, form), text)
         return text
@@ -106,7 +106,8 @@ class PIIRedaction(Middleware):
         known = self._redacted.setdefault(self.session.id, {})
         for message in history:
             if id(message) not in known:
-                # Kept with the original, whose identity nothing else may take as long as this is here.
+                # The original is kept in the entry, so that no other object can have its id as long as the
+                # entry exists.
                 known[id(message)] = (message, self._message_without(message))
             yield known[id(message)][1]
 
@@ -117,7 +118,7 @@ class PIIRedaction(Middleware):
         blocks = tuple(map(self._block_without, text.blocks))
         if blocks == text.blocks:
             return message
-        # A new message, not a copy: a copy would keep what the old one has computed from its blocks.
+        # A new message instead of a copy: a copy would keep the values computed from its old blocks.
         return Message(role=message.role, origin=message.origin, blocks=blocks)
 
     def _block_without(self, block: Block) -> Block:

@@ -1,4 +1,4 @@
-"""Middleware that tries again what failed and may be repeated, and that ends what takes too long."""
+"""Middleware that retries failed calls that may be repeated, and ends calls that take too long."""
 
 import asyncio
 import random
@@ -15,7 +15,7 @@ _FAILED = ("error", "timeout")
 
 
 class Retry(Middleware):
-    """Tries a model call again after the model's own tries, and a tool call where that changes nothing."""
+    """Retries a model call after the model's own retries, and a tool call if repeating it is harmless."""
 
     priority = FEATURE + 50
 

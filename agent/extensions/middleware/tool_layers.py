@@ -1,4 +1,4 @@
-"""Middleware around a tool call: what runs was approved, and what it did is recorded whatever they say."""
+"""Middleware around a tool call: only the approved call runs, and its effects are always recorded."""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ class LayeredTools:
             await self._tell("before_observing", call, outcome)
             return outcome
 
-    async def _tell(self, moment: LifecycleMoment, *said: Any) -> None:
-        for problem in await self._lifecycle.tell(moment, *said):
+    async def _tell(self, moment: LifecycleMoment, *args: Any) -> None:
+        for problem in await self._lifecycle.tell(moment, *args):
             self._lifecycle.session.notify(problem)
 
 
@@ -46,7 +46,7 @@ class _Passage:
         self._lifecycle = lifecycle
         self._runs = 0
         self._last: ToolOutcome | None = None
-        """What the tool gave back last."""
+        """The last outcome of the tool itself."""
         self._changed = NO_FILE_CHANGES
         """What all its runs did to files."""
         self._repeating = ""
@@ -59,7 +59,7 @@ class _Passage:
             found = self._make_error(error.message)
         if found is self._last and self._runs == 1:
             return found
-        # What was done and seen are facts, whatever is said of them.
+        # File changes and reads are facts, whatever outcome the middleware returns.
         seen = found.seen if found.seen is not None or self._last is None else self._last.seen
         return replace(found, changed=self._changed if self._runs else found.changed, seen=seen)
 
@@ -111,7 +111,7 @@ class _Passage:
             self._changed = FileChanges((*self._changed.changes, *changed.changes), images)
 
     def _make_error(self, problem: str) -> ToolOutcome:
-        """Say what went wrong; what the tool did stays said."""
+        """Describe the error; the effects of the tool stay recorded."""
         if self._last is not None:
             return replace(self._last, content=f"{self._last.content}\n({problem})")
         if self._runs:

@@ -8,7 +8,7 @@ EXTENSION = Extension(
     page="skills.md",
     folders=("agent/extensions/skills", "ui/chat/slash/skills.py"),
     runtime=".agent.extensions.skills.skills_runtime:SkillsRuntime",
-    # A new session is asked about its folder.
+    # A new session asks for trust in its folder.
     is_used=lambda settings, session: session is None or bool(session.skills),
     slash=(
         SlashEntry(

@@ -1,4 +1,4 @@
-"""Finds skills: folders with a `SKILL.md` that says what it is for and how the work is done."""
+"""Finds skills: folders with a `SKILL.md` that describes a kind of work and how to do it."""
 
 import re
 from collections.abc import Mapping
@@ -22,17 +22,18 @@ class Skill:
     description: str
     body: str
     allowed_tools: str
-    """As it says; rules decide."""
+    """Informative only; the policy decides."""
     within: TextFolder
     place: str
-    """Its own folder in that."""
+    """The skill's folder within `folder`."""
 
     @property
     def folder(self) -> Path:
         return self.within.path / self.place
 
     def text(self) -> str:
-        """Return what is read when the skill is used; it begins so that no compression takes it out."""
+        """Return the text that the model reads when it uses the skill; its first line protects it from
+        compression."""
         tools = (
             f"It says that it uses: {self.allowed_tools}. The rules of this session decide about each call."
         )

@@ -24,7 +24,7 @@ before you begin. A skill is advice for the work: it allows nothing that the per
 
 
 class ToldSkills(NamedTuple):
-    """What a new session is begun with."""
+    """The skills that a session began with."""
 
     section: str
     """Of its system prompt; empty without skills."""
@@ -39,7 +39,7 @@ def list_skills_for_prompt(cwd: Path, env: Mapping[str, str]) -> ToldSkills:
 
 
 def catalogue(skills: Mapping[str, Skill]) -> str:
-    """Return what a system prompt tells of them."""
+    """Return the list of skills in the system prompt."""
     return "\n".join([_HEAD, *(f"- {skill.name}: {skill.description}" for skill in skills.values())])
 
 
@@ -66,7 +66,7 @@ class ReadSkill(BuiltinTool[ReadSkillArguments]):
 
 
 def _file(skill: Skill, name: str) -> ToolOutcome:
-    """Return a file of a skill's own folder."""
+    """Return the path of a file within the skill's folder."""
     path = Path(skill.place, name)
     if path.is_absolute() or ".." in path.parts or path.parts[0] != skill.place:
         return ToolOutcome("error", f"{name[:200]!r} is not in the folder of the skill.")
@@ -77,9 +77,10 @@ def _file(skill: Skill, name: str) -> ToolOutcome:
 
 
 class SkillTools:
-    """Implements `actions.ports.ToolSource` for a session that was told of skills."""
+    """Implements `actions.ports.ToolSource` for a session whose prompt lists skills."""
 
     name = "skills"
+    list_for_prompt = staticmethod(list_skills_for_prompt)
 
     def __init__(self, cwd: Path, env: Mapping[str, str], names: Sequence[str]) -> None:
         self._cwd = cwd

@@ -1,14 +1,20 @@
 """Skills in sessions: a section of the system prompt, and the tool that reads one."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ....actions.ports import ToolSource
 from ....state.session import SessionSettings
 from ...config.paths import text_folders
 from ...runtime.agent_definition import Definition
 from ...runtime.extension_runtime import ExtensionRuntime, PromptSection
+
+if TYPE_CHECKING:
+    from .read_skill import SkillTools
 
 
 class SkillsRuntime(ExtensionRuntime):
@@ -19,10 +25,7 @@ class SkillsRuntime(ExtensionRuntime):
             return PromptSection()
         if not text_folders("skills", cwd, self.process.env):
             return PromptSection()
-        # The tool needs pydantic, which sessions without skills do without.
-        from .read_skill import list_skills_for_prompt
-
-        found = await asyncio.to_thread(list_skills_for_prompt, cwd, self.process.env)
+        found = await asyncio.to_thread(_load_tools().list_for_prompt, cwd, self.process.env)
         return PromptSection(found.section, {"skills": found.names}, found.notices)
 
     def tool_sources(
@@ -30,6 +33,11 @@ class SkillsRuntime(ExtensionRuntime):
     ) -> Sequence[ToolSource]:
         if not session.skills:
             return ()
-        from .read_skill import SkillTools
+        return (_load_tools()(Path(session.cwd), self.process.env, session.skills),)
 
-        return (SkillTools(Path(session.cwd), self.process.env, session.skills),)
+
+def _load_tools() -> type[SkillTools]:
+    """Return the source of the tool, which needs pydantic; sessions without skills do without."""
+    from .read_skill import SkillTools
+
+    return SkillTools

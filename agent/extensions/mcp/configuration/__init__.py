@@ -1,1 +1,1 @@
-"""How tool servers are configured: what a table of one holds, and how files are edited."""
+"""The configuration of tool servers: the schema of a server table, and edits of configuration files."""

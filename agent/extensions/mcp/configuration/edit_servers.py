@@ -1,4 +1,4 @@
-"""Adds tool servers to a configuration file and takes them out; everything else in it stays as it is."""
+"""Adds tool servers to a configuration file and removes them; the rest of the file stays unchanged."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from .servers import SERVER_NAME, McpServerTable, problem_of
 
 
 def check_server(name: str, given: Mapping[str, Any]) -> McpServerTable:
-    """Return a server as it was named on the command line; raises `UsageError`."""
+    """Return the server that the command line describes; raises `UsageError`."""
     if not re.fullmatch(SERVER_NAME, name):
         raise UsageError(
             f"`{name}` is no name for a server.", "A name has letters, digits, - and single _, 32 at most."
@@ -98,7 +98,7 @@ def _rewrite(path: Path, changed: Callable[[str], str], env: Mapping[str, str], 
 
 
 def _check(path: Path, text: str, gone: str) -> None:
-    """Refuse what would not say what was meant; nothing was written yet."""
+    """Raise `UsageError` for a combination that would not do what was meant, before anything is written."""
     if gone and gone in _servers_in(path, text):
         raise ConfigError(f"{path} names the server {gone} in a form that only you can edit.", "Take it out.")
     _servers_in(path, text)
@@ -133,7 +133,7 @@ def _toml(value: Any) -> str:
 
 
 def _without_toml(old: str, name: str) -> str:
-    """Leave out the lines from the headers of a server up to the next header of something else."""
+    """Return the lines without a server's table and its sub-tables."""
     own = re.compile(rf"\s*\[\s*mcp_servers\s*\.\s*(?:{name}|\"{name}\"|'{name}')\s*[\].]")
     kept: list[str] = []
     is_own = False
@@ -146,7 +146,7 @@ def _without_toml(old: str, name: str) -> str:
 
 
 def _begins_table(kept: list[str], line: str, is_own: bool) -> bool:
-    """Tell a header from a line of a list that begins with a bracket."""
+    """Return whether the line is a table header, and not part of a list that begins with a bracket."""
     try:
         tomllib.loads(("" if is_own else "".join(kept)) + "\n" + line)
     except tomllib.TOMLDecodeError as error:

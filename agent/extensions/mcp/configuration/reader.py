@@ -18,7 +18,7 @@ class ServersReader(SettingReader):
     def limit_project(
         self, value: Mapping[str, McpServerTable], path: Path, notices: list[str]
     ) -> dict[str, McpServerTable]:
-        """Reset what only the person's own file may set of a server."""
+        """Reset the fields of a server that only the person's own file may set."""
         for name, table in value.items():
             notices += [
                 f"Ignored `{key}` of the tool server {name} in {path}:"

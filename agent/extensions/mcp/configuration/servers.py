@@ -15,7 +15,7 @@ from ....config.paths import decode_text
 
 MOST_SERVERS = 50
 SERVER_NAME = r"^[A-Za-z0-9](?:_?[A-Za-z0-9-]){0,31}$"
-"""No two underscores in a row: those stand between server and tool in `mcp__server__tool`."""
+"""Two underscores in a row are not allowed: they separate server and tool in `mcp__server__tool`."""
 _Text = Annotated[str, StringConstraints(max_length=8192, pattern=r"^[^\x00]*$")]
 _Line = Annotated[str, StringConstraints(min_length=1, max_length=8192, pattern=r"^[^\x00-\x1f\x7f]+$")]
 _Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
@@ -23,12 +23,12 @@ ServerName = Annotated[str, StringConstraints(pattern=SERVER_NAME)]
 
 
 class McpServerTable(BaseModel):
-    """One server: a program that is started, or an address that is asked."""
+    """One server: a program to start, or an address to connect to."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     type: Literal["stdio", "http", "sse"] | None = None
-    """None: `stdio` with a command, else `http`."""
+    """None: `stdio` if there is a command, else `http`."""
     command: _Line | None = None
     args: list[_Text] = Field(default_factory=list, max_length=200)
     env: dict[_Line, _Text] = Field(default_factory=dict, max_length=200)
@@ -39,21 +39,23 @@ class McpServerTable(BaseModel):
         default_factory=dict, max_length=50
     )
     tools: list[_Line] | None = None
-    """The only tools that are offered; None: all."""
+    """Offer only these tools; None: all."""
     startup_timeout_s: _Seconds = 15.0
     timeout_s: _Seconds = 60.0
-    """Of one call without a word from the server; progress starts it anew, up to ten times as long."""
+    """Limit of one call without a message from the server; each progress message restarts it, up to ten times
+    as long."""
     protocol: Literal["auto", "legacy"] = "auto"
     """`legacy` spares an old server a question that it does not answer."""
     fallback: ServerName | None = None
-    """The server that stands in while this one cannot be reached."""
+    """The server to use while this one cannot be reached."""
     disabled: bool = False
     required: bool = False
-    """No session opens without it; else a server that cannot be used is left out, and that is said."""
+    """If true, no session opens without it; otherwise an unusable server is left out with a notice."""
     trust_hints: bool = False
-    """Believe it which tools only read and which may run twice; only the person's own file says so."""
+    """Believe the server's hints about which tools only read and which are idempotent; only the person's own
+    file can set it."""
     sampling: bool = False
-    """Let it ask the session's model; only the person's own file says so."""
+    """Let the server use the session's model; only the person's own file can set it."""
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Self:
@@ -74,7 +76,7 @@ class McpServerTable(BaseModel):
 _NEEDS = {"stdio": "command", "http": "url", "sse": "url"}
 _OF_OTHERS = {"stdio": ("headers",), "http": ("args", "env", "cwd"), "sse": ("args", "env", "cwd")}
 OWN_ALONE = ("trust_hints", "sampling")
-"""What a project cannot say of its servers."""
+"""Fields that a project cannot set for its servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class McpServer:
     name: str
     table: McpServerTable
     source: str
-    """The file that says so."""
+    """The configuration file that declares it."""
     folder: Path
     """A relative `cwd` starts here; without one the server runs here."""
 
@@ -92,7 +94,7 @@ class McpServer:
 def check_tables(
     given: Mapping[str, Any], source: str, error: type[SandburError]
 ) -> dict[str, McpServerTable]:
-    """Return the servers of a `config.toml`, or of a program's own; raises `error`."""
+    """Return the servers of a `config.toml` or of a program's dict; raises `error`."""
     found: dict[str, McpServerTable] = {}
     for name, entry in given.items():
         where = f"{source}: `mcp_servers.{name[:40]}`"
@@ -115,9 +117,9 @@ _KEYS = tuple(McpServerTable.model_fields)
 
 
 def parse_mcp_json(content: bytes, path: Path) -> tuple[dict[str, McpServerTable], list[str]]:
-    """Return the servers that can be used, and a sentence for each part that cannot.
+    """Return the usable servers, and a sentence for each part that cannot be used.
 
-    Raises `ConfigError` for a file that is no such list at all.
+    Raises `ConfigError` if the file is not a list of servers.
     """
     servers = _parse_servers(content, path)
     found: dict[str, McpServerTable] = {}
@@ -184,7 +186,7 @@ _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class MissingVariable(Exception):
-    """A `${VAR}` without a default names what the environment does not have."""
+    """Raised for a `${VAR}` that has no default and is not in the environment."""
 
 
 def fill_variables(text: str, env: Mapping[str, str]) -> str:
@@ -201,7 +203,7 @@ def fill_variables(text: str, env: Mapping[str, str]) -> str:
 
 
 def variables_of(table: McpServerTable) -> list[str]:
-    """Return the names of the variables that the server is given values of, in their order."""
+    """Return the names of the environment variables whose values the server receives, in order."""
     return list(dict.fromkeys(found[1] for text in _texts(table) for found in _REFERENCE.finditer(text)))
 
 
@@ -215,7 +217,7 @@ _SCHEME = re.compile(r"^(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
 
 
 def hidden_values(servers: Mapping[str, McpServer], env: Mapping[str, str]) -> dict[str, str]:
-    """Return by name what servers are given to identify themselves with: it is masked wherever it appears."""
+    """Return the credentials of servers by name; they are masked wherever they appear."""
     found: dict[str, str] = {}
     for server in servers.values():
         given = {**server.table.env, **server.table.headers}
@@ -234,7 +236,7 @@ def _names_secret(name: str) -> bool:
 
 
 def describe_server(name: str, table: McpServerTable) -> str:
-    """Say in one clause what the server is, for somebody who is asked to trust it."""
+    """Describe the server in one clause, for a person who is asked to trust it."""
     if table.command is None:
         what = f"tools of the server {name} at {table.url}"
     else:

@@ -1,1 +1,1 @@
-"""What a tool server asks of its client: questions to the user, model calls."""
+"""Requests of a tool server to its client: questions for the user, and model calls."""

@@ -1,8 +1,9 @@
-"""Questions of servers that outlive the process: a call ends with them, and another call answers them.
+"""Questions of servers that outlive the process: the call ends with them, and another call answers them.
 
-A server of the newer protocol that needs a person's answer ends the call with its question and with a state
-that it takes back. Both are kept in a file; the answer is a call of `answer_mcp_question`, which always asks,
-so that the person sees question and answer, changes the answer or denies it, today or next week.
+A server of the newer protocol that needs a person's answer ends the call with its question and an opaque
+state that the answer has to return. Both are stored in a file. The answer is a call of `answer_mcp_question`,
+which always asks for approval, so that the person sees question and answer and can change or deny it, today
+or next week.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Inquiry(Record):
     """As sessions call it."""
     arguments: dict[str, Any]
     required: str
-    """What the server said it needs, as JSON."""
+    """The fields that the server requires, as JSON."""
 
     @property
     def result(self) -> types.InputRequiredResult:
@@ -60,12 +61,12 @@ class Inquiry(Record):
 
     @property
     def message(self) -> str:
-        """What the person is asked, all of it."""
+        """Return the complete question for the person."""
         return plain("\n".join(one.params.message for one in self.questions.values()), _MOST_QUESTION_CHARS)
 
 
 class Inquiries:
-    """The questions of all servers, each in a file of its own."""
+    """The stored questions of all servers, one file each."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -106,9 +107,9 @@ async def ask_client(
     has_person: bool,
     given: tuple[Responses, str | None] = ({}, None),
 ) -> types.CallToolResult | types.InputRequiredResult:
-    """Call a tool, and answer what it asks of programs; what it asks of a person is returned.
+    """Call a tool and answer the requests that a program can answer; a question for the person is returned.
 
-    `has_person`: somebody is there to answer at once. Raises what the library raises.
+    `has_person`: a person can answer now. Raises the exceptions of the library.
     """
     responses, state = given
     for _ in range(_MOST_ROUNDS):
@@ -126,7 +127,7 @@ async def ask_client(
 
 
 async def dispatch_requests(client: Client, requests: dict[str, Any]) -> Responses:
-    """Answer what a server asks of programs, such as the folders of the session."""
+    """Answer the requests that need no person, such as the folders of the session."""
     found: Responses = {}
     for key, request in requests.items():
         context = ClientRequestContext(session=client.session, request_id=key, meta=None)
@@ -138,7 +139,7 @@ async def dispatch_requests(client: Client, requests: dict[str, Any]) -> Respons
 
 
 def describe_inquiry(server: str, name: str, inquiry: Inquiry) -> str:
-    """Say to the model what the server wants to know, and how it is answered."""
+    """Describe for the model what the server asks and how to answer it."""
     shapes = {key: getattr(one.params, "requested_schema", {}) for key, one in inquiry.questions.items()}
     fields = next(iter(shapes.values())) if len(shapes) == 1 else shapes
     return (
@@ -167,7 +168,8 @@ _SPEC = spec_of(
 
 
 class AnswerQuestion:
-    """Goes on with a call whose server had a question; always asks, so that it is a person who answers."""
+    """Continues a call whose server asked a question; it always asks for approval, so that a person
+    answers."""
 
     def __init__(self, inquiries: Inquiries, tools: dict[str, McpTool]) -> None:
         self._inquiries = inquiries
@@ -186,7 +188,7 @@ class AnswerQuestion:
         return "effect"
 
     def parse(self, arguments: str) -> _Answer:
-        """Return the answer if the question it quotes is the one that was asked; raises `BadArguments`."""
+        """Return the answer if it quotes the question that was asked; raises `BadArguments`."""
         given = parse_arguments(_SPEC, _Answer, arguments)
         inquiry = self._inquiries.find(given.question)
         if inquiry is None:
@@ -232,7 +234,7 @@ def _contents(inquiry: Inquiry, answer: str) -> dict[str, dict[str, Any]]:
 
 
 async def responses_of(client: Client, inquiry: Inquiry, contents: dict[str, dict[str, Any]]) -> Responses:
-    """Return what a server is answered: the person's part as given, the rest by program."""
+    """Return the responses to a server: the person's answers as given, the rest by program."""
     requests = inquiry.result.input_requests or {}
     others = {key: one for key, one in requests.items() if key not in contents}
     given = {

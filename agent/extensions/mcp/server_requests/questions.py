@@ -1,4 +1,4 @@
-"""What servers may ask of us: where they may work, what a person says, what the model says."""
+"""Requests that servers may send: the session's folders, questions to the person, and model calls."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from ..text import one_line, plain
 
 _MOST_QUESTION_CHARS = 2000
 MOST_SAMPLES = 20
-"""Of one server, as long as it is connected."""
+"""Limit of model calls of one server per connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ Samples = Callable[[str, str, int], Awaitable[tuple[str, str]]]
 
 
 class Host:
-    """Answers servers; what nobody is there to answer is declined."""
+    """Answers the requests of servers; questions that no person can answer are declined."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Host:
         samples: Samples | None = None,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        """`tell` hears what was asked and declined, in a sentence."""
+        """`tell` is called with a sentence about each question that was declined."""
         self._roots = tuple(roots)
         self._asks_person = asks_person
         self._samples = samples
@@ -63,11 +63,11 @@ class Host:
 
     @property
     def has_person(self) -> bool:
-        """Whether somebody is there to answer."""
+        """Whether a person can answer now."""
         return self._asks_person is not None
 
     def roots_of(self, server: McpServer) -> Any:
-        """Return what tells a server the folders of the session."""
+        """Return the callback that gives a server the folders of the session."""
 
         async def list_roots(context: Any) -> types.ListRootsResult:
             return types.ListRootsResult.model_validate(
@@ -95,7 +95,7 @@ class Host:
         return elicit
 
     def sampling_of(self, server: McpServer) -> Any:
-        """Return what lets a server ask the model; None: that was not allowed."""
+        """Return the callback that lets a server call the model; None: sampling is not allowed."""
         if not server.table.sampling or self._samples is None:
             return None
         samples, left = self._samples, [MOST_SAMPLES]

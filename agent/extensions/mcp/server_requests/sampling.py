@@ -1,4 +1,4 @@
-"""Questions of servers to the session's model, of which the session itself sees nothing."""
+"""Model calls on behalf of servers, which do not appear in the session."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from .....state.errors import SandburError
 from ..text import plain
 
 _CHARS_A_TOKEN = 6
-"""No language needs more; the answer is cut where a server asked for less."""
+"""An upper bound for all languages; used to cut an answer to the length that a server asked for."""
 
 
 class Sampler:

@@ -1,4 +1,4 @@
-"""What a server sends, made harmless before the library reads it: sizes, bad entries, floods."""
+"""Checks messages from a server before the library parses them: size, malformed entries, floods."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 MOST_MESSAGE_BYTES = 10_000_000
 MOST_ENTRIES = 1000
-"""Of one page of a list; what is beyond is not even read."""
+"""Limit of one page of a list; entries beyond it are not read."""
 _QUIET = frozenset({"notifications/message"})
-"""Notifications that nobody here listens to."""
+"""Notifications that have no handler."""
 _ENTRIES: Mapping[str, TypeAdapter[Any]] = {
     "tools": TypeAdapter(types.Tool),
     "resources": TypeAdapter(types.Resource),
@@ -42,7 +42,7 @@ class CheckedStream:
     """A stream of messages from a server, each repaired where that is possible."""
 
     def __init__(self, inner: ReadStream[SessionMessage | Exception], note: Callable[[str], None]) -> None:
-        """`note` is told in a clause what was left out."""
+        """`note` is called with a clause for each part that was left out."""
         self._inner = inner
         self._note = note
 
@@ -88,7 +88,7 @@ class CheckedStream:
 
 
 def repair(result: dict[str, Any], note: Callable[[str], None]) -> None:
-    """Take out of a result what the library would refuse the whole of it for."""
+    """Remove the parts of a result that would make the library reject all of it."""
     for key, adapter in _ENTRIES.items():
         if isinstance(result.get(key), list):
             result[key] = _fitting(key, result[key], adapter, note)

@@ -1,4 +1,4 @@
-"""The file that takes what a server writes to standard error, and the last words in it."""
+"""The file with a server's standard error, and its last line."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ class ErrorLog:
         return self.path
 
     def last_words(self) -> str:
-        """Return `; it said: ...` with the last line since the keeper started; empty if none came."""
+        """Return `; it wrote: ...` with the server's last line; empty if there is none."""
         try:
             with self.path.open("rb") as file:
                 size = file.seek(0, 2)
@@ -31,4 +31,4 @@ class ErrorLog:
         except OSError:
             return ""
         last_line = next((line for line in reversed(lines) if line.strip()), "")
-        return f"; it said: {one_line(last_line)}" if last_line else ""
+        return f"; it wrote: {one_line(last_line)}" if last_line else ""

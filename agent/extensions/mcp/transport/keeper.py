@@ -1,9 +1,9 @@
-"""Runs one tool server, keeps the end of what it complains of, and sees to it that nothing of it is left.
+"""Runs one tool server, keeps the end of its standard error, and ends all of its processes.
 
-A program of its own. The server inherits standard input and output, so that messages go straight to the agent
-and back. The lifeline is a pipe that ends with the agent, however that ends. As a sub-reaper this process
-inherits what the server leaves behind, so that it finds also what left the server's session.
-Little is imported: this starts with every server.
+This is a separate program. The server inherits its standard input and output, so that messages pass directly
+between the agent and the server. The lifeline is a pipe that closes when the agent ends, for whatever reason.
+As a sub-reaper this process inherits the orphans of the server, so that it also finds processes in other
+sessions. It imports little, because it starts with every server.
 """
 
 import os
@@ -17,9 +17,9 @@ from .....actions.tools.shell.supervisor.own_process import WATCHED, adopt_orpha
 from .....actions.tools.shell.supervisor.processes import signal_tree
 
 LINGER_S = 0.3
-"""How long a server has to end by itself once its agent is gone."""
+"""How long a server may take to exit by itself after its agent has ended, in seconds."""
 GRACE_S = 0.3
-"""How long it has after it was asked to."""
+"""How long a server may take after SIGTERM, in seconds."""
 KILLING_S = 3.0
 MOST_ERROR_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 16
@@ -53,7 +53,7 @@ def _start(command: list[str], sink: int, own: tuple[int, ...]) -> int:
 
 
 class ErrorFile:
-    """What comes from standard error: the newest part of it, in a file of bounded size."""
+    """The standard error of a server: the newest part of it, in a file of limited size."""
 
     def __init__(self, source: int, path: str) -> None:
         self.source = source
@@ -61,7 +61,7 @@ class ErrorFile:
         os.set_blocking(source, False)
 
     def carry(self) -> bool:
-        """Take what is there; return whether more may come."""
+        """Copy the available data; return whether more may come."""
         try:
             chunk = os.read(self.source, _CHUNK_BYTES)
         except BlockingIOError:
@@ -80,7 +80,7 @@ class ErrorFile:
 
 
 class Keeper:
-    """Waits for the server, or for the end of its agent, then for what is left."""
+    """Waits for the end of the server or of its agent, then ends the remaining processes."""
 
     def __init__(self, server: int, complaints: ErrorFile) -> None:
         self._server = server
@@ -91,7 +91,7 @@ class Keeper:
         self._give_up = float("inf")
 
     def run(self, wake: int, lifeline: int) -> int:
-        """Return the server's status when nothing is left of it."""
+        """Return the exit status of the server after all of its processes have ended."""
         poll = select.poll()
         for descriptor in (wake, lifeline, self._complaints.source):
             poll.register(descriptor, select.POLLIN)
@@ -138,7 +138,7 @@ class Keeper:
         if self._stage == "lingering":
             self._give_up = time.monotonic() + GRACE_S + KILLING_S
             signal_tree(self._server, signal.SIGTERM)
-            # A stopped process hears SIGTERM only when it goes on.
+            # A stopped process handles SIGTERM only after SIGCONT.
             signal_tree(self._server, signal.SIGCONT)
             self._plan("asked", GRACE_S)
         else:

@@ -25,7 +25,7 @@ sys.path.append(sys.argv[1])
 from {__name__.rpartition(".")[0]}.keeper import main
 main(int(sys.argv[2]), sys.argv[3], sys.argv[4:])"""
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-"""All that a server sees of our environment, beside what it is given on purpose."""
+"""The environment variables that a server inherits, in addition to those of its configuration."""
 _MOST_WAITING = 256
 """Messages that are read ahead."""
 _MOST_UNSENT_BYTES = 2 * MOST_MESSAGE_BYTES
@@ -35,7 +35,7 @@ _REAPING_S = 5.0
 
 
 def server_environment(outer: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Return what a server sees: a few variables of the `outer` environment, and what it is `given`."""
+    """Return the environment of a server: a few variables of `outer`, and those in `given`."""
     return {name: outer[name] for name in _INHERITED if name in outer} | dict(given)
 
 
@@ -43,9 +43,9 @@ def server_environment(outer: Mapping[str, str], given: Mapping[str, str]) -> di
 async def program(
     command: Sequence[str], cwd: Path, env: Mapping[str, str], error_file: Path, ended: Callable[[str], None]
 ) -> AsyncGenerator[tuple[_Lines, _Sink]]:
-    """Start a server and yield what comes from it and what goes to it; nothing of it is left afterwards.
+    """Start a server and yield its read and write streams; all of its processes are ended on exit.
 
-    `ended` is told in a clause why the connection is over, where the server ended it. Raises `OSError`.
+    `ended` is called with the reason if the server ends the connection. Raises `OSError`.
     """
     lifeline, held = os.pipe()
     try:
@@ -76,7 +76,7 @@ async def program(
     finally:
         lines.close()
         sink.close()
-        # Shielded: whoever is cancelled here would leave a server behind.
+        # Shielded: a cancellation here would leave a server process behind.
         with anyio.CancelScope(shield=True):
             await _end(process, held)
 
@@ -88,7 +88,7 @@ def _home() -> str:
 
 
 async def _end(process: subprocess.Popen[bytes], held: int) -> None:
-    """Let the server end by itself for a moment, then have its keeper end it."""
+    """Give the server a moment to exit by itself, then have its keeper end it."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(OSError):
@@ -208,14 +208,15 @@ class _Lines(asyncio.Protocol):
 
 
 def _message(line: bytes) -> types.JSONRPCMessage | None:
-    """Return the message of a line; None for a banner, a log line, a progress bar, as some servers print."""
+    """Return the message in a line; None for other output, such as a banner or a log line, which some servers
+    print."""
     try:
         return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except (ValueError, RecursionError):
         if not line.lstrip().startswith(b"{"):
             return None
     try:
-        # Half of a surrogate pair, which Python's reader lets pass, is no reason to lose a whole answer.
+        # Python's parser accepts lone surrogates; they must not make a whole answer fail.
         text = json.dumps(json.loads(line.decode(errors="replace")), ensure_ascii=False)
         return types.jsonrpc_message_adapter.validate_json(text.encode(errors="replace"), by_name=False)
     except (ValueError, RecursionError):
@@ -223,14 +224,14 @@ def _message(line: bytes) -> types.JSONRPCMessage | None:
 
 
 class _Sink(asyncio.BaseProtocol):
-    """What goes to a server; one that does not read holds nobody up."""
+    """The write stream to a server; a server that does not read blocks no other task."""
 
     def __init__(self, ended: Callable[[str], None]) -> None:
         self.transport: asyncio.WriteTransport | None = None
         self._ended = ended
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Hand a message over; raises `anyio.ClosedResourceError`."""
+        """Send a message; raises `anyio.ClosedResourceError`."""
         if self.transport is None or self.transport.is_closing():
             raise anyio.ClosedResourceError
         if self.transport.get_write_buffer_size() > _MOST_UNSENT_BYTES:
@@ -241,7 +242,7 @@ class _Sink(asyncio.BaseProtocol):
         self.transport.write(text.encode("utf-8", "replace") + b"\n")
 
     def close(self) -> None:
-        """Close it, at once where the server does not read what is left to send."""
+        """Close the stream, at once if the server does not read the remaining data."""
         if self.transport is not None and self.transport.get_write_buffer_size():
             self.transport.abort()
         elif self.transport is not None:
@@ -251,10 +252,10 @@ class _Sink(asyncio.BaseProtocol):
         self.close()
 
     def pause_writing(self) -> None:
-        """Do nothing: `send` looks at how much waits."""
+        """Do nothing: `send` checks the size of the buffer."""
 
     def resume_writing(self) -> None:
-        """Do nothing: `send` looks at how much waits."""
+        """Do nothing: `send` checks the size of the buffer."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 10.0
 _SILENT_S = 300.0
-"""How long a stream of events may say nothing."""
+"""How long an event stream may be silent, in seconds."""
 
 
 @asynccontextmanager
 async def address(
     kind: Literal["http", "sse"], url: str, headers: Mapping[str, str]
 ) -> AsyncGenerator[TransportStreams]:
-    """Yield what comes from a server and what goes to it.
+    """Connect to the server at an address and yield the read and write streams.
 
-    The library follows a redirect only within the origin of `url`, so that no header goes elsewhere.
+    The library follows a redirect only within the origin of `url`, so that no header is sent elsewhere.
     Raises `httpx2.HTTPError`.
     """
     if kind == "sse":
