@@ -77,7 +77,7 @@ HALTS = tuple(name for name, action in ACTIONS.items() if action.traits.waits_fo
 CALLS_START_NEXT = frozenset(
     name for name, action in ACTIONS.items() if action.traits.asks_model and action.traits.proposes_calls
 )
-"""The actions whose approved calls start right after their step, so that one commit holds both."""
+"""The actions whose approved calls start right after their step, so that one commit records both."""
 
 
 class TransitionCondition(Condition):
@@ -111,7 +111,7 @@ OTHERWISE = TransitionCondition("otherwise", lambda s: True)
 
 Transitions = tuple[tuple[str, str, TransitionCondition], ...]
 
-# Of the transitions of an action the first with a true condition is taken.
+# Of the transitions of an action, the first with a true condition is taken.
 TRANSITIONS: Transitions = (
     ("prompt", "context_compressor", OVERFLOW),
     ("prompt", "human_confirm", ASKING),
@@ -172,7 +172,7 @@ class _SessionGraph(Graph):
 
     def get_next_node(self, prior_step: str | None, state: State[Any], entrypoint: str) -> Action | None:
         if state is not self._asked:
-            # A state never changes, so its next action stays the same.
+            # States are immutable, so the next action can be cached.
             self._next = super().get_next_node(prior_step, state, entrypoint)  # pyright: ignore[reportUnknownMemberType]
             self._asked = state
         return self._next
@@ -223,7 +223,7 @@ def dot() -> str:
 
 
 def next_action(position: str | None, state: ApplicationState) -> str:
-    """Return the action that follows `position` (None: nothing ran yet)."""
+    """Return the action that follows `position` (None: no action ran yet)."""
     return next(
         (end for start, end, rule in TRANSITIONS if start == position and rule.holds(state)), "prompt"
     )

@@ -1,1 +1,1 @@
-"""Settings: where they come from and what they are."""
+"""Settings: their sources, types and values."""

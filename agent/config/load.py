@@ -11,9 +11,11 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from ...state.databases.url import SCHEMES, parse_server_url
 from ...state.errors import ConfigError, SandburError, StoreError, UsageError
 from ..extensions.extension import ConfigFile, load
 from ..extensions.registry import PACKAGES, entry_point_groups, extensions
+from ..models.aliases import check_aliases, model_of
 from .paths import (
     CONFIG_NAME,
     MAX_CONFIG_BYTES,
@@ -26,7 +28,7 @@ from .paths import (
     refuse_if_world_writable,
 )
 from .setting import Kind, Setting
-from .setting_reader import SettingValue
+from .setting_reader import SettingReader, SettingValue
 from .settings import CONFINING, SETTINGS, Overrides, Settings
 from .values import Values, parse_config, read_environment, read_flags
 
@@ -45,7 +47,7 @@ def default_store_url(home: Path) -> str:
 
 
 def store_files(url: str) -> tuple[Path, ...]:
-    """Return the files of a store that is one, with what lies beside it; nothing of a server's."""
+    """Return the files of a SQLite store, including those beside it; nothing for a server."""
     if not url.startswith(_SQLITE):
         return ()
     database = Path(url.removeprefix(_SQLITE))
@@ -56,7 +58,6 @@ def store_files(url: str) -> tuple[Path, ...]:
 
 def check_store_url(text: str, source: str, error: type[SandburError]) -> str:
     """Return the URL, a file's with an absolute path; no error repeats the text: it may hold a password."""
-    from ...state.databases.url import SCHEMES
 
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", text)
     name = scheme.group().lower() if scheme else ""
@@ -76,8 +77,6 @@ def check_store_url(text: str, source: str, error: type[SandburError]) -> str:
 
 
 def _check_server_url(text: str, source: str, error: type[SandburError]) -> str:
-    from ...state.databases.url import parse_server_url
-
     try:
         parse_server_url(text)
     except StoreError as problem:
@@ -97,10 +96,9 @@ class _Layer:
 
 
 def load_settings(overrides: Overrides, env: Mapping[str, str], of_project: bool = True) -> Settings:
-    """Resolve the settings; raises `UsageError` for flags and `ConfigError` for everything else.
+    """Load the settings; raises `UsageError` for flags and `ConfigError` for everything else.
 
-    Without `of_project` what the folder brings with it does not count, nor what the person has added to the
-    command.
+    Without `of_project` the folder's own configuration and the installed extensions are not used.
     """
     cwd = _working_folder(overrides.get("cwd"), env)
     notices: list[str] = []
@@ -150,7 +148,7 @@ def load_settings(overrides: Overrides, env: Mapping[str, str], of_project: bool
 def _providers(
     tables: Mapping[str, ProviderTable], redirected: Container[str]
 ) -> dict[str, ProviderOverride]:
-    """Return the providers of the tables; one that a project redirected gets no known key there."""
+    """Return the providers of the tables; a provider that a project redirects gets no known key there."""
     from ..models.providers import ProviderOverride
 
     return {
@@ -173,7 +171,6 @@ def _rule_sources(layers: list[_Layer], env: Mapping[str, str]) -> dict[tuple[st
 
 def _without_aliases(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the models by their real names; raises `ConfigError` for an alias of nothing."""
-    from ..models.aliases import check_aliases, model_of
 
     check_aliases(aliases := values["aliases"])
     model, others = values["model"], values["fallback_models"]
@@ -184,7 +181,7 @@ def _without_aliases(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merge_layers(row: Setting, layers: list[_Layer], env: Mapping[str, str]) -> Any:
-    """Merge what the layers say, as the row wants it; an earlier layer goes before a later one."""
+    """Merge the values of all layers as the row says; an earlier layer takes precedence."""
     saying = [layer for layer in layers if row.key in layer.values]
     if row.reader:
         return _resolve_value(row, saying) if saying else row.default
@@ -201,10 +198,8 @@ def _merge_layers(row: Setting, layers: list[_Layer], env: Mapping[str, str]) ->
 
 
 def _resolve_value(row: Setting, saying: list[_Layer]) -> Any:
-    """Return the value of a setting that has a reader of its own."""
-    from .sources import reader_of
-
-    return reader_of(row).resolve(
+    """Return the value of a setting that has its own reader."""
+    return _reader_of(row).resolve(
         [SettingValue(layer.values[row.key], layer.name, layer.folder) for layer in saying]
     )
 
@@ -227,7 +222,7 @@ def _user_layer(env: Mapping[str, str], notices: list[str]) -> _Layer | None:
 
 
 def _user_files(folder: Path, notices: list[str]) -> dict[str, Any]:
-    """Return what the files of extensions beside the user's configuration set; nothing for empty ones."""
+    """Return the values of the extensions' files beside the user's configuration; nothing for empty ones."""
     found: dict[str, Any] = {}
     for file in extension_files("user"):
         path = folder / file.name
@@ -245,15 +240,13 @@ def _user_files(folder: Path, notices: list[str]) -> dict[str, Any]:
 def _project_layer(
     cwd: Path, env: Mapping[str, str], notices: list[str]
 ) -> tuple[_Layer | None, Path | None]:
-    """Return the nearest project file's layer if its folder is trusted, else the file that is ignored."""
+    """Return the layer of the nearest project file if its folder is trusted, otherwise the ignored file."""
     nearest = _nearest(cwd, CONFIG_NAME)
     if nearest is None:
         return None, None
     folder, path, content = nearest
-    from .trust import is_trusted
-
     # The very bytes that were compared are the ones that count, so nothing can change in between.
-    if is_trusted(folder, env, content):
+    if _is_trusted(nearest, env, as_folder=True):
         return _project_file_layer(path, content, folder, notices), None
     notices.append(f"Ignored {path}: this folder, or this version of the file, is not trusted.")
     return None, path
@@ -262,7 +255,7 @@ def _project_layer(
 def _extension_layers(
     cwd: Path, env: Mapping[str, str], notices: list[str]
 ) -> tuple[list[_Layer], list[Path]]:
-    """Return what the nearest files of extensions set, those that are trusted; and those that are ignored."""
+    """Return the values of the nearest trusted extension files, and the files that are ignored."""
     layers: list[_Layer] = []
     ignored: list[Path] = []
     for file in extension_files("project"):
@@ -270,9 +263,7 @@ def _extension_layers(
         if nearest is None:
             continue
         folder, path, content = nearest
-        from .trust import is_trusted_place
-
-        if is_trusted_place(path, content, env):
+        if _is_trusted(nearest, env, as_folder=False):
             value, problems = load(file.parse)(content, path)
             notices += problems
             layers.append(_Layer(str(path), {file.key: value}, folder))
@@ -288,15 +279,15 @@ def extension_files(place: Literal["project", "user"]) -> list[ConfigFile]:
 
 
 def parse_extension_file(key: str, content: bytes, path: Path) -> tuple[Any, list[str]]:
-    """Return what a file of an extension sets, whatever its name is, and notices.
+    """Return the values of an extension's file, whatever its name, and notices.
 
-    `key` is that of the setting. Raises `ConfigError`, also where that extension is not there.
+    `key` is the key of the setting. Raises `ConfigError`, also if the extension is not installed.
     """
     for extension in extensions():
         for file in extension.files:
             if file.key == key:
                 return load(file.parse)(content, path)
-    raise ConfigError(f"{path} cannot be read: nothing here knows `{key}`.", "Install Sandbur anew.")
+    raise ConfigError(f"{path} cannot be read: nothing here knows `{key}`.", "Install Sandbur again.")
 
 
 def _nearest(cwd: Path, name: str) -> tuple[Path, Path, bytes] | None:
@@ -309,13 +300,21 @@ def _nearest(cwd: Path, name: str) -> tuple[Path, Path, bytes] | None:
     return None
 
 
+def _is_trusted(nearest: tuple[Path, Path, bytes], env: Mapping[str, str], as_folder: bool) -> bool:
+    """Return whether a person trusted this content, as that of the folder or of the one file."""
+    from . import trust
+
+    folder, path, content = nearest
+    return trust.is_trusted(folder, env, content) if as_folder else trust.is_trusted_place(path, content, env)
+
+
 def may_find_tools(cwd: Path) -> bool:
-    """Tell whether there is anything that could bring tools which nobody names."""
+    """Return whether any source of unnamed tools may exist."""
     return any((folder / TOOLS_FOLDER).is_dir() for folder in project_folders(cwd)) or has_entry_points()
 
 
 def has_entry_points() -> bool:
-    """Tell whether any installed package has entry points that bring tools."""
+    """Return whether an installed package has entry points for tools."""
     return TOOLS_GROUP in entry_point_groups(tuple(sys.path))
 
 
@@ -342,13 +341,17 @@ def _project_file_layer(path: Path, content: bytes, folder: Path, notices: list[
 
 
 def _limit_project(row: Setting, value: Any, path: Path, notices: list[str]) -> Any:
+    return _reader_of(row).limit_project(value, path, notices)
+
+
+def _reader_of(row: Setting) -> SettingReader:
     from .sources import reader_of
 
-    return reader_of(row).limit_project(value, path, notices)
+    return reader_of(row)
 
 
 def _no_looser(project: _Layer, user: _Layer, notices: list[str]) -> _Layer:
-    """Leave out a sandbox of the project's that would confine less than the user's own."""
+    """Drop the project's sandbox setting if it is less strict than the user's own."""
     wishes = [CONFINING.index(layer.values.get("sandbox", "off")) for layer in (project, user)]
     if "sandbox" not in project.values or wishes[0] >= wishes[1]:
         return project

@@ -14,7 +14,7 @@ MAX_CONFIG_BYTES = 1 << 20
 
 
 def user_home(env: Mapping[str, str]) -> Path:
-    """Return the home folder: `HOME`, else that of the system's user database."""
+    """Return the home folder: `HOME`, otherwise that of the system's user database."""
     named = env.get("HOME", "")
     if named.startswith("/"):
         return Path(named)
@@ -31,7 +31,7 @@ def data_home(env: Mapping[str, str]) -> Path:
     """Return the folder of the store; it need not exist yet."""
     if named := env.get("SANDBUR_HOME"):
         return _absolute(named, env)
-    # The XDG rules say that a relative value is to be ignored.
+    # The XDG specification says to ignore relative values.
     base = env.get("XDG_DATA_HOME", "")
     return (Path(base) if base.startswith("/") else user_home(env) / ".local/share") / "sandbur"
 
@@ -76,7 +76,7 @@ TEXT_FOLDERS: Mapping[str, tuple[str, ...]] = {
     "skills": (".agents/skills", ".sandbur/skills", ".claude/skills"),
     "commands": (".sandbur/commands", ".agents/commands", ".claude/commands"),
 }
-"""Where texts for people and models lie, below a project's folders and below the home folder."""
+"""The folders of texts for people and models, below a project's folders and below the home folder."""
 
 
 def text_folders(kind: str, cwd: Path, env: Mapping[str, str]) -> list[Path]:
@@ -91,7 +91,7 @@ def _absolute(path: str, env: Mapping[str, str]) -> Path:
 
 
 def read_bytes(path: Path, max_bytes: int, flags: int = 0) -> tuple[bytes, int] | None:
-    """Return the first `max_bytes` of the file and its size; None if there is no such file."""
+    """Return the first `max_bytes` of the file and its size; None if the file does not exist."""
     try:
         # Without O_NONBLOCK a named pipe in the file's place would be waited for without end.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | flags)
@@ -113,7 +113,7 @@ def read_bytes(path: Path, max_bytes: int, flags: int = 0) -> tuple[bytes, int] 
 
 
 def read_whole(path: Path, max_bytes: int, flags: int = 0) -> bytes | None:
-    """Return the content of the file; None if there is none, `ConfigError` for one that is too long."""
+    """Return the content of the file; None if it does not exist, `ConfigError` if it is too long."""
     found = read_bytes(path, max_bytes, flags)
     if found is None:
         return None

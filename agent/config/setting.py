@@ -1,4 +1,4 @@
-"""What a setting is: a row of the table; and records that are made without `dataclasses`."""
+"""The declaration of a setting as a row of a table, and records without the cost of `dataclasses`."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform
@@ -9,9 +9,9 @@ Kind = Literal[
     "providers", "catastrophic", "aliases", "effort", "table", "tables", "tokens",
     "variables", "resuming", "theme", "editing", "transport",
 ]  # fmt: skip
-"""What the text of a setting is; `sources.py` and the command line each know how to read it.
+"""The type of a setting's text; `sources.py` and the command line each parse it.
 
-`table` is a TOML table, `tables` are named TOML tables; their row names a `SettingReader`.
+`table` is a TOML table, `tables` are named TOML tables; their rows name a `SettingReader`.
 """
 Merge = Literal["first", "all", "entries"]
 """`first`: the first source that sets it; `all`: what all sources set; `entries`: tables, entry by entry."""
@@ -20,7 +20,7 @@ Group = Literal["", "run", "limits", "place"]
 
 
 class Declaration(NamedTuple):
-    """What stands in a class for a field: its default, and whatever is told of it."""
+    """The default and metadata of a field."""
 
     default: Any
     argument: Any = None
@@ -31,10 +31,10 @@ _NEEDED = object()
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Declared:
-    """A record, made without `dataclasses`, which the help would wait for.
+    """A record without `dataclasses`, whose import would slow down the help.
 
-    Its annotated names are its fields, given by name, and they never change.
-    One with a `Declaration` has its default and what is told of it; one without any value has to be given.
+    Its annotated names are its fields; they are given by keyword and immutable. A field with a `Declaration`
+    has a default and metadata; a field without a value is required.
     """
 
     declarations: ClassVar[Mapping[str, Declaration]] = {}
@@ -88,23 +88,23 @@ class Setting(NamedTuple):
     kind: Kind
     merge: Merge = "first"
     variable: str = ""
-    """Of the environment; empty: none."""
+    """The environment variable; empty: none."""
     group: Group = ""
     flag: Flag | None = None
     is_harmless: bool = False
-    """Whatever a project sets it to, no more happens than without it."""
+    """Whether no value of a project can make the setting more dangerous."""
     about: str = ""
-    """What it is for, as a clause; empty for what no file can set."""
+    """A short description, as a clause; empty if no file can set it."""
     reader: str = ""
     """The home of the `SettingReader` that reads its values; empty: its kind is enough."""
     of_command: bool = False
     """Counts for the command `sandbur`; an agent in a program takes it from the program alone."""
     after: str = ""
-    """The key of the row that it follows in lists; empty: it comes last."""
+    """The key of the preceding row in lists; empty: it comes last."""
 
 
 def insert_rows(rows: list[Setting], added: Iterable[Setting]) -> None:
-    """Insert rows, each after the one that it names; raises `ValueError` for a key that is taken."""
+    """Insert rows, each after the one that it names; raises `ValueError` for a duplicate key."""
     for row in added:
         keys = [one.key for one in rows]
         if row.key in keys:

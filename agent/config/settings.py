@@ -40,7 +40,7 @@ def _row(
     harmless: bool = False,
     about: str = "",
 ) -> Any:
-    """Declare a setting; `flag` is its names, what stands for its value, and its help."""
+    """Declare a setting; `flag` is its option names, metavar and help."""
     made = None if flag is None else Flag(tuple(flag[0].split()), *flag[1:])
     return Declaration(default, (default, kind, merge, variable, group, made, harmless, about))
 
@@ -321,12 +321,12 @@ class Settings(Declared):
     of_extensions: Mapping[str, Any] = MappingProxyType({})
     """The settings of extensions by key; `of` reads them."""
     sources: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    """Key -> who says something about it, the one that counts first; without an entry: the default."""
+    """Key -> the sources that set it, in order of precedence; no entry: the default."""
     rule_sources: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType({})
     """`allow`, `ask` or `deny` and a rule -> who wrote it, as in `sources`."""
 
     def of(self, key: str) -> Any:
-        """Return the value of an extension's setting; None where the extension is not there."""
+        """Return the value of an extension's setting; None if the extension is not installed."""
         if key in self.of_extensions:
             return self.of_extensions[key]
         return next((row.default for row in SETTINGS if row.key == key), None)
@@ -347,12 +347,12 @@ for _extension in list_shipped():
 
 
 def load_extensions() -> bool:
-    """Load the extensions of installed packages, once; return whether rows may have come by this call."""
+    """Load the extensions of installed packages, once; return whether this call may have added rows."""
     return PACKAGES.load(SETTINGS)
 
 
 Overrides = Mapping[str, Any]
-"""What the flags set: key -> value as text or number; what is not there or None is not said."""
+"""The values of flags: key -> text or number; a missing key or None is not set."""
 
 
 def merge_overrides(own: Overrides, overrides: Overrides) -> Overrides:

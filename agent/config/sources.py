@@ -1,6 +1,6 @@
 """The types of settings, and one clear sentence for everything that can be wrong with their values."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast
@@ -30,11 +30,11 @@ class _Table(BaseModel):
 
 
 class ProviderTable(_Table):
-    """A server of one's own, or another address for a known provider."""
+    """A user-defined model server, or another address for a known provider."""
 
     base_url: _WebAddress
     api_key_env: Annotated[Line, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
-    """The variable that holds the key; None: no key."""
+    """The environment variable with the API key; None: no key."""
     wire: WireFormat = "chat"
     transport: TransportName | None = None
 
@@ -45,7 +45,7 @@ class Price(Record):
     input: float = Field(ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
     cache_read: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """None: as `input`."""
+    """None: the same as `input`."""
     cache_write: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
@@ -103,7 +103,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 def validate_values(
     values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]
 ) -> Values:
-    """Return the values if all of them fit; the error names the key and never repeats the value."""
+    """Return the values if all are valid; the error names the key and never repeats the value."""
     rows = settable_rows()
     model = _model_of(tuple((key, row.kind) for key, row in rows.items()))
     fitting = fit(model, values, source, named, error)
@@ -114,9 +114,16 @@ def validate_values(
     return found
 
 
+class PlainReader(SettingReader):
+    """Reads a setting whose type says everything; the trust summary prints its value as it is."""
+
+    def disclose(self, value: Any) -> Iterator[str]:
+        return iter(())
+
+
 def reader_of(row: Setting) -> SettingReader:
     """Return what reads the values of a setting; most need nothing but their kind."""
-    return load(row.reader)() if row.reader else SettingReader()
+    return load(row.reader)() if row.reader else PlainReader()
 
 
 def fit(

@@ -1,4 +1,4 @@
-"""The store of the settings, opened for what only lists it: no agent, no graph, no model."""
+"""Opens the store of the settings for listings: without agent, graph or model."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,7 +11,7 @@ from .settings import Overrides, Settings
 def database_at_rest(
     overrides: Overrides, env: Mapping[str, str], on_notice: Callable[[str], None]
 ) -> tuple[Settings, Database] | None:
-    """Return the settings and the database; None where an agent of somebody's own says which that is.
+    """Return the settings and the database; None if the user's agent chooses its own store.
 
     Raises `SandburError`.
     """

@@ -1,4 +1,4 @@
-"""Which folders may bring their own configuration: a list bound to the exact content that was trusted."""
+"""Which folders may use their own configuration: a list bound to the exact content that was trusted."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from .paths import (
 
 _MAX_LIST_BYTES = 16 << 20
 _AGENT = b"an agent"
-"""What stands in the list where nothing is bound to a content."""
+"""Marks an entry that is not bound to a content."""
 
 
 class _TrustList(Record):
@@ -78,7 +78,7 @@ def list_trusted(env: Mapping[str, str]) -> list[str]:
 def take_back(path: Path, env: Mapping[str, str]) -> bool:
     """Remove the trust in a folder or link; return whether it was trusted."""
     known = _load(env)
-    # A folder that is gone is named as it was written down.
+    # A deleted folder is named by its path in the list.
     names = {os.path.realpath(path), _place(path), str(path)}
     left = {name: digest for name, digest in known.folders.items() if name not in names}
     if len(left) == len(known.folders):

@@ -1,4 +1,4 @@
-"""What a project's configuration would change, in sentences: what can do harm first, and never cut."""
+"""The effects of a project's configuration in sentences: the dangerous ones first, none cut off."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ class Disclosure:
 
 
 def summarize_settings(content: bytes, path: Path) -> Disclosure:
-    """Describe what the file at `path`, with this content, sets."""
+    """Describe what the file at `path` sets with this content."""
     try:
         values = _values(content, path)
     except ConfigError as error:
@@ -38,7 +38,7 @@ def summarize_settings(content: bytes, path: Path) -> Disclosure:
 
 
 def _of_extensions() -> Iterator[str]:
-    """Yield the settings of extensions that have a reader, and with it words of their own."""
+    """Yield the settings of extensions that have a reader with its own description."""
     for extension in reversed(extensions()):
         yield from (row.key for row in extension.settings if row.reader)
 
@@ -68,7 +68,7 @@ def _plainly(key: str, value: Any) -> Iterator[str]:
 def _providers(tables: Mapping[str, ProviderTable]) -> Iterator[str]:
     for name, table in tables.items():
         key = f"with the key in {table.api_key_env}" if table.api_key_env else "without a key"
-        yield f"sends what {name}/... models are told to {table.base_url}, {key}"
+        yield f"sends the requests to {name}/... models to {table.base_url}, {key}"
 
 
 def _rules(rules: list[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What one source of settings says: plain values are checked here, and all others by their types."""
+"""Reads the values of one source of settings; plain types are checked here, all others by pydantic."""
 
 import os
 import re
@@ -25,7 +25,7 @@ from .settings import (
 Values = Mapping[str, Any]
 """What one source (a file, the environment, the flags) sets: key -> value; it may lack keys."""
 Named = Callable[[str], str]
-"""Gives the name under which the person knows a key."""
+"""Return the name under which the person knows a key."""
 
 
 def settable_rows() -> dict[str, Setting]:
@@ -78,7 +78,7 @@ _TEXTS: Mapping[Kind, _Text] = {
     "share": _Text(float, "a number"),
     "switch": _Text(_switch, "1 or 0"),
 }
-"""Kind of a setting -> how its text is read; the others are what they are."""
+"""Type of a setting -> the parser of its text; other types are used as they are."""
 _AS_IT_IS = _Text(str)
 
 
@@ -110,18 +110,18 @@ _PLAIN: Mapping[Kind, Callable[[Any], bool]] = {
     "editing": lambda value: value in get_args(Editing),
     "resuming": lambda value: value in get_args(Resuming),
 }
-"""Kind of a setting -> tells whether a value fits beyond doubt."""
+"""Type of a setting -> a check that is certain for plain values."""
 
 
 def check_values(values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]) -> Values:
-    """Return the values if all of them fit; the error names the key and never repeats the value."""
+    """Return the values if all are valid; the error names the key and never repeats the value."""
     given = {key: value for key, value in values.items() if value is not None}
     rows = settable_rows()
     if any(key not in rows for key in given) and load_extensions():
         rows = settable_rows()
     if all(key in rows and (fits := _PLAIN.get(rows[key].kind)) and fits(given[key]) for key in given):
         return {key: given[key] for key in rows if key in given}
-    # What it takes to check the rest costs more than everything else that looking at settings does.
+    # Importing pydantic for the rest is slower than everything else that reading settings does.
     from .sources import validate_values
 
     return validate_values(values, source, named, error)
@@ -146,7 +146,7 @@ def parse_config(content: bytes, path: Path) -> Values:
 
 
 def _toml_problem(error: ValueError, text: str) -> str:
-    """Return the parser's words with the place in front, such as `line 3, column 5: ...`."""
+    """Return the parser's message with its position, such as `line 3, column 5: ...`."""
     found = re.fullmatch(r"(.*?) \(at (.*)\)", str(error), re.DOTALL)
     if found is None:
         return str(error)
@@ -160,7 +160,7 @@ def _variables() -> dict[str, Setting]:
 
 
 def read_environment(env: Mapping[str, str]) -> Values:
-    """Return what the variables say; an empty one says nothing. Raises `ConfigError`."""
+    """Return the values of environment variables; an empty one counts as unset. Raises `ConfigError`."""
     _refuse_misspelled(env)
     values: dict[str, Any] = {}
     for variable, row in _variables().items():
@@ -174,7 +174,7 @@ def read_environment(env: Mapping[str, str]) -> Values:
 
 
 def parse_value(row: Setting, entry: str, text: str) -> Any:
-    """Return what a text says of a setting, or of an entry of a table; raises `UsageError`."""
+    """Parse the text of a setting, or of an entry of a table; raises `UsageError`."""
     name = f"{row.key}.{entry}" if entry else row.key
     kind = _TEXTS.get("count" if row.kind == "windows" else row.kind, _AS_IT_IS)
     try:
@@ -186,7 +186,7 @@ def parse_value(row: Setting, entry: str, text: str) -> Any:
 
 
 def read_flags(overrides: Overrides) -> Values:
-    """Return what the flags say about keys that files and variables know, too; raises `UsageError`."""
+    """Return the values of flags for keys that files and variables can set, too; raises `UsageError`."""
     return read_values(overrides, "The command line", _flag)
 
 
@@ -211,7 +211,7 @@ def _row(key: str) -> Setting:
 
 
 def _refuse_misspelled(env: Mapping[str, str]) -> None:
-    """Refuse a near miss: a deny rule that goes unread would be a looser policy than the person asked for."""
+    """Refuse a misspelled key: ignoring a deny rule would weaken the policy."""
     known = _variables()
     for name in env:
         if name.startswith("SANDBUR_") and name not in known and name != "SANDBUR_HOME":

@@ -1,4 +1,4 @@
-"""Whether the person of this machine has said once that they know what yolo mode does."""
+"""Remembers that the person of this machine has confirmed what yolo mode does."""
 
 import os
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""Looks at recorded runs: replay, time travel, insight."""
+"""Reads recorded runs: replay, time travel, reports."""

@@ -31,7 +31,7 @@ class StepText(NamedTuple):
 def describe_step(
     step: RecordedStep, messages: Sequence[Message | None], subjects: Mapping[str, str]
 ) -> StepText:
-    """Describe a step and the messages that it added; `subjects` are the titles of the calls so far."""
+    """Describe a step and the messages it added; `subjects` are the titles of earlier calls."""
     after, known = step.after, [message for message in messages if message is not None]
     if not step.action:
         return StepText("other", "(the record of this step is damaged)")

@@ -6,20 +6,21 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from posixpath import basename, join, realpath
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from ...actions.ports import Searching, Tool, Verdict
+from ...actions.ports import Searching, Tool, Verdict, implements
 from ...actions.tools.registry import load_declared_traits
 from ...actions.tools.shell.read_only import prove
 from ...actions.turn.bugs_logged import BugsLogged
 from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.application import ExecutionMode
+from ...state.session import SessionSettings
 from .call import Call
 from .hidden_files import HiddenFiles
 from .protected_places import why_always_asked, why_protected
 from .rules import path_rules, shell_rules, web_rules
 from .rules.path_rules import Workspace
-from .rules.rules import SANDBOXED, Rule, by_precision, literal_of
+from .rules.rules import SANDBOXED, Rule, by_precision, literal_of, parse_rules
 from .shell.destructive_commands import find_destruction
 from .shell.edits import only_edits
 from .shell.git_programs import why_git_may_run_programs
@@ -56,6 +57,20 @@ class Policy:
         self._runs_catastrophes = runs_catastrophes
         self._is_confined = is_confined
         self._hidden: HiddenFiles | None = None
+
+    @classmethod
+    def of_session(cls, session: SessionSettings, own: Sequence[Path], is_confined: bool) -> Self:
+        """Return the policy of these settings; raises `UsageError` for an invalid rule."""
+        return cls(
+            parse_rules(session.allow),
+            parse_rules(session.deny),
+            Path(session.cwd),
+            [Path(folder) for folder in session.add_dirs],
+            parse_rules(session.ask),
+            own,
+            runs_catastrophes=session.catastrophic == "run",
+            is_confined=is_confined,
+        )
 
     def judge(
         self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
@@ -274,7 +289,7 @@ class Policy:
             real = self._workspace.real(path)
             if is_secret_file(real) or is_secret_file(self._workspace.absolute(path)):
                 return f"shows a secret file: {_format_path(real)}"
-            if isinstance(call.source, Searching):
+            if implements(call.source, Searching):
                 found = secret_below(real, not call.source.reaches_hidden(call.arguments))
                 if found is not None:
                     return f"shows a secret file: {_format_path(found)}"
@@ -371,7 +386,7 @@ class Policy:
             return hidden.rule_for_command(call.sight, self._cwd_of(call))
         if rule := hidden.rule_for(call.paths):
             return rule, None
-        return None, hidden.rule_below(call.paths) if isinstance(call.source, Searching) else None
+        return None, hidden.rule_below(call.paths) if implements(call.source, Searching) else None
 
     def _hidden_files(self) -> HiddenFiles:
         if self._hidden is None:
@@ -396,7 +411,7 @@ def _find_hiding_rules_off_disk(rules: Sequence[Rule], call: Call) -> tuple[Rule
     """Do the same as `Policy._find_hiding_rules` for a path on a virtual back end."""
     patterns = [(rule, rule.pattern or "") for rule in rules]
     denying = next((rule for rule, pattern in patterns if fnmatchcase(call.subject, pattern)), None)
-    if denying is not None or not isinstance(call.source, Searching):
+    if denying is not None or not implements(call.source, Searching):
         return denying, None
     folder = f"{call.subject.rstrip('/')}/"
     for rule, pattern in patterns:

@@ -1,1 +1,1 @@
-"""Puts an agent together: its settings, its parts, and the sessions made of them."""
+"""Creates an agent from its settings and parts, and opens its sessions."""

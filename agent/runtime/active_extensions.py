@@ -1,4 +1,4 @@
-"""The extensions that one process uses: each one's runtime is made when it is first needed."""
+"""The extensions of one process: each runtime is created when it is first needed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SessionParts:
 
 
 class ActiveExtensions:
-    """Makes the runtimes of the extensions, and closes those that it made."""
+    """Creates the runtimes of the extensions, and closes them."""
 
     def __init__(self, process: ProcessContext) -> None:
         self._process = process
@@ -56,19 +56,19 @@ class ActiveExtensions:
         """By the name of the extension."""
 
     def get(self, name: str) -> ExtensionRuntime | None:
-        """Return the runtime of an extension; None: it is not there, or not needed so far."""
+        """Return the runtime of an extension; None: it is not installed, or not needed so far."""
         return self._runtimes.get(name)
 
     def for_session(self, session: SessionSettings | None) -> list[ExtensionRuntime]:
-        """Return the runtimes that a session needs; without a session those that extend a new prompt.
+        """Return the runtimes that a session needs; without a session, those that extend a new prompt.
 
-        An agent in a program has no extensions of installed packages.
+        An agent in a program does not use extensions of installed packages.
         """
         found = extensions() if self._process.of_command else list_shipped()
         return [self._runtime(one) for one in found if self._is_needed(one, session)]
 
     def open_session(self, context: SessionContext, definition: Definition) -> SessionParts:
-        """Return what a session has of the extensions; raises `SandburError`."""
+        """Return the parts that the extensions add to a session; raises `SandburError`."""
         runtimes = self.for_session(context.settings)
         sources = [
             source
@@ -87,7 +87,7 @@ class ActiveExtensions:
         await asyncio.gather(*(runtime.aclose() for runtime in self._runtimes.values()))
 
     async def finish(self) -> str:
-        """Let the runtimes send what is left; return what a person should know, or nothing."""
+        """Let the runtimes send remaining data; return a message for the person, or nothing."""
         runtimes, self._runtimes = self._runtimes, {}
         found = [await runtime.finish() for runtime in runtimes.values()]
         return "\n".join(filter(None, found))

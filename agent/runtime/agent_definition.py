@@ -1,4 +1,4 @@
-"""What somebody adds to Sandbur to make an agent of it; all of it may be left out."""
+"""The definition of an agent: everything that a user adds to Sandbur. All fields are optional."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ class Definition:
     source: str = ""
     """`package.module:name`, where another process finds it; empty: nowhere."""
     overrides: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Settings of its own, by key; flags go before them."""
+    """Settings of the agent by key; flags override them."""
     model: Model | None = None
     """An object in place of the model that the settings name."""
     token_counter: TokenCounter | None = None
-    """None: the model, if it counts, else requests are estimated."""
+    """None: the model counts if it can, otherwise requests are estimated."""
     instructions: Instructions | None = None
-    """None: Sandbur's own, those of an agent in a person's terminal."""
+    """None: Sandbur's own instructions for an agent in a terminal."""
     has_builtin_tools: bool = True
-    """Whether its sessions have the tools that ship, beside its own."""
+    """Whether its sessions have the built-in tools in addition to its own."""
     has_planning: bool = True
     """Whether the model of a new session may make plans."""
     tools: tuple[Tool, ...] = ()
     sources: tuple[ToolSource, ...] = ()
     output: OutputFormat | None = None
-    """The form of its answers; None: text."""
+    """The type of its answers; None: text."""
     done_tool: str = ""
-    """The tool by which its runs have to end; empty: an answer in words ends them."""
+    """The tool call that ends a run; empty: a reply in text ends it."""
     middleware: tuple[Middleware, ...] = ()
 
     @property
     def has_tools(self) -> bool:
-        """Tell whether its sessions may have any tool, also one that a server or a middleware brings."""
+        """Return whether its sessions may have any tool, including those of servers and middleware."""
         own = self.has_builtin_tools or self.tools or self.sources or self.overrides.get("mcp_servers")
         return bool(own) or any(layer.tools for layer in self.middleware)
 
 
 PLAIN = Definition()
-"""Of the command without an agent of somebody's own."""
+"""The definition that the command uses without an agent of the user's own."""

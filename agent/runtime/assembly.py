@@ -1,4 +1,5 @@
-"""Puts sessions together: gate, tools, model, ports, graph; what they share lives as long as the process."""
+"""Creates sessions from their parts (gate, tools, model, ports, graph); shared parts live as long as the
+process."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from burr.core import Application
 
-from ...actions.ports import EventPort, KeptBySession, Model, Ports, Toolbox, ToolSource
+from ...actions.ports import EventPort, KeptBySession, Model, Ports, Toolbox, ToolSource, implements
 from ...actions.workspace.backends.backend import KeptFiles
 from ...state.application import GRAPH_VERSION, ApplicationState
 from ...state.errors import SessionMismatch
@@ -21,7 +22,9 @@ from ..config.load import load_settings, may_find_tools
 from ..config.settings import Overrides, Settings
 from ..extensions.active_tools.session_tools import Equipped, equip, learn_secrets
 from ..graph import ACTIONS, CALLS_START_NEXT, build_application, build_graph
+from ..models.fallback import NoModel
 from ..models.providers import key_names
+from ..models.transport.clients import Clients
 from ..session.inbox import SessionInbox
 from ..session.observers import Observers
 from ..session.run import Limits
@@ -50,16 +53,15 @@ from .wiring import (
 if TYPE_CHECKING:
     from ...actions.tools.shell.sandbox.sandbox import Sandbox
     from ..extensions.middleware.middleware_stack import Onion
-    from ..models.transport.clients import Clients
 
 
 class Assembly:
-    """Opens the sessions of a process, and closes what they have used."""
+    """Opens the sessions of a process, and closes what they used."""
 
     def __init__(
         self, overrides: Overrides, settings: Settings, store: Store, env: Mapping[str, str], of_command: bool
     ) -> None:
-        """`of_command`: what the person and the folder add to the command counts."""
+        """`of_command`: use the tools and settings of the person and the folder."""
         self._overrides = overrides
         self._settings = settings
         self._store = store
@@ -131,7 +133,7 @@ class Assembly:
         return session
 
     async def _begin(self, session: Session, parts: SessionParts, onion: Onion | None, model: Model) -> None:
-        """Let extensions and middleware know that a session is open."""
+        """Notify extensions and middleware that a session is open."""
         parts.begin_session(session)
         if onion is not None:
             await onion.start()
@@ -139,7 +141,7 @@ class Assembly:
             self._opened[session] = model
 
     def _settings_of_folder(self, cwd: Path) -> Settings:
-        """Return the settings with what the project of a folder brings with it."""
+        """Return the settings including those of a folder's project."""
         if not self._loads:
             return self._settings
         if cwd not in self._folders:
@@ -170,7 +172,7 @@ class Assembly:
         return application
 
     async def let_go(self, session: Session) -> None:
-        """Forget a session that nobody here goes on with, so that many of them cost nothing."""
+        """Release a session that this process will not continue, so that many of them cost no memory."""
         self._store.forget(session.id)
         model = await self.close_observers(session)
         if model in self._models:
@@ -178,7 +180,7 @@ class Assembly:
             await model.aclose()
 
     async def aclose(self) -> None:
-        """Close all but the store; `finish` comes after that is closed."""
+        """Close everything except the store; call `finish` after that is closed."""
         for session in list(self._opened):
             await self.close_observers(session)
         await self.extensions.aclose()
@@ -189,7 +191,7 @@ class Assembly:
 
     async def _with_files(self, session_id: str, toolbox: Toolbox) -> Toolbox:
         """Return the tools, those over back ends with the files that the store keeps for the session."""
-        over_back_ends = {name: tool for name, tool in toolbox.items() if isinstance(tool, KeptBySession)}
+        over_back_ends = {name: tool for name, tool in toolbox.items() if implements(tool, KeptBySession)}
         if not over_back_ends:
             return toolbox
 
@@ -206,7 +208,7 @@ class Assembly:
         return masker_for(known, Path(session.cwd), load_or_make_key(self._settings.home), keys | set(given))
 
     def _discover_tools(self, session: SessionSettings, definition: Definition) -> list[ToolSource]:
-        """Return what brings the tools of packages and of the project; an agent has what it names."""
+        """Return the source of package and project tools; an agent has only the tools that it names."""
         if not (self._loads and definition.has_builtin_tools):
             return []
         cwd = Path(session.cwd)
@@ -229,26 +231,22 @@ class Assembly:
 
     def _model_of(self, settings: SessionSettings, definition: Definition, needs_model: bool) -> Model:
         if needs_model and definition.model is not None and definition.model.name == settings.model:
-            # Its owner made it, and its owner closes it.
+            # The owner created it, and the owner closes it.
             return definition.model
         if needs_model:
             model = connect_models(self._settings, settings, self._env, self._share_clients)
         else:
-            from ..models.model import NoModel
-
             model = NoModel(settings.model)
         self._models.append(model)
         return model
 
     def _share_clients(self) -> Clients:
         if self._clients is None:
-            from ..models.transport.clients import Clients
-
             self._clients = Clients()
         return self._clients
 
     def keep_connections(self) -> None:
-        """Leave connections open between sessions, until as many calls of `drop_connections`."""
+        """Keep connections open between sessions, until `drop_connections` was called as often."""
         self._share_clients().hold()
 
     async def drop_connections(self) -> None:
@@ -269,11 +267,9 @@ class Assembly:
         layers = (*definition.middleware, *parts.middleware)
         if not layers:
             return None
-        from ..extensions.middleware.middleware import MiddlewareSession
-        from ..extensions.middleware.middleware_stack import Onion
+        from ..extensions.middleware.middleware_stack import stack_middleware
 
-        place = MiddlewareSession(session_id, settings.model, Path(settings.cwd), env=self._env)
-        return Onion(layers, place)
+        return stack_middleware(layers, session_id, settings, self._env)
 
     def _limits(self, session: SessionSettings) -> Limits:
         limits = Limits.of(self._settings)
@@ -288,7 +284,7 @@ class Assembly:
 
 
 def _idle(session: SessionSettings, toolbox: Toolbox) -> Iterator[str]:
-    """Say which rules are about none of the tools."""
+    """Return a notice about rules that match no tool."""
     rules = (*session.allow, *session.ask, *session.deny)
     if not rules:
         return
@@ -299,7 +295,7 @@ def _idle(session: SessionSettings, toolbox: Toolbox) -> Iterator[str]:
 
 
 def _check_position(session_id: str, state: Any, actions: Mapping[str, Any]) -> None:
-    """Refuse a session that stands where this graph cannot go on."""
+    """Raise an error for a session at an action that this graph does not have."""
     position = state.get("__PRIOR_STEP")
     if state["graph_version"] > GRAPH_VERSION or (position is not None and position not in actions):
         raise SessionMismatch(

@@ -1,4 +1,4 @@
-"""What killed processes left, and what is left of sessions that are gone."""
+"""Removes what killed processes left behind, and the files of deleted sessions."""
 
 import shutil
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from .wiring import places_of
 
 
 def clear_up(home: Path) -> None:
-    """End the commands that nobody watches any more, and remove files that nobody will finish."""
+    """End commands that no process supervises any more, and remove unfinished files."""
     if (scratch := home / "scratch").is_dir():
         end_abandoned(scratch)
     if (snapshots := home / "snapshots").is_dir():
@@ -18,7 +18,7 @@ def clear_up(home: Path) -> None:
 
 
 def clear_scratch(home: Path, session_id: str) -> None:
-    """Remove what the calls of a deleted session left."""
+    """Remove the files that the calls of a deleted session left."""
     shutil.rmtree(places_of(home, session_id).scratch, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""What an extension does in the sessions of a process: it brings tools, observes, and is asked as a hook."""
+"""The runtime of an extension: it provides tools, observers and hooks to the sessions of a process."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SessionContext:
     settings: SessionSettings
     masker: Masker
     scratch: Path
-    """Its folder for what calls leave until the session is deleted; it need not exist yet."""
+    """The extension's folder for files that are kept until the session is deleted; it need not exist yet."""
     withheld: frozenset[str]
     """Environment variables that hold keys of models; no program of an extension gets them."""
     has_model: bool
@@ -67,17 +67,17 @@ class SessionAdditions:
     """What an extension adds to one session, beside tools."""
 
     observers: tuple[Observer, ...] = ()
-    """They see what happens, in the order of the extensions."""
+    """Observers of the session's events, in the order of the extensions."""
     middleware: tuple[Middleware, ...] = ()
     """It goes around model calls and tool calls."""
     hooks: Advice | None = None
-    """It is asked about prompts, calls and answers. Of all extensions the first that has it counts."""
+    """The hooks for prompts, calls and answers. The first extension that has hooks provides them."""
     on_open: Callable[[Session], None] | None = None
     """Called with the session once it is open, before its first run."""
 
 
 class ExtensionRuntime:
-    """One extension in one process. Override what the extension does."""
+    """One extension in one process. Override the methods that the extension needs."""
 
     def __init__(self, process: ProcessContext) -> None:
         self.process = process
@@ -87,7 +87,7 @@ class ExtensionRuntime:
         return {}
 
     async def extend_prompt(self, cwd: Path, definition: Definition) -> PromptSection:
-        """Return what the system prompt of a new session has in addition."""
+        """Return the addition to the system prompt of a new session."""
         return PromptSection()
 
     def tool_sources(
@@ -95,20 +95,22 @@ class ExtensionRuntime:
     ) -> Sequence[ToolSource]:
         """Return the sources of tools for a session.
 
-        Without `needs_model` nothing runs: a person decides about calls, whose tools have to be known.
+        If `needs_model` is false no tool runs, but a person decides about calls, whose tools have to be
+        known.
         """
         return ()
 
     def open_session(self, context: SessionContext) -> SessionAdditions:
-        """Return what a session has of the extension; also for one without a model. Raises `SandburError`.
+        """Return the parts that the extension adds to a session, with or without a model. Raises
+        `SandburError`.
 
-        The tools of `context` are there as soon as the session is open.
+        The tools of `context` are available once the session is open.
         """
         return SessionAdditions()
 
     async def aclose(self) -> None:
-        """Let go of everything; the store is still open."""
+        """Release all resources; the store is still open."""
 
     async def finish(self) -> str:
-        """Send what is left, after the store is closed; return what a person should know, or nothing."""
+        """Send remaining data after the store is closed; return a message for the person, or nothing."""
         return ""

@@ -1,4 +1,4 @@
-"""What every model is told about who it is and how it works here."""
+"""The system prompt: who the agent is and how it works."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ from .agent_definition import Instructions as OwnInstructions
 
 FILE_NAME = "AGENTS.md"
 MAX_BYTES = 64 * 1024
-"""Of one file; the rest is left out, and that is said."""
+"""Limit of one file; the rest is left out with a notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +24,12 @@ class InstructionsFile:
     path: Path
     text: str
     cut_bytes: int = 0
-    """How much of the file was left out."""
+    """How many bytes of the file were left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeadingOutside:
-    """A file of instructions that is a link out of the repository, and that nobody has trusted."""
+    """A file of instructions that is a link out of the repository and is not trusted."""
 
     link: Path
     target: Path
@@ -44,10 +44,11 @@ class Found(NamedTuple):
 
 
 def find_instructions(cwd: Path, env: Mapping[str, str]) -> Found:
-    """Return the files from the working folder upwards; one that cannot be read stops nothing.
+    """Return the instruction files from the working folder upwards; unreadable files are reported, not fatal.
 
-    The way up ends at the root of the repository; outside of one at the home folder, else at `/`. Above the
-    working folder a file of a stranger (neither ours nor root's) is passed over: `/tmp` belongs to everybody.
+    The search ends at the root of the repository; outside of one at the home folder, otherwise at `/`. Above
+    the working folder, files of other users (except root) are ignored, because anybody can write to folders
+    such as `/tmp`.
     """
     folder = Path(os.path.realpath(cwd))
     root = repository_root(folder)
@@ -140,11 +141,11 @@ asked to touch."""
 async def session_prompt(
     place: SessionPlace, add_dirs: Sequence[Path], env: Mapping[str, str], definition: Definition = PLAIN
 ) -> tuple[str, list[str]]:
-    """Return the system prompt of a new session and what to tell the person.
+    """Return the system prompt of a new session and notices for the person.
 
-    The caller stores the text: it must stay the same, byte for byte, as long as the session lives. With an
-    agent's own instructions those of the folder do not count, and what is told beside them is about plans
-    and tools alone, where it has any.
+    The caller stores the text: it must stay the same, byte for byte, for the whole session. An agent's own
+    instructions replace those of the folder; only the parts about plans and tools are added to them, if it
+    has any.
     """
     if definition.instructions is not None:
         steps = _STEPS if definition.has_planning else ""
@@ -183,7 +184,7 @@ def _place(cwd: Path, add_dirs: Sequence[Path]) -> str:
 
 
 def _guidance(instructions: Sequence[InstructionsFile]) -> list[str]:
-    """Return the person's own instructions, outermost folder first; the nearest one wins."""
+    """Return the person's own instructions, outermost folder first; the nearest takes precedence."""
     if not instructions:
         return []
     head = "# Instructions of this project\nOutermost folder first; where they differ the last one wins."

@@ -28,7 +28,7 @@ from .prompts import session_prompt
 from .wiring import settings_of_resumed, settings_of_session
 
 if TYPE_CHECKING:
-    from ..history.time_travel.restore import Restored, RestorePlan
+    pass
 
 
 class Runtime:
@@ -50,7 +50,7 @@ class Runtime:
         self.env = env
         self._on_notice = on_notice
         self._definition = definition
-        """Of new sessions, and of all of them in a program of somebody's own."""
+        """The definition of new sessions, and in a program of the user's own, of all sessions."""
         self._loads = not is_embedded
         self._assembly = Assembly(overrides, settings, store, env, of_command=not is_embedded)
         self._turnstiles: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
@@ -65,8 +65,8 @@ class Runtime:
     ) -> Self:
         """Load the settings and open the store; raises `SandburError`.
 
-        `on_notice` is told when the store takes long to open, and what got lost of telemetry. With a
-        `definition`, an agent's own, no configuration of the folder counts, and no agent that one names.
+        `on_notice` is called if opening the store takes long, and if telemetry was lost. With a `definition`
+        of an agent neither the folder's configuration nor the agent that it names is used.
         """
         env = os.environ if env is None else env
         if definition is None:
@@ -94,15 +94,15 @@ class Runtime:
             self._on_notice(problem)
 
     async def let_go(self, session: Session) -> None:
-        """Forget a session that nobody here goes on with, so that many of them cost nothing."""
+        """Release a session that this process will not continue, so that many of them cost no memory."""
         await self._assembly.let_go(session)
 
     def extension(self, name: str) -> ExtensionRuntime | None:
-        """Return what an extension does in this process; None: it is not there, or not needed so far."""
+        """Return the runtime of an extension; None: it is not installed, or not needed so far."""
         return self._assembly.extensions.get(name)
 
     def keep_connections(self) -> None:
-        """Leave connections open between sessions, until as many calls of `drop_connections`."""
+        """Keep connections open between sessions, until `drop_connections` was called as often."""
         self._assembly.keep_connections()
 
     async def drop_connections(self) -> None:
@@ -117,8 +117,8 @@ class Runtime:
     ) -> Session:
         """Start a session; it is stored with its first message.
 
-        Without any model it raises `CredentialsError`, or takes the demo. `output_schema` goes before the
-        form of answers that an agent of somebody's own has, `variables` before those of the settings.
+        Without any model it raises `CredentialsError`, or uses the demo model. `output_schema` replaces the
+        output type of the user's agent, `variables` override those of the settings.
         """
         await self._take_turns()
         definition = self._definition or PLAIN
@@ -161,7 +161,7 @@ class Runtime:
     ) -> Session:
         """Open a stored session after its last step; flags of this run and `variables` change its settings.
 
-        Without its model a session can record decisions, and nothing else.
+        Without its model a session can only record decisions.
         """
         await self._take_turns()
         stored = self.store.index.settings(session_id)
@@ -208,7 +208,7 @@ class Runtime:
         await self.store.database.offload(lambda: self.store.index.require_free(session_id))
 
     async def _take_turns(self) -> None:
-        """Let sessions that start at once begin one by one, with whatever else the loop does in between."""
+        """Let sessions that start concurrently begin one by one, between other tasks of the loop."""
         async with self._turnstiles.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             await asyncio.sleep(0)
 
@@ -226,7 +226,7 @@ class Runtime:
         return system, stored, tuple(notices)
 
     def _choose_model(self, or_demo: bool) -> tuple[str, list[str]]:
-        """Return the model of a new session, and what to tell of the choice."""
+        """Return the model of a new session, and a notice about the choice."""
         if self._definition is not None and self._definition.model is not None:
             return self._definition.model.name, []
         if self.settings.model is not None:
@@ -236,7 +236,7 @@ class Runtime:
         return choose_model(None, self.env, or_demo)
 
     async def _clear_up(self) -> None:
-        """Do away with what killed processes left; called after the recovery, which tells of it."""
+        """Remove what killed processes left behind; called after the recovery, which reports it."""
         if not any((self.settings.home / name).is_dir() for name in ("scratch", "snapshots")):
             return
 
@@ -248,7 +248,7 @@ class Runtime:
                 raise
 
     async def reload(self, session: Session) -> Session:
-        """Open a session anew that went on in another process; the mode and rules of this one stay."""
+        """Open a session again after another process continued it; it keeps its mode and rules."""
         self.store.forget(session.id)
         await self._assembly.close_observers(session)
         opened = await self.resume(session.id)
@@ -261,9 +261,9 @@ class Runtime:
         return opened
 
     async def reopen(self, session: Session, **changes: Any) -> Session:
-        """Open a session anew with some of its settings changed; `note` of it writes them down.
+        """Open a session again with changed settings; `note` records the change in its history.
 
-        Raises `SandburError`, and then the session goes on as it was.
+        Raises `SandburError`, and then the session continues unchanged.
         """
         settings = session.settings.model_copy(update=changes)
         definition, notices = self._definition_of(settings)
@@ -278,43 +278,24 @@ class Runtime:
     async def fork(
         self, session_id: str, at: int | None = None, changes: Mapping[str, Any] | None = None
     ) -> str:
-        """Make a session that goes on after step `at` of another one; return its id.
+        """Create a session that continues another one after step `at`; return its id.
 
-        `changes` are valid fields of the state that the new one starts with.
+        `changes` are valid fields of the state that the new session starts with.
         """
         from ..history.time_travel.branches import branch
 
-        return await branch(self.store, session_id, at, changes or {})
-
-    async def restore_plan(self, session_id: str, seq: int, folder: Path) -> RestorePlan:
-        """Return what bringing the files in `folder` back would change."""
-        from ..history.time_travel.branches import restore_plan
-
-        return await restore_plan(self.store, session_id, seq, [folder])
-
-    async def restore_files(
-        self, session_id: str, seq: int, into: str, folder: Path | None = None
-    ) -> tuple[RestorePlan, Restored]:
-        """Bring the files that a session touched after step `seq` back; `into` records what is replaced.
-
-        Only those in `folder`, or in the session's own ones.
-        """
-        from ..history.time_travel.branches import restore_files
-
-        settings = self.store.index.settings(into)
-        own = [Path(each) for each in (settings.cwd, *settings.add_dirs)]
-        return await restore_files(self.store, session_id, seq, into, own if folder is None else [folder])
+        return await branch(self.store, session_id, at, changes)
 
     async def leave_message(self, session_id: str, kind: InboxKind, text: str) -> WaitingMessage:
-        """Keep a message for a session that nobody opens here: whoever runs it takes it in.
+        """Store a message for a session that is not opened here; the process that runs it reads it.
 
-        Raises `UsageError` for an empty one and for a command.
+        Raises `UsageError` for an empty message and for a command.
         """
         masker = self._assembly.masker_of(self.store.index.settings(session_id))
         return await leave_message(self.store.inbox(session_id), masker, kind, text)
 
     def _definition_of(self, session: SessionSettings) -> tuple[Definition, list[str]]:
-        """Return what a stored session is made of, and what to say where that cannot be had."""
+        """Return the agent definition of a stored session, and a notice if it cannot be loaded."""
         given = self._definition
         if given is not None and (
             given.source == session.agent or self.overrides.get("agent") or not self._loads
@@ -328,7 +309,7 @@ class Runtime:
 
 
 def _name_lost_files(state: ApplicationState) -> list[str]:
-    """Name the pictures and documents that the model would be given, and whose bytes the store has lost."""
+    """Name the pictures and documents for the model whose bytes are missing in the store."""
     files = (file for message in state.active_history for file in message.files)
     labels = dict.fromkeys(file.label for file in files if file.read() is None)
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,13 +26,15 @@ from ...actions.ports import (
     TurnRules,
     Verdict,
     WrapToolCall,
+    implements,
 )
 from ...actions.tools.registry import FindsService, usual_network_tools
+from ...actions.tools.shell.sandbox.sandbox import Workplace, open_sandbox
 from ...actions.turn.calls.approval_fingerprint import take_fingerprint
 from ...actions.turn.calls.tool_results import session_temp
 from ...actions.turn.decision_tools import DECISION_TOOLS, final_answer
 from ...actions.turn.output.format import OutputFormat, output_format
-from ...state.application import ExecutionMode, Usage
+from ...state.application import ExecutionMode
 from ...state.calls import ApprovalFingerprint, PendingCall
 from ...state.conversation.messages import NO_EQUIPMENT, encodable
 from ...state.errors import UsageError
@@ -44,24 +46,24 @@ from ..config.settings import CONFINING, Overrides, Settings
 from ..extensions.active_tools.tool_listing import Offers
 from ..extensions.extension import load
 from ..extensions.registry import list_shipped_models
+from ..models.fallback import FallbackModel
 from .agent_definition import Definition
 
 if TYPE_CHECKING:
     from ...actions.tools.shell.sandbox.sandbox import Sandbox
     from ...actions.tools.web.search_services import SearchService
-    from ..models.prices.pricing import PriceOf
     from ..models.transport.clients import Clients
     from ..policy.gate import Policy
 
 _DIGEST_CHARS = 12
-"""Of what is recorded of a tool."""
+"""The length of a tool digest in records."""
 
 _REPLACED = ("fallback_models", "effort", "cwd", "add_dirs", "allow_net")
-"""A flag of a later run goes before what a session keeps."""
+"""Settings of a session that a flag of a later run replaces."""
 _ADDED = ("allow", "deny", "ask")
-"""What flags of a later run say is added."""
+"""Settings of a session that a flag of a later run extends."""
 _AT_FIRST = ("catastrophic", "mode", "max_result_tokens", "sandbox")
-"""Kept as they are when a session begins, or changed in a way of their own."""
+"""Settings that are fixed when a session begins, or that change in another way."""
 _CHOICES = {
     "only": "tools",
     "never": "disallowed_tools",
@@ -69,14 +71,15 @@ _CHOICES = {
     "available_groups": "available_groups",
     "most_listed": "max_listed_tools",
 }
-"""What a session keeps of the choice of its tools -> the setting."""
+"""The field of a session's tool selection -> the setting."""
 
 
 class SessionGate:
     """The policy of a session; replaced when the person adds a rule while it runs."""
 
     def __init__(self, gate_of: Callable[[SessionSettings], Gate], settings: SessionSettings) -> None:
-        """Make the policy of rules now, so that one that cannot be read is told; else with the first call."""
+        """Create the policy now, so that an invalid rule is reported; otherwise it is created at the first
+        call."""
         self._first = partial(gate_of, settings)
         self._policy = self._first() if settings.allow or settings.deny or settings.ask else None
 
@@ -91,18 +94,18 @@ class SessionGate:
         return self._policy.judge(tool, arguments, mode, paths)
 
     def is_allowed_by_rule(self, tool: Tool, arguments: Any) -> bool:
-        return isinstance(self._policy, KnowsAllowRules) and self._policy.is_allowed_by_rule(tool, arguments)
+        return implements(self._policy, KnowsAllowRules) and self._policy.is_allowed_by_rule(tool, arguments)
 
 
 class DiskWitness:
-    """Looks at the disk when a call is asked about, and again when it starts."""
+    """Reads the disk when a call asks for approval, and again when it starts."""
 
     def fingerprint(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> ApprovalFingerprint:
         return take_fingerprint(call, tool, arguments, cwd)
 
 
 def settings_of_session(settings: Settings, model: str, system_prompt: str = "") -> SessionSettings:
-    """Return what a new session keeps of the settings; raises `UsageError`."""
+    """Return the settings that a new session stores; raises `UsageError`."""
     return SessionSettings(
         model=model,
         network_tools=usual_network_tools(settings.search_provider is not None) if settings.web_tools else (),
@@ -114,7 +117,7 @@ def settings_of_session(settings: Settings, model: str, system_prompt: str = "")
 
 
 def settings_of_resumed(stored: SessionSettings, settings: Settings, overrides: Overrides) -> SessionSettings:
-    """Return what a session keeps, with what the flags of this run change; raises `UsageError`."""
+    """Return the stored settings with the changes by the flags of this run; raises `UsageError`."""
     chosen = _choices(settings, (name for name, key in _CHOICES.items() if overrides.get(key)))
     changes: dict[str, Any] = {
         **_values(settings, (key for key in ("model", *_REPLACED) if overrides.get(key))),
@@ -156,28 +159,18 @@ def _parse_variables(variables: Sequence[str]) -> dict[str, str]:
 
 
 def own_folders(settings: Settings, env: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the folders of Sandbur's own, which no call writes to unasked."""
+    """Return Sandbur's own folders, which no call writes to without approval."""
     return (settings.home, config_home(env))
 
 
 def policy_of(session: SessionSettings, own: Sequence[Path] = (), is_confined: bool = False) -> Policy:
-    """Return the policy of a session; raises `UsageError` for a rule that cannot be read.
+    """Return the policy of a session; raises `UsageError` for an invalid rule.
 
     `own`: see `own_folders`. `is_confined`: its commands run in a sandbox without a network.
     """
     from ..policy.gate import Policy
-    from ..policy.rules.rules import parse_rules
 
-    return Policy(
-        parse_rules(session.allow),
-        parse_rules(session.deny),
-        Path(session.cwd),
-        [Path(folder) for folder in session.add_dirs],
-        parse_rules(session.ask),
-        own,
-        runs_catastrophes=session.catastrophic == "run",
-        is_confined=is_confined,
-    )
+    return Policy.of_session(session, own, is_confined)
 
 
 def gates_of(
@@ -207,15 +200,14 @@ def places_of(home: Path, session_id: str) -> Places:
 def sandbox_of(
     session: SessionSettings, settings: Settings, env: Mapping[str, str], session_id: str = ""
 ) -> tuple[Sandbox | None, str]:
-    """Return what confines the commands of a session, if anything does, and what to say about it.
+    """Return the sandbox for the commands of a session, if any, and a notice about it.
 
-    Without a `session_id` nothing of it outlives it. Raises `SandboxMissing` if one is required and none
-    works here.
+    Without a `session_id` it leaves no files behind. Raises `SandboxMissing` if a sandbox is required and
+    none works here.
     """
     if session.sandbox == "off":
         notice = "--allow-net means nothing without a sandbox." if session.allow_net else ""
         return None, notice
-    from ...actions.tools.shell.sandbox.sandbox import Workplace, open_sandbox
 
     temp = session_temp(places_of(settings.home, session_id).scratch) if session_id else None
     place = Workplace(
@@ -232,7 +224,7 @@ def sandbox_of(
 def gates_of_run(
     session: SessionSettings, settings: Settings, env: Mapping[str, str]
 ) -> tuple[Callable[[SessionSettings], Policy], str]:
-    """Return what makes the gate that a run here would have, and what to say about its sandbox.
+    """Return the arguments of the gate for a run here, and a notice about its sandbox.
 
     Raises `SandboxMissing` where a run would.
     """
@@ -245,9 +237,9 @@ def gates_of_run(
 def offers_of(
     toolbox: Toolbox, session: SessionSettings, output: OutputFormat | None = None
 ) -> tuple[ToolListing, ToolListings | None]:
-    """Return what a model is told at first of the working and the decision tools, and what it may be later.
+    """Return the declarations of the tools in the first request, and of those that can be added later.
 
-    A form of answers has a tool wherever it is, so that all models of a session are told the same.
+    An output type always has its tool, so that all models of a session get the same tools.
     """
     steering = DECISION_TOOLS if session.has_planning else ()
     if output is not None:
@@ -262,7 +254,7 @@ def offers_of(
 
 
 def output_of(session: SessionSettings, own: OutputFormat | None = None) -> OutputFormat | None:
-    """Return the form of a session's answers: its agent's `own`, if that is still the one it began with."""
+    """Return the output type of a session: its agent's `own`, if it is unchanged since the session began."""
     stored = session.output_schema
     if stored is None:
         return None
@@ -273,7 +265,7 @@ def output_of(session: SessionSettings, own: OutputFormat | None = None) -> Outp
 
 
 def search_of(settings: Settings, env: Mapping[str, str]) -> FindsService | None:
-    """Return what finds the search service of the settings, when it is asked for the first time."""
+    """Return a function that connects to the search service of the settings on first use."""
     provider = settings.search_provider
     if provider is None:
         return None
@@ -294,13 +286,13 @@ def request_settings(
     token_counter: TokenCounter | None = None,
     masks_replies: bool = True,
 ) -> RequestSettings:
-    """Return what the requests of a session say; `output` is the form of its answers."""
+    """Return the fixed part of a session's requests; `output` is the type of its answers."""
     first, offers = offers_of(toolbox, session, output)
     return RequestSettings(session.system_prompt, first, compress_at, offers, token_counter, masks_replies)
 
 
 def call_places(session: SessionSettings, places: Places | None) -> CallPlaces:
-    """Return the folders of a session's calls; `places` is None where calls leave nothing behind."""
+    """Return the folders of a session's calls; `places` is None if calls leave no files behind."""
     cwd = Path(session.cwd)
     roots = (cwd, *map(Path, session.add_dirs))
     if places is None:
@@ -314,7 +306,7 @@ def call_settings(
     withheld: frozenset[str] = frozenset(),
     wrap: WrapToolCall | None = None,
 ) -> CallSettings:
-    """Return how the calls of a session run; `withheld` are variables that no command sees."""
+    """Return how the calls of a session run; `withheld` are environment variables that no command sees."""
     status = "off" if sandbox is None else sandbox.status
     return CallSettings(status, withheld, session.variables, session.max_result_tokens, wrap=wrap)
 
@@ -324,7 +316,7 @@ def turn_rules(session: SessionSettings, output: OutputFormat | None) -> TurnRul
 
 
 def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
-    """Return what a run is judged by and limited to, for its trace: a later replay needs the very same."""
+    """Return the rules and limits of a run for its trace: a later replay needs exactly these."""
     return Conditions(
         allow=settings.allow,
         deny=settings.deny,
@@ -342,14 +334,14 @@ def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
 
 
 def tool_digest(spec: ToolSpec) -> str:
-    """Return a short digest of what a model is told about a tool."""
+    """Return a short digest of a tool's declaration."""
     described = json.dumps([spec.name, spec.description, dict(spec.parameters)])
     return hashlib.sha256(described.encode()).hexdigest()[:_DIGEST_CHARS]
 
 
 def counter_of(definition: Definition, model: Model) -> TokenCounter | None:
-    """Return what counts the tokens of requests; a model behind a stand-in is not asked."""
-    return definition.token_counter or (model if isinstance(model, TokenCounter) else None)
+    """Return the token counter for requests; the model behind a fallback is not used for counting."""
+    return definition.token_counter or (model if implements(model, TokenCounter) else None)
 
 
 def connect_models(
@@ -358,15 +350,13 @@ def connect_models(
     env: Mapping[str, str],
     clients: Callable[[], Clients] | None = None,
 ) -> Model:
-    """Return the session's model with its stand-ins; raises `UsageError` or `CredentialsError`."""
+    """Return the session's model with its fallbacks; raises `UsageError` or `CredentialsError`."""
     models = [
         _connect(name, settings, env, session.effort, clients)
         for name in dict.fromkeys((session.model, *session.fallback_models))
     ]
     if len(models) == 1:
         return models[0]
-    from ..models.model import FallbackModel
-
     return FallbackModel(models)
 
 
@@ -379,32 +369,6 @@ def _connect(
 ) -> Model:
     if (home := list_shipped_models().get(name)) is not None:
         return load(home)()
-    from ..models.connect import connect
+    from ..models.configured import connect_configured
 
-    return connect(
-        name,
-        env=env,
-        providers=settings.providers,
-        transport=settings.transport,
-        aliases=settings.aliases,
-        price=_find_price_when_used(name, settings),
-        context_window=settings.context_windows.get(name),
-        effort=effort,
-        clients=None if clients is None else clients(),
-    )
-
-
-def _find_price_when_used(name: str, settings: Settings) -> PriceOf:
-    """Look the price up at the first usage: reading the catalogue takes a while."""
-
-    @cache
-    def load_price() -> PriceOf | None:
-        from ..models.prices.known_prices import find_price
-
-        return find_price(name, settings.prices, settings.home)
-
-    def price(usage: Usage) -> float | None:
-        price_now = load_price()
-        return None if price_now is None else price_now(usage)
-
-    return price
+    return connect_configured(name, settings, env, effort, None if clients is None else clients())

@@ -8,6 +8,8 @@ from typing import Literal
 from ...actions.ports import Tool
 from ...actions.tools.files.virtual import file_tools
 from ...actions.tools.registry import builtin_tools, network_tools, usual_network_tools
+from ...actions.tools.web.search_services import SEARCH_PROVIDERS, search_service
+from ...actions.tools.web.web_url import UnfitUrl
 from ...actions.workspace.backends.backend import FileBackend
 from ...actions.workspace.backends.composite import Composite
 from ...state.errors import UsageError
@@ -36,8 +38,6 @@ def web_tools(
     `search_url` is the search service and `search_key_env` the variable that holds its key, if not the
     usual ones; `env` replaces the environment of the process. Raises `UsageError`.
     """
-    from ...actions.tools.web.search_services import SEARCH_PROVIDERS, search_service
-    from ...actions.tools.web.web_url import UnfitUrl
 
     if search is None:
         if search_url is not None or search_key_env is not None:

@@ -1,4 +1,4 @@
-"""The one order of a decision about a waiting call: which answers it takes, who signs, what is recorded."""
+"""Decisions about waiting calls: which answers a call accepts, who signs, and what is recorded."""
 
 from typing import Literal, get_args
 
@@ -7,10 +7,10 @@ from ...state.calls import CallDecision, PendingCall, Settlement
 from .session import whoami
 
 ApprovalAnswer = Literal["approve", "deny"]
-"""What can be said about a call that has not run."""
+"""The possible decisions about a call that has not run."""
 APPROVAL_ANSWERS: tuple[ApprovalAnswer, ...] = get_args(ApprovalAnswer)
 OUTCOMES: tuple[Settlement, ...] = get_args(Settlement)
-"""What can be said about a call whose outcome is unknown."""
+"""The possible decisions about a call whose outcome is unknown."""
 
 
 def list_answers(call: PendingCall) -> tuple[ApprovalAnswer | Settlement, ...]:
@@ -21,10 +21,10 @@ def list_answers(call: PendingCall) -> tuple[ApprovalAnswer | Settlement, ...]:
 def make_decision(
     call_id: str, answer: ApprovalAnswer | Settlement, words: str = "", arguments: str | None = None
 ) -> CallDecision:
-    """Return an answer as it is recorded.
+    """Return an answer in its recorded form.
 
     `words` is the reason of a denial, or what the model reads about an outcome. `arguments` is the JSON text
-    that an approved call runs with in place of its own.
+    that replaces the arguments of an approved call.
     """
     if answer == "approve":
         return CallDecision(call_id=call_id, approved=True, arguments=arguments)
@@ -34,15 +34,15 @@ def make_decision(
 
 
 def find_waiting_call(state: ApplicationState, call_id: str) -> PendingCall | None:
-    """Return the call of this id; None if it does not wait for a decision any more."""
+    """Return the call with this id; None if it no longer waits for a decision."""
     return next((call for call in state.calls_to_decide if call.call_id == call_id), None)
 
 
 def fits(call: PendingCall, decision: CallDecision) -> bool:
-    """Tell whether a decision is one of the answers that the call takes."""
+    """Return whether the call accepts this decision."""
     return (decision.settle or APPROVAL_ANSWERS[0]) in list_answers(call)
 
 
 def sign(decision: CallDecision, way: str = "") -> CallDecision:
-    """Return a decision with the name of the person here; `way`: by what it came."""
+    """Return the decision with the name of the local person; `way` is the interface that it came from."""
     return decision.model_copy(update={"by": f"{whoami()} ({way})" if way else whoami()})

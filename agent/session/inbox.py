@@ -1,4 +1,5 @@
-"""What a person says while a run goes on: kept at once, read with the next call, or sent after the run."""
+"""Messages that a person sends during a run: stored at once, and delivered to the next model call or after
+the run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,23 +15,23 @@ from ...state.store.sessions.inbox import Inbox
 
 
 class SessionInbox:
-    """The inbox of one session as its runs see it."""
+    """The inbox of one session for its runs."""
 
     def __init__(
         self, inbox: Inbox, masker: Masker, advice: Advice | None, tell: Callable[[str], None]
     ) -> None:
-        """`advice` has its say about every message that steers, `tell` is told what it refuses."""
+        """`advice` checks every steering message; `tell` is called with the reasons of refusals."""
         self.last_number = 0
-        """The number of the newest steering message that a call of the model was made with."""
+        """The number of the newest steering message that a model call included."""
         self._inbox = inbox
         self._masker = masker
         self._advice = advice
         self._tell = tell
         self._advised: dict[int, WaitingMessage] = {}
-        """What came from outside, with what the hooks add."""
+        """Message number -> the message from another process, with the context that hooks add."""
 
     async def load_new_messages(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
-        """Hand out what steers and is in no history yet, oldest first."""
+        """Return the steering messages that are in no history yet, oldest first."""
         waiting = await self._inbox.read(taken)
         found = [await self._take_in(one) for one in waiting if one.kind == "steer"]
         steering = [one for one in found if one is not None]
@@ -38,7 +39,7 @@ class SessionInbox:
         return steering
 
     async def _take_in(self, message: WaitingMessage) -> WaitingMessage | None:
-        """Return a message as the hooks let it through; None: it is refused, or was taken back."""
+        """Return a message after the hooks checked it; None: it was refused or withdrawn."""
         if self._advice is None or not message.is_from_outside:
             return message
         if message.number not in self._advised:
@@ -57,9 +58,9 @@ class SessionInbox:
         return self._inbox.waiting(taken)
 
     async def add(self, kind: InboxKind, text: str, taken: InboxTaken) -> None:
-        """Keep a message, without its secrets; it is on disk when this returns.
+        """Store a message with its secrets masked; it is on disk when this returns.
 
-        Raises `UsageError` for one that cannot be said to a model that works.
+        Raises `UsageError` for a text that cannot be sent to a working model.
         """
         masked = self._masker.text(encodable(text)).strip()
         if not masked:
@@ -68,7 +69,7 @@ class SessionInbox:
         if kind == "steer":
             if _is_order(masked):
                 raise UsageError(
-                    f"{masked.split()[0][:40]} is a command: it cannot be said to a model that works.",
+                    f"{masked.split()[0][:40]} is a command: it cannot be sent to a model that works.",
                     "Queue it: it is taken when the run is over.",
                 )
             if self._advice is not None:
@@ -89,10 +90,10 @@ class SessionInbox:
         return found.text
 
     async def next_queued(self, taken: InboxTaken) -> tuple[str, InboxTaken] | None:
-        """Return what is to be sent next, and what is taken with it; None: nothing waits.
+        """Return the message to send next, and the numbers that it includes; None: nothing waits.
 
-        What was to steer a run that is over comes first, as one message. A command of the chat leads to no
-        step that could tell of it, so it is taken here and now; one for the shell does.
+        Steering messages of a run that has ended come first, joined as one message. A chat command has no
+        step that could record its delivery, so it is removed here; a shell command has one.
         """
         waiting = [one for one in await self._inbox.read(taken) if not await self._leave_out(one)]
         steering = [one for one in waiting if one.kind == "steer"]
@@ -109,7 +110,8 @@ class SessionInbox:
         return first.text, taken.model_copy(update={"queue": first.number})
 
     async def _leave_out(self, message: WaitingMessage) -> bool:
-        """Take back a command that nobody typed here: it came from outside, or was said to the model."""
+        """Withdraw a command that was not typed here: it came from another process, or was sent to the
+        model."""
         if not _is_order(message.text) or not (message.is_from_outside or message.kind == "steer"):
             return False
         if await self._inbox.withdraw(message.number):
@@ -119,12 +121,12 @@ class SessionInbox:
 
 
 def _is_order(text: str) -> bool:
-    """Tell whether a text would be a command where a person types it."""
+    """Return whether a text would be a command if a person typed it."""
     return is_command(text) or parse_shell_command(text) is not None
 
 
 def _leads_to_no_step(text: str) -> bool:
-    """Tell whether the chat itself does what a text wants; a command for the shell is a step."""
+    """Return whether the chat itself executes the text; a shell command is a step."""
     return is_command(text) or parse_shell_command(text) == ""
 
 

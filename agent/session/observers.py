@@ -1,4 +1,4 @@
-"""Observers: they see what happens in the runs of a session, and change nothing of it."""
+"""Observers: they are notified of the events in a session's runs, and change nothing."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -16,10 +16,10 @@ def _drop(text: str) -> None:
 
 
 class Observer:
-    """Override what you need. An exception in an observer goes to the log, and the run goes on."""
+    """Override the methods that you need. An exception in an observer is logged, and the run continues."""
 
     notify: Callable[[str], None] = staticmethod(_drop)
-    """Tells the person something, as a notice of the run; set when the observer is added to a session."""
+    """Shows the person a notice of the run; set when the observer is added to a session."""
 
     def on_event(self, event: Event, state: ApplicationState) -> None:
         """An action emits an event; `state` is what its step began with. The action waits for this."""
@@ -29,7 +29,8 @@ class Observer:
 
     @property
     def trace_id(self) -> str:
-        """The id under which it exports the current run, stored when the run begins; empty: none."""
+        """The id under which the observer exports the current run, stored when the run begins; empty:
+        none."""
         return ""
 
     async def before_run(self, text: str | None) -> None:
@@ -39,7 +40,7 @@ class Observer:
         """An event is about to reach the reader of the run, who waits for this."""
 
     async def after_event(self, event: Event) -> None:
-        """The reader of the run asks for the next event, so this one was taken."""
+        """The reader of the run asks for the next event, so it has received this one."""
 
     async def close(self) -> None:
         """The session closes."""
@@ -72,18 +73,18 @@ class Observers:
                 each.on_event(event, state)
 
     def around_trace(self, trace: Trace) -> Trace:
-        """Return the trace to use, whose records the observers see."""
+        """Return a trace that notifies the observers of its records."""
         return _ObservedTrace(trace, self._observers)
 
     async def follow(self, events: AsyncIterator[Event], text: str | None) -> AsyncIterator[Event]:
-        """Yield the events of a run, each after all observers have seen it; `text` is the message."""
+        """Yield the events of a run, each after all observers received it; `text` is the message."""
         # A reader that stops ends the run now, and not when the generator is collected.
         async with aclosing(cast("AsyncGenerator[Event]", events)), self._acting():
             await self._tell(lambda each: each.before_run(text))
             async for event in events:
                 await self._tell(lambda each, event=event: each.before_event(event))
                 is_last = isinstance(event, RunFinished)
-                # The result is the last event, so that notices come before it.
+                # The result is the last event, so notices are sent before it.
                 for notice in self._take_notices() if is_last else ():
                     yield notice
                 yield event
@@ -125,7 +126,7 @@ class Observers:
 
 
 class _ObservedTrace:
-    """A trace whose records observers see before they are added."""
+    """A trace that notifies the observers of each record before it is added."""
 
     def __init__(self, trace: Trace, observers: Sequence[Observer]) -> None:
         self._trace = trace

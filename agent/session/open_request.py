@@ -13,7 +13,8 @@ from .position import Position
 UNKNOWN_USAGE = Usage(
     input_tokens=None, output_tokens=None, cache_read_tokens=None, cache_write_tokens=None, cost_usd=None
 )
-"""Of a request of which no reply was recorded; as with other tries, the call that is made for it counts."""
+"""Stands for a request without a recorded reply; the call it was made for counts its tokens as unknown, as in
+other retries."""
 LOST_REPLY = "lost"
 """The code of the failure that is recorded for such a request."""
 _NOTICE = (
@@ -26,16 +27,16 @@ class OpenRequest(NamedTuple):
     reply: KeptReply = None
     """It was recorded, and hooks were judging it."""
     notice: str = ""
-    """What the person should know."""
+    """A notice for the person."""
     used: Usage = Usage()
-    """What the request took, in addition to all that is recorded."""
+    """The usage of the request, in addition to all that is recorded."""
 
 
 async def find_open_request(position: Position, ports: Ports) -> OpenRequest:
-    """Return the reply to go on with, or record that what the request took is not known.
+    """Return the recorded reply of the interrupted request, or record that its usage is unknown.
 
-    No mark is needed for that: the process was going to send a request after the last commit, and did not
-    live to record anything after it.
+    There is no extra record of such a request: the process was about to send it after the last commit, and
+    recorded nothing afterwards.
     """
     purpose = traits_of(position.next_action).asks_model
     if not purpose:

@@ -1,4 +1,4 @@
-"""Where a session stands: Burr's application and the store, kept in step with each other."""
+"""The position of a session: Burr's application and the store, kept in step with each other."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -36,9 +36,9 @@ class Position:
         self._changes: dict[str, Any] = {}
         self._changed_after = -1
         self.title = ""
-        """What the person called a session that is not stored yet."""
+        """The title of a session that is not stored yet."""
         self.on_lost: Callable[[SandburError], None] = _ignore
-        """Told when another process has taken the session over."""
+        """Called when another process has taken over the session."""
 
     @property
     def state(self) -> ApplicationState:
@@ -66,13 +66,13 @@ class Position:
         self.application.update_state(self.application.state.update(**changes))
 
     def back_to_prompt(self) -> None:
-        """Leave an interrupted turn: the next action is the entry point, which closes what is open."""
+        """Abandon an interrupted turn: the next action is the entry point, which closes what is open."""
         self.application.update_state(self.application.state.wipe(delete=[_PRIOR_STEP]))
 
     async def claim(self, settings: SessionSettings, message: str) -> None:
-        """Get the right to write, which the next commit takes together with what it writes.
+        """Acquire the lease, which the next commit writes together with its records.
 
-        It makes the session if it is new. Raises `StoreError`.
+        It creates the session if it is new. Raises `StoreError`.
         """
         writer = self._writer
         known = writer.chain.records, writer.chain.digest
@@ -82,7 +82,7 @@ class Position:
         self.renumber()
 
     async def claim_lease(self, settings: SessionSettings, message: str) -> AsyncIterator[Notice]:
-        """Get the right to write; yield what is to be said while that takes its time."""
+        """Acquire the lease; yield notices while that takes time."""
         notices: asyncio.Queue[str | None] = asyncio.Queue()
         claim = partial(self.claim, settings, message)
         task = asyncio.ensure_future(route_notices(notices.put_nowait, claim))
@@ -116,7 +116,7 @@ class Position:
         return head.updated_at if head.life == "died" else ""
 
     async def take(self) -> None:
-        """Take the right to write before anything else is to be written."""
+        """Acquire the lease before anything else is written."""
         await self._writer.commit()
 
     async def elsewhere(self) -> StoreError | None:
@@ -127,11 +127,11 @@ class Position:
         )
 
     async def settle(self) -> None:
-        """Write what an interruption kept from being written: results, a finished step, nothing else."""
+        """Write what an interruption kept from being written: results, then a finished step."""
         writer = self._writer
         fields = self.application.state.get_all()
         values = {name: value for name, value in fields.items() if not name.startswith("__")}
-        # Results first and by themselves: a step that does not hold them would be taken to hold them.
+        # Results come first and separately, because a step without them would be recorded as complete.
         await writer.flush()
         position = fields.get(_PRIOR_STEP)
         if position is not None and writer.has_unsaved(values):
@@ -139,7 +139,7 @@ class Position:
         self.renumber()
 
     async def release(self, status: str, wake_at: str = "") -> None:
-        """Record what is still to be recorded, and give the right to write back."""
+        """Write the remaining records and release the lease."""
         epoch = self._writer.epoch
         if epoch is None:
             return
@@ -149,7 +149,7 @@ class Position:
             await self._give_back(epoch, status, wake_at)
 
     async def _give_back(self, epoch: int, status: str, wake_at: str) -> None:
-        """Write the end of the run, or where that fails or is cancelled at least that nobody runs it."""
+        """Write the end of the run; if that fails or is cancelled, at least release the lease."""
         try:
             await self._writer.release(status, wake_at)
         except (StoreError, asyncio.CancelledError) as failed:
@@ -161,9 +161,9 @@ class Position:
             self._writer.epoch = None
 
     async def leave(self) -> None:
-        """Settle and release a run that nobody follows to its end; nothing happens after a release."""
+        """Settle and release a run whose reader has stopped; nothing happens after a release."""
         if self.is_held:
-            # In a task of its own: who leaves may be cancelled once more meanwhile.
+            # In a task of its own: the caller may be cancelled again meanwhile.
             await run_to_end(self._leave())
 
     async def _leave(self) -> None:
@@ -181,9 +181,9 @@ class Position:
         self.store.heartbeat.begin(self, partial(self._beat, self._writer, asyncio.get_running_loop()))
 
     async def _beat(self, writer: SessionWriter, loop: asyncio.AbstractEventLoop) -> None:
-        """Renew the lease until another process has it; a store that fails says so at the next write.
+        """Renew the lease until another process has it; a failing store is reported by the next write.
 
-        It beats in a loop of its own: the one of the run may be busy, or over without a release.
+        The heartbeat has an event loop of its own, because the loop of the run may be busy or closed.
         """
         while not loop.is_closed():
             await asyncio.sleep(read_beat_s())
@@ -200,7 +200,7 @@ class Position:
         self.on_lost(error)
 
     def renumber(self) -> None:
-        """Make the next step follow the last stored one: Burr counts steps that never finished, too."""
+        """Make the next step follow the last stored one: Burr also counts steps that never finished."""
         state, last_seq = self.application.state, self._writer.last_seq
         if last_seq < 0:
             numbered = state.wipe(delete=[_SEQUENCE_ID])

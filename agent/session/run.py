@@ -1,4 +1,4 @@
-"""One run: drives the graph in a task of its own, and turns every end of it into a result."""
+"""One run: drives the graph in a task of its own, and converts every end to a result."""
 
 import asyncio
 import logging
@@ -55,7 +55,7 @@ from .observers import Observers
 from .open_request import OpenRequest
 from .position import Position
 
-_GO_ON = "Resume to go on; the limit counts anew."
+_GO_ON = "Resume to go on; the limit starts again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Limits:
 
 
 _WAIT_S = 300
-"""Until the next try where the provider does not say."""
+"""Seconds until the next try if the provider names none."""
 _LONGEST_WAIT_S = 24 * 3600
 
 EXIT_CODES: dict[RunStatus, int] = {
@@ -125,9 +125,8 @@ def make_run_finished(
 ) -> RunFinished:
     """Return the result of a run that stopped before `next_action`; a command has no answer.
 
-    `is_recorded`: it was to record decisions and did, so that it stands in the middle without anything amiss.
-    `usage`: what the turn used, where that is more than its finished steps did. `output`: the form that
-    answers have.
+    `is_recorded`: the run had to record decisions and did, so stopping in the middle of a turn is no error.
+    `usage`: the usage of the turn if it is more than that of its finished steps. `output`: the output type.
     """
     status: RunStatus = "done" if is_command else _status(state, next_action)
     is_asking = traits_of(next_action).waits_for == "decision"
@@ -166,7 +165,7 @@ def _read(output: OutputFormat, message: str) -> ReadAnswer:
 
 
 def wake_time(error: Overloaded) -> str:
-    """Return when a run that the provider turned away goes on by itself: UTC, ISO 8601."""
+    """Return when a run that was rate-limited continues by itself: UTC, ISO 8601."""
     wait_s = _WAIT_S if error.retry_after_s is None else min(error.retry_after_s, _LONGEST_WAIT_S)
     return format_time(datetime.now(UTC) + timedelta(seconds=wait_s))
 
@@ -226,7 +225,7 @@ class Run:
         self._used_in_turn: Usage | None = None
         self._running: dict[str, ToolStarted] = {}
         self._read = ""
-        """What the model has said in the current action."""
+        """The model's text in the current action."""
         self._last = ""
         """The action that ran last."""
         self._before: Any = None
@@ -239,17 +238,17 @@ class Run:
         self._was_interrupted = False
         self.has_begun = False
         self.is_recorded = False
-        """True when the trace tells of the end."""
+        """True once the trace contains the end."""
         self._lost: SandburError | None = None
 
     def go_on_from(self, open_request: OpenRequest) -> None:
-        """Take in what the process of the last run left open where this run goes on."""
+        """Take over what the last process left open at this position."""
         self._kept, self._used = open_request.reply, open_request.used
 
     async def events(self, started: Event) -> AsyncIterator[Event]:
-        """Start, and yield what happens: `started` once the beginning is on disk, last the result.
+        """Start and yield events: `started` once the start is on disk, the result last.
 
-        Raises `SandburError` if it never gets there, so that there is nothing to resume.
+        Raises `SandburError` if the run cannot start; then there is nothing to resume.
         """
         began = time.monotonic()
         work = route_notices(lambda text: self._events.put(Notice(text)), partial(self._run, started))
@@ -268,7 +267,8 @@ class Run:
             yield event
 
     async def interrupt(self) -> None:
-        """Cancel the current action and wait until nothing of it runs; the beginning is never cut short."""
+        """Cancel the current action and wait until it has stopped; the start of the run is never
+        interrupted."""
         task = self._task
         if task is not None and task.done():
             return
@@ -281,7 +281,7 @@ class Run:
             await asyncio.wait([task])
 
     def _stop_as_lost(self, error: SandburError) -> None:
-        """End the current action: whatever it does, it may not be recorded here any more."""
+        """End the current action without recording its results, because another process has the session."""
         self._lost = error
         if self._task is not None:
             self._task.cancel()
@@ -331,12 +331,12 @@ class Run:
         return [*self._last_events, *last, end]
 
     def _is_refused(self) -> bool:
-        """Tell whether a call waits still that was to be decided."""
+        """Return whether a call still waits although it was to be decided."""
         decided = {decision.call_id for decision in self._inputs["decisions"]}
         return any(call.call_id in decided for call in self._position.state.calls_to_decide)
 
     def _last_event(self, error: SandburError | None, is_pending: bool) -> list[Event]:
-        """Return what is told before the result, if anything is."""
+        """Return the event before the result, if there is one."""
         if error is not None:
             return [ErrorRaised(error.code, error.message)]
         if is_pending:
@@ -344,7 +344,7 @@ class Run:
         return []
 
     async def _run(self, started: Event) -> SandburError | None:
-        """Run the graph; return the error that ended it. A cancellation that we asked for is none."""
+        """Run the graph; return the error that ended it. A cancellation by `interrupt` is not an error."""
         try:
             await self._begin(started)
             await self._run_in_time()
@@ -363,7 +363,7 @@ class Run:
         return None
 
     async def _begin(self, started: Event) -> None:
-        """Take in what the run begins with; nothing is told of it before it is on disk."""
+        """Record the inputs of the run; no event is sent before they are on disk."""
         held_back = [started]
         self._ports.events.listener = held_back.append
         if self._first is None:
@@ -399,7 +399,7 @@ class Run:
             remove_if_empty(self._ports.places.scratch)
 
     async def _keep_cut_answer(self, stopped_by: str) -> None:
-        """Put an answer that was interrupted into the history, as a step of the action that asked for it."""
+        """Add the interrupted reply to the history, as a step of the action that requested it."""
         position, text = self._position, self._read
         if text.strip() and position.application.state is self._before:
             position.renumber()
@@ -407,7 +407,7 @@ class Run:
             await self._steps(halt_after=[position.next_action], inputs={"cut": cut})
 
     async def _run_actions(self) -> None:
-        """Run actions until a person has to say something, with the limits and hooks checked in between."""
+        """Run actions until a person has to act, checking limits and hooks in between."""
         self._check_hooks()
         if self._record_only or self._position.next_action in HALTS:
             return
@@ -424,7 +424,7 @@ class Run:
             await self._steps(halt_before=list(HALTS))
 
     async def _collect_hook_denials(self) -> tuple[CallDecision, ...]:
-        """Ask the hooks about calls that ask again right before their start; return what they deny."""
+        """Ask the hooks about calls that need a second check right before their start; return the denials."""
         if not traits_of(self._last).runs_calls or not self._is_asking:
             return ()
         self._last = ""
@@ -441,8 +441,8 @@ class Run:
             self._last = action.name
             self._read, self._before = "", self._position.application.state
             await step.get()
-            # Recorded as it is, a step may wait for whoever follows: what nobody reads must not pile up.
-            # Once interrupted it may not: who follows may be who waits for the end of the interruption.
+            # A recorded step may wait for the reader, so that unread events cannot pile up. After an
+            # interruption it must not wait: the reader may be waiting for the end of the interruption.
             if not self._was_interrupted:
                 await self._events.wait_until_empty()
             if "halt_before" in halt:

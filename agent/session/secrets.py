@@ -1,4 +1,4 @@
-"""Knows the secrets of a session by value: from the environment, and from the `.env` files of its folder."""
+"""The secrets of a session by value: from the environment, and from the `.env` files of its folder."""
 
 import os
 import re
@@ -26,7 +26,7 @@ _ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def settings(text: str) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each setting; what is none is passed over."""
+    """Yield name and value of each setting; other lines are ignored."""
     at = 0
     while at < len(text):
         line_end = text.find("\n", at)
@@ -65,7 +65,7 @@ _WEAK_NAME = re.compile(
     r"|(?!.*(?:api|access|private|account|encryption|signing|master|storage|license|secret|token|passw|auth))"
     r".*_key(?:_\d+)?"
 )
-"""It says too little: what it stands for has to look like a secret, too."""
+"""Too weak a name on its own: the value has to look like a secret, too."""
 _PASSWORD_NAME = re.compile(
     r"(?i)passw(?:or)?d|passphrase|passcode|pwd|(?:^|_)pass(?:_|$)|(?:^|_)(?:pin|otp|cvv|cvc)(?:_?code)?(?:_|$)"
 )
@@ -85,12 +85,13 @@ _TEMPLATES = ("example", "sample", "template", "dist", "schema", "defaults")
 
 
 class SecretMasker:
-    """Masks what looks like a secret, and what the environment and the `.env` files say is one just now."""
+    """Masks texts that look like secrets, and the current secret values of the environment and the `.env`
+    files."""
 
     def __init__(
         self, env: Mapping[str, str], cwd: Path, references: References, withheld: frozenset[str]
     ) -> None:
-        """Take the environment, and which variables hold secrets, whatever their names say."""
+        """Take the environment, and the names of variables that are secret in any case."""
         self.references = references
         self._environment = tuple(_secrets(env.items(), False, withheld))
         self._withheld = withheld
@@ -99,7 +100,7 @@ class SecretMasker:
         self._files: tuple[Path, ...] = ()
         self._seen: tuple[object, ...] = ()
         self._in_files: dict[str, Path] = {}
-        """Name of a setting -> the file that says it last."""
+        """Name of a setting -> the file that sets it last."""
         self._learned: dict[Path, tuple[int, ...]] = {}
         self._learned_pairs: dict[Path, tuple[tuple[str, str], ...]] = {}
         self._masker = TextMasker(named=self._environment, references=references)
@@ -111,11 +112,11 @@ class SecretMasker:
         return self._current().data(data)
 
     def windows(self, read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
-        """Mask piece by piece, with the values known now."""
+        """Return a masker for text in pieces, with the currently known values."""
         return self._current().windows(read, size)
 
     def stream(self) -> StreamMasker:
-        """Return one for live output, with the values known now."""
+        """Return a masker for live output, with the currently known values."""
         return self._current().stream()
 
     def holds_secret(self, data: bytes) -> bool:
@@ -137,7 +138,7 @@ class SecretMasker:
                     self._learned_pairs[path] = tuple(islice(_short_secrets(_settings_in(path)), MOST_VALUES))
 
     def describe_access(self, placeholder: str) -> str:
-        """Say how a command gets at the value behind a placeholder; empty if that is not known."""
+        """Describe how a command can use the value behind a placeholder; empty if unknown."""
         self._current()
         label = placeholder.removeprefix("[masked ").removesuffix("]")
         for name in (name for name, _ in self._environment if make_value_label(name) == label):
@@ -151,7 +152,7 @@ class SecretMasker:
         return ""
 
     def _current(self) -> TextMasker:
-        """Return a masker for the files as they are; a few stats if nothing changed."""
+        """Return a masker for the current files; costs a few file stats if nothing changed."""
         if (folder := _version(self._cwd)) != self._folder_seen:
             self._folder_seen = folder
             self._files = _environment_files(self._cwd)
@@ -196,7 +197,7 @@ def masker_for(
 
 
 def masker_for_display(cwd: str) -> SecretMasker:
-    """Return a masker for what was recorded in a folder; its placeholders tell values apart."""
+    """Return a masker for records of a folder; its placeholders distinguish the values."""
     return masker_for(os.environ, Path(cwd), _display_key())
 
 
@@ -206,14 +207,14 @@ def _display_key() -> bytes:
 
 
 def says_secret(name: str) -> bool:
-    """Tell whether a variable with this name holds a secret."""
+    """Return whether a variable with this name is secret."""
     return _SECRET_NAME.search(name) is not None and _NO_SECRET_NAME.search(name) is None
 
 
 def _secrets(
     pairs: Iterable[tuple[str, str]], is_file: bool, always: frozenset[str] = frozenset()
 ) -> Iterator[tuple[str, str]]:
-    """Yield what is worth hiding: by its name, in a file by its looks, and passwords in URLs."""
+    """Yield secret values: by name, in a file by form, and passwords in URLs."""
     for name, value in islice(pairs, MOST_SETTINGS):
         if (url := _CREDENTIALS.match(value)) is not None:
             if not _is_ordinary(url["password"]):
@@ -231,14 +232,15 @@ def _is_named_secret(name: str, value: str, is_file: bool) -> bool:
 
 
 def _looks_secret(name: str, value: str) -> bool:
-    """Tell whether a value is random, or like a password and no list of words."""
+    """Return whether a value is random, or resembles a password and not a list of words."""
     data = value.encode("utf-8", "surrogatepass")
     is_password = _PASSWORD_NAME.search(name) is not None
     return is_random(data) or (_JOINED.search(value) is None and is_quoted_secret(data, is_password))
 
 
 def _short_secrets(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield what a file of secrets holds that is too ordinary to be masked where its name does not stand."""
+    """Yield values of a secrets file that are so short or common that they are masked only next to their
+    name."""
     for name, value in islice(pairs, MOST_SETTINGS):
         is_password = _PASSWORD_NAME.search(name) is not None
         if _NO_SECRET_NAME.search(name) is not None or not (is_password or says_secret(name)):
@@ -253,7 +255,7 @@ def _short_secrets(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]
 
 
 def _is_ordinary(value: str) -> bool:
-    """Tell whether the value is short, a word, a number, a path, a URL: it may stand anywhere."""
+    """Return whether the value is short, a word, a number, a path or a URL, and so may appear anywhere."""
     data = value.encode("utf-8", "surrogatepass")
     return _WORD.fullmatch(value) is not None or is_ruled_out(data)
 

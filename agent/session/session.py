@@ -15,6 +15,7 @@ from ...actions.ports import Model, Ports, Tool, Toolbox, ToolListing, Verdict
 from ...actions.ports.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.tools.registry import builtin_tools
 from ...actions.turn.calls.recovery import triage
+from ...actions.turn.calls.tool_results import sweep
 from ...actions.turn.calls.user_command import shell_of, without_secrets
 from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
@@ -40,7 +41,7 @@ _MAX_CHARS = 120
 
 
 def whoami(env: Mapping[str, str] = os.environ) -> str:
-    """Return what `SANDBUR_USER` says, for a bot that passes people's decisions on; else user@host."""
+    """Return `SANDBUR_USER`, which a bot sets to pass on a person's decision, or user@host."""
     named = " ".join(env.get("SANDBUR_USER", "").split())
     return encodable(named)[:_MAX_CHARS] if named else _account()
 
@@ -73,11 +74,11 @@ class Session:
         """`inbox` is that of the `ports`; `by` is who decides, without a name `whoami`."""
         self._inbox = inbox
         self._next_taken: InboxTaken | None = None
-        """What the next message takes out of the inbox."""
+        """The inbox messages that the next message includes."""
         self.id = session_id
         self.rules = rules
         self.notices: tuple[str, ...] = ()
-        """What the person should know before the first run."""
+        """Notices for the person before the first run."""
         self._ports = ports
         self._limits = limits
         self._by = by or whoami()
@@ -107,50 +108,50 @@ class Session:
 
     @property
     def sandbox(self) -> str:
-        """Kind and network of what its commands run in."""
+        """Kind and network access of the sandbox for its commands."""
         return self._ports.calls.sandbox
 
     @property
     def toolbox(self) -> Toolbox:
-        """Its tools by name, those too that the model is not told of yet."""
+        """Its tools by name, including those that are not offered to the model yet."""
         return self._ports.toolbox
 
     @property
     def offered(self) -> ToolListing:
-        """What the model is told now beside the conversation."""
+        """The current tool declarations and prompt, without the conversation."""
         return self._ports.requests.offer(self.state.equipment)
 
     @property
     def budget_usd(self) -> float | None:
-        """What one run may cost; None: whatever it costs."""
+        """The limit of what one run may cost; None: no limit."""
         return self._limits.max_budget_usd
 
     @property
     def next_action(self) -> str:
-        """The action that the graph stands before."""
+        """The action that the graph runs next."""
         return self._position.next_action
 
     def send(self, message: UserContent) -> AsyncIterator[Event]:
-        """Take a message or a command in and go on until done or stopped.
+        """Send a message or a command, and run until done or stopped.
 
-        A message may be words, or words, pictures and documents in their order: that is never a command.
-        Raises `UsageError` for a file that the model does not take.
+        A message is a text, or a list of texts, pictures and documents; a list is never a command. Raises
+        `UsageError` for a file that the model does not accept.
         """
         content = self._mask_content(message)
         answer = None
         if isinstance(content, str) and content.lstrip().startswith("/"):
             answer = answer_command(content.strip(), self.state)
         if answer is not None and self.next_action != "prompt":
-            # The graph stands in the middle of a turn, and a command does not end it.
+            # The turn is unfinished, and a command does not end it.
             self._position.change(**answer.changes)
             return self._answer(answer.notice)
         return self._start("prompt", {"user_input": content}, is_command=answer is not None)
 
     def run_command(self, command: str, origin: Origin = "person") -> AsyncIterator[Event]:
-        """Run a shell command of the person's own through the gate; the model reads it with its next call.
+        """Run a shell command of the person through the gate; the model reads it with its next call.
 
-        Who types it has approved it by that; what a file says, `command`, is judged as a model's call. It
-        ends an open turn, as a message does. Raises `UsageError` if there is nothing to run, or no tool.
+        Typing the command approves it; a `command` from a file is judged like a model's call. It ends an open
+        turn, as a message does. Raises `UsageError` if the command is empty or there is no shell tool.
         """
         tool = shell_of(self._ports.toolbox)
         if not command.strip():
@@ -180,7 +181,7 @@ class Session:
             yield event
 
     def _mask_content(self, message: UserContent) -> UserContent:
-        """Return a message without secrets in its words; nothing is looked for in files."""
+        """Return a message with the secrets in its text masked; files are not searched."""
         masker = self._ports.masker
         if isinstance(message, str):
             return masker.text(encodable(message))
@@ -190,9 +191,9 @@ class Session:
         return tuple(masker.text(encodable(part)) if isinstance(part, str) else part for part in message)
 
     async def steer(self, text: str) -> None:
-        """Say something to the model while it works: it is on disk now, and read before its next call.
+        """Send a message to the working model: it is on disk on return, and the next model call includes it.
 
-        If no run reads it, it waits as one that is queued. Raises `UsageError` for a command.
+        If no run reads it, it is queued. Raises `UsageError` for a command.
         """
         await self._inbox.add("steer", text, self.state.inbox_taken)
 
@@ -201,12 +202,12 @@ class Session:
         await self._inbox.add("queue", text, self.state.inbox_taken)
 
     async def read_inbox(self) -> None:
-        """Get to know what waits since the last run, or came from another process."""
+        """Read the messages that wait since the last run or came from another process."""
         await self._inbox.open(self.state.inbox_taken)
 
     @property
     def waiting_messages(self) -> tuple[WaitingMessage, ...]:
-        """What was said and is in no history yet, as far as this process knows, in its order."""
+        """The known messages that are in no history yet, in order."""
         return self._inbox.waiting(self._next_taken or self.state.inbox_taken)
 
     async def withdraw(self, number: int) -> str:
@@ -214,10 +215,10 @@ class Session:
         return await self._inbox.withdraw(number, self.state.inbox_taken, self._is_running)
 
     async def next_queued(self) -> str | None:
-        """Return the message that is to be sent now; None: nothing waits, or a call does.
+        """Return the message to send now; None: there is none, or a call waits for a decision.
 
-        The next `send` takes it, in the step that puts it into the history; a command of the chat is taken
-        already.
+        The next `send` removes it from the inbox, in the step that adds it to the history; a chat command is
+        removed at once.
         """
         if self.next_action == "human_confirm":
             return None
@@ -228,9 +229,9 @@ class Session:
         return text
 
     def carry_on(self) -> AsyncIterator[Event]:
-        """Go on from the exact action at which the session stands.
+        """Continue from the exact action where the session stopped.
 
-        Raises `UsageError` if nothing was ever said in it.
+        Raises `UsageError` if it has no messages.
         """
         if not len(self.state.chat_history) and not self.state.pending_tool_calls:
             raise UsageError(
@@ -251,11 +252,11 @@ class Session:
         return self._start("human_confirm", {"decisions": tuple(signed)}, record_only)
 
     async def elsewhere(self) -> StoreError | None:
-        """Return why this process could not go on now: `SessionHeld` or `SessionMoved`; None if it could."""
+        """Return why this process cannot continue now: `SessionHeld` or `SessionMoved`; None if it can."""
         return await self._position.elsewhere()
 
     async def examine(self) -> None:
-        """Find out what came of calls and requests that were open when the process of the last run died."""
+        """Find the outcomes of calls and requests that were open when the process of the last run died."""
         if not self._is_examined:
             self._is_examined = True
             if self.state.pending_tool_calls:
@@ -264,11 +265,11 @@ class Session:
             self.notices += (self._open_request.notice,) if self._open_request.notice else ()
 
     def carry_over(self, earlier: Session) -> None:
-        """Take what was changed in another object of this session and is not recorded yet."""
+        """Take over the unrecorded changes of another object of this session."""
         self._position.change(**earlier._position.unrecorded)
 
     async def rename(self, title: str) -> str:
-        """Give the session another title, durably; return it as it is kept. Raises `UsageError` for none."""
+        """Rename the session durably; return the stored title. Raises `UsageError` for an empty one."""
         kept = clean_title(self._ports.masker.text(encodable(title)))
         if not kept:
             raise UsageError("A title needs at least one letter.", "Say how the session is to be called.")
@@ -286,25 +287,25 @@ class Session:
         self._position.change(chat_history=history)
 
     def take_over(self) -> None:
-        """Record that what was allowed where the session ran before is not allowed here."""
+        """Record that permissions from where the session ran before are not valid here."""
         state = self.state
         self._position.change(
             execution_mode=state.execution_mode, pending_tool_calls=state.pending_tool_calls
         )
 
     def judge_reading(self, path: str) -> Verdict:
-        """Return what the gate says to a file that the person names in a message."""
+        """Return the gate's verdict on reading a file that the person names in a message."""
         from ..policy.judge import Judge
 
         judge = Judge(self.rules.gate_of(self.settings), builtin_tools())
         return judge.reading_verdict(path, self.state.execution_mode)
 
     def tool(self, name: str) -> Tool | None:
-        """Return what the session has of that name."""
+        """Return the session's tool with this name."""
         return self._ports.toolbox.get(name)
 
     def mask_arguments(self, arguments: str) -> str:
-        """Return arguments as they are shown and stored: without secrets."""
+        """Return arguments with secrets masked, as they are displayed and stored."""
         return mask_arguments(arguments, self._ports.masker)
 
     async def interrupt(self) -> None:
@@ -344,8 +345,6 @@ class Session:
             self._open_request = self._open_request if is_command else OpenRequest()
             self._record_beginning(first)
             if self._ports.places.scratch is not None and self._ports.places.scratch.is_dir():
-                from ...actions.turn.calls.tool_results import sweep
-
                 await sweep(self.state, self._ports)
             plan = self.state.vibe_plan if first != "prompt" and self.state.turn_open else ()
             self._is_running = True
@@ -365,7 +364,8 @@ class Session:
             await self._position.leave()
 
     def _taking(self, first: str | None, is_command: bool) -> InboxTaken:
-        """Let the step that takes a message in tell that it waits no more; return what was taken before."""
+        """Make the next step record that it includes a message of the inbox; return what was to be included
+        before."""
         before, after = self.state.inbox_taken, self._next_taken
         if first == "prompt" and not is_command and after is not None:
             self._next_taken = None

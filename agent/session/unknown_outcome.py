@@ -1,4 +1,4 @@
-"""What is seen at a glance of a call of unknown outcome: files that changed, and what still runs."""
+"""Evidence about a call of unknown outcome: files that changed, and processes that still run."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event
 from typing import NamedTuple
 
-from ...actions.ports import LeavesProcesses, Ports
+from ...actions.ports import LeavesProcesses, Ports, implements
 from ...actions.turn.calls.tool_runner import context_of
 from ...actions.workspace.tree import FileFilter, list_search_files
 from ...state.calls import FileChange, PendingCall
@@ -24,17 +24,17 @@ _MOST_FILES = 8
 _MOST_GIT_BYTES = 100_000
 _MOST_CHARS = 300
 _MAY_BE_EARLIER_S = 0.05
-"""How much coarser the clock of a file system may be."""
+"""How far the clock of a file system may lag behind, in seconds."""
 _MEANINGS = {"??": "new", "D": "removed", "M": "changed", "A": "added", "R": "renamed"}
 
 
 class Aftermath(NamedTuple):
-    """Names of files are relative to the workspace; they may hold what a model wrote."""
+    """Names of files are relative to the workspace; they may contain text from a model."""
 
     made: tuple[str, ...] = ()
-    """What the call itself is known to have done to files."""
+    """The file changes that the call itself recorded."""
     since: tuple[str, ...] = ()
-    """Files that were changed since it started, by whoever; the newest first, and not all of many."""
+    """Files that changed since it started, by any process; newest first, limited in number."""
     more: int = 0
     """How many more there are."""
     is_complete: bool = True
@@ -42,11 +42,11 @@ class Aftermath(NamedTuple):
     git: tuple[str, ...] = ()
     """What git calls changed, whenever that was."""
     running: tuple[str, ...] | None = None
-    """Processes of the call that are still there; None if that cannot be known."""
+    """Processes of the call that still run; None if that is unknown."""
 
 
 async def aftermath(call: PendingCall, ports: Ports) -> Aftermath:
-    """Look around; whatever takes too long is left out."""
+    """Collect the evidence; checks that take too long are left out."""
     stop = Event()
     made = [
         _describe_change(change, ports.places.cwd)
@@ -103,7 +103,7 @@ def _is_below(path: str, folders: Sequence[str]) -> bool:
 
 
 def _git(cwd: Path) -> tuple[str, ...]:
-    """Return what `git status` says, where nothing but git can run by it."""
+    """Return the output of `git status`, if it can run no other program."""
     if find_repository(str(cwd)) is None or why_git_may_run_more(str(cwd)) is not None:
         return ()
     words = ["git", "-c", "core.fsmonitor=false", "status", "--porcelain=v1", "-z", "--no-renames", "--", "."]
@@ -130,6 +130,6 @@ def _states(text: str) -> Iterator[str]:
 
 def _running(call: PendingCall, ports: Ports) -> tuple[str, ...] | None:
     tool = ports.toolbox.get(call.tool)
-    if not isinstance(tool, LeavesProcesses):
+    if not implements(tool, LeavesProcesses):
         return None
     return tuple(tool.still_running(context_of(ports, call, lambda chunk: None)))[:_MOST_FILES]

@@ -1,4 +1,5 @@
-"""The calls of a session that wait for a person: described, judged again, and rules that let them pass."""
+"""The calls of a session that wait for a person: their description, a second judgement, and rules that allow
+them."""
 
 from __future__ import annotations
 
@@ -6,7 +7,6 @@ from collections.abc import Callable, Set
 from typing import TYPE_CHECKING
 
 from ...actions.ports import Gate, Ports
-from ...actions.turn.bugs_logged import BugsLogged
 from ...actions.turn.calls.proposals import judge
 from ...actions.turn.calls.recovery import route_unknown_outcome
 from ...state.calls import PendingCall
@@ -16,6 +16,7 @@ from .position import Position
 if TYPE_CHECKING:
     from ..policy.approval_context import ApprovalContext
     from ..policy.rules.rule_suggestions import RuleSuggestion
+    from .call_descriptions import CallDescriptions
     from .unknown_outcome import Aftermath
 
 
@@ -34,7 +35,7 @@ class SessionRules:
         self._change_gate = change_gate
 
     def allow_always(self, rule: str) -> None:
-        """Let what `rule` covers pass unasked for the rest of this session; raises `UsageError`."""
+        """Allow what `rule` covers for the rest of this session; raises `UsageError`."""
         self.change(allow=(*self.settings.allow, rule))
 
     def change(self, **rules: tuple[str, ...]) -> None:
@@ -51,41 +52,35 @@ class WaitingCalls:
         self._rules = rules
 
     def suggest_rules(self, call: PendingCall) -> tuple[RuleSuggestion, ...]:
-        """Return what "always" can mean for a waiting call; each would in fact let this call pass."""
-        from ..policy.rules.rule_suggestions import suggest_rules_for_call
-
-        rules, mode = self._rules, self._position.state.execution_mode
-        with BugsLogged(f"the rules that would let a call of {call.tool} pass"):
-            return suggest_rules_for_call(call, self._ports, rules.settings, rules.gate_of, mode)
-        return ()
+        """Suggest rules for a waiting call; each of them would allow this call."""
+        return self._descriptions.suggest_rules(call, self._ports, self._rules, self._position.state)
 
     def accept(self, offer: RuleSuggestion) -> None:
-        """Let what was suggested pass unasked for the rest of this session."""
-        from ..policy.rules.rule_suggestions import EDITING
-
-        if offer.rule:
+        """Allow what was suggested for the rest of this session."""
+        if offer.mode is None:
             self._rules.allow_always(offer.rule)
         else:
-            self._position.change(execution_mode=EDITING)
+            self._position.change(execution_mode=offer.mode)
 
     def describe(self, call: PendingCall, is_edited: bool = False) -> ApprovalContext:
-        """Return why a waiting call asks, where it leads and what it runs in, as it is now."""
-        from ..policy.approval_context import ApprovalContext, build_approval_context
-
-        with BugsLogged(f"what a person is told of a call of {call.tool}") as border:
-            return build_approval_context(call, self._ports, self._position.state.execution_mode, is_edited)
-        return ApprovalContext(f"{call.reason}; the rest is not known: a bug in Sandbur ({border.bug})")
+        """Describe why a waiting call asks, where its addresses lead and which sandbox it runs in, as of
+        now."""
+        return self._descriptions.describe(call, self._ports, self._position.state, is_edited)
 
     async def inspect(self, call: PendingCall) -> Aftermath:
-        """Look for at most two seconds at what a call of unknown outcome may have left."""
-        from .unknown_outcome import Aftermath, aftermath
+        """Collect for at most two seconds what a call of unknown outcome may have done."""
+        return await self._descriptions.inspect(call, self._ports)
 
-        with BugsLogged(f"what a call of {call.tool} has left"):
-            return await aftermath(call, self._ports)
-        return Aftermath(is_complete=False)
+    @property
+    def _descriptions(self) -> type[CallDescriptions]:
+        """What is loaded only when a call waits for a person."""
+        from .call_descriptions import CallDescriptions
+
+        return CallDescriptions
 
     def judge_again(self, but: Set[str] = frozenset()) -> None:
-        """Let mode and rules of now decide what mode and rules decided when a call was proposed.
+        """Judge waiting calls again by the current mode and rules, if these judged them when they were
+        proposed.
 
         `but` are the ids of calls that a person has just decided about.
         """
@@ -107,6 +102,6 @@ class WaitingCalls:
             return call
         again = judge(call, self._ports, mode)
         if call.decision == again.decision == "undecided" and call.binding is not None:
-            # What the person was told, and is to decide about, stays.
+            # Keep the reason that the person sees and decides about.
             return call
         return again

@@ -1,4 +1,5 @@
-"""Writes into a configuration file for good; everything else in it stays as it is, and so does the trust."""
+"""Adds rules to a configuration file; the rest of the file stays unchanged, and so does the folder's
+trust."""
 
 import json
 import re
@@ -36,11 +37,11 @@ class ConfigPlace(NamedTuple):
 
     path: Path
     project: Path | None
-    """The folder whose file it is; None: the person's own, which counts in every folder."""
+    """The project folder of the file; None: the person's own file, which applies in every folder."""
 
 
 def place_for(cwd: Path, env: Mapping[str, str]) -> ConfigPlace:
-    """Return the project's file if it is trusted or does not exist yet, else the user's file."""
+    """Return the project's file if it is trusted or does not exist yet, otherwise the user's file."""
     for folder in project_folders(cwd):
         path = folder / CONFIG_NAME
         found = read_bytes(path, MAX_CONFIG_BYTES)
@@ -150,7 +151,7 @@ def _other_lines(text: str, key: str, literal: str) -> Iterator[str]:
 
 
 def _longer_arrays(text: str, key: str, literal: str) -> Iterable[str]:
-    """Yield the text with one more element in front of each bracket that may be the end of the array."""
+    """Yield the text with one element added before each bracket that may end the array."""
     for start in re.finditer(_ARRAY.format(key=key), text, re.MULTILINE):
         for close in re.finditer(r"\]", text[start.end() :]):
             at = start.end() + close.start()

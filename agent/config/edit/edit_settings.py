@@ -1,4 +1,4 @@
-"""Sets one value in a configuration file, or takes it out; everything else in it stays as it is."""
+"""Sets or removes one value in a configuration file; the rest of the file stays unchanged."""
 
 import copy
 import json
@@ -17,7 +17,7 @@ from ..values import parse_config, parse_value
 from .edit_rules import ConfigPlace, first_that_says, more_lines, rewrite, toml_string
 
 _ENTRIES = ("aliases", "windows")
-"""Kinds of tables whose entries are single values, and can be set one by one as KEY.NAME."""
+"""Tables whose entries are single values and can be set one by one as KEY.NAME."""
 _MOST_LINES = 200
 """Of one value."""
 _TABLE = r"^[ \t]*\[[ \t]*{name}[ \t]*\][^\n]*\n?"
@@ -97,7 +97,7 @@ def _without(text: str, names: tuple[str, ...], path: Path) -> str:
     options = list(_replace_assignments(text, names, "", ""))
     hint = f"Take {'.'.join(names)} out of it."
     if not wanted.get(names[0], True):
-        # The table is gone with its only entry, unless it has a line of its own.
+        # The table is removed with its only entry, unless it has a header line of its own.
         with suppress(ConfigError):
             return first_that_says(wanted, options, path, hint)
         del wanted[names[0]]
@@ -105,7 +105,7 @@ def _without(text: str, names: tuple[str, ...], path: Path) -> str:
 
 
 def _replace_assignments(text: str, names: tuple[str, ...], line: str, dotted: str) -> Iterator[str]:
-    """Yield the text with other words in place of each assignment that may be the one, however long it is."""
+    """Yield the text with the value replaced in each assignment that may be the one, whatever its length."""
     lines = text.splitlines(keepends=True)
     for spelled, new in ((names[-1:], line), (names, dotted)):
         begins = re.compile(r"[ \t]*" + r"[ \t]*\.[ \t]*".join(map(_key_pattern, spelled)) + r"[ \t]*=")

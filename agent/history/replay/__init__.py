@@ -1,4 +1,4 @@
-"""Replay: a recorded run once more through the graph, offline, and what differs."""
+"""Replay: runs a recorded session through the current program, offline, and reports the first difference."""
 
 from ...extensions.extension import CommandEntry, Extension
 

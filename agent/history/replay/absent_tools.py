@@ -1,4 +1,5 @@
-"""Tools of a recorded run that this program does not have: what was said and judged of them is on record."""
+"""Stand-ins for the tools of a recorded run that this program does not have; their calls and decisions are on
+record."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from .recorded_ports import Stage
 
 
 class AbsentTool:
-    """Stands for a tool of an agent, a server or a project that is not here; calls of it are as recorded."""
+    """Stands in for a missing tool of an agent, a server or a project; its calls have their recorded
+    results."""
 
     effect: Effect = "effect"
 
@@ -49,7 +51,7 @@ class AbsentTool:
         raise AssertionError("a tool that is not here was to run")
 
     def _find_recorded_call(self, arguments: str) -> PendingCall | None:
-        """Return the call as it was recorded in this step, or before it."""
+        """Return the call as it was recorded in this step or before it."""
         for values in (self._stage.moment.after, self._stage.moment.before):
             calls: Sequence[PendingCall] = values["pending_tool_calls"]
             for call in calls:

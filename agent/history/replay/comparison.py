@@ -1,4 +1,4 @@
-"""Compares the state after a step with the recorded one, field by field, histories by what they say."""
+"""Compares the state after a step with the recorded one, field by field, and histories by content."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from .replay_steps import Moment, RecordedLogs, Values
 
 
 class Difference(NamedTuple):
-    """One value that is not the same; None: it is not there at all."""
+    """One value that differs; None: the field is missing on that side."""
 
     path: str
     recorded: Any
@@ -92,7 +92,8 @@ def _in_histories(path: str, old: Transcript, new: Transcript, logs: RecordedLog
 
 
 def _apart(old: Transcript, new: Transcript) -> tuple[int, Transcript, Transcript]:
-    """Return how many messages both begin with, as far as their logs tell, and what follows."""
+    """Return the length of the common beginning of two message lists, judged by their logs, and the rest of
+    each."""
     shared = 0
     for left, right in zip(old.spans, new.spans, strict=False):
         if not _is_same_log(left, right) or left.start != right.start:
@@ -170,7 +171,7 @@ def _list_changes(old: list[str], new: list[str]) -> Iterator[str]:
 
 
 def _format_lines(value: object) -> list[str]:
-    """Return a value as lines; none for one that is not there."""
+    """Return a value as lines; no lines for a missing value."""
     if value is None:
         return []
     if isinstance(value, str):
@@ -198,7 +199,7 @@ _PLAIN = ("workflow_mode", "execution_mode", "phase", "active_step_id", "turn_op
 
 
 def loose_differences(before: Values, recorded: Values, today: Values) -> list[Difference]:
-    """Compare two states after the same one, leaving words out."""
+    """Compare two states after the same step, ignoring the wording of texts."""
     old, new = (_outline(before, values) for values in (recorded, today))
     return [difference for name in old for difference in between(name, old[name], new[name])]
 
@@ -222,7 +223,7 @@ def _outline(before: Values, values: Values) -> dict[str, Any]:
 
 
 def _list_added(before: Transcript, after: Transcript) -> list[str]:
-    """Return tool and outcome of each result that came in."""
+    """Return tool and outcome of each result that was added."""
     results = (result for message in after.part(len(before)) for result in message.tool_results)
     return [f"{result.tool} {result.outcome}" for result in results]
 
@@ -232,7 +233,8 @@ def request_divergence(
 ) -> Divergence | None:
     """Return how the request of a step differs.
 
-    `tools` are today's, name -> digest; `after` is what differs after the step, which shows new words.
+    `tools` are the current declarations, name -> digest; `after` is the difference after the step, which
+    shows changed texts.
     """
     recorded = moment.called.request if moment.called is not None else None
     if recorded == asked or recorded is None:

@@ -1,4 +1,5 @@
-"""The ports of a recorded run: a model that says again what it said, tools that give back what they gave."""
+"""The ports of a recorded run: the model repeats its recorded replies, and tools return their recorded
+results."""
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,7 +50,7 @@ class Divergence:
     seq: int
     action: str
     kind: DivergenceKind
-    """The state after the step, what the model was asked in it, or the action that comes after it."""
+    """What differs: the state after the step, the model request, or the next action."""
     summary: str
     """One sentence; untrusted."""
     lines: tuple[str, ...] = ()
@@ -57,7 +58,7 @@ class Divergence:
 
 
 class DivergenceError(SandburError):
-    """Raised in the middle of an action that does what was never recorded."""
+    """Raised inside an action that does something that was not recorded."""
 
     code = "divergence"
 
@@ -68,11 +69,11 @@ class DivergenceError(SandburError):
 
 @dataclass(slots=True)
 class Stage:
-    """What is played now: every port of a walk looks here."""
+    """The recorded step that is being replayed; every port of a walk reads it."""
 
     moment: Moment = field(init=False)
     asked: RequestShape | None = None
-    """What today's program asked the model."""
+    """The requests that the current program sent to the model."""
 
     def enter(self, moment: Moment) -> None:
         self.moment, self.asked = moment, None
@@ -115,7 +116,7 @@ class RecordedModel:
 
 
 class RecordedCounter:
-    """Finds a request to fit if it was made then."""
+    """Reports that a request fits the context if it was sent in the recorded run."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -125,7 +126,7 @@ class RecordedCounter:
 
 
 class RecordedTool:
-    """Is what today's tool says it is; a call of it comes to what was recorded."""
+    """Has the declaration of the current tool; its calls return the recorded results."""
 
     def __init__(self, tool: Tool, stage: Stage) -> None:
         self._tool = tool
@@ -171,13 +172,13 @@ class RecordedTool:
 
 
 def _find_settled_text(result: ToolResult, pending: Sequence[PendingCall]) -> str:
-    """Return what the tool gave back, without what the runtime puts in front of it."""
+    """Return what the tool returned, without the prefix that the runtime adds."""
     call = next((call for call in pending if call.call_id == result.call_id), None)
     return result.content if call is None else result.content.removeprefix(edit_note(call))
 
 
 def make_recorded_check(stage: Stage) -> Callable[[Any], str]:
-    """Return what says of an answer what was said of it then, by whatever it was checked."""
+    """Return an output check with the recorded verdict, whatever made it."""
 
     def check(value: Any) -> str:
         before, after = stage.moment.before, stage.moment.after
@@ -189,7 +190,7 @@ def make_recorded_check(stage: Stage) -> Callable[[Any], str]:
 
 
 class RecordedWitness:
-    """Saw what the recorded approvals rest on; what the disk of today holds does not count."""
+    """Returns the recorded evidence of approvals; the current content of the disk does not matter."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -206,10 +207,10 @@ class RecordedWitness:
 
 
 class RecordedInbox:
-    """Hands out what was said while the model worked, in the step that took it in."""
+    """Returns steering messages in the step that recorded them."""
 
     last_number = sys.maxsize
-    """Nothing of it is new to anybody."""
+    """Always 0: no message is new."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -219,7 +220,7 @@ class RecordedInbox:
 
 
 class RecordedAdvice:
-    """Says again what hooks said; none of them runs."""
+    """Returns the recorded answers of hooks; no hook runs."""
 
     stop_reason = ""
     comments_results = False
@@ -246,7 +247,7 @@ class RecordedAdvice:
         return CallAdvice(call.hook, call.arguments if call.hook.edited else None)
 
     async def on_question(self, call: PendingCall) -> HookVerdict | None:
-        """Leave it: what was said then is known before."""
+        """Do nothing: the recorded answer is already known."""
 
     async def after_call(self, call: PendingCall, outcome: ToolOutcome, duration_ms: int) -> str:
         # The recorded result has it.
@@ -260,7 +261,7 @@ class RecordedAdvice:
     async def after_compression(self, summary: str) -> None: ...
 
     def _next_comment(self) -> str:
-        """Return what the runtime said last in the step."""
+        """Return the runtime's newest comment in the step."""
         last: Message | None = self._stage.moment.after["chat_history"].last
         return last.text if last is not None and last.origin == "runtime" else ""
 
@@ -324,7 +325,7 @@ class RecordedJournal:
     ) -> None: ...
 
     async def load_known_files(self) -> None:
-        """Return nothing: what had been read then is not what is on the disk of today."""
+        """Return nothing: the recorded file contents are not those on the disk now."""
 
     async def record_changes(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]
@@ -337,7 +338,7 @@ class RecordedJournal:
         return None if result is None else KeptResult(tool=result.tool, content=result.display_text)
 
     def after_commit(self, work: Callable[[], None]) -> None:
-        """Do nothing: what a call left behind belongs to the recorded run."""
+        """Do nothing: side effects of a call belong to the recorded run."""
 
     async def load_agreed_digest(self, call_id: str) -> str:
         return ""
@@ -346,7 +347,7 @@ class RecordedJournal:
         return ()
 
     def _moves(self, call_id: str) -> Iterator[tuple[CallMove, bool]]:
-        """Yield the moves on disk, and whether each was the session's own."""
+        """Yield the moves on disk, and whether each belongs to the session itself."""
         moment = self._stage.moment
         until = moment.run.at if moment.run is not None else ""
         for known in self._ancestors:

@@ -1,4 +1,4 @@
-"""Replays a session, or a recording file, and says where today's program first does something else."""
+"""Replays a session or a recording file, and reports where the current program first behaves differently."""
 
 import tempfile
 from collections.abc import Callable, Generator
@@ -23,7 +23,8 @@ class Replayed:
     last_seq: int
     """The steps that were looked at."""
     recorded_only: tuple[int, ...]
-    """Steps among them that no run made, or whose run left too little behind: taken as they are."""
+    """The number of steps that no run made, or whose run recorded too little; they are accepted as
+    recorded."""
     divergence: Divergence | None
 
     @property
@@ -40,11 +41,11 @@ async def replay(
     ignores_tools: bool = False,
     watch: Callable[[int, int], object] = lambda number, total: None,
 ) -> Replayed:
-    """Walk a session through today's program, after step `from_seq`; nothing is written.
+    """Replay a session with the current program, starting after step `from_seq`; nothing is written.
 
-    `ignores_tools`: tools in other words, new ones and gone ones are no difference by themselves.
-    `watch` is called before each step, with its number and how many steps there are to look at.
-    Raises `UsageError` if there is nothing to replay, `StoreError` if the records are damaged.
+    `ignores_tools`: changed, new and removed tools alone are no difference. `watch` is called before each
+    step with its number and the total. Raises `UsageError` if there is nothing to replay, `StoreError` if the
+    records are damaged.
     """
     recording = await store.database.offload(lambda: read_recording(store, session_id))
     first = _first(recording, from_seq)

@@ -1,4 +1,4 @@
-"""A recorded run, step by step: the state before and after, and what came in from outside between them."""
+"""A recorded run, step by step: the states before and after, and the external inputs in between."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RecordedLogs:
         name = session_id, number
         if name not in self._logs:
             log = self._logs[name] = Log(session_id, number)
-            # What a walk appends goes into logs of its own.
+            # A walk appends its messages to logs of its own.
             log.sealed = True
         return self._logs[name]
 
@@ -78,7 +78,7 @@ class StateReader:
 
     def take(self, step: RecordedStep) -> Values:
         """Return every field after the next step."""
-        # Not always what the step says: an import takes approvals back between two steps.
+        # This may differ from the step: an import revokes approvals between two steps.
         before = step.before if self._before is None else self._before
         self._before = step.after
         changed = {
@@ -103,7 +103,7 @@ class SaidMessage(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """One session of the lineage, with what it wrote itself."""
+    """One session of the lineage, with its own records."""
 
     session_id: str
     settings: SessionSettings
@@ -116,7 +116,7 @@ class Owner(NamedTuple):
     ancestors: tuple[Owner, ...]
     """Oldest first."""
     undone: frozenset[str]
-    """Calls of ancestors whose whole effect was taken back when this session began."""
+    """Calls of ancestors whose whole effect was reverted when this session was forked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,9 @@ class Moment:
     seq: int
     action: str
     came_from: str | None
-    """The action before; None where the graph is entered anew."""
+    """The action before; None if the run entered the graph here."""
     run: Traced | None
-    """The beginning of the run that the step belongs to; None: it was recorded without one."""
+    """The start record of the run that the step belongs to; None: there is no record of it."""
     acts: bool
     """False if no action ran: a run that stopped where it began wrote what had changed before it."""
     since: int
@@ -135,21 +135,21 @@ class Moment:
     before: Values
     after: Values
     goes_to: str | None
-    """The action that came next, or would have; None if nothing tells."""
+    """The next action, or the one that was about to run; None if unknown."""
     called: ModelCalled | None = None
-    """The call of the model that the step is made of."""
+    """The model call of the step."""
     reply: Message | None = None
-    """What the model said in it, as the history took it in."""
+    """The model's reply, as the history recorded it."""
     cut: tuple[Message, ...] = ()
-    """What it had said when the call was interrupted, and the mark after it."""
+    """The partial reply of an interrupted call, with the mark that follows it."""
     results: Mapping[str, ToolResult] = field(default_factory=dict[str, ToolResult])
     """Call id -> result that the step put into a history."""
     started: frozenset[str] = frozenset()
     """Calls that the action started."""
     message: Message | None = None
-    """What the person said, if that began a turn."""
+    """The person's message, if it began a turn."""
     steering: Sequence[WaitingMessage] = ()
-    """What the person said before, while the model worked, and the step took in."""
+    """Steering messages from while the model worked, which the step added to the history."""
 
     @property
     def began(self) -> RunBegan | None:
@@ -161,7 +161,7 @@ class Recording:
     session_id: str
     logs: RecordedLogs
     owners: Sequence[Owner]
-    """The sessions whose steps these are, oldest first."""
+    """The sessions that the steps belong to, oldest first."""
 
     @property
     def last_seq(self) -> int:
@@ -180,7 +180,7 @@ class Recording:
 
 
 def read_recording(store: Store, session_id: str) -> Recording:
-    """Read a session with what it was forked from; raises `StoreError`."""
+    """Read a session together with the sessions that it was forked from; raises `StoreError`."""
     fold = StepFold(store.database)
     owners: list[Owner] = []
     for name, last in store.index.lineage(session_id):
@@ -272,26 +272,26 @@ def _newest_inbox_number(values: Values) -> int:
 
 
 def _enters(run: Traced) -> bool:
-    """Tell whether a run began at the entry of the graph, wherever it stood: with a message."""
+    """Return whether a run entered the graph with a message, whatever action came before."""
     return isinstance(run.record, RunBegan) and run.record.action == "prompt"
 
 
 def _only_began(run: Traced, action: str, before: Values, after: Values) -> bool:
-    """Tell whether the first step of a run holds nothing but what had been changed before the run."""
+    """Return whether the first step of a run contains only changes from before the run."""
     if isinstance(run.record, RunBegan) and run.record.action != action:
         return True
     return all(after[name] is before[name] or after[name] == before[name] for name in after)
 
 
 def _first_mode(owner: Owner) -> ExecutionMode:
-    """Return the mode that a session began in; one that was imported has another by now."""
+    """Return the mode that a session began with; an imported session has a different one now."""
     began = (one.record.mode for one in owner.traces if isinstance(one.record, RunBegan))
     known: dict[str, ExecutionMode] = {mode: mode for mode in MODES}
     return known.get(next(began, ""), owner.settings.mode)
 
 
 def _apply_run_settings(values: Values, run: Traced) -> Values:
-    """Apply what was changed outside of any action before the run began."""
+    """Apply settings that were changed between actions before the run began."""
     changes = run.record.changes if isinstance(run.record, RunBegan) else {}
     if not changes:
         return values
@@ -300,7 +300,7 @@ def _apply_run_settings(values: Values, run: Traced) -> Values:
 
 
 class _Parts:
-    """What a session recorded beside its steps."""
+    """The records of a session apart from its steps."""
 
     def __init__(self, owner: Owner) -> None:
         self._traces = owner.traces
@@ -313,7 +313,7 @@ class _Parts:
         return next((one for one in began if isinstance(one.record, RunBegan)), None)
 
     def next_action(self, step: RecordedStep, following: Sequence[RecordedStep]) -> str | None:
-        """Return what came after a step, or what its run was about to do when it ended."""
+        """Return the action after a step, or the one that its run was about to start when it ended."""
         for one in select_rows_between(self._traces, step.row, following[0].row if following else 2**62):
             if one.seq != step.seq or isinstance(one.record, RunBegan):
                 # The process died in between, or what follows belongs to a past that does not count.
@@ -323,19 +323,19 @@ class _Parts:
         return following[0].action if following else None
 
     def of(self, first: int, last: int, earliest: int) -> dict[str, Any]:
-        """Return what came in from outside during the action that wrote these rows.
+        """Return the external inputs of the action that wrote these rows.
 
-        Its reply may be from a run that died while hooks judged it, in a row from `earliest` on.
+        Its reply may be from a run that died while hooks checked it, in a row from `earliest` on.
         """
         called = self._model_call(first, last) or self._model_call(earliest, first, is_kept=True)
         messages = [one.message for one in select_rows_between(self._messages, first, last)]
         moves = select_rows_between(self._moves, first, last)
         cut = tuple(messages[-2:]) if messages and messages[-1].is_cut_mark else ()
         return {
-            # The call that was interrupted came to nothing: the step is made of what it had said.
+            # The interrupted call has no reply: the step has its partial reply instead.
             "called": None if cut else called,
             "cut": cut,
-            # What had been said before it comes first.
+            # The partial reply comes first.
             "message": next((one for one in reversed(messages) if _is_persons_message(one)), None),
             "reply": next((one for one in messages if one.origin == "model"), None),
             "results": {result.call_id: result for one in messages for result in one.tool_results},
@@ -349,7 +349,7 @@ class _Parts:
         return None if called is not None and is_kept and called.reply is None else called
 
     def take_steering(self, first: int, last: int, action: str, newest: int) -> list[WaitingMessage]:
-        """Return what was waiting and is in the messages of these rows; `newest` is its last number."""
+        """Return the steering messages that these rows contain; `newest` is the number of the last one."""
         rows = select_rows_between(self._messages, first, last)
         log = next((row.log for row in reversed(rows) if _is_persons_message(row.message)), None)
         found: list[tuple[str, str]] = []
@@ -360,19 +360,19 @@ class _Parts:
                 found[-1] = found[-1][0], row.message.text
             elif found:
                 break
-        # The message that begins a turn comes after those that waited.
+        # The message that begins a turn comes after waiting steering messages.
         found = found[:-1] if action == "prompt" else found
         before = newest - len(found)
         return [WaitingMessage(before + n, "steer", *one) for n, one in enumerate(found, 1)]
 
 
 def _is_persons_message(message: Message) -> bool:
-    """Tell whether a person said this, in words and not by what a command of theirs came to."""
+    """Return whether a person wrote this text, rather than a command that generated it."""
     return message.origin == "person" and not message.is_user_command
 
 
 def inputs_of(moment: Moment) -> dict[str, Any]:
-    """Return the inputs of the action, read from what it made of them."""
+    """Return the inputs of the action, derived from its results."""
     if moment.action == "prompt":
         for call in moment.after["pending_tool_calls"]:
             if call.origin != "model":

@@ -61,18 +61,18 @@ _RULES = ("allow", "deny", "ask", "catastrophic", "cwd", "add_dirs", "tool_choic
 
 @dataclass(frozen=True, slots=True)
 class Today:
-    """What a recording is walked through; by default the program as it is."""
+    """The program that replays a recording; by default the current one."""
 
     toolbox: Toolbox = field(default_factory=builtin_tools)
     own: Toolbox = field(default_factory=dict[str, Tool])
-    """Tools that did not ship, of the agent that a session belongs to; what is missing is as recorded."""
+    """The tools of the session's own agent; missing ones are replaced by their recorded calls."""
     gate_of: Callable[[SessionSettings], Gate] = policy_of
     graph_of: Callable[[], Graph] = build_graph
 
 
 @dataclass(frozen=True, slots=True)
 class LiveTools:
-    """Where real tools work; what they leave goes with the folder."""
+    """The folder where real tools work; it is deleted with their files."""
 
     masker: MaskerPort
     folder: Path
@@ -111,7 +111,7 @@ def _own_tools(
         for name in settings.own_tools
     }
     if choice.available_groups or 0 < choice.most_listed < len(own):
-        # Not all that there was had been told at first.
+        # Deferred tools were not in the first request.
         return own
     return {name: tool for name, tool in own.items() if name in conditions.tools}
 
@@ -170,7 +170,7 @@ def _bound(
 
 
 _BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-"""What an action raises that does not fit the recorded state: it says more as the end of a walk."""
+"""Exceptions of an action that does not fit the recorded state; as the end of a walk they explain more."""
 _MOST_FRAME_LINES = 8
 _PRIOR_STEP = "__PRIOR_STEP"
 """Burr's own field: the action that ran last."""
@@ -180,7 +180,7 @@ class Walk:
     """Holds today's graph for as long as the conditions of the recorded run stay the same."""
 
     def __init__(self, recording: Recording, today: Today, live: Live, ignores_tools: bool = False) -> None:
-        """`ignores_tools`: what the model is told about tools today may be other than it was."""
+        """`ignores_tools`: the declarations of tools may differ from the recorded ones."""
         self._ignores_tools = ignores_tools
         self._recording = recording
         self._today = today
@@ -194,7 +194,7 @@ class Walk:
         self._ports: Ports | None = None
 
     async def step(self, moment: Moment) -> Divergence | None:
-        """Run one step; return the first thing that differs."""
+        """Run one step; return the first difference."""
         application = self._bind(moment)
         if gone := {moment.action, moment.came_from or moment.action} - _actions(application):
             summary = f"Today's graph has no action {', '.join(sorted(gone))}."
@@ -258,13 +258,13 @@ class Walk:
                 for spec in offers_of(tools, then, output_of(then))[0].specs
                 if spec.name in recorded_tools or spec.name not in absent
             }
-            # What the model was told of them went into a digest that nobody can compute without them.
+            # The digest contains the tool declarations, and without them it cannot be computed.
             self._knows_all = not absent
             self._bound = bound
         return self._application
 
     def _enter(self, application: Application[Any], moment: Moment) -> None:
-        """Stand where the recorded run stood."""
+        """Set the graph to the position of the recorded run."""
         self._stage.enter(moment)
         state = cast(Any, application.state).update(**{**moment.before, _PRIOR_STEP: moment.came_from})
         if moment.came_from is None:
@@ -275,7 +275,7 @@ class Walk:
 async def _failure(
     application: Application[Any], inputs: Mapping[str, Any], moment: Moment, asks_real_model: bool
 ) -> Divergence | None:
-    """Run the action of a step; return how it failed. What a real model fails at is raised."""
+    """Run the action of a step; return its error. Errors of a real model are raised."""
     ask = {"halt_after": [moment.action], "inputs": dict(inputs)}
     try:
         _, step = await cast(Any, application).astream_result(**ask)
@@ -303,7 +303,7 @@ def _next(application: Application[Any]) -> str:
 
 
 def _route(moment: Moment, today: str, comes_after: bool) -> Divergence | None:
-    """Compare where today's graph goes with the record, after the step or in its place."""
+    """Compare the next action of the current graph with the recorded one."""
     recorded = moment.goes_to if comes_after else moment.action
     if recorded is None or today == recorded:
         return None
@@ -321,7 +321,7 @@ def _sentence(text: str) -> str:
 async def live_parts(
     parts: frozenset[str], settings: Settings, session: SessionSettings, env: Mapping[str, str]
 ) -> AsyncGenerator[Live]:
-    """Connect what is to be real: `model`, `tools` or both; raises `UsageError` or `CredentialsError`."""
+    """Connect the real `model`, `tools` or both; raises `UsageError` or `CredentialsError`."""
     with tempfile.TemporaryDirectory(prefix="sandbur-live-") as folder:
         model = connect_models(settings, session, env) if "model" in parts else None
         tools = _tools(session, env, Path(folder)) if "tools" in parts else None
@@ -352,7 +352,7 @@ def list_started_calls(store: Store, session_id: str, from_seq: int | None) -> l
 
 
 def next_message(store: Store, session_id: str, seq: int) -> UserContent | None:
-    """Return what the person said in the step after `seq`, if that is where a turn begins."""
+    """Return the person's message in the step after `seq`, if a turn begins there."""
     for moment in read_recording(store, session_id).moments():
         if moment.seq == seq + 1 and moment.action == "prompt":
             return inputs_of(moment)["user_input"]

@@ -1,1 +1,1 @@
-"""What a recorded run did and cost; what two differ in."""
+"""Reports about recorded runs: their events, cost and differences."""

@@ -22,11 +22,11 @@ from ..timeline import TimelineStep, list_timeline
 from .recorded_calls import RecordedCall, read_recorded_calls
 
 _MOST_COMPARED = 3000
-"""Steps; beyond that they are laid side by side as they come."""
+"""Limit of steps that are aligned; beyond it they are paired by position."""
 
 
 class Pair(NamedTuple):
-    """Steps that stand for each other; None: the other run has no such step."""
+    """Two corresponding steps; None: the other run has no such step."""
 
     left: TimelineStep | None
     right: TimelineStep | None
@@ -37,7 +37,7 @@ class Pair(NamedTuple):
 
 
 def align_steps(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> list[Pair]:
-    """Pair steps that say the same; between these, steps of the same action."""
+    """Pair steps with the same content; between those, steps of the same action."""
     start = _common(left, right)
     end = _common(left[start:][::-1], right[start:][::-1])
     middle = left[start : len(left) - end], right[start : len(right) - end]
@@ -51,7 +51,7 @@ def align_steps(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> 
 def _pair_steps(
     left: Sequence[TimelineStep], right: Sequence[TimelineStep], *keys: Callable[[TimelineStep], Hashable]
 ) -> Iterator[Pair]:
-    """Pair what has the same first key, and what lies between by the keys that follow."""
+    """Pair items with the same first key, and the items between them by the following keys."""
     if not keys:
         yield from (Pair(step, None) for step in left)
         yield from (Pair(None, step) for step in right)
@@ -88,7 +88,7 @@ class Parting:
 
 
 def parting(left: Lineage, right: Lineage) -> Parting | None:
-    """Return where two different sessions part; None if they have nothing in common."""
+    """Return the step where two different sessions diverge; None if they have nothing in common."""
     limits = dict(right)
     for session_id, limit in reversed(left):
         if session_id in limits:
@@ -106,7 +106,7 @@ def _owner(lineage: Lineage, seq: int) -> str:
 class Totals:
     steps: int
     usage: Usage | None
-    """None where nothing was recorded of it."""
+    """None if no usage was recorded."""
     model_s: float | None
     """In model calls, with retries."""
     tool_s: float
@@ -118,7 +118,7 @@ class Totals:
 def totals(
     store: Store, session_id: str, steps: int, calls: Iterable[RecordedCall], after_seq: int
 ) -> Totals:
-    """Add up what came after step `after_seq`; -1: everything."""
+    """Sum what came after step `after_seq`; -1: everything."""
     found = [one for one in _traces(store, session_id) if one.seq >= after_seq]
     models = [one.record for one in found if isinstance(one.record, ModelCalled)]
     ends = [one.record for one in found if isinstance(one.record, RunEnded)]
@@ -132,7 +132,7 @@ def totals(
 
 
 def _traces(store: Store, session_id: str) -> Iterable[Traced]:
-    """Yield the trace that led to where a session stands, its ancestors' part included."""
+    """Yield the trace that led to a session's state, including its ancestors' part."""
     for owner, last in store.index.lineage(session_id):
         yield from (one for one in list_traces(store.database, owner) if last is None or one.seq < last)
 
@@ -152,7 +152,7 @@ class RunFile:
     place: Literal["both", "left", "right"]
     """Who touched it."""
     difference: FileDifference | None
-    """From left to right, or what the one that touched it made; None: the same in both."""
+    """The diff from left to right, or of the only side that changed the file; None: both are equal."""
 
     @property
     def is_same(self) -> bool:
@@ -236,7 +236,7 @@ def _side(store: Store, session_id: str, seq: int) -> _Side:
 
 
 def _mask_call(call: RecordedCall, mask: Callable[[str], str]) -> RecordedCall:
-    """Return a call of which nothing that is said shows a secret."""
+    """Return a call with the secrets in all of its texts masked."""
     verdicts = tuple(replace(one, reason=mask(one.reason)) for one in call.verdicts)
     return replace(call, title=mask(call.title), verdicts=verdicts)
 

@@ -1,4 +1,4 @@
-"""The calls that a store recorded, each with what was decided about it then; read session by session."""
+"""Reads the recorded calls of a store, each with the decision about it, session by session."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -14,7 +14,8 @@ from ....state.store.store import Store
 from ....state.trace import RunBegan
 
 Then = Literal["allowed", "approved", "declined", "open", "refused"]
-"""It passed unasked; it was asked about, and a person said yes, or no, or nothing; it was denied unasked."""
+"""The recorded decision: allowed by the policy, approved, denied or left open by a person, or denied by the
+policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class PastCall:
     arguments: str
     """As the model wrote them."""
     mode: ExecutionMode
-    """Of the run in which it was asked for."""
+    """The mode of the run that proposed the call."""
     then: Then
     is_edited: bool
     """Whether a person approved it with other arguments."""
@@ -37,7 +38,7 @@ class _CallDecisions(NamedTuple):
 
 
 def past_calls(store: Store, since: str = "") -> Iterator[PastCall]:
-    """Yield the calls since a time (UTC, ISO 8601) that could run; what a fork inherited counts once."""
+    """Yield the executable calls since a time (UTC, ISO 8601); calls that a fork inherited count once."""
     for summary in takewhile(lambda one: one.updated_at >= since, store.newest_sessions()):
         yield from _calls_of(store, summary.id, since)
 
@@ -60,14 +61,14 @@ def _calls_of(store: Store, session_id: str, since: str) -> Iterator[PastCall]:
 
 
 def _group_decisions(moves: Iterator[CallMove], since: str) -> dict[str, _CallDecisions]:
-    """Return what was decided about each call that could run."""
+    """Return the decisions about each executable call."""
     decisions: dict[str, _CallDecisions] = {}
     for move in moves:
         decision, known = move.text("decision"), decisions.get(move.call_id)
         if move.text("origin"):
             continue  # what a person runs says nothing of what a model may do
         if move.move == "proposed" and move.at >= since and decision != "invalid":
-            # The oldest records, and those of decision tools, say nothing of what was let through.
+            # The oldest records, and those of decision tools, do not contain allowed calls.
             first: dict[str, Then] = {"undecided": "open", "denied": "refused"}
             decisions[move.call_id] = _CallDecisions(move.row, first.get(decision, "allowed"))
         elif known is not None and known.then == "open" and _is_about_running(move):
@@ -77,5 +78,5 @@ def _group_decisions(moves: Iterator[CallMove], since: str) -> dict[str, _CallDe
 
 
 def _is_about_running(move: CallMove) -> bool:
-    """Tell whether somebody decided that a call may run, or not; and not what had come of it."""
+    """Return whether a decision is about running the call, and not about its outcome."""
     return move.move == "decided" and not move.text("settled_as")

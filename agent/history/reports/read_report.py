@@ -55,12 +55,12 @@ from .run_report import (
 
 
 class Runs:
-    """The trace of one session, asked for step by step."""
+    """The trace of one session, read step by step."""
 
     def __init__(self, database: Database, session_id: str, last_seq: int | None, is_held: bool) -> None:
-        """Take what belongs to the steps until `last_seq` (None: everything)."""
+        """Take the records of the steps until `last_seq` (None: everything)."""
         self._end = None if last_seq is not None else "running" if is_held else "died"
-        """What is said of a run without an end; None: it may have ended since."""
+        """The text for a run without an end; None: it may have ended since."""
         self._number = 0
         self._is_open = False
         self._traces: dict[int, list[Traced]] = {}
@@ -70,7 +70,7 @@ class Runs:
         self._last = max(self._traces, default=None)
 
     def after(self, seq: int) -> Iterator[Happened]:
-        """Yield what was recorded between step `seq` and the next; ask in rising order."""
+        """Yield the records between step `seq` and the next; call it in ascending order."""
         found = self._traces.pop(seq, [])
         for traced in found:
             for what in self._list_run_events(traced):
@@ -99,12 +99,12 @@ class Runs:
 
 
 class StepCosts:
-    """Told of everything in order; waiting between runs belongs to no step."""
+    """Sums the costs of each step from records in order; waiting between runs belongs to no step."""
 
     def __init__(self) -> None:
         self.steps: list[StepCost] = []
         self._since = ""
-        """When the step that comes next could begin."""
+        """The earliest possible start of the next step."""
         self._model_ms = 0
 
     def trace(self, happened: Happened) -> None:
@@ -146,11 +146,11 @@ class StepReader:
         self._newest: Fields = {}
         self._goal = ""
         self.tool_ms = 0
-        """What the calls took whose results the step brought."""
+        """The time of the calls whose results the step added."""
 
     @property
     def end_position(self) -> EndPosition:
-        """Where the session stands after the last step that was told."""
+        """Return the position after the last step that was added."""
         newest, mask = self._newest, self._book.masker.text
         return EndPosition(
             mode=str(newest.get("execution_mode") or ""),
@@ -165,7 +165,7 @@ class StepReader:
         )
 
     def read_events(self, step: RecordedStep) -> Iterator[Happened]:
-        """Yield what a step did, in the order in which a person wants to read it."""
+        """Yield the events of a step in reading order."""
         self._newest = step.after
         self._goal = str(step.after.get("current_goal") or self._goal)
         self.tool_ms = 0
@@ -207,13 +207,13 @@ class StepReader:
             elif isinstance(block, Thinking) and block.text.strip():
                 yield Utterance("thinking", cut(self._book.masker.text(block.text), MESSAGE_CHARS))
             elif isinstance(block, ToolUse) and block.tool not in RESERVED_NAMES:
-                # What a call leads to that moves the graph is told instead of it.
+                # The graph event that a call leads to replaces it.
                 yield self._book.add_request(block)
             elif isinstance(block, ToolResult) and self._book.note_result(block):
                 self.tool_ms += block.duration_ms or 0
 
     def _decisions(self, step: RecordedStep) -> Iterator[What]:
-        """Yield what a person decided in this step, and note what they changed."""
+        """Yield the person's decisions in this step, and note changed arguments."""
         before = {call["call_id"]: call for call in list_objects(step.before, "pending_tool_calls")}
         decided: list[Any] = []
         is_decision = traits_of(step.action).waits_for == "decision"
@@ -232,14 +232,14 @@ class StepReader:
 
 
 def _is_step_line(message: Message, step: RecordedStep, is_last: bool) -> bool:
-    """Tell whether a message says how a plan step ended, which is told in another way."""
+    """Return whether a message is the summary of a plan step, which has an event of its own."""
     traits = traits_of(step.action)
     is_ended_by_tool = traits.runs_calls and message.role == "assistant" and not is_last
     return traits.step_kind == "summary" or is_ended_by_tool
 
 
 def _speaker(message: Message, step: RecordedStep, is_last: bool) -> Any:
-    """Return whose words a message is, as `Utterance.by` has it."""
+    """Return the author of a message, as in `Utterance.by`."""
     traits = traits_of(step.action)
     is_end = is_last and message.role == "assistant" and not step.after.get("turn_open", True)
     if is_end and (traits.asks_model or traits.runs_calls):
@@ -250,7 +250,8 @@ def _speaker(message: Message, step: RecordedStep, is_last: bool) -> Any:
 
 
 def _plan_moves(step: RecordedStep, mask: Callable[[str], str]) -> Iterator[tuple[str | None, What]]:
-    """Yield what a step did to the plan; one that ends with its first answer also began then."""
+    """Yield the changes of the plan in a step; a plan step that ends with its first answer also begins
+    there."""
     before, after = _plan(step.before, mask), _plan(step.after, mask)
     if traits_of(step.action).step_kind == "plan" and list(before) != list(after):
         steps = tuple((step_id, one.description) for step_id, one in after.items())
@@ -277,7 +278,7 @@ def _plan(fields: Fields, mask: Callable[[str], str]) -> dict[str, PlanStep]:
 
 
 def read_account(store: Store, session_id: str) -> Account:
-    """Return the account of a session, with what came before it in the sessions it was forked from."""
+    """Return the report of a session, including the history of the sessions it was forked from."""
     return _Reading(store, session_id).account()
 
 
@@ -330,7 +331,7 @@ class _Reading:
         yield from events
 
     def _between(self, owner: str, seq: int, at: str) -> Iterator[Happened]:
-        """Yield what the trace says after step `seq`: ends and beginnings of runs, model calls."""
+        """Yield the trace records after step `seq`: ends and starts of runs, model calls."""
         for happened in self._runs[owner].after(seq):
             self._costs.trace(happened)
             yield happened

@@ -1,4 +1,4 @@
-"""The calls of a run with everything that the journal and the file history know of them."""
+"""The calls of a run with everything that the journal and the file history recorded about them."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class FoundContents:
         self._places: dict[str, str] = {}
 
     def wrote(self, content: str) -> None:
-        """Note what a call wrote: nothing else may have kept it."""
+        """Note a file that a call wrote; there may be no other copy of the content."""
         if len(content) <= _MAX_BYTES:
             self._written[hashlib.sha256(content.encode()).hexdigest()] = content
 
@@ -69,7 +69,7 @@ class FoundContents:
 
 
 def file_diff(change: FileChange, contents: FoundContents, most_lines: int) -> FileDiff:
-    """Return the difference that a call made to a file."""
+    """Return the diff of a file that a call made."""
     kind = "changed"
     if change.before_mode is None:
         kind = "created"
@@ -91,7 +91,7 @@ def file_diff(change: FileChange, contents: FoundContents, most_lines: int) -> F
 
 
 def _lines(digest: str | None, contents: FoundContents) -> list[str] | None:
-    """Return the lines of a content; none for no file, None for one that is not known or no text."""
+    """Return the lines of a content; none for a missing file, None if it is unknown or not text."""
     if digest is None:
         return []
     content = contents.find(digest)
@@ -107,7 +107,7 @@ _SUBJECT_CHARS = 160
 
 
 class CallBook:
-    """Knows the moves of every call; makes each call known once, and completes it."""
+    """Collects the moves of every call and builds its record."""
 
     def __init__(self, store: Store, lineage: Lineage) -> None:
         self._calls: dict[str, CallAccount] = {}
@@ -146,7 +146,7 @@ class CallBook:
         return call
 
     def note_edit(self, call_id: str, arguments: str) -> None:
-        """Take in what a person made of the arguments."""
+        """Apply the person's change of the arguments."""
         call = self._calls.get(call_id)
         if call is not None:
             arguments = mask_arguments(arguments, self.masker)
@@ -155,7 +155,7 @@ class CallBook:
             self._note_written(ToolUse(call_id=call_id, tool=call.tool, arguments=arguments))
 
     def note_result(self, result: ToolResult) -> bool:
-        """Take in what a call came to; return whether a message asked for it."""
+        """Add the outcome of a call; return whether a message was waiting for it."""
         call = self._calls.get(result.call_id)
         if call is not None and not result.put_away:
             call.outcome = result.outcome
@@ -167,7 +167,7 @@ class CallBook:
         return self._calls.get(call_id)
 
     def close(self) -> None:
-        """Compare the files, now that everything that was written is known."""
+        """Compare the files, once all writes are known."""
         for call_id, changes in self._changes.items():
             call = self._calls.get(call_id)
             if call is not None:
@@ -185,7 +185,7 @@ class CallBook:
 
 
 def _verdict(move: CallMove) -> ShownVerdict:
-    """Return what a move says about a call; the oldest ones say nothing of what the policy let through."""
+    """Return the decision in a move of a call; the oldest moves do not contain policy approvals."""
     return ShownVerdict(
         at=move.at,
         by=move.text("decided_by") or "policy",
@@ -200,16 +200,16 @@ def _verdict(move: CallMove) -> ShownVerdict:
 class RecordedCall:
     call_id: str
     title: str
-    """The tool and what it was about, on one line; untrusted."""
+    """The tool and its subject on one line; untrusted."""
     step: int
-    """The step in which the model asked for it."""
+    """The step in which the model proposed it."""
     last_step: int
     """The step of its last move."""
     verdicts: Sequence[ShownVerdict]
     """In order; the last one counts."""
     starts: int = 0
     outcome: str = ""
-    """Empty if it has none yet."""
+    """Empty if there is no outcome yet."""
     started_at: str = ""
     """UTC, ISO 8601; the last time."""
     seconds: float | None = None

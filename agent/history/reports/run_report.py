@@ -1,4 +1,4 @@
-"""What a report tells: the run as one list of what happened, and what it took."""
+"""The content of a report: the run as a list of events, and its usage."""
 
 from dataclasses import dataclass, field
 from typing import Literal, Self
@@ -18,7 +18,7 @@ class CutText:
     left_out: int = 0
     """Characters."""
     tail: str = ""
-    """What stands after the part that is left out."""
+    """The text after the part that is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class FileDiff:
     left_out: int = 0
     """Lines."""
     note: str = ""
-    """Why there is no diff, or not the whole one."""
+    """Why there is no diff, or only a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownVerdict:
-    """What the gate, or a person, said about a call."""
+    """The decision of the gate or of a person about a call."""
 
     at: str
     by: str
@@ -57,16 +57,16 @@ class CallAccount:
     arguments: CutText
     """As the model wrote them, or as a person changed them."""
     subject: str
-    """What it is about in one line: the command, the path, the pattern."""
+    """The subject in one line: the command, the path, the pattern."""
     number: int
     """Of this report."""
     verdicts: list[ShownVerdict] = field(default_factory=list[ShownVerdict])
     started: list[str] = field(default_factory=list[str])
     """When: UTC, ISO 8601."""
     outcome: Outcome | None = None
-    """None: it has no result yet."""
+    """None: there is no result yet."""
     content: CutText = CutText("")
-    """What the model read."""
+    """The text that the model read."""
     output_bytes: int = 0
     """The size of the whole output where `content` is a part of it."""
     duration_ms: int | None = None
@@ -77,7 +77,7 @@ class CallAccount:
 @dataclass(frozen=True, slots=True)
 class Utterance:
     by: Literal["person", "model", "answer", "thinking", "runtime", "command"]
-    """`answer`: what a turn ended with, where that is JSON or no text of the model's own."""
+    """`answer`: the final answer of a turn, if it is JSON or does not come from the model."""
     text: CutText
 
 
@@ -113,7 +113,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class RunBoundary:
-    """Where a process took the session up, or left it."""
+    """A process resumed the session, or ended its run."""
 
     number: int
     is_end: bool
@@ -158,7 +158,7 @@ class Happened:
     at: str
     """UTC, ISO 8601."""
     plan_step: str | None
-    """The plan step whose history it stands in."""
+    """The plan step whose history contains the message."""
     what: What
 
 
@@ -191,7 +191,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class EndPosition:
-    """Where the session stands after its last step."""
+    """The position of the session after its last step."""
 
     mode: str = ""
     goal: str = ""
@@ -225,7 +225,7 @@ MESSAGE_CHARS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What the texts of one call may take; it shrinks with the number of calls."""
+    """The space for the texts of one call; it shrinks with the number of calls."""
 
     output_chars: int
     diff_lines: int
@@ -240,7 +240,7 @@ class Room:
 
 
 def cut(text: str, most: int) -> CutText:
-    """Keep the beginning and the end of a text: what went wrong stands at the end."""
+    """Keep the beginning and the end of a text, because errors stand at the end."""
     if len(text) <= most:
         return CutText(text)
     head = most * 2 // 3
@@ -258,7 +258,7 @@ class Facts:
     model_ms: int = 0
     tool_ms: int = 0
     active_ms: int = 0
-    """All steps together; waiting for people is left out."""
+    """The duration of all steps, without waiting for people."""
     failed_model_calls: int = 0
     retries: int = 0
     calls: int = 0
@@ -270,9 +270,9 @@ class Facts:
     files: dict[str, list[CallAccount]] = field(default_factory=dict[str, list[CallAccount]])
     """Path -> the calls that changed it."""
     troubles: list[_Trouble] = field(default_factory=list[_Trouble])
-    """When something went wrong, and what."""
+    """The times and texts of errors."""
     decided: list[CallAccount] = field(default_factory=list[CallAccount])
-    """The calls that were asked about, denied or settled."""
+    """The calls with a question, a denial or a settled outcome."""
 
 
 def facts_of(account: Account) -> Facts:
@@ -316,7 +316,7 @@ def count_call(facts: Facts, call: CallAccount, at: str, waiting: frozenset[str]
     facts.waiting += call.call_id in waiting
     answers = [one.decision for one in call.verdicts if one.who and one.decision in ("approved", "denied")]
     facts.asked += bool(answers) or any(verdict.decision == "undecided" for verdict in call.verdicts)
-    # Of a call that was asked about twice the last answer counts: there are no more answers than calls.
+    # Of a call with two questions the last answer counts: there are no more answers than calls.
     facts.approved_by_people += answers[-1:] == ["approved"]
     facts.denied_by_people += answers[-1:] == ["denied"]
     for diff in call.diffs:

@@ -1,4 +1,4 @@
-"""What the sessions of a store came to: tokens, cost, time, failures and approvals."""
+"""Statistics of the sessions of a store: tokens, cost, time, failures and approvals."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ class Tally:
     calls: int = 0
     failed_calls: int = 0
     retries: int = 0
-    """Tries again and stand-ins for a model that did not answer."""
+    """Retries and fallbacks for models that did not answer."""
     input_tokens: int = 0
     """Cached ones included."""
     output_tokens: int = 0
@@ -43,7 +43,7 @@ class Tally:
     cache_write_tokens: int = 0
     known_cost_usd: float = 0.0
     unknown_costs: int = 0
-    """Usages whose cost is not known; then the cost is at least the known one."""
+    """Usages without a known cost; if there are any, the total is a lower bound."""
     model_ms: int = 0
     tool_ms: int = 0
 
@@ -58,12 +58,12 @@ class Tally:
 
     @property
     def cost_usd(self) -> float | None:
-        """None if any part of it is unknown."""
+        """The cost in USD; None if any part of it is unknown."""
         return None if self.unknown_costs else self.known_cost_usd
 
     @property
     def cache_hit_rate(self) -> float | None:
-        """The share of the input that came from the provider's cache; None without input."""
+        """The share of input tokens from the provider's cache; None without input."""
         return self.cache_read_tokens / self.input_tokens if self.input_tokens else None
 
 
@@ -107,7 +107,7 @@ class Stats:
     """By UTC date."""
     tools: dict[str, ToolTally] = field(default_factory=dict[str, ToolTally])
     approvals: Counter[str] = field(default_factory=Counter[str])
-    """`asked`, and what was allowed, denied or settled by whom: `allowed by policy`."""
+    """Counts by decision: `asked`, and the decision with its author, such as `allowed by policy`."""
     failures: Counter[str] = field(default_factory=Counter[str])
     """By code, of runs and of model calls."""
     untraced: int = 0
@@ -115,7 +115,7 @@ class Stats:
 
 
 def stats_of(store: Store, since: datetime | None = None) -> Stats:
-    """Read the sessions of the store's tenant one by one; forks do not count what they were forked from."""
+    """Read the sessions of the store's tenant one by one; a fork does not count its ancestors' part."""
     after = "" if since is None else format_time(since)
     found = Stats(since=after)
     steps = count_steps(store.database, after)
@@ -187,7 +187,7 @@ class _Reader:
         return first
 
     def _count_lost_request(self) -> None:
-        """Count the request that a run may have been waiting for when it died: nobody knows what it took."""
+        """Count the request that may have been in flight when a run died; its usage is unknown."""
         summary = self._summary
         if summary.updated_at < self._found.since or not _asks_model(self._database, summary.id):
             return
@@ -237,7 +237,7 @@ class _Reader:
             each.tool_ms += took_ms
 
     def _count_decision(self, move: CallMove) -> None:
-        """Count what was asked, and who allowed or denied it."""
+        """Count a question, or a decision with its author."""
         decision, by = move.text("decision"), move.text("decided_by")
         if move.move == "proposed" and decision == "undecided":
             self._found.approvals["asked"] += 1
@@ -251,7 +251,7 @@ class _Reader:
 
 
 def _usage_before(database: Database, summary: SessionSummary, first: int | None) -> Usage:
-    """Return what a session used of its own before its model calls were recorded one by one."""
+    """Return a session's own usage before its model calls were recorded one by one."""
     step = None if first is None else find_step_after_row(database, summary.id, first)
     last = summary.steps - 1 if step is None else step - 1
     forked_at = -1 if summary.parent_seq is None else summary.parent_seq
@@ -262,13 +262,13 @@ def _usage_before(database: Database, summary: SessionSummary, first: int | None
 
 
 def usage_at(database: Database, session_id: str, seq: int) -> Usage:
-    """Return what a session had used at a step, together with what it was forked from."""
+    """Return the usage of a session at a step, including its ancestors."""
     found = load_state(database, session_id, seq)
     return Usage.model_validate((found.fields.get("usage") if found is not None else None) or {})
 
 
 def _asks_model(database: Database, session_id: str) -> bool:
-    """Tell whether a session stands before a model call whose reply is not recorded."""
+    """Return whether a session stopped before a model call whose reply is not recorded."""
     writer = SessionWriter(database, session_id, ApplicationState)
     found = writer.load()
     if found is None:

@@ -14,7 +14,7 @@ EXTENSION = Extension(
             False,
             "switch",
             variable="SANDBUR_OTEL",
-            about="whether runs are told to an OpenTelemetry collector; the `OTEL_*` variables say to which",
+            about="whether runs are exported to an OpenTelemetry collector, by the `OTEL_*` variables",
             after="durability",
         ),
     ),

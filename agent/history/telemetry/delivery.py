@@ -1,4 +1,4 @@
-"""Watches whether telemetry arrives, keeps OpenTelemetry's own log off the screen, and ends in time."""
+"""Watches the delivery of telemetry, keeps OpenTelemetry's log off the screen, and ends in bounded time."""
 
 import logging
 import re
@@ -14,7 +14,7 @@ from .settings import Signal
 CLOSE_S = 2.0
 """How long the end of a process may wait for a collector."""
 GRACE_S = 0.25
-"""How long it may wait for one that fails: the answer that makes all good may be on its way."""
+"""How long to wait for an exporter that fails, in seconds: a later success may be on its way."""
 _ROOT = logging.getLogger("opentelemetry")
 _STATUS = re.compile(r"\bcode: (\d{3})\b|^Transient error ([A-Z][A-Za-z -]{1,40}) encountered")
 _NO_ANSWER = "no answer came"
@@ -32,7 +32,7 @@ class Channel:
         self._address = _without_user(url)
         self._reason = _NO_ANSWER
         self.is_failing = False
-        """True while the last thing that is known is a failure."""
+        """True while the last known result is a failure."""
 
     @contextmanager
     def exporting(self) -> Generator[None]:
@@ -44,7 +44,7 @@ class Channel:
             del _EXPORTING.channel
 
     def note_failure(self, reason: str) -> None:
-        """Take note of a failure, which may be made good yet."""
+        """Note a failure, which a later success can cancel."""
         self._reason = reason
         self.is_failing = True
 
@@ -82,7 +82,7 @@ class Complaints(logging.Handler):
                 channel.note_loss()
 
     def end(self, late: Sequence[threading.Thread]) -> str:
-        """Return the one thing that a person should know, or nothing; listen until the `late` ones end."""
+        """Return a message for the person, or nothing; wait for the `late` exporters first."""
         if late:
             threading.Thread(target=self._outlast, args=(late,), daemon=True).start()
         else:
@@ -97,7 +97,7 @@ class Complaints(logging.Handler):
 
 
 class Worker:
-    """Does one thing after the other, in the order in which they came."""
+    """Runs jobs one after the other, in the order of their submission."""
 
     def __init__(self) -> None:
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -105,7 +105,7 @@ class Worker:
         self._thread.start()
 
     def do(self, work: Callable[[], None]) -> None:
-        """Have `work` done soon; never waits."""
+        """Submit a job; never blocks."""
         self._work.put(work)
 
     def end(self, timeout_s: float) -> None:

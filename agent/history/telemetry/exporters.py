@@ -1,7 +1,7 @@
-"""Builds what OpenTelemetry needs to export: a provider for each signal, with what the settings name."""
+"""Builds the OpenTelemetry providers: one for each signal, with the exporters of the settings."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -22,13 +22,16 @@ from opentelemetry.sdk.trace.export import (
     SpanExportResult,
 )
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ...version import VERSION
-from .delivery import Channel
-from .names import AGENT
-from .settings import TelemetrySettings
+from .delivery import Channel, Worker
+from .names import AGENT, SCOPE, Meters
+from .session_telemetry import SessionTelemetry
+from .settings import Signal, TelemetrySettings
+from .spans import Outlet
 
-# Most runs are short, and every process would begin its sums anew.
+# Delta temporality: most runs are short, and every process would restart its sums.
 _DELTA: dict[type, AggregationTemporality] = {
     Counter: AggregationTemporality.DELTA,
     Histogram: AggregationTemporality.DELTA,
@@ -64,9 +67,9 @@ class _MetricExporter(OTLPMetricExporter):
 
 
 def tracer_provider(settings: TelemetrySettings, channel: Channel) -> TracerProvider:
-    """Return a provider of our own: whoever embeds the agent keeps theirs."""
+    """Return a provider of our own; the program that embeds the agent keeps its provider."""
     kinds = settings.exporters["traces"]
-    # What nobody exports is not recorded: the store would name a trace that is nowhere.
+    # Traces without an exporter are not recorded: the store would refer to a missing trace.
     sampler = None if kinds else ALWAYS_OFF
     provider = TracerProvider(sampler=sampler, resource=_resource(), shutdown_on_exit=False)
     for kind in kinds:
@@ -93,6 +96,28 @@ def meter_provider(settings: TelemetrySettings, channel: Channel, env: Mapping[s
 
 
 def _resource() -> Resource:
-    """Return who speaks; what the environment says about it comes first."""
+    """Return the resource; attributes from the environment take precedence."""
     own = Resource({SERVICE_NAME: AGENT, SERVICE_VERSION: VERSION})
     return Resource.create(dict(own.merge(OTELResourceDetector().detect()).attributes))
+
+
+def open_exporters(
+    settings: TelemetrySettings, channels: Mapping[Signal, Channel], env: Mapping[str, str]
+) -> tuple[Outlet, dict[Signal, Callable[[], None]]]:
+    """Return the outlet of all runs, and what ends each of its signals."""
+    traces = tracer_provider(settings, channels["traces"])
+    metrics = meter_provider(settings, channels["metrics"], env)
+    outlet = Outlet(
+        tracer=traces.get_tracer(SCOPE, VERSION),
+        meters=Meters(metrics.get_meter(SCOPE, VERSION)),
+        parent=TraceContextTextMapPropagator().extract(settings.parent),
+        worker=Worker(),
+    )
+    return outlet, {"traces": traces.shutdown, "metrics": metrics.shutdown}
+
+
+def observe_session(
+    session_id: str, outlet: Outlet, mask: Callable[[str], str], has_content: bool
+) -> SessionTelemetry:
+    """Return the observer that exports the runs of one session."""
+    return SessionTelemetry(session_id, outlet, mask, has_content)

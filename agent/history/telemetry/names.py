@@ -1,6 +1,6 @@
-"""Every name that leaves in telemetry: OpenTelemetry's conventions for generative AI, and our own.
+"""Every name in telemetry: OpenTelemetry's conventions for generative AI, and our own.
 
-The conventions are still moving: github.com/open-telemetry/semantic-conventions-genai.
+The conventions are still changing: github.com/open-telemetry/semantic-conventions-genai.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ AGENT = "sandbur"
 SCOPE = "sandbur"
 
 CHAT, EXECUTE_TOOL, INVOKE_AGENT = "chat", "execute_tool", "invoke_agent"
-"""Operations: each span is named by one of these, and by what it is done with."""
+"""Operations: the name of a span is its operation and its object."""
 
 OPERATION = "gen_ai.operation.name"
 PROVIDER = "gen_ai.provider.name"
@@ -40,7 +40,7 @@ INPUT_MESSAGES = "gen_ai.input.messages"
 OUTPUT_MESSAGES = "gen_ai.output.messages"
 TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
 TOOL_RESULT = "gen_ai.tool.call.result"
-"""Content: what was said and done; exported only where a person opted in."""
+"""Content of messages and calls; exported only if a person opted in."""
 
 COST_USD = "sandbur.usage.cost_usd"
 RUN_STATUS = "sandbur.run.status"
@@ -82,13 +82,13 @@ _PROVIDERS: Mapping[str, str] = {
 
 
 def provider_of(model: str) -> str:
-    """Return what the conventions call the provider of `provider/model`; others keep their own name."""
+    """Return the provider's name in the conventions for `provider/model`; other providers keep their name."""
     provider = model.partition("/")[0]
     return _PROVIDERS.get(provider, provider)
 
 
 def model_of(model: str) -> str:
-    """Return the model's name as its provider knows it."""
+    """Return the model's name at its provider."""
     return model.partition("/")[2] or model
 
 
@@ -120,7 +120,7 @@ class Meters:
         )
 
     def model_called(self, call: ModelCalled) -> None:
-        """Count a model call; what its provider did not say is not counted."""
+        """Record a model call; counts that the provider did not report are left out."""
         shared: dict[str, AttributeValue] = {
             OPERATION: CHAT,
             PROVIDER: provider_of(call.model),

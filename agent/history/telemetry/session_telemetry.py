@@ -1,4 +1,4 @@
-"""Hears all that the runs of one session tell, and has it passed on as telemetry."""
+"""Observes all runs of one session and exports them as telemetry."""
 
 import sys
 import time
@@ -25,14 +25,14 @@ from .spans import Attributes, Content, Outlet, RunSpan
 
 
 class RequestTap(Middleware):
-    """Keeps the newest request of the model, as it is sent, and the reply to it."""
+    """Keeps the newest model request, as it is sent, and its reply."""
 
     priority = sys.maxsize
 
     def __init__(self) -> None:
         self.request: ModelRequest | None = None
         self.newest_reply: Reply | None = None
-        """None as long as there is none."""
+        """None until there is one."""
 
     async def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Reply:
         self.request, self.newest_reply = request, None
@@ -46,15 +46,15 @@ _TRACED_EVENTS = (ApprovalNeeded, MessageAdded, Notice, ToolFinished, ToolReques
 class SessionTelemetry(Observer):
     """Exports the runs of one session, one run at a time.
 
-    What takes time is left to the outlet's worker: only the beginning of a run is not, because the store
-    wants the id of its trace.
+    Slow work is left to the background worker. Only the start of a run is not, because the store needs the id
+    of its trace.
     """
 
     def __init__(
         self, session_id: str, outlet: Outlet, mask: Callable[[str], str], has_content: bool
     ) -> None:
         self.middleware = (RequestTap(),) if has_content else ()
-        """What has to go around the model: requests and replies are seen only where content is exported."""
+        """The middleware around the model: requests and replies are recorded only if content is exported."""
         self._session_id = session_id
         self._outlet = outlet
         self._mask = mask
@@ -123,7 +123,7 @@ class SessionTelemetry(Observer):
         return {} if self._content is None or text is None else {name: self._content.text(text)}
 
     def _message_attributes(self, event: MessageAdded) -> Attributes:
-        """Return what was said between the person and the agent; steps talk among themselves."""
+        """Return the messages between the person and the agent; messages of plan steps are left out."""
         if self._content is None or event.step_id is not None:
             return {}
         name = names.INPUT_MESSAGES if event.role == "user" else names.OUTPUT_MESSAGES

@@ -1,4 +1,4 @@
-"""What the standard `OTEL_*` variables say, checked before anything of OpenTelemetry is imported."""
+"""The standard `OTEL_*` variables, validated before anything of OpenTelemetry is imported."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ class TelemetrySettings:
     has_content: bool
     """Whether prompts, answers, arguments and results are exported."""
     parent: Mapping[str, str]
-    """Trace context that the environment hands down: the headers `traceparent` and `tracestate`."""
+    """Trace context from the environment: the headers `traceparent` and `tracestate`."""
 
 
 def telemetry_settings(env: Mapping[str, str]) -> TelemetrySettings | None:
-    """Read the variables; None if they switch everything off. Raises `ConfigError`."""
+    """Read the variables; None if telemetry is disabled. Raises `ConfigError`."""
     if _read_variable(env, "OTEL_SDK_DISABLED").lower() == "true":
         return None
     exporters: dict[Signal, tuple[Exporter, ...]] = {signal: _exporters(env, signal) for signal in SIGNALS}

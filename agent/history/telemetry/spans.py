@@ -1,4 +1,4 @@
-"""The spans of one run: its own, and below it those of its model calls and its tool calls."""
+"""The spans of one run: the run's own span, and below it those of its model calls and tool calls."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -70,7 +70,7 @@ def of_model_call(call: ModelCalled) -> Attributes:
 
 
 def of_usage(usage: Usage) -> Attributes:
-    """Return what is known; a model that reads no cache says nothing about it."""
+    """Return the known attributes; a model without a cache reports nothing about it."""
     known = {
         names.INPUT_TOKENS: usage.input_tokens,
         names.OUTPUT_TOKENS: usage.output_tokens,
@@ -115,7 +115,7 @@ class Outlet:
     tracer: Tracer
     meters: Meters
     parent: Context
-    """What the environment handed down."""
+    """The trace context from the environment."""
     worker: Worker
 
 
@@ -127,7 +127,7 @@ class _RunningTool:
 
 
 class RunSpan:
-    """Times are nanoseconds since 1970: when something happened, which was before it is told here."""
+    """Times are nanoseconds since 1970, and are the times of the events, not of their export."""
 
     def __init__(
         self, outlet: Outlet, session_id: str, began: RunBegan, start_ns: int, mask: Callable[[str], str]
@@ -150,7 +150,7 @@ class RunSpan:
 
     @property
     def trace_id(self) -> str:
-        """32 hex digits; empty if a sampler left this run out."""
+        """32 hex digits; empty if a sampler dropped this run."""
         return f"{self._own.get_span_context().trace_id:032x}" if self._own.is_recording() else ""
 
     def add_notice(self, notice: Notice, at_ns: int) -> None:
@@ -198,7 +198,7 @@ class RunSpan:
 
     def add_question(self, call: PendingCall, at_ns: int) -> None:
         self._own.add_event(names.APPROVAL_ASKED, {**of_call(call), names.KIND: call.kind}, at_ns)
-        # A call that an earlier run asked for is not asked for again.
+        # A call that an earlier run proposed is not counted again.
         if call.call_id in self._requested or call.kind == "outcome_unknown":
             self._outlet.meters.approval("asked", "", encodable(call.tool))
 
@@ -206,7 +206,7 @@ class RunSpan:
         self._own.set_attributes(content)
 
     def end(self, ended: RunEnded, end_ns: int) -> None:
-        """End the run's span, and those of calls whose end nobody told."""
+        """End the run's span, and the open spans of its calls."""
         for tool in self._tools.values():
             self._end_tool(tool, "interrupted", end_ns)
         self._tools.clear()
@@ -249,18 +249,18 @@ class RunSpan:
 
 
 _MAX_CHARS = 64 * 1024
-"""Of one attribute; of a history the newest messages are kept."""
+"""Limit of one attribute; of a history the newest messages are kept."""
 _MAX_PART_CHARS = 16 * 1024
 
 
 class Content:
-    """Writes content with the secrets taken out."""
+    """Writes content with secrets masked."""
 
     def __init__(self, mask: Callable[[str], str]) -> None:
         self._mask = mask
 
     def text(self, text: str, most: int = _MAX_CHARS) -> str:
-        """Return text that is exported as it is: arguments, results."""
+        """Return text that is exported without further structure: arguments, results."""
         masked = self._mask(encodable(text))
         left_out = len(masked) - most
         return masked if left_out <= 0 else f"{masked[:most]}[... {left_out} characters left out]"
@@ -272,7 +272,7 @@ class Content:
         return _json([{"role": role, "parts": [{"type": "text", "content": self.text(text)}]}])
 
     def request(self, histories: Iterable[Transcript]) -> str:
-        """Return messages in the order in which they were said; where it is too much, without the oldest."""
+        """Return messages in chronological order; if they are too long, without the oldest."""
         found: list[Mapping[str, Any]] = []
         room = _MAX_CHARS
         for message in _newest_first(tuple(histories)):

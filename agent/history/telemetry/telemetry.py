@@ -1,43 +1,43 @@
-"""The telemetry of one process: on if it is asked for, ended within seconds whatever the collector does."""
+"""The telemetry of one process: off by default, and ended within seconds whatever the collector does."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ....actions.ports import Masker
 from ....state.errors import ConfigError
 from ....state.process.installation import make_install_command
 from ...runtime.extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
-from ...version import VERSION
-from .delivery import CLOSE_S, Channel, Complaints, Worker, end
+from .delivery import CLOSE_S, Channel, Complaints, end
 from .settings import SIGNALS, Signal, TelemetrySettings, telemetry_settings
 
 if TYPE_CHECKING:
     from .session_telemetry import SessionTelemetry
-    from .spans import Outlet
-
-Shutdowns = dict[Signal, Callable[[], None]]
 
 
 class Telemetry:
     def __init__(self, settings: TelemetrySettings, env: Mapping[str, str]) -> None:
-        """Begin to export; raises `ImportError`, or `ValueError` for what only OpenTelemetry checks."""
+        """Start exporting; raises `ImportError`, or `ValueError` for settings that only OpenTelemetry
+        validates."""
         self._has_content = settings.has_content
         self._channels: dict[Signal, Channel] = {
             signal: Channel(signal, settings.urls.get(signal, "")) for signal in SIGNALS
         }
         self._complaints = Complaints(self._channels)
         try:
-            self._outlet, self._shutdowns = _open_exporters(settings, self._channels, env)
+            from .exporters import observe_session, open_exporters
+
+            self._observe = observe_session
+            self._outlet, self._shutdowns = open_exporters(settings, self._channels, env)
         except (ImportError, ValueError):
             self._complaints.end(())
             raise
 
     @classmethod
     def start(cls, env: Mapping[str, str]) -> Telemetry | None:
-        """Begin to export as the environment says; None if it says not to. Raises `ConfigError`."""
+        """Start exporting as the environment asks; None if it does not. Raises `ConfigError`."""
         settings = telemetry_settings(env)
         if settings is None:
             return None
@@ -53,12 +53,10 @@ class Telemetry:
 
     def session(self, session_id: str, masker: Masker) -> SessionTelemetry:
         """Return the observer of one session."""
-        from .session_telemetry import SessionTelemetry
-
-        return SessionTelemetry(session_id, self._outlet, masker.text, self._has_content)
+        return self._observe(session_id, self._outlet, masker.text, self._has_content)
 
     def close(self) -> str:
-        """Send what waits, for a few seconds at most; return what a person should know, or nothing."""
+        """Send the remaining data within a few seconds; return a message for the person, or nothing."""
         self._outlet.worker.end(CLOSE_S)
         return self._complaints.end(end(self._channels, self._shutdowns))
 
@@ -79,26 +77,6 @@ class TelemetryRuntime(ExtensionRuntime):
         return SessionAdditions(observers=(observer,), middleware=observer.middleware)
 
     async def finish(self) -> str:
-        """Send what is left to the collector; return what went wrong, empty if nothing did."""
+        """Send the remaining data to the collector; return the error, or an empty string."""
         telemetry, self._telemetry = self._telemetry, None
         return "" if telemetry is None else await asyncio.to_thread(telemetry.close)
-
-
-def _open_exporters(
-    settings: TelemetrySettings, channels: Mapping[Signal, Channel], env: Mapping[str, str]
-) -> tuple[Outlet, Shutdowns]:
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-
-    from .exporters import meter_provider, tracer_provider
-    from .names import SCOPE, Meters
-    from .spans import Outlet
-
-    traces = tracer_provider(settings, channels["traces"])
-    metrics = meter_provider(settings, channels["metrics"], env)
-    outlet = Outlet(
-        tracer=traces.get_tracer(SCOPE, VERSION),
-        meters=Meters(metrics.get_meter(SCOPE, VERSION)),
-        parent=TraceContextTextMapPropagator().extract(settings.parent),
-        worker=Worker(),
-    )
-    return outlet, {"traces": traces.shutdown, "metrics": metrics.shutdown}

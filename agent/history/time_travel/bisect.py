@@ -23,7 +23,7 @@ _Verdict = Literal["good", "bad", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Where good turns into bad, as places in the sequence; None: there is no such state."""
+    """The last good and the first bad index; None: there is no such state."""
 
     good: int | None
     bad: int | None
@@ -35,9 +35,9 @@ class Boundary:
 
 
 async def first_bad(count: int, judge: Callable[[int], Awaitable[_Verdict]]) -> Boundary:
-    """Judge as few of the states 0 to `count` - 1 as possible; each at most once.
+    """Judge as few of the states 0 to `count` - 1 as possible, each at most once.
 
-    The first that can be judged has to be good and the last bad, else nothing is searched.
+    The first judgeable state has to be good and the last one bad, otherwise there is no search.
     """
     verdicts: dict[int, _Verdict] = {}
 
@@ -67,7 +67,7 @@ async def first_bad(count: int, judge: Callable[[int], Awaitable[_Verdict]]) -> 
 
 
 def _from_the_middle(low: int, high: int) -> Iterator[int]:
-    """Yield what lies between, the middle first."""
+    """Yield the indexes in between, starting in the middle."""
     middle = (low + high) // 2
     yield from sorted(range(low + 1, high), key=lambda place: abs(place - middle))
 
@@ -78,7 +78,7 @@ _SKIP = 125
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What the command said about the files after one step."""
+    """The command's verdict about the files after one step."""
 
     step: int
     """The last one that counts; -1: before the run."""
@@ -96,15 +96,15 @@ class Bisection:
     steps: tuple[int, ...]
     """The steps that changed files."""
     good: int | None
-    """The last step after which all was well; -1: before the run; None: none was."""
+    """The last good step; -1: the state before the run; None: there is none."""
     bad: int | None
-    """The first step after which the command failed; None: it never did."""
+    """The first step after which the command failed; None: it never failed."""
     is_exact: bool
     """True if no step between the two had to be skipped."""
 
     @property
     def suspects(self) -> list[int]:
-        """The steps that may have broken it; empty if nothing was found."""
+        """The steps that may have caused the failure; empty if none was found."""
         good, bad = self.good, self.bad
         return [] if good is None or bad is None else [step for step in self.steps if good < step <= bad]
 
@@ -122,7 +122,8 @@ class Bisector:
         on_probe: Callable[[Trial], None],
         withheld: Set[str] = frozenset(),
     ) -> None:
-        """`withheld`: names of the environment that the command does not see: the files are a model's."""
+        """`withheld`: environment variables that the command does not see, because the files come from a
+        model."""
         self._touched = touched
         self._root = Path(os.path.realpath(root))
         self._left_out = tuple(Path(os.path.realpath(path)) for path in left_out)

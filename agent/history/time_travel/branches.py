@@ -24,7 +24,9 @@ from ....state.store.writer import SessionWriter
 from .restore import Restored, RestorePlan, apply, plan_restore, without_ways_out
 
 
-async def branch(store: Store, session_id: str, at: int | None, changes: Mapping[str, Any]) -> str:
+async def branch(
+    store: Store, session_id: str, at: int | None = None, changes: Mapping[str, Any] | None = None
+) -> str:
     """Fork `session_id` after step `at`; return the new id. `changes` are valid state fields."""
     new_id = str(uuid.uuid4())
     await store.database.offload(lambda: store.fork(session_id, new_id, at))
@@ -41,12 +43,17 @@ async def restore_plan(store: Store, session_id: str, seq: int, roots: Sequence[
 
 
 async def restore_files(
-    store: Store, session_id: str, seq: int, into: str, roots: Sequence[Path]
+    store: Store, session_id: str, seq: int, into: str, folder: Path | None = None
 ) -> tuple[RestorePlan, Restored]:
-    """Bring the files that a session touched after step `seq` back; session `into` records what is replaced.
+    """Restore the files that a session touched to their state at step `seq`; session `into` records the
+    replaced content.
 
-    What is there now is on disk before anything is changed, so that the restore can be undone.
+    Only files in `folder`, or in the session's own folders. The current contents are stored before anything
+    changes, so that the restore can be undone.
     """
+    settings = store.index.settings(into)
+    own = [Path(each) for each in (settings.cwd, *settings.add_dirs)]
+    roots = own if folder is None else [folder]
     plan = await restore_plan(store, session_id, seq, roots)
     if plan.steps:
         files = store.open_files(into)
@@ -131,7 +138,7 @@ def _apply_edit(state: ApplicationState, path: str, text: str) -> dict[str, Any]
 
 
 def _text(text: str) -> str:
-    """Return the text of a JSON string, or the words themselves."""
+    """Return the value of a JSON string, or the text itself."""
     value = parse_json_or_text(text)
     return encodable(value) if isinstance(value, str) else text
 
@@ -143,7 +150,7 @@ def _mode(text: str) -> str:
 
 
 def _with_input(state: ApplicationState, text: str) -> dict[str, Any]:
-    """Change what the person said last; where nothing answered it yet, the history says it, too."""
+    """Change the person's last message; if nothing has answered it, the history is changed, too."""
     if not text.strip():
         raise UsageError("The message is empty.", CAN_BE_SET)
     last = state.chat_history.last
@@ -160,7 +167,7 @@ def _with_text(history: Transcript, index: int, path: str, text: str) -> Transcr
     message = list(history)[at]
     if message.role == "tool":
         raise UsageError(f"`{path}` is the result of a call: what happened stays as it was.", CAN_BE_SET)
-    # The provider's own JSON of the message says what it said before.
+    # The provider's own JSON of the message contains the old text.
     others = tuple(block for block in message.blocks if block.kind in ("tool_use", "image", "document"))
     if not text and not others:
         raise UsageError(f"`{path}` cannot be empty: no provider takes an empty message.", CAN_BE_SET)
@@ -194,6 +201,6 @@ def _position(index: int, length: int, path: str, what: str) -> int:
 
 
 def _replace_message(history: Transcript, at: int, message: Message) -> Transcript:
-    """Return the history with one message in a log of its own; the others stay where they are."""
+    """Return the history with one message replaced in a log of its own; the others are not copied."""
     parts = history.part(0, at), Transcript.of(message), history.part(at + 1)
     return Transcript([span for part in parts for span in part.spans])

@@ -7,7 +7,7 @@ from ..timeline import list_timeline
 
 
 def restore_uncompressed(store: Store, session: Session) -> Transcript | None:
-    """Return the history as if the newest compression in it had not been; None if there is none."""
+    """Return the history with its newest compression undone; None if there is none."""
     now = session.state.chat_history
     for step in reversed(list_timeline(store.database, session.id)):
         if step.kind != "compression" or step.seq < 1:
@@ -21,5 +21,5 @@ def restore_uncompressed(store: Store, session: Session) -> Transcript | None:
 
 
 def _names(history: Transcript) -> list[tuple[str | None, int | None, int, int]]:
-    """Return where in the store a history stands."""
+    """Return the names of a history's rows in the store."""
     return [(log.session_id, log.number, start, end) for log, start, end in history.spans]

@@ -1,4 +1,4 @@
-"""Brings the files that a run touched back to what they were at one of its steps."""
+"""Restores the files that a run touched to their state at one of its steps."""
 
 import os
 import stat
@@ -23,7 +23,7 @@ from ....state.calls import FileChange
 from ....state.store.files.file_history import RecordedChange
 
 MAX_BYTES = 256_000_000
-"""Of contents that one restore holds; what comes after them is skipped, and said."""
+"""Limit of contents in one restore; files beyond it are skipped with a notice."""
 
 
 class RecordedChanges(Protocol):
@@ -48,7 +48,7 @@ class FileStep:
     change: FileChange
     """How this very step is recorded."""
     made_folders: int
-    """How many of the folders above the run had made."""
+    """The number of parent folders that the run had created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class RestorePlan:
     steps: tuple[FileStep, ...]
     skipped: tuple[Skipped, ...]
     changed_by_others: tuple[str, ...]
-    """Files of `steps` that hold what no call of the run left there."""
+    """Files of `steps` with a content that no call of the run wrote."""
     roots: tuple[Path, ...]
 
     @property
@@ -81,7 +81,7 @@ class Restored:
 
 
 def plan_restore(history: RecordedChanges, seq: int, roots: Sequence[Path]) -> RestorePlan:
-    """Find out what has to be done to have the run's files as they were when step `seq` was committed."""
+    """Plan how to restore the run's files to their state when step `seq` was committed."""
     touched: dict[Path, list[FileChange]] = {}
     for _, _, change in history.list_changes(seq):
         touched.setdefault(Path(change.path), []).append(change)
@@ -100,7 +100,7 @@ def plan_restore(history: RecordedChanges, seq: int, roots: Sequence[Path]) -> R
 
 
 class _Planner:
-    """What is to be done about one file, which depends on the others: one may stand in its way."""
+    """Plans the change of each file, which can depend on others in its way."""
 
     def __init__(
         self, history: RecordedChanges, touched: Mapping[Path, list[FileChange]], roots: tuple[Path, ...]
@@ -111,7 +111,7 @@ class _Planner:
         self._room = MAX_BYTES
 
     def step(self, path: Path, changes: list[FileChange]) -> FileStep | None:
-        """Return None if the file is as it was; raises `FileProblem` if it cannot be brought back."""
+        """Return None if the file is unchanged; raises `FileProblem` if it cannot be restored."""
         now = self._now(path)
         first = changes[0]
         if not first.is_restorable:
@@ -134,7 +134,7 @@ class _Planner:
         return FileStep(path, now, content, _plain_mode(first.before_mode), change, made)
 
     def _now(self, path: Path) -> FileState:
-        """Return what will be at `path` once the files that go have gone; raises `FileProblem`."""
+        """Return the content of `path` after the planned deletions; raises `FileProblem`."""
         if self._going.intersection(path.parents) or (path.is_dir() and not path.is_symlink()):
             # A folder goes with the last file in it; if it does not, `apply` will find it in the way.
             _require_below(path, self.roots)
@@ -148,7 +148,7 @@ class _Planner:
         return now
 
     def _missing_folders(self, path: Path) -> int:
-        """Return how many folders above `path` will have to be made."""
+        """Return how many folders above `path` will have to be created."""
         behind = (at for at, parent in enumerate(path.parents, 1) if parent in self._going)
         return max(next(behind, 0), len(find_missing_folders(path)))
 
@@ -170,7 +170,7 @@ def _plain_mode(mode: int | None) -> int | None:
 
 
 def without_ways_out(plan: RestorePlan) -> RestorePlan:
-    """Leave out links that lead out of the folders: what is written through them would not stay inside."""
+    """Leave out links that lead out of the folders: a write through them would leave the workspace."""
     leading = [step for step in plan.steps if _leads_out(step, plan.roots)]
     skipped = (Skipped(str(step.path), "it was a link out of the folder") for step in leading)
     steps = tuple(step for step in plan.steps if step not in leading)
@@ -185,21 +185,21 @@ def _leads_out(step: FileStep, roots: tuple[Path, ...]) -> bool:
 
 
 def _goes(path: Path, first: FileChange) -> bool:
-    """Tell whether the run made this file, unless a folder has its place by now."""
+    """Return whether the run created this file, unless a folder is in its place now."""
     is_new = first.before_mode is None and first.is_restorable
     return is_new and (path.is_symlink() or not path.is_dir())
 
 
 def _is_foreign(now: FileState, changes: list[FileChange]) -> bool:
-    """Tell whether the file holds what no call left: a failed one may have left what it found."""
+    """Return whether no call wrote the file's content; a failed call may have left the old one."""
     left = {digest for change in changes for digest in (change.before, change.after)}
     return now.digest not in left
 
 
 def apply(plan: RestorePlan) -> Restored:
-    """Do it, file by file; a file that changed since the plan was made is left alone."""
+    """Apply the plan, file by file; a file that has changed since the plan was made is skipped."""
     done = Restored(skipped=list(plan.skipped))
-    # First what goes, the inner ones before their folders: a file may stand where a folder has to be.
+    # First the deletions, inner paths before their folders: a file may have to replace a folder.
     removals = [step for step in plan.steps if step.content is None]
     removals.sort(key=lambda step: len(step.path.parts), reverse=True)
     for step in (*removals, *(step for step in plan.steps if step.content is not None)):
@@ -226,7 +226,7 @@ def _apply_file_step(step: FileStep, roots: tuple[Path, ...]) -> None:
 
 
 def _remove_folders(path: Path, count: int, roots: tuple[Path, ...]) -> None:
-    """Remove the folders that the run made, as long as they are empty."""
+    """Remove the folders that the run created, if they are empty."""
     sync_folder(path.parent)
     with suppress(OSError):
         for folder in list(path.parents)[:count]:

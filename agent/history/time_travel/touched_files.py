@@ -1,4 +1,4 @@
-"""What the files that a run touched were after each of its steps, as far as that is known."""
+"""The versions of the files that a run touched after each of its steps, as far as they are known."""
 
 import os
 import stat
@@ -20,14 +20,14 @@ from ...session.secrets import masker_for_display
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """What was at a path. A link counts as a file whose content is its target."""
+    """The content of a path. A link counts as a file whose content is its target."""
 
     digest: str | None = None
-    """None: there was no file, or it is not known what was in it."""
+    """None: there was no file, or its content is unknown."""
     mode: int | None = None
-    """None where there was no file, and where it is not known."""
+    """None if there was no file, or its mode is unknown."""
     problem: str = ""
-    """Why it is not known; empty if it is."""
+    """Why the content is unknown; empty if it is known."""
 
     @property
     def exists(self) -> bool:
@@ -35,7 +35,7 @@ class FileVersion:
 
 
 class StepChange(NamedTuple):
-    """A change that was made, as far as anybody can tell."""
+    """A change that was made, as far as the records show."""
 
     step: int
     """The step that it belongs to."""
@@ -44,7 +44,7 @@ class StepChange(NamedTuple):
 
 
 class TouchedFiles:
-    """Knows the recorded changes; contents come from the store, and from the disk where the hash fits."""
+    """The recorded changes; contents come from the store, and from the disk if the hash matches."""
 
     def __init__(self, store: Store, session_id: str) -> None:
         self._files = store.open_file_changes(session_id)
@@ -66,11 +66,11 @@ class TouchedFiles:
         return sorted({one.step for changes in self._by_path.values() for one in changes})
 
     def changes(self, first: int, last: int) -> list[StepChange]:
-        """Return what the steps `first` to `last` changed, by path."""
+        """Return the changes of the steps `first` to `last`, by path."""
         return [one for path in self.paths for one in self._by_path[path] if first <= one.step <= last]
 
     def version(self, path: str, step: int) -> FileVersion:
-        """Return what was at `path` after a step; -1: before the run."""
+        """Return the version of `path` after a step; -1: before the run."""
         changes = self._by_path.get(path, [])
         past = [one.change for one in changes if one.step <= step]
         future = next((one.change for one in changes if one.step > step), None)
@@ -79,18 +79,18 @@ class TouchedFiles:
         left = self._version_after(past[-1], future)
         if not left.problem and (not left.exists or self.content(path, left) is not None):
             return left
-        # Somebody else may have changed the file since; this is what the next step found.
+        # Others may have changed the file in between; this is what the next step found.
         return _before(future) if future is not None else FileVersion(problem=left.problem or _GONE)
 
     def final(self, path: str) -> FileVersion:
-        """Return what the run left at `path`, whether its content is known or not."""
+        """Return the version of `path` at the end of the run, whether its content is known or not."""
         changes = self._by_path.get(path, [])
         return (
             self._version_after(changes[-1].change, None) if changes else FileVersion(problem="never touched")
         )
 
     def content(self, path: str, version: FileVersion) -> bytes | None:
-        """Return the content of a version; None if it is not known any more."""
+        """Return the content of a version; None if it is no longer known."""
         if version.digest is None:
             return None
         stored = self._files.read_content(version.digest)
@@ -99,12 +99,12 @@ class TouchedFiles:
         return stored if stored is not None and digest_of(stored) == version.digest else None
 
     def text(self, content: bytes) -> str | None:
-        """Return a content as text without its secrets; None if it is no text."""
+        """Return a content as text with secrets masked; None if it is not text."""
         form = detect_text_form(content)
         return self._masker.text(form.decode(content)) if form is not None else None
 
     def new_folders(self, path: str) -> int:
-        """Return how many folders above a file the run made."""
+        """Return how many folders above a file the run created."""
         return max((one.change.new_folders for one in self._by_path.get(path, [])), default=0)
 
     def _version_after(self, change: FileChange, following: FileChange | None) -> FileVersion:
@@ -121,7 +121,7 @@ class TouchedFiles:
     def _list_made_changes(
         self, changes: Sequence[RecordedChange], planned: Mapping[str, bool]
     ) -> list[StepChange]:
-        """Leave out the writes that were planned but did not happen, and those that changed nothing."""
+        """Leave out writes that were planned but not made, and writes without a change."""
         made: list[StepChange] = []
         for place, (seq, call_id, change) in enumerate(changes):
             following = changes[place + 1].change if place + 1 < len(changes) else None
@@ -136,7 +136,7 @@ class TouchedFiles:
 
     def _at(self, path: str) -> FileVersion:
         if path not in self._now:
-            # Behind a link may be a file of something else.
+            # A link may lead to an unrelated file.
             is_direct = os.path.realpath(Path(path).parent) == str(Path(path).parent)
             now = read_file_state(Path(path)) if is_direct else FileState()
             self._now[path] = FileVersion(now.digest, now.mode)
@@ -160,7 +160,7 @@ def _before(change: FileChange) -> FileVersion:
 
 
 def _read_planned_changes(store: Store, session_id: str) -> dict[str, bool]:
-    """Return the calls whose changes were recorded before they were made, and whether these succeeded."""
+    """Return the calls that recorded their changes in advance, and whether they succeeded."""
     found: dict[str, bool] = {}
     for _, move in list_placed_moves(store.database, store.index.lineage(session_id)):
         if move.move == "started" and move.text("effect") == "verifiable":
@@ -191,11 +191,11 @@ class FileDifference:
     diff: str = ""
     """Unified, capped."""
     note: str = ""
-    """What the diff does not tell."""
+    """What the diff does not show."""
 
 
 def differences_of_steps(touched: TouchedFiles, root: Path, good: int, bad: int) -> list[FileDifference]:
-    """Return what the steps after `good` up to `bad` changed."""
+    """Return the changes of the steps after `good` up to `bad`."""
     paths = {one.change.path for one in touched.changes(good + 1, bad)}
     sides = ((path, touched.version(path, good), touched.version(path, bad)) for path in sorted(paths))
     return [
@@ -206,11 +206,11 @@ def differences_of_steps(touched: TouchedFiles, root: Path, good: int, bad: int)
 
 
 Side = tuple[TouchedFiles, str, FileVersion]
-"""Who knows the content, the path there, and the version."""
+"""The store or workspace with the content, the path there, and the version."""
 
 
 def difference(name: str, left: Side, right: Side) -> FileDifference | None:
-    """Compare two versions; None if they are the same."""
+    """Compare two versions; None if they are equal."""
     old, new = left[2], right[2]
     if problem := old.problem or new.problem:
         return FileDifference(name, "unknown", note=problem)

@@ -23,7 +23,7 @@ _USUAL_MODE = 0o644
 
 @dataclass(slots=True)
 class WorkspaceCopy:
-    """Made anew for each use, so that nothing of one use is there in the next."""
+    """A temporary copy of the workspace; each use begins with a new one."""
 
     root: Path
     """Of the real one, links resolved."""
@@ -54,7 +54,7 @@ class WorkspaceCopy:
             ) from None
 
     def remove(self) -> None:
-        """Remove the copy, whatever rights its folders have."""
+        """Remove the copy, whatever the permissions of its folders."""
         shutil.rmtree(self.place, ignore_errors=True)
         if self.place.exists():
             _open(self.place)
@@ -65,7 +65,7 @@ class WorkspaceCopy:
         past = _Past(self, touched, step)
         unknown = [Skipped(path, v.problem) for path, v in past.versions.items() if v.problem]
         done = apply(plan_restore(past, 0, [self.place]))
-        # A second ahead, so that whatever was made of another content of a file is seen to be old.
+        # One second ahead, so that files compiled from another content count as outdated.
         at = int(time.time()) + 1
         for path in past.there:
             with suppress(FileNotFoundError):
@@ -74,7 +74,7 @@ class WorkspaceCopy:
         return unknown + failed
 
     def path_of_copy(self, path: Path) -> Path | None:
-        """Return where a file of the workspace is in the copy; None for one elsewhere."""
+        """Return the path of a workspace file in the copy; None for a file outside of the workspace."""
         return self.place / path.relative_to(self.root) if path.is_relative_to(self.root) else None
 
     def original(self, path: Path) -> Path:
@@ -111,7 +111,7 @@ class WorkspaceCopy:
                 self.unread.append(entry.path)
 
     def _leads_to(self, link: Path) -> str:
-        """Return where the copied link leads: never into the real workspace, else to the same place."""
+        """Return the target of a copied link: never in the real workspace, otherwise the same target."""
         target = os.readlink(link)  # noqa: PTH115 -- a Path would lose what the text looks like
         if os.path.isabs(target):  # noqa: PTH117
             inside = self.path_of_copy(Path(os.path.realpath(link)))
@@ -130,7 +130,7 @@ class WorkspaceCopy:
 
 
 class _Past:
-    """Tells a restore what the files of the copy are to become."""
+    """The target versions of the copy's files, for a restore."""
 
     def __init__(self, copy: WorkspaceCopy, touched: TouchedFiles, step: int) -> None:
         self._copy = copy
@@ -165,7 +165,7 @@ class _Past:
         )
 
     def _is_there(self, path: str) -> bool:
-        """Tell whether there is a file or link now; a folder goes with its last file."""
+        """Return whether the path exists; a folder disappears with its last file."""
         place = self._place(path)
         is_folder = place.is_dir() and not place.is_symlink()
         is_direct = os.path.realpath(place.parent) == str(place.parent)

@@ -1,4 +1,4 @@
-"""The tracking UI: what the pages of `sandbur ui` show of the sessions in a store."""
+"""The tracking UI: the sessions of a store as `sandbur ui` shows them."""
 
 from ...extensions.extension import CommandEntry, Extension, SlashEntry
 

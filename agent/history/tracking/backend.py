@@ -56,7 +56,7 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         return cls.Settings
 
     async def lifespan(self, app: FastAPI) -> AsyncGenerator[None]:
-        """Do nothing: Burr only ever starts this generator, so it cannot close what it would open."""
+        """Do nothing: Burr starts this generator but never ends it, so it could not close anything."""
         yield
 
     @property
@@ -119,7 +119,8 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         )
 
     def _cost_at(self, session_id: str, steps: int, updated_at: str) -> str:
-        """Return what a session of so many steps has cost; `updated_at` says how long that holds."""
+        """Return the cost of a session with so many steps; `updated_at` bounds how long the value is
+        valid."""
         try:
             cost = usage_at(self._store.database, session_id, steps - 1).cost_usd
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -129,9 +130,9 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
     async def get_application_logs(
         self, request: Request, project_id: str, app_id: str, partition_key: str | None
     ) -> Any:
-        """Return a run page as the JSON of `schema.ApplicationLogs`, or that it is as it was.
+        """Return a run page as the JSON of `schema.ApplicationLogs`, or "not modified".
 
-        The UI asks twice a second; a response of our own saves building and checking models each time.
+        The UI polls twice a second; a raw response saves building and validating models each time.
         """
         name = _parse_name(app_id)
         # A process of another version would write the same page differently.
@@ -147,12 +148,12 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         try:
             return self._pages(name.session_id).page(name, known_version)
         except SessionNotFound:
-            # Whoever comes back under this name is another one.
+            # A session that reuses this name is a different one.
             self._sessions.pop(name.session_id, None)
             raise
 
     def _pages(self, session_id: str) -> SessionPages:
-        """Return what is known of a session; of those that were looked at last some are kept."""
+        """Return the pages of a session; the most recently used ones are kept."""
         pages = self._sessions.pop(session_id, None)
         if pages is None:
             cwd = self._store.index.settings(session_id).cwd

@@ -17,7 +17,7 @@ from .texts import Json, Texts, message_view
 
 @dataclass(slots=True)
 class SpanDraft:
-    """A span before it knows its place."""
+    """A span without its sequence number."""
 
     name: str
     began_at: str
@@ -120,7 +120,7 @@ def model_span(called: ModelCalled, new: Sequence[Message | None], texts: Texts)
 
 
 def _insights(called: ModelCalled) -> Json:
-    """Return what Burr's front end adds up, by the names that it looks for."""
+    """Return the values that Burr's front end sums, under the names that it expects."""
     if called.error is not None:
         return {}
     return {
@@ -138,9 +138,9 @@ def tool_spans(
     results: Mapping[str, ToolResult],
     texts: Texts,
 ) -> list[SpanDraft]:
-    """Return a span for every start of a call, and for every end of one that never started here.
+    """Return a span for every start of a call, and for every end without a start.
 
-    Those whose end is not recorded are open.
+    Spans without a recorded end are open.
     """
     spans: list[SpanDraft] = []
     span_facts: dict[str, Json] = {}
@@ -170,7 +170,7 @@ def tool_spans(
 
 
 def _in_order(span_facts: Json) -> Json:
-    """Put first what a person looks for first."""
+    """Sort the attributes by importance for a reader."""
     first = {name: span_facts[name] for name in _FIRST if name in span_facts}
     last = {name: span_facts[name] for name in _LAST if name in span_facts}
     return first | {name: value for name, value in span_facts.items() if name not in last} | last
@@ -210,7 +210,7 @@ def later(at: str, duration_ms: int) -> str:
 
 
 def stream(seq: int, began_at: str, first_at: str, ended_at: str, pieces: int) -> list[Json]:
-    """Return the events of a reply that came in pieces."""
+    """Return the streaming events of a reply."""
     place = {"action_sequence_id": seq, "span_id": None}
     return [
         {"type": "begin_stream", "stream_init_time": began_at, **place},
@@ -226,7 +226,7 @@ _NO_WORD = re.compile(r"[^\w.,@+]+")
 _NO_SEGMENT = re.compile(r"[^\w.,@+$: -]+")
 _MAX_TITLE_CHARS = 48
 _UNTITLED = "-"
-"""No title: a slug never begins with it."""
+"""Marks a missing title: a slug never begins with it."""
 _BETWEEN, _CUT = " · ", "…"
 _LEAST_TITLE_CHARS, _MAX_FACT_CHARS = 16, 20
 
@@ -251,7 +251,7 @@ def app_id(name: AppName) -> str:
 
 
 def app_name(text: str) -> AppName | None:
-    """Read what `app_id` returned; None if it is nothing of the kind."""
+    """Parse a value of `app_id`; None if it is not one."""
     found = _APP.fullmatch(text)
     if found is None:
         return None
@@ -265,7 +265,7 @@ def app_name(text: str) -> AppName | None:
 
 
 def project_id(cwd: str) -> str:
-    """Return a name for a working folder: its last part, and enough to tell it from others."""
+    """Return a name for a working folder: its last part and a short hash."""
     digest = hashlib.sha256(cwd.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{_slug(PurePath(cwd).name) or 'folder'}-{digest}"
 
@@ -276,9 +276,9 @@ def partition_key(title: str) -> str | None:
 
 
 def make_listed_key(key: str | None, *facts: str) -> str:
-    """Return a partition key with facts behind it: Burr's list of runs shows it, and no tags.
+    """Return a partition key followed by facts, because Burr's list of runs shows the key but no tags.
 
-    The list has no room to scroll to: the title is cut so that the columns behind it stay in sight.
+    The list does not scroll: the title is truncated so that the columns after it stay visible.
     """
     segments = _BETWEEN.join(_NO_SEGMENT.sub(":", fact).strip()[:_MAX_FACT_CHARS] for fact in facts)
     title, room = key or _UNTITLED, max(_LEAST_TITLE_CHARS, _MAX_TITLE_CHARS - len(_BETWEEN + segments))
@@ -286,7 +286,7 @@ def make_listed_key(key: str | None, *facts: str) -> str:
 
 
 def is_listed_as(listed: str, key: str | None) -> bool:
-    """Tell whether `make_listed_key` may have made this of the key; a key alone is its own, too."""
+    """Return whether `make_listed_key` could have made this from the key, or whether it is the key itself."""
     title = listed.partition(_BETWEEN)[0]
     return (key or _UNTITLED).startswith(title[:-1]) if title.endswith(_CUT) else title == (key or _UNTITLED)
 

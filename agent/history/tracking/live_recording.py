@@ -1,4 +1,4 @@
-"""One session as it is on disk, read in order and only once: each look takes up what is new."""
+"""One session as it is on disk, read incrementally: each poll reads only new rows."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -37,15 +37,15 @@ class LiveRecording:
         self.files: dict[str, list[str]] = {}
         """Call id -> the paths that it changed."""
         self.facts: dict[str, dict[str, Any]] = {}
-        """Call id -> what was proposed and decided about it."""
+        """Call id -> the proposal and the decisions about it."""
         self._files_read = -1
         self._fold = StepFold(database, None if parent is None else load_state(database, *parent))
 
     def advance(self) -> None:
-        """Read what was written since the last time."""
+        """Read the rows that were written since the last poll."""
         database, name = self.database, self.session_id
         self.steps += self._fold.steps(name, self.steps[-1].seq if self.steps else -1)
-        # After the steps: so no call of a step that is known can be missed.
+        # Read after the steps, so that every call of a known step is included.
         for n, call_id, path in list_changed_paths(database, name, self._files_read):
             self.files.setdefault(call_id, []).append(path)
             self._files_read = n
@@ -67,21 +67,21 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Everything between the end of one step and the end of the next one, or the end of what is recorded."""
+    """The time between the ends of two steps, or between the last step and the end of the records."""
 
     moves: Sequence[CallMove] = ()
     models: Sequence[ModelCalled] = ()
     leaving: RunEnded | None = None
-    """How the run ended that the step before belongs to; None if it went on."""
+    """How the run of the step before ended; None if it continued."""
     was_left: bool = False
-    """True if that run went on no further, whether it could say so or not."""
+    """True if that run did not continue, whether or not it recorded an end."""
     attempts: Sequence[Attempt] = ()
     began: Traced | None = None
-    """The run that goes on from here, if one began in this interval."""
+    """The run that starts in this interval, if any."""
 
 
 def interval(recording: LiveRecording, index: int) -> Interval:
-    """Return what led to step `index`; the one after the last step is what is going on."""
+    """Return the interval before step `index`; the one after the last step is in progress."""
     steps = recording.steps
     first = steps[index - 1].row + 1 if index > 0 else 0
     end = steps[index].row if index < len(steps) else 2**62
@@ -156,14 +156,14 @@ _FAILED = ("error", "timeout", "rate_limited", "turn_limit", "budget_limit", "re
 class Tail(NamedTuple):
     action: str
     exception: str | None
-    """None: it is running, or waits."""
+    """None: it is running or waiting."""
     at: str
     waits_for: str = ""
-    """Set if nothing runs until a person says something."""
+    """Set if nothing runs until a person acts."""
 
 
 def tail(recording: LiveRecording, head: Head) -> Tail | None:
-    """Return what is to be shown after the last step; None if the session rests."""
+    """Return the entry to show after the last step; None if the session is idle."""
     last = recording.traces[-1] if recording.traces else None
     if head.life == "running":
         return Tail(_next(recording), None, head.updated_at)
@@ -184,7 +184,7 @@ def tail(recording: LiveRecording, head: Head) -> Tail | None:
 
 
 def _next(recording: LiveRecording) -> str:
-    """Return the action that comes after the last step."""
+    """Return the action after the last step."""
     if not recording.steps:
         began = [traced.record for traced in recording.traces if isinstance(traced.record, RunBegan)]
         return began[-1].action if began else "prompt"
@@ -193,7 +193,7 @@ def _next(recording: LiveRecording) -> str:
 
 
 def _state(fields: Mapping[str, Any]) -> ApplicationState:
-    """Return as much of the state as the transitions look at."""
+    """Return the part of the state that the transitions read."""
     try:
         return ApplicationState.model_validate({name: fields[name] for name in _FIELDS if name in fields})
     except ValidationError:

@@ -35,29 +35,29 @@ def graph_json() -> bytes:
 
 
 def _describe_action(action: Action) -> ActionModel:
-    """Describe an action as Burr does, without what is no news of a run."""
+    """Describe an action as Burr does, without the parts that are the same in all runs."""
     model = ActionModel.from_action(action)
     return model.model_copy(update={"inputs": [name for name in model.inputs if name != PORTS]})
 
 
 PAGE_STEPS = 100
-"""How many older steps are on a page of their own."""
+"""Number of older steps on a page of their own."""
 _LEAST_STEPS = 50
 """How many of the newest steps a run page shows, up to twice as many; a browser takes time for each row."""
 _MOST_CACHED_BYTES = 12_000_000
 _FORKS_EVERY_S = 2.0
-"""Nothing tells that a session was forked, and looking for it reads the whole list."""
+"""Seconds between searches for forks, which read the whole list and cannot be triggered by an event."""
 
 
 class Page(NamedTuple):
     version: str
     """Changes whenever the page may look different."""
     body: bytes | None
-    """None if the caller has this version already."""
+    """None if the caller already has this version."""
 
 
 class _Cut(NamedTuple):
-    """What a page shows: the steps from index `first` to before `end`."""
+    """The steps on a page: from index `first` up to, not including, `end`."""
 
     first: int
     end: int
@@ -67,7 +67,7 @@ class _Cut(NamedTuple):
 
 
 class SessionPages:
-    """Raises `SessionNotFound` where the tenant of the store has no session of this name."""
+    """Raises `SessionNotFound` if the tenant of the store has no session with this name."""
 
     def __init__(self, store: Store, session_id: str, texts: Texts) -> None:
         self._store = store
@@ -92,7 +92,7 @@ class SessionPages:
         return len(self._recording.steps)
 
     def page(self, name: AppName, known_version: str = "") -> Page:
-        """Return a page as it is now; raises `SessionNotFound`."""
+        """Return the current page; raises `SessionNotFound`."""
         head = self._store.index.head(self._id)
         version = self._version(head)
         if version == known_version:
@@ -112,7 +112,7 @@ class SessionPages:
         return hashlib.sha256(facts.encode("utf-8", "replace")).hexdigest()[:32]
 
     def _restart(self) -> None:
-        """Forget what was read: the session is another one than it was."""
+        """Discard all rows that were read: the session was replaced by another one."""
         self._recording = self._unread()
         self._final.clear()
         self._final_bytes = 0

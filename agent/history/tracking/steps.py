@@ -29,7 +29,7 @@ _KEPT = ("call_id", "tool", "decision", "decided_by", "reason", "edited", "settl
 
 
 def describe_run_events(passed: Interval, texts: Texts) -> Json:
-    """Return what is to be said about the run that a step belongs to, and about its calls."""
+    """Return the attributes of the run that a step belongs to, and of its calls."""
     facts: Json = {}
     if passed.began is not None and passed.began.record is not None:
         facts["run"] = {"at": passed.began.at, **texts.value(passed.began.record.model_dump())}
@@ -48,7 +48,7 @@ def describe_inbox_after(after: Interval, texts: Texts) -> Json:
 
 
 def run_inputs(step: RecordedStep, passed: Interval, texts: Texts) -> Json:
-    """Return what came from outside: a message, or decisions."""
+    """Return the external inputs: a message or decisions."""
     if traits_of(step.action).waits_for == "message":
         return {"user_input": texts.format_text(str(step.after.get("user_input") or ""))}
     if traits_of(step.action).waits_for == "decision":
@@ -57,7 +57,7 @@ def run_inputs(step: RecordedStep, passed: Interval, texts: Texts) -> Json:
 
 
 def _list_plan_changes(step: RecordedStep, texts: Texts) -> list[Json]:
-    """Return the decisions of a session whose journal does not have them."""
+    """List the plan decisions of a session whose journal does not contain them."""
     before = {call["call_id"]: call for call in list_objects(step.before, "pending_tool_calls")}
     return [
         {name: texts.value(call[name]) for name in _KEPT if call.get(name)}
@@ -108,14 +108,14 @@ class StepMessages:
 
 
 Added = Mapping[str | None, Sequence[Json]]
-"""Step of the plan (None: the global history) -> the messages that a step added."""
+"""Plan step (None: the global history) -> the messages that a step added."""
 
 _FIRST = ("user_input", "current_goal", "workflow_mode", "phase", "execution_mode")
 _UNCHANGED = "(at their defaults)"
 
 
 def state_view(step: RecordedStep, added: Added, arguments: Mapping[str, Any], texts: Texts) -> Json:
-    """Return the state; `arguments` are those of the calls known so far."""
+    """Return the state; `arguments` are those of the calls so far."""
     fields = step.after
     plan = list_objects(fields, "vibe_plan")
     fields_of_view: Json = {name: texts.value(fields[name]) for name in _FIRST if name in fields}
@@ -138,7 +138,7 @@ def state_view(step: RecordedStep, added: Added, arguments: Mapping[str, Any], t
 
 
 def _without_defaults(values: Json) -> Json:
-    """Name what says nothing on one line: a page shows every field on two."""
+    """Name the fields with default values on one line; the page uses two lines for every field."""
     default = _defaults()
     usual = [name for name, value in values.items() if name in default and value == default[name]]
     changed = {name: value for name, value in values.items() if name not in usual}
@@ -176,7 +176,7 @@ def _pending(call: Json, arguments: Mapping[str, Any], texts: Texts) -> Json:
 
 
 _LOOK_BACK = 20
-"""Steps in front of one that may say what its calls are and what its request adds."""
+"""Number of earlier steps that are read for the calls and requests of a step."""
 _DAMAGED = "(damaged record)"
 _NO_END = "unknown: no end is recorded"
 
@@ -207,7 +207,7 @@ class StepRenderer:
         }
 
     def render_unfinished(self, seq: int, end: Tail) -> Json:
-        """Return what is after the last step: under way, or ended with an exception."""
+        """Return the entry after the last step: in progress, or ended with an exception."""
         steps = self._recording.steps
         passed = interval(self._recording, len(steps))
         began_at = self._began_at(len(steps), passed) or end.at
@@ -241,7 +241,7 @@ class StepRenderer:
         }
 
     def _began_at(self, index: int, passed: Interval) -> str:
-        """Return when the step began: after the step before, or with its run; empty if nobody knows."""
+        """Return when the step began: after the step before, or with its run; empty if unknown."""
         steps = self._recording.steps
         own_end = steps[index].at if index < len(steps) else ""
         if passed.began is not None:
@@ -319,7 +319,7 @@ class StepRenderer:
 
 
 def _stream(seq: int, passed: Interval) -> list[Json]:
-    """Return the streaming of the last model call that said something."""
+    """Return the streaming record of the last model call with a reply."""
     for called in reversed(passed.models):
         if called.first_ms is not None and called.pieces:
             first_at = later(called.began_at, called.first_ms)

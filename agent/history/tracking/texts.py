@@ -28,16 +28,16 @@ _MAX_ELEMENTS = 200
 
 
 class Texts:
-    """Shows texts; each call of a masker costs a few stats, so short words go without."""
+    """Formats texts; a masker call costs a few file stats, so short words skip it."""
 
     def __init__(self, masker: Masker) -> None:
         self._masker = masker
-        # Ids, digests and names come again with every step.
+        # Ids, digests and names repeat in every step.
         self._short = lru_cache(4096)(self._clean)
 
     def format_text(self, text: str, limit: int = 2000) -> str:
-        """Return the beginning of a text, with a mark of how much is left out."""
-        # A little more than is shown, so that a secret across the cut is known as one.
+        """Return the beginning of a text, with the number of characters left out."""
+        # A little more than is displayed, so that a secret across the cut is still masked.
         kept = text[: limit + 200]
         kept = self._short(kept) if len(kept) <= _SHORT_CHARS else self._clean(kept)
         if len(text) <= limit:
@@ -50,7 +50,7 @@ class Texts:
         return _REORDERING.sub(lambda match: f"<U+{ord(match[0]):04X}>", _UNSEEN.sub("", plain(text)))
 
     def value(self, value: Any, limit: int = 2000) -> Any:
-        """Return a JSON value with every text in it as `shown`."""
+        """Return a JSON value with every text in it formatted."""
         if isinstance(value, str):
             return self.format_text(value, limit)
         if isinstance(value, Mapping):
@@ -64,7 +64,7 @@ class Texts:
 
 
 def message_view(message: Message | None, texts: Texts, limit: int = 2000) -> Json:
-    """Return what a message says under the name of who says it, long texts cut."""
+    """Return the text of a message with its role; long texts are truncated."""
     if message is None:
         return {"?": "(damaged record)"}
     view: Json = {}

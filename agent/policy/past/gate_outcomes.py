@@ -17,7 +17,7 @@ from ....actions.turn.commands import MODES
 from ....state.application import ApplicationState, ExecutionMode
 from ....state.calls import CallDecision, Origin, PendingCall, Settlement
 from ....state.session import SessionSettings
-from ...models.model import NoModel
+from ...models.fallback import NoModel
 from ...runtime.wiring import call_places, request_settings
 
 CallKind = Literal["undecided", "granted", "ungranted", "refused"]

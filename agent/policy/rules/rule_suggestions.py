@@ -24,6 +24,8 @@ class RuleSuggestion(NamedTuple):
     kind: SuggestionKind
     rule: str = ""
     """An allow rule; empty for edits, which a mode allows."""
+    mode: ExecutionMode | None = None
+    """The mode that allows it; None: the rule does."""
 
 
 _PREFIX = re.compile(
@@ -110,7 +112,7 @@ def suggest_rules_for_call(
             offered += [offer] if fits else []
     if tool.traits.writes_files and mode == "interactive":
         edits = gate_of(settings).judge(tool, arguments, EDITING)
-        offered += [RuleSuggestion("edits")] if edits.decision == "allow" else []
+        offered += [RuleSuggestion("edits", mode=EDITING)] if edits.decision == "allow" else []
     return tuple(offered)
 
 

@@ -13,9 +13,9 @@ from .path_rules import is_pattern
 _NEAR = 0.85
 """The similarity from which a name counts as misspelled."""
 SANDBOXED = "sandboxed"
-"""Takes the place of a tool in an allow rule: the tool in the pattern runs sandboxed commands unasked.
+"""Replaces the tool name in an allow rule: sandboxed commands of the tool in the pattern run without asking.
 
-No tool has this name, so that an older version, which does not know it, allows nothing by it.
+No tool has this name, so that an older version, which does not know it, allows nothing because of it.
 """
 _RULE = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\)\s*)?", re.DOTALL)
 
@@ -37,10 +37,10 @@ class Rule:
 
 
 def parse_rule(text: str, tools: Collection[str] | None = None) -> Rule:
-    """Read a rule; raises `UsageError`.
+    """Parse a rule; raises `UsageError`.
 
-    `tools` are names that it must not miss by little: an unknown one may be a tool that is yet to come. None
-    checks its form only.
+    `tools` are known names, to detect misspellings: an unknown name may be a tool that is added later. With
+    None only the form is checked.
     """
     found = _RULE.fullmatch(text)
     if found is None:

@@ -37,7 +37,7 @@ def read_commands(text: str) -> tuple[Sequence[SimpleCommand], Sequence[str]]:
 
 
 def covers(pattern: str, command: SimpleCommand) -> bool:
-    """Tell whether an allow pattern covers one simple command."""
+    """Return whether an allow pattern covers one simple command."""
     if command.expands and pattern.find("*") != len(pattern) - 1 and command.words[0] != "[":
         # The expansion of a file name pattern is unknown; only a trailing `*` covers any.
         return False
@@ -48,12 +48,12 @@ def covers(pattern: str, command: SimpleCommand) -> bool:
 
 
 def _quote(word: str) -> str:
-    """Keep the words of a command apart, so that `"a b"` never passes for `a b`."""
+    """Quote the words of a command, so that `"a b"` never matches `a b`."""
     return word if word and not re.search(r"[\s'\"\\]", word) else "'" + word.replace("'", "'\"'\"'") + "'"
 
 
 def _matches_words(pattern: str, command: str) -> bool:
-    """Compare as a glob in which a `*` behind a word ends where the word ends."""
+    """Match a glob in which a `*` after a word does not extend that word."""
     return _by_words(pattern).fullmatch(command) is not None
 
 
@@ -71,7 +71,7 @@ def _glob(piece: str) -> str:
 
 
 def hits(pattern: str, text: str, sight: Sight | None = None) -> bool:
-    """Tell whether a deny pattern matches the text or any command found in it."""
+    """Return whether a deny pattern matches the text or any command found in it."""
     if len(text) > MAX_CHARS:
         return True
     if fnmatchcase(" ".join(text.split()), pattern):
@@ -106,7 +106,7 @@ def _spellings(command: SeenCommand) -> Iterator[str]:
 
 
 def _argument_starts(words: tuple[str, ...]) -> Iterable[int]:
-    """Yield 1 and each place after leading options, which may take a word each: `git -C folder push`."""
+    """Yield 1 and each position after leading options, which may have a value: `git -C folder push`."""
     yield 1
     for at in range(1, min(len(words), 9)):
         if not words[at].startswith("-") and not words[at - 1].startswith("-"):
@@ -115,7 +115,7 @@ def _argument_starts(words: tuple[str, ...]) -> Iterable[int]:
 
 
 def _has_options(pattern: str, words: tuple[str, ...]) -> bool:
-    """Tell whether the command says the options of the pattern in another order or spelling."""
+    """Return whether the command has the options of the pattern in another order or spelling."""
     wanted = pattern.split()
     options = [word for word in wanted[1:] if word.startswith("-")]
     if not options or basename(words[0]) != basename(wanted[0]):
@@ -139,7 +139,7 @@ def _is_given(option: str, given: Sequence[str]) -> bool:
 
 
 def _letters(option: str) -> list[str]:
-    """Return the letters that an option stands for, each with those that mean the same."""
+    """Return the letters of an option, each with its synonyms."""
     if option.startswith("--"):
         same = _OPTION_LETTERS.get(option, "")
         return [same] if same else []

@@ -70,7 +70,8 @@ def _by_rule(rule: Rule | None, concern: str, mode: ExecutionMode) -> Verdict:
 
 
 def covers(pattern: str | None, subject: str) -> bool:
-    """Tell whether an allow pattern covers a request: a glob for what only reads, else the very words."""
+    """Return whether an allow pattern covers a request: a glob for read-only requests, else the exact
+    text."""
     asked = _read(subject)
     if pattern is not None and _exactly(pattern) == asked:
         return True
@@ -81,7 +82,7 @@ def covers(pattern: str | None, subject: str) -> bool:
 
 
 def hits(pattern: str, subject: str) -> bool:
-    """Tell whether a deny pattern matches a request in any spelling of it."""
+    """Return whether a deny pattern matches a request in any spelling of it."""
     method, url = _read(subject)
     named, rest = _method_of(pattern)
     if named and not fnmatchcase(method, named):
@@ -123,7 +124,7 @@ def _names(rule: Rule, url: WebUrl) -> bool:
 
 @lru_cache(maxsize=512)
 def _parts(pattern: str) -> tuple[str, str, str, str] | None:
-    """Return scheme, host, port and path of a pattern; None if it is not about an address."""
+    """Return scheme, host, port and path of a pattern; None if it is not an address."""
     # `exact_rule` writes the bracket of an IPv6 address as a set of one.
     found = _PATTERN.fullmatch(pattern.replace("://[[]", "://[", 1))
     if found is None:
@@ -149,7 +150,7 @@ def _matches(pattern: str, url: WebUrl, by_name: bool = False) -> bool:
 
 
 def _is_host(pattern: str, host: str, by_name: bool) -> bool:
-    """Compare hosts; the only wildcards are `*` alone and `*.` for whatever stands before a name."""
+    """Compare hosts; the only wildcards are `*` alone and `*.` for any subdomain."""
     if by_name or "*" not in pattern:
         return pattern == host
     below = pattern.removeprefix("*")
@@ -158,7 +159,7 @@ def _is_host(pattern: str, host: str, by_name: bool) -> bool:
 
 @lru_cache(maxsize=512)
 def _deny_spellings(pattern: str) -> frozenset[str]:
-    """Return the globs that are meant: the pattern, and for a site alone everything on it."""
+    """Return the globs of a pattern: the pattern itself, and for a bare site everything on it."""
     text = pattern if "://" in pattern else f"*://{pattern}"
     scheme, _, rest = text.partition("://")
     host, slash, path = rest.partition("/")
@@ -168,7 +169,7 @@ def _deny_spellings(pattern: str) -> frozenset[str]:
 
 
 def _plain(netloc: str) -> str:
-    """Return a host as addresses spell it, with its port; what cannot be one stays as it is."""
+    """Return a host in its normal form with its port; an invalid host stays unchanged."""
     try:
         return web_url(f"http://{netloc}/").netloc.replace("[", "[[]")
     except UnfitUrl:

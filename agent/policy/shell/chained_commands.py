@@ -66,7 +66,7 @@ _NAMES: dict[str, Callable[[SeenCommand], Iterator[str]]] = {
 
 
 class LoadedFiles:
-    """The files that the commands so far have downloaded."""
+    """The files that earlier commands of the line have downloaded."""
 
     def __init__(self, loads: Callable[[SeenCommand], bool]) -> None:
         self._loads = loads

@@ -26,7 +26,7 @@ _WHOLE_FOLDERS = frozenset((
     "/usr/sbin", "/usr/share", "/var", "/var/lib", "/Applications", "/Library", "/System", "/Users",
     "/Volumes",
 ))  # fmt: skip
-# A name can begin only where a word begins: without that, a long word takes quadratic time.
+# A name can begin only at the start of a word: otherwise a long word takes quadratic time.
 _BOMB = re.compile(
     r"(?<![^\s(){};&|<>])([^\s(){};&|<>]++)\s*\(\s*\)\s*\{([^{}]*)\}"
     r"|function\s+(\S+)\s*(?:\(\s*\))?\s*\{([^{}]*)\}"
@@ -101,7 +101,7 @@ class _Place:
 def find_destruction(
     text: str, cwd: str, roots: tuple[str, ...] = (), sight: Sight | None = None
 ) -> str | None:
-    """Return what a shell text would destroy for good; None if nothing is found.
+    """Return what a shell text would destroy irreversibly; None if nothing is found.
 
     `cwd` is where it would run, `roots` are the folders of the workspace.
     """
@@ -152,19 +152,19 @@ _MAX_READINGS = 40
 
 
 def _with_values(text: str) -> Iterator[str]:
-    """Yield the text with what variables may stand for: the words of a loop, and what is taken if unset."""
+    """Yield the text with possible values of its variables: the words of a loop, and defaults."""
     if _DEFAULT.search(text):
         yield _DEFAULT.sub(lambda found: found[1], text)
     for found in _LOOP.finditer(text):
         variable = re.compile(rf"\$(?:{found[1]}\b|\{{{found[1]}\}})", re.ASCII)
         for word in dict.fromkeys(found[2].split()):
-            # All that is worth being asked about is a folder above, or a place by its name.
+            # Only folders above the workspace and well-known places need a question.
             if re.search(r"[/~$.]", word) or ("*" in word and _WHOLE_TREES.search(text)):
                 yield variable.sub(lambda _, value=word: value.strip("\"'"), text)
 
 
 def _judge_piped_names(commands: Sequence[SeenCommand], at: int, place: _Place) -> str | None:
-    """Judge what deletes the files whose names come through a pipe."""
+    """Judge commands that delete files whose names come through a pipe."""
     seen = commands[at]
     is_fed = seen.fed or any(word.startswith("$") or "{}" in word for word in seen.words[1:])
     if seen.program not in _DELETERS or not is_fed:
@@ -204,7 +204,7 @@ def _judge_command(seen: SeenCommand, place: _Place) -> str | None:
 
 
 def _judge_dangerous_program(seen: SeenCommand) -> str | None:
-    """Judge programs that are dangerous unless they only look."""
+    """Judge programs that are dangerous unless they only read."""
     why = _BY_NAME.get(seen.program.partition(".")[0])
     if why is None:
         return None
@@ -265,7 +265,7 @@ def _home() -> str:
 
 
 def _expand_target(target: str, place: _Place) -> Iterator[tuple[str, bool]]:
-    """Yield what a target is, and the folder that `folder/*` empties; and whether all of it goes."""
+    """Yield a target, and the folder that `folder/*` empties; and whether all of it is deleted."""
     yield place.real(target), True
     folder, _, last = target.rpartition("/")
     if "*" in last and re.fullmatch(r"[.*?\[\]!{},]+", last):
@@ -305,7 +305,7 @@ def _changes_rights(seen: SeenCommand, place: _Place) -> str | None:
 
 
 def _find(seen: SeenCommand, place: _Place) -> str | None:
-    """Judge `find` by where it begins, if it deletes; what it runs with `{}` is judged here, too."""
+    """Judge `find` by its start folders if it deletes, and the commands that it runs with `{}`."""
     words = seen.words[1:]
     deletes = "-delete" in words or any(
         word.startswith(("-exec", "-ok")) and basename(words[at + 1]) in (_DELETERS | _RIGHTS)

@@ -20,20 +20,20 @@ _PROGRAMS: Mapping[str, Program] = {
     "mv": Program(table("-vn --verbose --no-clobber")),
 }
 _MAKES_REPOSITORY = frozenset(("head", "objects", "refs"))
-"""Together they make a folder a repository, whose configuration git obeys."""
+"""Together these make a folder a repository, whose configuration git obeys."""
 _MAX_CHARS = 5_000
 _MAX_ENTRIES = 2_000
 
 
 class _NoEditError(Exception):
-    """A command does more than an edit of the workspace, or what it does is not known."""
+    """A command does more than an edit of the workspace, or its effect is unknown."""
 
 
 def only_edits(text: str, workspace: Workspace, cwd: str, own: Sequence[str]) -> bool:
-    """Tell whether all that a line does is to make, copy or move files where edits may.
+    """Return whether a line only creates, copies or moves files where edits are allowed.
 
-    Nothing that exists is written over, nothing secret or protected moves, and no link is followed or taken
-    along. What is copied or moved is looked at as it is now, so that stands alone.
+    No existing file is overwritten, no secret or protected file moves, and no link is followed or copied. The
+    files to copy or move are checked as they are now, so no other command may precede.
     """
     if len(text) > _MAX_CHARS:
         return False
@@ -112,7 +112,7 @@ def _transfer(source: str, target: str, recursive: bool) -> Iterator[str]:
 
 
 def _require_plain_file(path: str) -> None:
-    """Refuse links: where they lead may change with their place, and a pipe or device is no file to copy."""
+    """Refuse links, whose target may change with their place, and pipes and devices."""
     if Path(path).is_symlink() or not Path(path).is_file():
         raise _NoEditError
 

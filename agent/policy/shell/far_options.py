@@ -122,7 +122,7 @@ _NAMES_WITH_SUBSCRIPT = frozenset((
     "[", "test", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly", "let",
     "mapfile", "readarray", "wait", "getopts",
 ))  # fmt: skip
-"""Builtins that evaluate the subscript in the name of a variable, and what a subscript holds is run."""
+"""Builtins that evaluate the subscript of a variable name; code in the subscript is run."""
 GIT_OPTIONS_WITH_VALUE = frozenset(
     ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env")
 )
@@ -131,7 +131,7 @@ _CHANGES_WHAT_RUNS = frozenset(("config", "filter-branch", "mergetool", "difftoo
 
 
 def is_far_reaching(words: Sequence[str], pattern: str) -> bool:
-    """Tell whether the command says something that a pattern covers only if it says the same."""
+    """Return whether the command has an option that a pattern covers only if it contains the same option."""
     program = _SAME.get(basename(words[0]), basename(words[0]))
     named = set(pattern.split())
     if program in _NAMES_WITH_SUBSCRIPT:
@@ -158,7 +158,7 @@ def _evaluates(program: str, words: Sequence[str]) -> bool:
 
 
 def _scripts(words: Sequence[str]) -> Sequence[str]:
-    """Return the scripts that `sed` or `awk` is given, as far as they stand in the command."""
+    """Return the scripts for `sed` or `awk` that the command itself contains."""
     named = [
         word for before, word in pairwise(words) if before in ("-e", "--expression", "-ne", "-Ee", "-nEe")
     ]

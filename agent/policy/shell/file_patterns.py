@@ -1,4 +1,4 @@
-"""What the shell makes of `~` and of file name patterns, as the disk is now."""
+"""Expands `~` and file name patterns as the shell does, with the current files."""
 
 import itertools
 import os
@@ -15,9 +15,9 @@ _BRACKET = re.compile(r"\[([!^]?)(\][^\]]*|[^\]]+)\]")
 
 
 def expand_files(word: MarkedWord, here: str) -> tuple[list[str], bool]:
-    """Return what the shell makes of one word in a folder, and whether it looks for files to do so.
+    """Return the shell's expansion of one word in a folder, and whether it depends on existing files.
 
-    Raises `UnclearWord` where it is not known.
+    Raises `UnclearWord` if the expansion is unknown.
     """
     word = expand_tilde(word)
     if not word.is_pattern():
@@ -28,12 +28,12 @@ def expand_files(word: MarkedWord, here: str) -> tuple[list[str], bool]:
         found.append(name)
         if len(found) > _MAX_MATCHES:
             raise UnclearWord("its file name pattern means too many files to look through")
-    # A pattern that fits nothing stays what it is, and one that is not exact may fit nothing.
+    # A pattern without a match stays unchanged, and an inexact one may have no match.
     return sorted(found) if _is_exact(word, found) else [*sorted(found), word.text], True
 
 
 def _is_exact(word: MarkedWord, found: Sequence[str]) -> bool:
-    """Tell whether every shell in every language finds at least one of the names."""
+    """Return whether every shell in every locale finds at least one of the names."""
     plain = (name for name in found if name.isascii() and not {".", ".."} & set(name.split("/")))
     return not _INEXACT.search(word.text) and any(plain)
 
@@ -131,7 +131,8 @@ def _compile_part(part: MarkedWord) -> _Fits:
 
 
 def _bracket(part: MarkedWord, at: int) -> tuple[str, int]:
-    """Return what `[abc]` means; a range or what is not in it depends on the language, so all may fit."""
+    """Return the meaning of `[abc]`; ranges and negations depend on the locale, so they may match
+    anything."""
     found = _BRACKET.match(part.text, at)
     if found is None or set(part.marks[at : found.end()]) != {"p"} or "[" in found[2] or "\\" in found[2]:
         raise UnclearWord(f"what its file name pattern means is not known: {part.text}")

@@ -16,20 +16,21 @@ _ONLY_LOOKS = re.compile(
     r"|ls-files|ls-tree|merge-base|name-rev|reflog|rev-list|rev-parse|shortlog|show(?:-ref)?|status|symbolic-ref"
     r"|version|whatchanged"
 )
-"""Of these `repository.py` knows what is harmless; what changes something obeys more of the configuration."""
+"""Subcommands whose safety `repository.py` decides; a subcommand that changes something uses more of the
+configuration."""
 _RUNS_NO_HOOK = frozenset(("add", "branch", "clean", "init", "mv", "remote", "restore", "rm", "stash", "tag"))
 _OBEYED = re.compile(
     r"core\.(?:editor|hookspath)|sequence\.editor|credential\..*|gui\..*|lfs\..*|help\..*|gc\..*hook|url\..*"
     r"|remote\.(?:url|pushurl)|svn\..*|receive\..*"
 )
-"""What is harmless as long as git only looks."""
+"""Configuration that is harmless only for subcommands that read."""
 _PLAIN_ADDRESS = re.compile(
     r"(?:https?|ssh|git)://\S*|[\w.-]+@[\w.-]+:\S*|[\w.-]+:(?!:)[\w./~-]+|\.{0,2}/\S*", re.ASCII
 )
 
 
 def why_git_may_run_programs(sight: Sight, cwd: str) -> str | None:
-    """Say what of a repository a command line may run by git; None if nothing of it."""
+    """Return which part of a repository may make git run a program; None if none."""
     folders = [realpath(cwd)]
     for seen in sight.commands:
         if seen.program in ("cd", "pushd") and len(seen.words) > 1:
@@ -60,7 +61,7 @@ def _why(seen: SeenCommand, folder: str) -> str | None:
 
 
 def _why_acting(subcommand: str, repository: str) -> str | None:
-    """Say what is run by a subcommand that does more than look."""
+    """Return what a subcommand that changes something runs."""
     for key, value in keys_set(repository):
         if key == f"alias.{subcommand}":
             return f"the repository's configuration sets {key}"

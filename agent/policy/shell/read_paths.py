@@ -1,4 +1,4 @@
-"""Whether a command line only reads what lies in the workspace and is no secret; else, why not."""
+"""Decides whether a command line only reads non-secret files of the workspace, and if not, why."""
 
 import os
 import re
@@ -40,8 +40,8 @@ _FOREIGN_IN_JQ = re.compile(r"(?<![.\w])(?:env|import|include|modulemeta|get_sea
 
 
 def why_not_read_only(text: str, workspace: Workspace, cwd: str | None = None) -> str | None:
-    """Return None for a command line that only reads in the workspace; else the first thing that speaks
-    against it. An empty text: it does more than read, or that it only reads is not proved."""
+    """Return None if a command line only reads in the workspace; otherwise the first reason against it. An
+    empty text: it does more than read, or this cannot be excluded."""
     proof = prove(text)
     if not proof.steps:
         return ""
@@ -81,7 +81,7 @@ def _why_not_all(steps: Sequence[CommandStep], workspace: Workspace, here: str) 
 
 
 def _why_not_step(step: CommandStep, workspace: Workspace, here: str) -> str | None:
-    """Look at one command, in each turn of the loops around it."""
+    """Check one command, in each iteration of the loops around it."""
     loops = [
         Loop(loop.name, tuple(quote_word(name) for word in loop.words for name in _loop_values(word, here)))
         for loop in step.loops
@@ -101,7 +101,7 @@ def _why_not_step(step: CommandStep, workspace: Workspace, here: str) -> str | N
             if one.operator == "<" and one.target != "/dev/null"
         ]
         if made:
-            # The names of files are arguments like all others: one may be an option.
+            # File names are arguments like all others: one may be an option.
             prove_words(list(map(quote_word, words)))
         if why := _why_not(words, reading_of(words, made, opened), workspace, here):
             return why
@@ -109,7 +109,7 @@ def _why_not_step(step: CommandStep, workspace: Workspace, here: str) -> str | N
 
 
 def _loop_values(word: MarkedWord, here: str) -> Iterator[str]:
-    """Yield what a `for` loop goes through; it goes through names of files that a pattern fits, too."""
+    """Yield the values of a `for` loop, including the matches of file name patterns."""
     for one in expand_braces(word):
         names, _ = expand_files(put_in(one, {}), here)
         yield from names
@@ -127,14 +127,14 @@ def _follow_cd(step: CommandStep, place: _Place) -> str | None:
         return None
     written = join(place.here, expand_tilde(step.mark_words()[1]).text)
     real = realpath(written)
-    # The shell takes `..` by the words of the path, the system by its links.
+    # The shell resolves `..` textually, the system through links.
     if ".." in target.split("/") and normpath(written) != real:
         return None
     return real if Path(real).is_dir() and os.access(real, os.X_OK) else None
 
 
 def _program_of_workspace(program: str, workspace: Workspace, here: str) -> str | None:
-    """Say so if the search for a program may end in the workspace."""
+    """Return a reason if the search for a program may end in the workspace."""
     if program in _BUILTINS:
         return None
     if "/" in program:
@@ -150,7 +150,7 @@ def _program_of_workspace(program: str, workspace: Workspace, here: str) -> str 
 
 
 def _why_program_chosen_by_folder(names: Sequence[str], workspace: Workspace, here: str) -> str | None:
-    """Say so if a file of the workspace chooses which program runs."""
+    """Return a reason if a file of the workspace selects the program that runs."""
     folder = here
     while names and workspace.holds(folder):
         if name := next((name for name in names if lexists(join(folder, name))), None):
@@ -208,7 +208,7 @@ def _why_not_place(place: str, reading: Reading, workspace: Workspace) -> str | 
 
 
 def _why_not_above(path: str, workspace: Workspace) -> str | None:
-    """Look for lists of names to leave out in the folders above, up to the workspace's own."""
+    """Check the ignore files in the folders above, up to the workspace's own."""
     folder = path
     while workspace.holds(folder):
         for name in (*_IGNORE_FILES, ".git"):
@@ -219,7 +219,7 @@ def _why_not_above(path: str, workspace: Workspace) -> str | None:
 
 
 def _why_not_ignore_file(path: str) -> str | None:
-    """Say no to a link: of a list of names that cannot be read, the wrong lines are shown."""
+    """Reject a link: if an ignore file cannot be read, an error message shows its lines."""
     own = join(path, "info", "exclude") if path.endswith("/.git") else path
     if not lexists(own) or realpath(own) == join(realpath(dirname(path)), relpath(own, dirname(path))):
         return None
@@ -250,19 +250,19 @@ def _is_wanted(entry: os.DirEntry[str], only: Sequence[str]) -> bool:
 
 
 def _may_fit(name: str, pattern: str) -> bool:
-    """Tell whether a name may fit a pattern; in doubt it does."""
+    """Return whether a name may match a pattern; true if uncertain."""
     return _UNCLEAR_IN_PATTERN.search(pattern) is not None or fnmatchcase(name.lower(), pattern.lower())
 
 
 def _above(folder: str, workspace: Workspace) -> Iterator[str]:
-    """Yield where lists of names to leave out lie in a folder, and in those above it in the workspace."""
+    """Yield the ignore files in a folder and in those above it in the workspace."""
     while workspace.holds(folder):
         yield from (join(folder, name) for name in (*_IGNORE_FILES, ".git/info/exclude"))
         folder = dirname(folder)
 
 
 def _find_reincluded_names(paths: Iterable[str]) -> set[str]:
-    """Return patterns of the hidden names that lists of names to leave out let in again: `!.env`."""
+    """Return the patterns by which ignore files include hidden names again: `!.env`."""
     found: set[str] = set()
     for path in paths:
         try:
@@ -276,7 +276,7 @@ def _find_reincluded_names(paths: Iterable[str]) -> set[str]:
 
 
 def _why_not_hidden(folder: str, names: set[str]) -> str | None:
-    """Look for secret files that are hidden, where all that hides them is named."""
+    """Check for hidden secret files, if everything that hides them is known."""
     entries = list(islice(below(folder), _MAX_ENTRIES + 1))
     if len(entries) > _MAX_ENTRIES:
         return f"goes through too many files to be sure that none is secret: {folder}"
@@ -303,7 +303,7 @@ def secret_below(folder: str, skips_hidden: bool) -> str | None:
 def below(
     folder: str, skips_hidden: bool = False, with_ignore_files: bool = False
 ) -> Iterator[os.DirEntry[str]]:
-    """Yield what lies below a folder, links not followed, without what git keeps for itself."""
+    """Yield the paths below a folder, without following links, and without git's own files."""
     waiting = [folder]
     while waiting:
         try:
@@ -361,6 +361,6 @@ def _why_not_git(words: Sequence[str], reading: Reading, workspace: Workspace, h
 
 
 def _names_its_files(words: Sequence[str], here: str) -> bool:
-    """Tell whether `--` keeps a command of git to files; a folder or a pattern may hold secret ones."""
+    """Return whether `--` limits a git command to files; a folder or a pattern may match secret files."""
     named = words[words.index("--") + 1 :] if "--" in words else ()
     return bool(named) and all(Path(join(here, word)).is_file() for word in named)

@@ -1,4 +1,4 @@
-"""Why a command line asks, in words that help to decide: what it writes, deletes, loads or runs."""
+"""The reasons why a command line asks: what it writes, deletes, downloads or runs."""
 
 import glob
 import re
@@ -48,7 +48,7 @@ _RUNS_REPOSITORY = re.compile(
 _GIVEN_CODE = re.compile(
     r"(?:bash|sh|zsh|dash|python[\d.]*|pypy[\d.]*) -\w*c|(?:node|ruby|lua|Rscript) -\w*e|php -r"
 )
-"""A program and the option behind which its code stands."""
+"""A program and the option that precedes inline code."""
 _GIT: Mapping[str, str] = {
     "uses the network": "push pull fetch clone ls-remote submodule remote send-email lfs",
     "changes the repository": (
@@ -84,7 +84,7 @@ _SHOWS_SETTINGS = frozenset(("--get", "--get-all", "--get-regexp", "--list", "-l
 
 
 def purpose(sight: Sight, workspace: Workspace, doubt: str = "") -> str:
-    """Say in a few words what the commands are about, or what is not known of them."""
+    """Describe the commands in a few words, or what is unknown about them."""
     reasons: dict[str, None] = {}
     for seen in sight.commands:
         for why in _purposes(seen, workspace):
@@ -118,7 +118,7 @@ def _of_git(words: Sequence[str]) -> Iterator[str]:
 
 
 def _of_installer(seen: SeenCommand) -> Iterator[str]:
-    """Say what it installs; of what else it does nothing is known."""
+    """Name what it installs; its other effects are unknown."""
     if _INSTALLS.intersection(seen.words[1:4]):
         yield "installs software"
         yield from ["uses the network"] if seen.program in _LOADS else ()
@@ -146,7 +146,7 @@ def _of_program(seen: SeenCommand, workspace: Workspace) -> Iterator[str]:
 
 
 def _is_proved(seen: SeenCommand) -> bool:
-    """Tell whether the command itself only reads: then nothing else is said of it."""
+    """Return whether the command itself is known to only read, so that no reason is needed."""
     if any(seen.computed):
         return False
     try:
@@ -164,7 +164,7 @@ def _is_outside(seen: SeenCommand, workspace: Workspace) -> bool:
 
 
 def find_writes(sight: Sight, cwd: str) -> Iterator[tuple[str, bool]]:
-    """Yield what can be seen to be written, resolved; and whether the path is made by the shell."""
+    """Yield the resolved paths that are visibly written, and whether the shell expands the path."""
     here = cwd
     for seen in sight.commands:
         if seen.program in ("cd", "pushd") and len(seen.words) < 3:
@@ -217,14 +217,14 @@ def _target_folders(words: Sequence[str]) -> Iterator[str]:
 
 
 def _into(sources: list[str], last: list[str]) -> Iterator[str]:
-    """Yield the target, and what it would be if it is a folder."""
+    """Yield the target, and the path inside of it in case it is a folder."""
     for target in last:
         yield target
         yield from (join(target, basename(source.rstrip("/"))) for source in sources)
 
 
 def why_protected_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str | None:
-    """Say which protected place a command line can be seen to write to."""
+    """Return which protected place a command line visibly writes to."""
     for real, _ in find_writes(sight, cwd):
         if why := why_protected(real, own):
             return f"writes to a protected place: {real} ({why})"
@@ -232,7 +232,7 @@ def why_protected_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str | N
 
 
 def why_always_asked_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str | None:
-    """Say what a command line changes that not even yolo mode changes unasked."""
+    """Return what a command line changes that not even yolo mode allows."""
     for seen in sight.commands:
         if _changes_the_questions(seen):
             return f"changes what is asked about: {' '.join(seen.words[:3])}"
@@ -243,7 +243,7 @@ def why_always_asked_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str 
 
 
 def _changes_the_questions(seen: SeenCommand) -> bool:
-    """Tell whether this program is called to trust, to allow or to approve."""
+    """Return whether the command calls this program to trust, allow or approve something."""
     words = seen.words[1:]
     if words[:2] == ("-m", "sandbur"):
         words = words[2:]

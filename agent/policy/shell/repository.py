@@ -39,18 +39,19 @@ _HARMLESS = re.compile(
     r"|versionsort\.\w+"
     r"|transfer\.\w+|credential\.\w+|lfs\.[\w.-]+|github\.\w+|gitlab\.\w+|svn\.\w+|sequence\.\w+|i18n\.\w+"
 )
-"""What cannot make git run something while it only looks: a pager needs a terminal, an alias a new name."""
+"""Configuration that cannot make a read-only git command run a program: a pager needs a terminal, an alias a
+new name."""
 _ENVIRONMENT = re.compile(
     r"GIT_(?:DIR|WORK_TREE|CONFIG.*|EXTERNAL_DIFF|EXEC_PATH|OBJECT_DIRECTORY|ALTERNATE.*|COMMON_DIR|NAMESPACE)"
 )
 _SUBMODULE = b"\x00\x00\xe0\x00"
-"""The mode of an entry that is a repository of its own, whose configuration counts as well."""
+"""The mode of an entry that is a nested repository, whose configuration also applies."""
 
 
 def why_git_may_run_more(folder: str, may_be_linked: bool = False) -> str | None:
-    """Say why looking with git in a folder may run more than git; None if it does not.
+    """Return why a read-only git command in a folder may run other programs; None if it cannot.
 
-    `may_be_linked`: a working tree that belongs to a repository elsewhere is judged by that one.
+    `may_be_linked`: a working tree of a repository elsewhere is judged by that repository.
     """
     if found := next((name for name in os.environ if _ENVIRONMENT.fullmatch(name)), None):
         return f"{found} is set, which git obeys"
@@ -102,7 +103,8 @@ def keys_set(repository: str) -> Iterator[tuple[str, str]]:
 
 
 def _link_inside(git: str) -> str | None:
-    """Return a link in what git keeps for itself: what it leads to would be shown as if it were git's own."""
+    """Return a link inside of git's own folder: the content of its target would be displayed as git's own
+    data."""
     waiting = [git]
     for count in range(_MAX_FOLDERS):
         if not waiting:
@@ -111,7 +113,8 @@ def _link_inside(git: str) -> str | None:
         link, folders = _scan_folder(folder)
         if link is not None:
             return join(folder, link)
-        # Hooks are scripts of their own: only one of them runs when git looks, and that is asked for by name.
+        # Hooks are scripts of their own; only one of them runs in read-only commands, and it is looked up by
+        # name.
         waiting += (join(folder, name) for name in folders if count or name != "hooks")
     return waiting[0]
 
@@ -146,7 +149,7 @@ def _entries(folder: str) -> tuple[str | None, tuple[str, ...]]:
 
 
 def find_repository(folder: str) -> str | None:
-    """Return the folder that git will work with, as git looks for it."""
+    """Return the folder that git will use, found as git does."""
     here = realpath(folder)
     while True:
         if lexists(join(here, ".git")):
@@ -163,7 +166,7 @@ def _of_config(repository: str, git: str) -> str | None:
         status = os.lstat(join(git, "config"))
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_CONFIG_BYTES:
             return "the repository's configuration is no plain file"
-        # Not as lines: for git a carriage return alone ends none.
+        # Do not split into lines: git does not treat a lone carriage return as a line end.
         text = Path(git, "config").read_bytes().decode().replace("\r\n", "\n")
     except FileNotFoundError:
         text = ""
@@ -212,7 +215,7 @@ def _of_index(path: str) -> str | None:
 
 
 def read_index(folder: str) -> bytes:
-    """Return the index of the repository in which a folder is, where the names of its files stand."""
+    """Return the index of the repository of a folder; it contains the names of its files."""
     repository = find_repository(folder)
     return b"" if repository is None else _index_of(join(repository, ".git", "index")) or b""
 
@@ -233,5 +236,5 @@ def _content(path: str, modified: int, changed: int, size: int, inode: int) -> b
         content = Path(path).read_bytes()
     except OSError:
         return None
-    # In the fourth version names are told by what they share with the one before.
+    # Version four stores each name relative to the one before.
     return content if content[4:8] in (b"\0\0\0\2", b"\0\0\0\3") else None

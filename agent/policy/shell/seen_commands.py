@@ -130,7 +130,7 @@ def _xargs_placeholder(seen: SeenCommand) -> str:
 
 
 def _needs_more(seen: SeenCommand) -> bool:
-    """Tell whether the first argument that is added would be a program or a program's text."""
+    """Return whether the first added argument would be a program or code."""
     if seen.program in SHELLS:
         return "-c" in seen.words[-1] or len(seen.words) == 1
     return seen.words[-1] == seen.words[0] and (
@@ -151,7 +151,7 @@ def _texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 
 
 def _shell_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    """Yield the text after `-c`, or what comes in where nothing else says what to run."""
+    """Yield the text after `-c`, or standard input if there is no other source of commands."""
     options = [at for at, word in enumerate(seen.words) if at and word.startswith(("-", "+")) and word != "-"]
     at = next((at for at in options if re.fullmatch(r"-[a-zA-Z]*c[a-zA-Z]*", seen.words[at])), None)
     if at is not None:
@@ -182,7 +182,7 @@ def _shell_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 
 
 def _list_piped_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    """Say so where text comes in on standard input, and yield what of it is known."""
+    """Report text from standard input, and yield its known parts."""
     for redirection in seen.redirections:
         if redirection.operator in ("<<", "<<-", "<<<"):
             if redirection.is_computed:
@@ -260,7 +260,7 @@ def _remote(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 
 
 def _as_other(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    """Yield what a shell of another user is given: all that comes in, if it is told nothing else."""
+    """Yield the input of another user's shell: all of standard input, unless a command is given."""
     yield from _after_c(seen, sight)
     if not {"-c", "--command", "--session-command"} & set(seen.words) and not list(
         find_wrapped_commands(seen.words)
@@ -280,7 +280,7 @@ def _parallel(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 
 
 def _git(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    """Yield what `git` is told to run: an alias for once, or for each commit or module."""
+    """Yield the commands that `git` runs: a temporary alias, or a command per commit or module."""
     words = seen.words
     for at, word in enumerate(words[1:], 1):
         before = words[at - 1]
@@ -314,7 +314,7 @@ def _runs_options(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 
 
 def _interpret(seen: SeenCommand, sight: Sight) -> None:
-    """Say so where an interpreter gets its program from its arguments or its input."""
+    """Report an interpreter whose program comes from its arguments or its input."""
     words = seen.words[1:]
     for at, word in enumerate(words):
         if _PROGRAM_OPTIONS.fullmatch(word):

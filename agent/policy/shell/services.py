@@ -1,4 +1,4 @@
-"""Commands that look at a service and change nothing there: containers, a cluster, a code host."""
+"""Read-only commands of services: containers, clusters, code hosts."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _WORD = re.compile(r"[a-z][a-z-]*")
 
 
 def looking_part(words: Sequence[str]) -> str | None:
-    """Return the words that say that a command only looks at a service: `docker ps`, `gh pr view`."""
+    """Return the words that make a command read-only for a service: `docker ps`, `gh pr view`."""
     known = _LOOKS.get(words[0], ())
     for count in (1, 2):
         words_of_part = " ".join(words[1 : 1 + count])

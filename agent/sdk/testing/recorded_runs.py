@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ....state.conversation.messages import Message
 from ....state.errors import SandburError
 from ....state.store.store import Store
+from ...history.replay.replay import recording_store, replay
+from ...history.replay.replay_steps import read_recording
+from ...history.replay.walk import Today
 from ..agent import Agent
 
 if TYPE_CHECKING:
@@ -43,7 +46,6 @@ def assert_replays(
 
 def recorded_replies(recording: str | Path, *, store: str | None = None) -> list[Message]:
     """Return the model's replies of a recorded run, for a `ScriptedModel` to repeat."""
-    from ...history.replay.replay_steps import read_recording
 
     with _open_recording(recording, store) as (opened, session_id):
         called = [(each.called, each.reply) for each in read_recording(opened, session_id).moments()]
@@ -56,12 +58,8 @@ def problem_of(
     agent: Agent[Any] | None = None,
     store: str | None = None,
     ignore_tools: bool = False,
-    name: Callable[[str], str] | None = None,
 ) -> str:
-    """Return why a recorded run cannot be replayed, or its first difference; empty if there is neither.
-
-    `shown` makes untrusted text safe to print.
-    """
+    """Return why a recorded run cannot be replayed, or its first difference; empty if there is neither."""
     # In another thread: the test may run inside an event loop.
     with ThreadPoolExecutor(1, thread_name_prefix="sandbur-replay") as executor:
         try:
@@ -69,7 +67,7 @@ def problem_of(
         except SandburError as error:
             return f"{Path(recording).name}: {error}"
     found = replayed.divergence
-    return "" if found is None else describe_divergence(Path(recording).name, found, name or _printable)
+    return "" if found is None else describe_divergence(Path(recording).name, found, _printable)
 
 
 def describe_divergence(name: str, found: Divergence, label: Callable[[str], str]) -> str:
@@ -83,7 +81,7 @@ def describe_divergence(name: str, found: Divergence, label: Callable[[str], str
             f"{name}: step {found.seq} ({label(found.action)}), {found.kind}: {label(found.summary)}",
             *lines,
             *more,
-            f"- is recorded, + is this program. If the change is wanted, {but_tools}record the run anew.",
+            f"- is recorded, + is this program. If the change is wanted, {but_tools}record the run again.",
         ]
     )
 
@@ -95,8 +93,6 @@ def _printable(text: str) -> str:
 def _replay(
     recording: str | Path, agent: Agent[Any] | None, store: str | None, ignore_tools: bool
 ) -> Replayed:
-    from ...history.replay.replay import replay
-
     with _open_recording(recording, store) as (opened, session_id):
         return asyncio.run(replay(opened, session_id, today=_today(agent), ignores_tools=ignore_tools))
 
@@ -104,7 +100,6 @@ def _replay(
 def _today(agent: Agent[Any] | None) -> Today | None:
     if agent is None:
         return None
-    from ...history.replay.walk import Today
 
     return Today(own={tool.spec.name: tool for tool in agent.definition.tools})
 
@@ -112,7 +107,6 @@ def _today(agent: Agent[Any] | None) -> Today | None:
 @contextmanager
 def _open_recording(recording: str | Path, store: str | None) -> Generator[tuple[Store, str]]:
     """Open a store that holds the recording; yield the store and the id of the session."""
-    from ...history.replay.replay import recording_store
 
     if store is None:
         with recording_store(Path(recording)) as found:
