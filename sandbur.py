@@ -144,8 +144,7 @@ __all__ = [
     "workspace_tools",
 ]
 
-# In an installed package the folders lie beside this file, too: there it is `sandbur/__init__.py`, and
-# `sandbur.testing` beside it.
+# An installed package has the folders beside this file, as `sandbur/__init__.py`, and `sandbur.testing` too.
 _FOLDER = os.path.dirname(__file__)  # noqa: PTH120
 __path__ = [_FOLDER, os.path.join(_FOLDER, "agent", "sdk", "testing", "public")]  # noqa: PTH118
 

@@ -1,1 +1,1 @@
-"""What you see: command line, chat, headless output."""
+"""The user interfaces: command line, chat, headless output, editors, web."""

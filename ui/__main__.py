@@ -1,4 +1,4 @@
-"""Lets `python -m sandbur` be the command: in an installed package this file lies in `sandbur/`, too."""
+"""Makes `python -m sandbur` run the command; an installed package has this file as `sandbur/__main__.py`."""
 
 import sys
 from importlib import import_module

@@ -10,7 +10,8 @@ import pytest
 
 class Replay(Protocol):
     def __call__(self, recording: str, *, ignore_tools: bool = False) -> None:
-        """Fail with the first difference; `ignore_tools`: tools in other words, new or gone are none."""
+        """Fail with the first difference; `ignore_tools`: changed, new and removed tools are no
+        difference."""
         ...
 
 
@@ -21,10 +22,9 @@ def sandbur_replay(request: pytest.FixtureRequest) -> Replay:
     def replay(recording: str, *, ignore_tools: bool = False) -> None:
         __tracebackhide__ = True
         from ..agent.sdk.testing.recorded_runs import problem_of
-        from .terminal.text.sanitize import one_line
 
         path = request.path.parent / recording
-        if problem := problem_of(path, ignore_tools=ignore_tools, name=one_line):
+        if problem := problem_of(path, ignore_tools=ignore_tools):
             pytest.fail(problem, pytrace=False)
 
     return replay

@@ -1,4 +1,4 @@
-"""Sessions in editors that speak the Agent Client Protocol."""
+"""Sessions in editors that support the Agent Client Protocol."""
 
 from ...agent.extensions.extension import CommandEntry, Extension
 

@@ -59,7 +59,7 @@ _KEYS = AuthMethodAgent(
     id="environment",
     name="A key in the environment",
     description="Set a key such as ANTHROPIC_API_KEY or OPENAI_API_KEY, or SANDBUR_MODEL=demo, in the `env`"
-    " of this agent in the editor's settings, then start it anew.",
+    " of this agent in the editor's settings, then restart it.",
 )
 
 
@@ -72,7 +72,7 @@ class _Place(NamedTuple):
 
 
 class EditorAgent:
-    """Answers an editor; `said` are the flags of the command, which hold for all of its sessions."""
+    """Answers an editor; `overrides` are the flags of the command, which apply to all sessions."""
 
     def __init__(self, runtime: Runtime, overrides: Overrides) -> None:
         self._runtime = runtime
@@ -105,7 +105,7 @@ class EditorAgent:
         )
 
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
-        """Tell whether there is a model by now: keys are in the environment, and nothing is sent here."""
+        """Check whether a model is available; keys come from the environment, and nothing is sent here."""
         if self._runtime.settings.model is None:
             with protocol_errors():
                 choose_model(None, self._runtime.env, False)
@@ -168,7 +168,7 @@ class EditorAgent:
     ) -> ListSessionsResponse:
         first = int(cursor) if cursor and cursor.isdecimal() else 0
         with protocol_errors():
-            # One more than is shown says whether there are more.
+            # One more than is returned, to know whether there are more.
             found = self._runtime.store.sessions(cwd, most=first + _PAGE + 1)
         page = [
             SessionInfo(
@@ -208,7 +208,7 @@ class EditorAgent:
         return CloseSessionResponse()
 
     async def aclose(self) -> None:
-        """End what runs in any session; all of it can be gone on with."""
+        """Stop all running sessions; every one can be resumed."""
         for task in self._later:
             task.cancel()
         conversations, self._conversations = list(self._conversations.values()), {}
@@ -225,7 +225,7 @@ class EditorAgent:
             await before.aclose()
         with protocol_errors():
             state = self._runtime.store.show(session_id).state
-        # What a person allowed a session in the terminal is not allowed to whoever loads it here.
+        # Approvals that a person gave in the terminal are not valid for an editor that loads the session.
         mode = None if state.execution_mode in self._modes else self._runtime.settings.mode
         return await self._open_session(place, lambda runtime: runtime.resume(session_id), mode)
 
@@ -235,7 +235,7 @@ class EditorAgent:
         open_session: Callable[[Runtime], Awaitable[Session]],
         mode: ExecutionMode | None = None,
     ) -> Conversation:
-        """Open a session in a folder, with the tool servers that the editor hands over."""
+        """Open a session in a folder, with the tool servers that the editor passes."""
         with protocol_errors():
             overrides = {**self._overrides_of(place), **({"mode": mode} if mode else {})}
             runtime = Runtime.open(overrides, self._runtime.env, tell_notice)
@@ -262,7 +262,7 @@ class EditorAgent:
         return overrides
 
     def _once_answered(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something after the answer that the caller gives next: the editor knows the session then."""
+        """Run a function after the caller's answer was sent: then the editor knows the session."""
         task = asyncio.get_running_loop().create_task(work)
         self._later.add(task)
         task.add_done_callback(self._end_prompt)

@@ -1,4 +1,4 @@
-"""What a person chooses for a session in an editor's panel: its mode and its model."""
+"""The options of a session in an editor's panel: its mode and its model."""
 
 from collections.abc import Iterator, Sequence
 
@@ -33,7 +33,7 @@ def mode_state(current: str, offered: Sequence[ExecutionMode]) -> SessionModeSta
 def config_options(
     runtime: Runtime, session: Session, modes: SessionModeState
 ) -> list[SessionConfigOptionSelect]:
-    """Return the choices with what is chosen now; editors that know them leave the list of modes alone."""
+    """Return the options with their current values; editors that support them ignore the list of modes."""
     model = session.settings.model
     return [
         SessionConfigOptionSelect(
@@ -62,7 +62,7 @@ def _option(value: str, name: str, about: str) -> SessionConfigSelectOption:
 
 
 def _models(runtime: Runtime, current: str) -> dict[str, str]:
-    """Return the model of now, those of the settings, and those of sessions before, with a word on each."""
+    """Return the current model, those of the settings and of earlier sessions, each with a description."""
     found = {current: "the model of this session"}
     for name, about in _check_known(runtime):
         if len(found) < _MOST_MODELS:

@@ -1,4 +1,4 @@
-"""Slash commands in an editor: those that change how a session goes on, and what tool servers wrote."""
+"""Slash commands in an editor: those that change a session, and the prompts of tool servers."""
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -25,7 +25,7 @@ CONTINUE = "/continue"
 async def available(
     runtime: Runtime, session: Session, modes: tuple[ExecutionMode, ...]
 ) -> list[AvailableCommand]:
-    """Return the commands of a session; what its tool servers offer is asked of them."""
+    """Return the commands of a session, including the prompts of its tool servers."""
     prompts = find_prompts(runtime, session)
     listed = () if prompts is None else await prompts.list_prompts()
     written_here = _files(runtime, session)
@@ -73,7 +73,7 @@ class ModelAsked(NamedTuple):
 
 
 def model_for(content: UserContent, runtime: Runtime, session: Session) -> ModelAsked | None:
-    """Return the model that a message asks for: by `/model NAME`, or as its markdown file says."""
+    """Return the model that a message selects: by `/model NAME`, or by its Markdown file."""
     typed = parse_command(content) if isinstance(content, str) else None
     if typed is None:
         return None
@@ -89,7 +89,7 @@ def model_for(content: UserContent, runtime: Runtime, session: Session) -> Model
 async def events_of(
     text: UserContent, runtime: Runtime, session: Session, modes: tuple[ExecutionMode, ...]
 ) -> AsyncIterator[Event]:
-    """Return what a message or a command leads to; raises `CommandAnswered` and `UsageError`."""
+    """Return the events of a message or a command; raises `CommandAnswered` and `UsageError`."""
     if not isinstance(text, str) or not is_command(text):
         return session.send(text)
     command = text.split()[0].lower()
@@ -98,7 +98,7 @@ async def events_of(
             raise CommandAnswered("Nothing was interrupted here.")
         return session.carry_on()
     if command in ("/exit", "/quit"):
-        raise CommandAnswered("The editor closes its sessions; what was said in this one stays in the store.")
+        raise CommandAnswered("The editor closes its sessions; the messages of this one stay in the store.")
     if command == "/help":
         listed = await available(runtime, session, modes)
         raise CommandAnswered("\n".join(f"- `/{one.name}` {one.description}" for one in listed))
@@ -108,7 +108,7 @@ async def events_of(
         return session.send(_by_skill(text, runtime, session))
     if (file := _files(runtime, session).get(text.split()[0][1:])) is not None:
         message = file.message(text.strip().partition(" ")[2].strip())
-        # What a file says is a message, whatever it looks like.
+        # The content of a file is always a message, even if it looks like a command.
         return session.send(f"The command {file.name} says: {message}" if is_command(message) else message)
     mode = parse_mode_command(text)
     if mode is not None and mode not in modes:
@@ -117,7 +117,7 @@ async def events_of(
 
 
 def _by_skill(text: str, runtime: Runtime, session: Session) -> str:
-    """Return a skill with what is to be done by it; raises `CommandAnswered` with the list of them."""
+    """Return a skill with its task; raises `CommandAnswered` with the list of skills."""
     found = find_skills(Path(session.settings.cwd), runtime.env).skills
     name, _, task = text.strip().partition(" ")[2].strip().partition(" ")
     if not name:

@@ -1,4 +1,5 @@
-"""One session in an editor: messages in, updates out, questions in between; what is open outlives it."""
+"""One session in an editor: messages in, updates out, questions in between; open questions survive the
+process."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ Begin = Callable[[], Awaitable[AsyncIterator[Event]]]
 
 
 class Conversation:
-    """A session with the runtime of its folder, and the turn that goes on in it, if one does."""
+    """A session with the runtime of its folder, and the running turn, if any."""
 
     def __init__(
         self, runtime: Runtime, session: Session, client: Client, modes: tuple[ExecutionMode, ...]
@@ -69,15 +70,15 @@ class Conversation:
         self._is_cancelled = False
         self._asking: asyncio.Future[RequestPermissionResponse] | None = None
         self._asked_about: Counter[str] = Counter()
-        """How often each call was asked about in this turn: an answer need not be one that can be taken."""
+        """Call id -> number of questions about it in this turn: an answer may be invalid."""
         self._is_taken = False
-        """Whether the store has what the turn began with."""
+        """Whether the store has the input of the turn."""
         self._wanted: ExecutionMode | None = None
         """The mode from the end of the run on."""
         self._announced_mode = session.state.execution_mode
         self._announced_title = ""
         self._chosen_model = ""
-        """What the person chose here, whatever the flags say."""
+        """The model that the person selected here, which overrides the flags."""
         self._notices = list(session.notices)
 
     @property
@@ -86,20 +87,20 @@ class Conversation:
 
     @property
     def options(self) -> list[SessionConfigOption]:
-        """What can be chosen, and what is."""
+        """The session's options with their current values."""
         return [*config_options(self.runtime, self.session, self.modes)]
 
     async def introduce(self) -> None:
-        """Tell the editor what it may offer."""
+        """Send the editor the available commands and options."""
         commands = await available(self.runtime, self.session, self._offered)
         await self._tell([update_available_commands(commands)])
 
     async def replay(self) -> None:
-        """Tell all that was said and done in the session so far."""
+        """Send the whole history of the session."""
         await self._tell(history_updates(self.session.state, self._updates.calls))
 
     def ask_again(self) -> None:
-        """Ask what an earlier process asked and nobody has answered; an answer carries the run on."""
+        """Ask the open questions of an earlier process; an answer continues the run."""
         if self._waiting() and not self.runtime.store.index.is_held(self.session.id):
             self._begin(self._go_on(None), is_prompted=False)
         elif self.session.next_action != "prompt":
@@ -115,7 +116,7 @@ class Conversation:
         if self._turn is not None and self._is_prompted:
             return await self._steer(message, self._turn)
         while self._turn is not None:
-            # What is asked since the session was loaded comes first.
+            # Questions that were asked since the session was loaded come first.
             self._is_prompted = True
             with suppress(SandburError, RequestError):
                 await asyncio.shield(self._turn)
@@ -123,14 +124,14 @@ class Conversation:
         return PromptResponse(stop_reason=await asyncio.shield(turn))
 
     async def _steer(self, message: UserContent, turn: asyncio.Task[StopReason]) -> PromptResponse:
-        """Say something to the model while it works; answered with the turn that takes it in."""
+        """Send a message to the working model; answered with the turn that includes it."""
         if not isinstance(message, str) or is_command(message):
             raise UsageError("This session is answering a message.", "Wait for the end of it, or cancel it.")
         await self.session.steer(message)
         return PromptResponse(stop_reason=await asyncio.shield(turn))
 
     async def cancel(self) -> None:
-        """Interrupt what runs, and leave open what is asked: it can be gone on with."""
+        """Interrupt the run and leave open questions open: the session can be resumed."""
         if self._turn is None:
             return
         self._is_cancelled = True
@@ -138,12 +139,12 @@ class Conversation:
             self._asking.cancel()
         await self.session.interrupt()
         for one in self.session.waiting_messages:
-            # What was said to a run that is called off is not to be sent later, unseen.
+            # A message to a cancelled run must not be sent later without the person's knowledge.
             with suppress(SandburError):
                 await self.session.withdraw(one.number)
 
     def set_mode(self, mode: str) -> None:
-        """Change the mode, at the end of what runs now; raises `UsageError`."""
+        """Change the mode, at the end of the current run; raises `UsageError`."""
         by_name: dict[str, ExecutionMode] = {one: one for one in self._offered}
         known = by_name.get(mode)
         if known is None:
@@ -157,7 +158,7 @@ class Conversation:
             self.session.change_mode(known)
 
     async def choose(self, option: str, value: str) -> None:
-        """Change what an option of the session says; raises `SandburError`, and then nothing changes."""
+        """Change an option of the session; raises `SandburError`, and then nothing changes."""
         if option == MODE:
             self.set_mode(value)
         elif option != MODEL:
@@ -201,7 +202,7 @@ class Conversation:
         if self._turn is turn:
             self._turn, self._is_prompted = None, False
         if not turn.cancelled():
-            turn.exception()  # told by whoever asked for it, if anybody did
+            turn.exception()  # the caller reports it, if there is one
 
     async def _say(self, words: str) -> StopReason:
         await self._tell([update_agent_message_text(plain(words))])
@@ -229,7 +230,7 @@ class Conversation:
         return await events_of(message, self.runtime, self.session, self._offered)
 
     async def _answer_by(self, asked: ModelAsked, message: UserContent) -> StopReason:
-        """Change the model for good, or for the one answer to a command that asks for it."""
+        """Change the model permanently, or for the one answer to a command that selects it."""
         before = self.session.settings.model
         await self._change_model(asked.name)
         if asked.is_for_good:
@@ -246,7 +247,7 @@ class Conversation:
         await self._tell([ConfigOptionUpdate(session_update="config_option_update", config_options=options)])
 
     async def _go_on(self, begin: Begin | None) -> StopReason:
-        """Run and ask by turns until nothing is left to do, or a question is left open."""
+        """Alternate between running and asking until the turn ends or a question is left open."""
         first, decisions = begin, None
         while not self._is_cancelled:
             try:
@@ -259,7 +260,7 @@ class Conversation:
                     continue
                 if (decisions := decisions or await self._decisions()) is None:
                     break
-                # Where a process died, the graph comes to the question only now that there is an answer.
+                # After a crash the graph reaches the question only with its answer.
                 is_asking = self.session.next_action == "human_confirm"
                 begin = self._decide(decisions) if is_asking else self._carry_on
                 decisions = None if is_asking else decisions
@@ -281,7 +282,7 @@ class Conversation:
         return self.session.carry_on()
 
     async def _run(self, begin: Begin) -> RunFinished:
-        """Run to the next halt, and tell of it as it happens."""
+        """Run to the next halt and send the events."""
         finished: RunFinished | None = None
         events = cast("AsyncGenerator[Event]", await begin())
         self._is_running = True
@@ -300,7 +301,7 @@ class Conversation:
         return finished
 
     async def _end(self, finished: RunFinished | None) -> StopReason:
-        """Tell what changed beside the words; raises `RequestError` for a run that failed."""
+        """Send the changes after the answer; raises `RequestError` for a run that failed."""
         self._change_mode()
         mode = self.session.state.execution_mode
         changed: list[Update] = []
@@ -339,7 +340,7 @@ class Conversation:
         return self.session.state.calls_to_decide
 
     async def _decisions(self) -> list[CallDecision] | None:
-        """Ask about what waits, what happened before what may happen; None: something is left open."""
+        """Ask about the waiting calls, unknown outcomes first; None: a question was left open."""
         waiting = self._waiting()
         unknown = [call for call in waiting if call.kind == "outcome_unknown"]
         decisions: list[CallDecision] = []
@@ -360,7 +361,7 @@ class Conversation:
     async def _ask(
         self, call: PendingCall, options: list[PermissionOption]
     ) -> RequestPermissionResponse | None:
-        """Return the answer; None if there is none. Raises `SessionMoved` once another process went on."""
+        """Return the answer; None if there is none. Raises `SessionMoved` once another process continued."""
         await self._tell(self._updates.calls.announce_earlier([call]))
         question = self._updates.calls.describe_question(call)
         asking = asyncio.ensure_future(self._client.request_permission(self.session.id, question, options))
@@ -378,13 +379,13 @@ class Conversation:
             asking.cancel()
 
     async def _look(self) -> None:
-        """Raise `SessionMoved` if another process went on with the session."""
+        """Raise `SessionMoved` if another process continued the session."""
         with suppress(SessionHeld):  # it is at it; what comes of that is seen next
             if (other := await self.session.elsewhere()) is not None:
                 raise other
 
     async def _catch_up(self) -> Begin | None:
-        """Read the session anew after another process went on with it; return how it goes on here."""
+        """Load the session again after another process continued it; return how it goes on here."""
         before = len(self.session.state.chat_history)
         self.session = await self.runtime.reload(self.session)
         if self._chosen_model and self._chosen_model != self.session.settings.model:

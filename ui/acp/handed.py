@@ -1,4 +1,4 @@
-"""What an editor hands over: the parts of a message, and tool servers."""
+"""The inputs of an editor: the parts of a message, and tool servers."""
 
 import base64
 import binascii
@@ -39,9 +39,9 @@ HandedServer = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
 
 
 def message_of(blocks: Iterable[PromptBlock]) -> UserContent:
-    """Return what the person says: words alone as one text, which may be a command; raises `UsageError`.
+    """Return the person's message; a single text may be a command; raises `UsageError`.
 
-    What lies behind a link is for the model to read with its tools, where the gate has its say.
+    Links are not read here: the model reads them with its tools, through the gate.
     """
     parts: list[str | Image | Document] = []
     for block in blocks:
@@ -123,7 +123,7 @@ _MOST_NAME_CHARS = 28
 
 
 def _free_name(name: str, taken: Iterable[str]) -> str:
-    """Return a name for a server that tools can be called after, and none before it has."""
+    """Return an unused server name that is valid in the names of tools."""
     words = re.sub(r"[^A-Za-z0-9-]+", "-", name).strip("-")[:_MOST_NAME_CHARS]
     fitting = words if re.fullmatch(SERVER_NAME, words) else f"s{words}"
     number, free = 2, fitting

@@ -1,4 +1,4 @@
-"""Asks the editor about calls that wait: may it run, or what came of it when its process died."""
+"""Asks the editor about waiting calls: whether one may run, or what the outcome of an interrupted one is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _MOST_RULE_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class PermissionChoice:
-    """What picking an option means: a verdict, or what came of a call whose outcome nobody knows."""
+    """The meaning of an option: a decision, or the outcome of a call."""
 
     approved: bool = False
     offer: RuleSuggestion | None = None
@@ -44,13 +44,13 @@ class Question:
     choices: dict[str, PermissionChoice]
 
     def read_choice(self, response: RequestPermissionResponse) -> PermissionChoice | None:
-        """Return what the person picked; None if the question is left open."""
+        """Return the person's choice; None if the question is left open."""
         picked = response.outcome
         return self.choices.get(picked.option_id) if isinstance(picked, AllowedOutcome) else None
 
 
 def question_about(call: PendingCall, offers: Sequence[RuleSuggestion]) -> Question:
-    """Return what can be said about a call; `offers` is what "always" can mean for it."""
+    """Return the options for a call; `offers` are the rules that "always" can add."""
     rows = _outcomes() if call.kind == "outcome_unknown" else _verdicts(offers)
     options = [PermissionOption(option_id=name, name=words, kind=kind) for name, words, kind, _ in rows]
     return Question(options, {name: choice for name, _, _, choice in rows})
@@ -73,7 +73,8 @@ def _verdicts(offers: Sequence[RuleSuggestion]) -> list[_Row]:
 
 
 def _outcomes() -> list[_Row]:
-    """Return the outcomes; where an editor picks the first that allows, the model has to look first."""
+    """Return the outcomes; the first allowing one, which some editors pick by default, makes the model
+    check."""
     return [
         (
             "check",

@@ -1,4 +1,4 @@
-"""Errors of ours as errors of the protocol, so that an editor can say what to do."""
+"""Converts our errors to errors of the protocol, which say what to do."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ def protocol_errors() -> Generator[None]:
 
 
 def make_refusal(code: str, message: str, hint: str = "") -> RequestError:
-    """Return the error whose message is the whole sentence: editors show that, and not always the data."""
+    """Return the error with the whole sentence as its message: not all editors show the data."""
     data = {"code": code, "details": message, "hint": hint}
     return RequestError(_CODES.get(code, _INTERNAL), f"{message} {hint}".strip(), data)
 

@@ -1,4 +1,4 @@
-"""Serves one editor until its end of standard input closes, or a signal comes."""
+"""Serves one editor until its standard input ends, or a signal comes."""
 
 import asyncio
 import json
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 _MOST_LINE_BYTES = 64 << 20
-"""Of one message: pictures come in them."""
+"""Size limit of one message, which may contain pictures."""
 _END_S = 2.0
 
 
 async def serve(command: Command) -> int:
-    """Answer until the editor leaves; return the exit code."""
+    """Serve until the editor disconnects; return the exit code."""
     if sys.stdin.isatty():
         say("An editor starts this command and speaks to it over stdin and stdout; Ctrl-C ends it.")
     async with open_runtime(command) as runtime:
@@ -47,7 +47,7 @@ async def serve(command: Command) -> int:
 
 
 class LineTransport:
-    """Messages of the protocol as lines of JSON; what is no message is refused, and ends nothing."""
+    """The protocol's messages as lines of JSON; an invalid line is rejected without ending the connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -80,7 +80,7 @@ class LineTransport:
 
 
 async def _streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Take stdin and stdout away: what anything else prints goes to stderr, and nobody else reads."""
+    """Take over stdin and stdout: other output goes to stderr, and nothing else reads stdin."""
     inward, outward = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

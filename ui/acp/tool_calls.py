@@ -1,4 +1,4 @@
-"""Tool calls as an editor shows them: what kind, about which files, what would change, what came of it."""
+"""Tool calls as an editor shows them: kind, files, changes and result."""
 
 import re
 import time
@@ -70,14 +70,14 @@ class _CallProgress:
 
     content: list[_Content]
     output: str = ""
-    """The end of what it wrote so far."""
+    """The end of its output so far."""
     at: float = 0.0
-    """When the output was shown last."""
+    """When the output was sent last."""
 
 
 @dataclass(slots=True)
 class ToolCalls:
-    """Tells an editor of each call once, and then what becomes of it."""
+    """Announces each call to the editor once, and then sends its updates."""
 
     find: FindTool
     cwd: Path
@@ -98,7 +98,7 @@ class ToolCalls:
         )
 
     def announce_earlier(self, calls: Iterable[PendingCall]) -> Iterator[ToolCallStart]:
-        """Tell of calls that an earlier process asked for, but for those that are known already."""
+        """Announce the calls of an earlier process, except for those that are known already."""
         for call in calls:
             if call.call_id not in self._known:
                 yield self.note_request(call.call_id, call.tool, call.arguments)
@@ -171,7 +171,7 @@ class ToolCalls:
         return [ToolCallLocation(path=place, line=line) for place in places]
 
     def _changes(self, tool: Tool | None, arguments: str) -> list[_Content]:
-        """Return what a call would change as a difference, where that is all that it does."""
+        """Return a call's changes as a diff, if it does nothing else."""
         if tool is None or not tool.traits.writes_files:
             return []
         values = parse_json_object(arguments) or {}

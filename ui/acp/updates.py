@@ -66,12 +66,12 @@ _PLAN_STATUS: dict[StepStatus, PlanEntryStatus] = {
 
 
 class Updates:
-    """Turns the events of one session into updates; remembers what the editor has been told."""
+    """Converts the events of one session to updates; remembers what the editor received."""
 
     def __init__(self, find: FindTool, cwd: str) -> None:
         self.calls = ToolCalls(find, Path(cwd))
         self.is_command = False
-        """Whether what runs is a command, whose answer is a notice."""
+        """Whether a command is running, whose answer is a notice."""
         self._plan: tuple[VibeStep, ...] = ()
         self._streamed = False
         self._last_words = ""
@@ -96,7 +96,7 @@ class Updates:
         return () if shows is None else shows(event)
 
     def notices(self, words: Iterable[str]) -> Iterator[Update]:
-        """Yield what was said at the opening of a session, as no part of an answer."""
+        """Yield the notices of the session's opening, which belong to no answer."""
         yield from (_send_thought(plain(text)) for text in words)
 
     def _text(self, event: TextDelta) -> Iterator[Update]:
@@ -107,7 +107,7 @@ class Updates:
         yield update_agent_thought_text(event.delta)
 
     def _message(self, event: MessageAdded) -> Iterator[Update]:
-        """Part what streamed in from what comes next; nothing else is a message for the person."""
+        """Separate streamed text from the next message; other events are no messages for the person."""
         if event.role == "assistant" and self._streamed:
             self._last_words, self._streamed = event.content, False
             if event.step_id is not None:
@@ -133,7 +133,7 @@ class Updates:
         yield update_agent_message_text(words) if self.is_command else _send_thought(words)
 
     def _send_answer(self, event: RunFinished) -> Iterator[Update]:
-        """Say an answer that did not come as text of a model, such as a tool's."""
+        """Send an answer that was not streamed by a model, such as a tool's."""
         if event.status == "done" and event.result and event.result != self._last_words:
             yield update_agent_message_text(plain(event.result))
         self._last_words, self._streamed = "", False
@@ -151,10 +151,10 @@ def plan_update(steps: Iterable[VibeStep]) -> AgentPlanUpdate:
 
 
 def history_updates(state: ApplicationState, calls: ToolCalls) -> Iterator[Update]:
-    """Yield all that was said and done, and the plan; of its steps what the open one has done so far."""
+    """Yield the whole history and the plan, with the steps' messages only for the open step."""
     history = list(state.chat_history)
     if history and not state.turn_open and history[-1].role == "assistant":
-        # The answer, whoever put it there.
+        # The final answer, from a model or a tool.
         history[-1] = history[-1].model_copy(update={"origin": "model"})
     yield from message_updates(history, calls)
     if state.vibe_plan:
@@ -167,7 +167,7 @@ def history_updates(state: ApplicationState, calls: ToolCalls) -> Iterator[Updat
 
 
 def message_updates(messages: Sequence[Message], calls: ToolCalls) -> Iterator[Update]:
-    """Yield what people and editors saw of messages; what the runtime says to a model is left out."""
+    """Yield the messages that a person or an editor saw; the runtime's messages to the model are left out."""
     for message in messages:
         if message.role == "user":
             if message.origin == "person":

@@ -1,4 +1,4 @@
-"""Lets the person pick one of many lines: type to filter, arrows to move, Enter to take."""
+"""A list to pick from: type to filter, arrows to move, Enter to take."""
 
 import asyncio
 import textwrap
@@ -21,25 +21,25 @@ _ROWS = 12
 _LEAST_ROWS = 3
 _PREVIEW_ROWS = 8
 _SPARE_ROWS = 4
-"""Of the terminal: for the question, what the keys do, and the line above."""
+"""Rows of the terminal for the question, the help and the line above."""
 _NARROW = 100
 _AHEAD = 2 * _ROWS
-"""So many choices below the cursor are known before somebody looks at them."""
+"""Number of choices below the cursor that are loaded in advance."""
 _PAUSE_S = 0.005
 """Between two pages: keys are handled in between."""
 _REST_S = 0.08
-"""How long a choice stands before it is read for its preview."""
+"""How long the cursor rests before a preview is loaded, in seconds."""
 
 Preview = Callable[[str], Awaitable[Sequence[str]]]
-"""Returns what is shown of the choice of this name, as lines that are safe on a terminal."""
+"""Returns the preview of a choice, as lines that are safe on a terminal."""
 
 
 class Choice(NamedTuple):
     name: str
-    """What picking it returns; typed in full it is chosen whatever else the filter finds."""
+    """The result of picking it; a filter text equal to it selects it first."""
     line: str
     words: str
-    """What the filter looks through."""
+    """The text that the filter searches."""
     short: str = ""
     """The line for a narrow terminal; empty: the same."""
 
@@ -51,14 +51,14 @@ class ChoiceList:
     """Choices that can be picked, and those that are read when they are wanted."""
 
     def __init__(self, choices: Sequence[Choice], pages: Pages | None = None, total: int = 0) -> None:
-        """`pages` come after `choices`; `total`: how many there are in all, where that is known."""
+        """`pages` follow `choices`; `total` is the number of all choices, if it is known."""
         self.choices = list(choices)
         self._pages = pages
         self._total = total
 
     @property
     def size(self) -> int:
-        """Return how many choices there are, as far as that is known."""
+        """Return the number of choices, as far as it is known."""
         return max(self._total, len(self.choices))
 
     @property
@@ -66,7 +66,7 @@ class ChoiceList:
         return self._pages is None
 
     async def read_page(self) -> Sequence[Choice]:
-        """Read the next page; it is empty where there is none."""
+        """Load the next page; it is empty at the end."""
         page = (await anext(self._pages, None) if self._pages is not None else None) or ()
         if not page:
             self._pages = None
@@ -75,7 +75,7 @@ class ChoiceList:
 
 
 class Picker:
-    """The list as it is filtered and where the cursor stands."""
+    """The filtered list and its cursor."""
 
     def __init__(
         self,
@@ -88,10 +88,10 @@ class Picker:
         words: AsyncIterator[Mapping[str, str]] | None = None,
         at: str = "",
     ) -> None:
-        """Offer `choices`, and in their place `more` at the press of Tab; the cursor begins `at` a name.
+        """Offer `choices`, and `more` instead after Tab; the cursor begins `at` a name.
 
-        `words` are read while a filter finds few: what else it looks through, by name. An empty page says
-        that there is nothing more to read of the choices that are there.
+        `words` are further texts by name, which are loaded while a filter finds few choices. An empty page
+        means that there are no more.
         """
         self._question = question
         self._list = choices if isinstance(choices, ChoiceList) else ChoiceList(choices)
@@ -115,7 +115,7 @@ class Picker:
         self._at = next((number for number, one in enumerate(self._found) if at and one.name == at), self._at)
 
     async def run(self) -> str:
-        """Return the name of the choice taken; raises `Leave`."""
+        """Return the name of the picked choice; raises `Leave`."""
         window = Window(FormattedTextControl(self._text, focusable=True, show_cursor=False), wrap_lines=False)
         self._app = Application(
             Layout(window), key_bindings=self._keys(), full_screen=False, erase_when_done=True
@@ -133,7 +133,7 @@ class Picker:
         return leave_app(self._app, exit_code)
 
     async def _read_previews(self) -> None:
-        """Read what is shown of the choice under the cursor, once it stands there for a moment."""
+        """Load the preview of the choice under the cursor after it has rested there."""
         while self._preview is not None:
             await self._moved.wait()
             self._moved.clear()
@@ -144,7 +144,7 @@ class Picker:
                 self._draw()
 
     async def _read_on(self) -> None:
-        """Read choices, and while a filter stands their words, as long as few are found below the cursor."""
+        """Load choices, and with a filter their texts, while too few are below the cursor."""
         while True:
             await self._is_wanting.wait()
             self._is_wanting.clear()
@@ -155,7 +155,7 @@ class Picker:
                 await asyncio.sleep(_PAUSE_S)
 
     async def _read_words(self) -> bool:
-        """Read a page of words; return whether there was one."""
+        """Load a page of texts; return whether there was one."""
         page = (await anext(self._words, None) if self._words is not None else None) or {}
         found = {choice.name for choice in self._found}
         for name, words in page.items():
@@ -244,14 +244,14 @@ class Picker:
         self._narrow("")
 
     def _narrow(self, text: str) -> None:
-        # What a longer filter lets through, the shorter one did, too.
+        # A longer filter matches only choices that the shorter one matched.
         is_narrower = bool(self._filter) and text.startswith(self._filter)
         among = self._found if is_narrower else self._list.choices
         self._filter = text
         self._look(among)
 
     def _look(self, among: Sequence[Choice], keeps: bool = False) -> None:
-        """Find what the filter lets through; the cursor goes to the likeliest, or stays on its choice."""
+        """Apply the filter; move the cursor to the best match, or keep it on its choice."""
         before = self._found[self._at].name if keeps and self._found else self._filter
         self._found = [choice for choice in among if self._fits(choice.name)]
         named = (number for number, choice in enumerate(self._found) if choice.name == before)

@@ -1,4 +1,4 @@
-"""Opens a chat: what has to be asked before there is a session, and the session while somebody types."""
+"""Opens a chat: the questions before there is a session, and the session while the person types."""
 
 import asyncio
 from importlib import import_module
@@ -19,7 +19,7 @@ _NO_YOLO = "Yolo mode stays off: the mode is interactive."
 
 
 async def chat(command: ChatCommand) -> int:
-    """Open the session of the flags and talk until the person leaves; return the exit code."""
+    """Open the session and talk until the person leaves; return the exit code."""
     async with open_runtime(command) as runtime:
         try:
             asked = await at_prompt(_ask_first(runtime, command), _leave_by_cancelling)
@@ -32,7 +32,7 @@ async def chat(command: ChatCommand) -> int:
 
 
 async def _ask_first(runtime: Runtime, command: ChatCommand) -> ChatCommand | None:
-    """Ask what has to be asked before a session; return the command to open again with, if it changes."""
+    """Ask the questions before a session; return the command to open with, if it changes."""
     settings = runtime.settings
     refuses_yolo = settings.mode == "yolo" and not await knows_yolo(settings.home, _NO_YOLO)
     if not command.continues:
@@ -47,7 +47,7 @@ async def _ask_first(runtime: Runtime, command: ChatCommand) -> ChatCommand | No
 
 
 def _leave_by_cancelling(exit_code: int) -> bool:
-    """Let a signal cancel what is asked: that puts the terminal back in order."""
+    """Let a signal cancel a question, which restores the terminal."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""Sessions to pick from: how each stands, what was said last, and a search in what people said."""
+"""The list of sessions to pick from: status, last messages, and a search in the person's messages."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
@@ -37,15 +37,15 @@ STATES = {
     "timeout": ("ran out of time", "stopped"),
     "error": ("failed", "failed"),
 }
-"""Status -> how it is said, in a few words and in one."""
+"""Status -> its description, in a few words and in one."""
 _AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "m"))
 
 
 async def pick_session(store: Store, cwd: Path) -> str:
     """Return the id of the session that the person picks, those of this folder's project first.
 
-    What was said last is shown of each, and the filter looks through what people said. Sessions are read
-    as they are scrolled to, or looked for.
+    The preview shows the last messages, and the filter searches the person's messages. Sessions are loaded as
+    the list is scrolled or searched.
     """
     root, now = repository_root(cwd), datetime.now(UTC)
     summaries: dict[str, SessionSummary] = {}
@@ -93,7 +93,7 @@ async def _pages(store: Store, folders: FolderFilter | None) -> AsyncIterator[li
 
 
 async def _words(store: Store, known: Mapping[str, SessionSummary]) -> AsyncIterator[Mapping[str, str]]:
-    """Yield what people said in the known sessions, an empty page where that was read of all of them."""
+    """Yield the person's messages in the listed sessions; an empty page when all were read."""
     read: set[str] = set()
     while True:
         left = list(islice((name for name in known if name not in read), _PAGE))
@@ -117,7 +117,7 @@ def choice_of(session: SessionSummary, now: datetime, with_folder: bool = False)
 
 
 def state_of(session: SessionSummary, now: datetime) -> tuple[str, str]:
-    """Return how a session stands, in a few words and in one."""
+    """Return the status of a session, in a few words and in one."""
     if session.is_foreign:
         return "imported", "import"
     if session.wake_at and session.status != "running":
@@ -148,7 +148,7 @@ async def preview_lines(store: Store, session: SessionSummary) -> Sequence[str]:
 
 
 def _last_exchange(state: ApplicationState) -> Sequence[str]:
-    """Return what the person said last, and what came of it."""
+    """Return the person's last message, and its answer."""
     found: list[Message] = []
     for message in list(state.chat_history)[::-1]:
         if message.display_text.strip() and message.origin == "model" and not found:

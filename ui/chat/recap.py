@@ -1,4 +1,4 @@
-"""What a person needs to find back into a session: title, last words, plan, what waits."""
+"""The recap of a session: title, last messages, plan, waiting calls."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -21,7 +21,7 @@ _MAX_CHARS = 600
 
 
 def recap_lines(name: str, state: ApplicationState, glyphs: Glyphs) -> Iterator[Line]:
-    """Yield the recap of a resumed session, but for what it waits for."""
+    """Yield the recap of a resumed session, without waiting calls."""
     yield "bold", f"Resumed: {one_line(name)}"
     for message in _last_spoken(state):
         yield from format_message(message, glyphs)
@@ -30,7 +30,8 @@ def recap_lines(name: str, state: ApplicationState, glyphs: Glyphs) -> Iterator[
 
 
 def format_message(message: Message, glyphs: Glyphs) -> Iterator[Line]:
-    """Yield what a person saw of a message; nothing of what the runtime and tools say to the model."""
+    """Yield the part of a message that a person saw; the runtime's and tools' messages to the model are left
+    out."""
     if message.is_cut_mark:
         yield "dim", "  (interrupted)"
     elif message.display_text.strip() and message.origin in ("person", "model"):
@@ -40,7 +41,7 @@ def format_message(message: Message, glyphs: Glyphs) -> Iterator[Line]:
 
 
 def find_unanswered(state: ApplicationState) -> str:
-    """Return the person's message if nothing but text came of it so far; else an empty text."""
+    """Return the person's message if its turn has only text so far; otherwise an empty text."""
     messages = list(state.chat_history)
     at = max((place for place, one in enumerate(messages) if one.origin == "person"), default=-1)
     came = messages[at + 1 :]
@@ -53,7 +54,7 @@ def _last_spoken(state: ApplicationState) -> list[Message]:
     """Return the last messages that a person saw, oldest first."""
     history = list(state.chat_history)
     if history and not state.turn_open and history[-1].role == "assistant":
-        # The answer, whoever put it there.
+        # The final answer, from a model or a tool.
         history[-1] = history[-1].model_copy(update={"origin": "model"})
     spoken = (
         message
@@ -64,7 +65,7 @@ def _last_spoken(state: ApplicationState) -> list[Message]:
 
 
 def standing_lines(state: ApplicationState, next_action: str) -> Iterator[Line]:
-    """Yield what the session waits for, if it stands in the middle of a turn."""
+    """Yield what the session waits for, if it stopped in the middle of a turn."""
     if traits_of(next_action).waits_for == "decision" and state.calls_to_decide:
         for call in state.calls_to_decide:
             what = "Waits for your decision" if call.kind == "approval" else "Nobody knows what came of"
@@ -113,14 +114,14 @@ def _call_lines(store: Store, session_id: str, calls: Iterable[PendingCall]) -> 
     if waiting:
         yield "yellow", f"Enter {'then ' if running else ''}runs what has not begun, as it was approved."
     if not running and not waiting:
-        yield "yellow", "Enter goes on: the model is told the results."
+        yield "yellow", "Enter goes on: the model gets the results."
 
 
 _MOST_LINES = 60
 
 
 def meanwhile_lines(store: Store, session_id: str, before: ApplicationState, glyphs: Glyphs) -> list[Line]:
-    """Return what happened after the state `before`; empty if nothing did that a person would see."""
+    """Return the visible events after the state `before`; empty if there are none."""
     state = store.show(session_id).state
     lines = list(_Telling(list_call_moves(store.database, session_id), before, glyphs).lines(state))
     if not lines:
@@ -140,7 +141,7 @@ class _Telling:
         self._titles = {call.call_id: title(call.tool, call.arguments) for call in before.pending_tool_calls}
 
     def lines(self, state: ApplicationState) -> Iterator[Line]:
-        """Yield messages, decisions and results; the work of a plan stands in front of what came of it."""
+        """Yield messages, decisions and results; the work of a plan comes before its answer."""
         messages = _find_gained(self._before.chat_history, state.chat_history)
         at = max((place for place, one in enumerate(messages, 1) if one.origin == "person"), default=0)
         yield from self._format_steps(messages[:at])
@@ -171,7 +172,7 @@ class _Telling:
         yield from result_lines(event, self._glyphs, verbose=False)
 
     def _newly_decided(self, calls: Iterable[PendingCall]) -> Iterator[Line]:
-        """Yield what was decided about calls that have no result yet."""
+        """Yield the decisions about calls that have no result yet."""
         for call in calls:
             if call.decision != "undecided":
                 yield from self._decision(call.call_id, title(call.tool, call.arguments))
@@ -189,7 +190,7 @@ class _Telling:
 
 
 def _find_gained(old: Transcript, new: Transcript) -> list[Message]:
-    """Return what a history gained; of one that was compressed meanwhile nothing is known to be new."""
+    """Return the new messages of a history; none are known if it was compressed meanwhile."""
     messages = list(new)
     known = len(old)
     if known and (len(messages) < known or messages[known - 1] != old.last):

@@ -66,7 +66,7 @@ def warm_up(runtime: Runtime, model: str) -> None:
 
 
 class MessageCame(SandburError):
-    """Somebody left a message while the chat was waiting for one."""
+    """A message arrived in the inbox while the chat was waiting for one."""
 
 
 class Chat:
@@ -74,11 +74,11 @@ class Chat:
         self._entered: Session | None = None
         self._has_run = False
         self._waits = False
-        """An interrupted run goes on at Enter."""
+        """An interrupted run continues at Enter."""
         self._announced = ""
-        """Who runs the session elsewhere, as it was said last."""
+        """The other process that runs the session, as it was announced last."""
         self._draft = ""
-        """What was typed at a question and is not taken in yet."""
+        """Text that was typed at a question and is not used yet."""
         self._taken_back = ""
         """The message that was put back when its answer was interrupted."""
         self.asks = False
@@ -122,7 +122,7 @@ class Chat:
         self.renderer.lines([("bold", f"Sandbur {dot} {one_line(str(self.runtime.settings.cwd))}")])
 
     def enter(self, session: Session) -> None:
-        """Take the session and show what was said at its opening."""
+        """Open the session and show its notices."""
         self._take(session)
         self.more, problems = more_commands(Path(session.settings.cwd), self.runtime.env)
         notices = (*session.notices, *problems)
@@ -136,14 +136,14 @@ class Chat:
         self._settling = Settling(self.questions, session.settings.cwd, session.waiting.inspect)
 
     def recall(self, goes_on: bool = False) -> None:
-        """Show where a resumed session stands; unless it `goes_on` at once, Enter is waited for."""
+        """Show the state of a resumed session; unless it `goes_on` at once, wait for Enter."""
         session = self.session
         self._has_run = True
         summary = self.runtime.store.index.summary(session.id)
-        # Of a session that another process runs nothing is said here: going on is refused next.
+        # The state of a session that another process runs is hidden: the next step refuses to continue it.
         standing = "prompt" if summary.status == "running" else session.next_action
         asks = bool(session.state.calls_to_decide)
-        # The question about a call is a halt of its own.
+        # The question about a call pauses anyway.
         is_halted = standing not in ("prompt", "human_confirm") or (standing == "human_confirm" and not asks)
         self._waits = is_halted and not goes_on
         state, store = session.state, self.runtime.store
@@ -183,7 +183,7 @@ class Chat:
             await entering
 
     async def run(self, first: str | None) -> int:
-        """Carry on what is open, then answer messages; return the exit code."""
+        """Continue what is open, then answer messages; return the exit code."""
         try:
             leaves = False
             if first is not None:
@@ -198,7 +198,7 @@ class Chat:
         return self.part(0)
 
     async def _next_message(self) -> str:
-        """Return what was queued during a run, and then what is typed."""
+        """Return messages that were queued during a run, then typed ones."""
         is_open = self.session.next_action != "prompt"
         # A turn that is to go on at Enter hears what waits there.
         queued = None if is_open else await self.session.next_queued()
@@ -218,7 +218,8 @@ class Chat:
         return texts
 
     async def _answer(self, text: str) -> bool:
-        """Send a message or command; none, or one that was put back, carries on. Return whether to leave."""
+        """Send a message or command; without one, or after one was withdrawn, continue. Return whether to
+        leave."""
         is_open = self.session.next_action != "prompt"
         if text.strip() in ("exit", "quit"):
             text = "/exit"
@@ -256,7 +257,7 @@ class Chat:
         return await at_prompt(answer, leave)
 
     async def _turn(self, events: AsyncIterator[Event] | None, text: str = "") -> None:
-        """Run until nothing waits for a decision any more; `text` is what the person has just sent."""
+        """Run until no call waits for a decision; `text` is the person's new message."""
         asks = False
         while events is not None or asks:
             try:
@@ -288,9 +289,9 @@ class Chat:
         return self.session.decide(decisions), False
 
     async def _catch_up(self, other: StoreError, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
-        """Show what another process does with the session, or did; what was typed goes back to the line.
+        """Show what another process does with the session, or did; typed text goes back to the line.
 
-        Return what to go on with, and whether there is something to ask.
+        Return how to continue, and whether there is a question.
         """
         before = self.session.state
         if isinstance(other, SessionHeld):
@@ -318,7 +319,7 @@ class Chat:
         self.renderer.lines([("yellow", one_line(other.message)), ("yellow", kept)], prose=True)
 
     async def _reload(self) -> None:
-        """Read the session anew, and show what happened since it was read last."""
+        """Load the session again, and show the events since the last load."""
         before = self.session
         self._take(await self.runtime.reload(before))
         self._announced = self._taken_back = ""
@@ -338,16 +339,16 @@ class Chat:
             return await self._entered.elsewhere()
 
     async def _watch_takeover(self) -> StoreError | None:
-        """Look while a question is open."""
+        """Check for another process while a question is open."""
         other = await self._elsewhere()
         if other is not None:
             self._draft = self.questions.draft
         return other
 
     async def _follow(self) -> MessageCame | None:
-        """Show above the line what other processes do; what stands on it stays.
+        """Show the events of other processes above the line, which stays unchanged.
 
-        Return what ends the reading: a message that was left here while nobody types.
+        Return what ends the reading: a message in the inbox while the person does not type.
         """
         other = await self._elsewhere()
         if not self.composer.is_reading:
@@ -366,7 +367,7 @@ class Chat:
         return None
 
     async def _run_typed_command(self, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
-        """Do a command that was typed at a question; return how the turn goes on, as `_catch_up` does."""
+        """Run a command that was typed at a question; return how the turn continues, as `_catch_up` does."""
         session = self.session
         if parse_shell_command(text) is not None:
             self.renderer.lines([("yellow", "A command of yours waits until the question is answered.")])
@@ -414,14 +415,14 @@ class Chat:
         return finished
 
     def _as_context(self) -> Chat | None:
-        """Return what completion may look at: nothing before a session is open."""
+        """Return the context for completion: nothing before a session is open."""
         return None if self._entered is None else self
 
     def _show_keys(self) -> None:
         self.renderer.lines(key_lines(False, self.renderer.console.width))
 
     def _change_mode(self) -> None:
-        """Go on to the next mode; yolo is one of them only for who knows what it does."""
+        """Switch to the next mode; yolo is included only if the person knows what it does."""
         session = self._entered
         if session is None:
             return
@@ -435,14 +436,15 @@ class Chat:
         return _facts_of(self._entered, self.runtime.settings)
 
     def part(self, code: int) -> int:
-        """Say how to come back, if there is something to come back to; return the exit code."""
+        """Print how to resume, if there is something to resume; return the exit code."""
         if self._has_run:
             say(resume_line(self.session.id))
         return code
 
 
 def _facts_of(session: Session | None, settings: Settings) -> StatusFacts:
-    """Return what holds between two runs; without a session what is known before it is open."""
+    """Return the facts for the status line between two runs; without a session, those known before it is
+    open."""
     if session is None:
         return StatusFacts(settings.mode, sandbox=settings.sandbox)
     state = session.state

@@ -15,15 +15,15 @@ from .input.files.attached_files import with_named_files
 
 
 class Sending:
-    """Sends messages, and knows what of the flags' files is not sent yet."""
+    """Sends messages, and the flags' files with the first one."""
 
     def __init__(self, files: Sequence[Image | Document] = ()) -> None:
         self._files = self._sent_files = tuple(files)
 
     async def send(self, session: Session, renderer: Renderer, text: str) -> AsyncIterator[Event]:
-        """Send a message with what it names, the first one with the files of the flags, too.
+        """Send a message with the files that it names, the first one with the files of the flags, too.
 
-        A command leaves those for what comes after it.
+        A command leaves those for the next message.
         """
         self._sent_files = () if text.startswith("/") else self._files
         refusal = partial(refusal_of, session.model)
@@ -39,7 +39,7 @@ class Sending:
         return events
 
     def run(self, session: Session, command: str) -> AsyncIterator[Event]:
-        """Run a shell command of the person's own; the files of the flags wait for a message."""
+        """Run a shell command of the person; the files of the flags wait for a message."""
         self._sent_files = ()
         return session.run_command(command)
 
@@ -49,5 +49,5 @@ class Sending:
         return session.send(text)
 
     def take_back(self) -> None:
-        """Let the files of what was sent last, which was not taken in, go with the next message."""
+        """Attach the files of the last message, which was not accepted, to the next one."""
         self._files = self._files or self._sent_files

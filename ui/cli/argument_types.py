@@ -18,7 +18,7 @@ _MOST_DAYS = 36_500
 
 
 class OneOf:
-    """Reads one of these words."""
+    """Accepts one of these words."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
@@ -109,7 +109,7 @@ def size(text: str) -> int:
 
 
 def edit(text: str) -> str:
-    """Check that an edit of the state names what it changes."""
+    """Check that an edit of the state names the field to change."""
     if not re.match(r"[A-Za-z_]\w*(\.-?\w+)*=", text, re.ASCII):
         raise argparse.ArgumentTypeError(f"`{text[:60]}` is not PATH=VALUE, such as current_goal=...")
     return text

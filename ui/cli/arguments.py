@@ -99,7 +99,7 @@ def _command(name: str, found: dict[str, Any]) -> Command:
 
 
 def _is_command(word: str) -> bool:
-    """Tell whether a word is a command, also one of an installed package's extension."""
+    """Return whether a word is a command, including those of installed extensions."""
     if word in COMMANDS or not word.isidentifier():
         return word in COMMANDS
     return load_commands() and word in COMMANDS

@@ -1,4 +1,4 @@
-"""How a command declares its flags, and the argparse parser that is made of them."""
+"""How a command declares its flags, and the argparse parser that is built from them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def switch(names: str, help: str, group: str = "", only: str = "") -> Any:
 
 
 def word(metavar: str, help: str | None = None, default: Any = "", **how: Any) -> Any:
-    """Declare a field that is a word without a flag; with `nargs` it may be left out."""
+    """Declare a positional argument; with `nargs` it may be optional."""
     how |= {"help": help, "metavar": metavar, "default": default}
     return Declaration(default, ((), "", "", how))
 
@@ -62,7 +62,7 @@ Example = tuple[str, str]
 
 
 class Action(NamedTuple):
-    """One word of a command that has several, such as `prune` of `sandbur sessions`."""
+    """An action of a command that has several, such as `prune` of `sandbur sessions`."""
 
     words: str
     """The placeholder of its arguments in the help."""
@@ -168,7 +168,8 @@ class Listed(NamedTuple):
 
 
 def insert_commands(commands: dict[str, Listed], added: Iterable[CommandEntry]) -> None:
-    """Insert the commands of an extension, each after the one that it names; a known name stays as it is."""
+    """Insert the commands of an extension, each after the one that it names; existing names are not
+    replaced."""
     for entry in added:
         if entry.name in commands:
             continue
@@ -204,7 +205,7 @@ COMMANDS: dict[str, Listed] = {
     "fork": Listed("past.command.ForkCommand", "start a new session from a point of another"),
     "policy": Listed(
         "policy.command.PolicyCommand",
-        "what the gate says to a command, would have said to past calls, and which rules would help",
+        "how the gate judges a command, would have judged past calls, and which rules would help",
     ),
     "graph": Listed("setup.command.GraphCommand", "print the state machine"),
     "doctor": Listed("setup.command.DoctorCommand", "check this installation"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from ...state.errors import UsageError
 from ...state.store.sessions.listing import FolderFilter
 from ..terminal.terminal import say
+from ..terminal.text import theme
 from ..terminal.text.sanitize import plain
 
 if TYPE_CHECKING:
@@ -71,8 +73,6 @@ def tell_notice(notice: str) -> None:
 def appear(settings: Settings) -> None:
     """Apply the theme and the other settings of the screen."""
     if settings.plain or settings.theme != "dark":
-        from ..terminal.text import theme
-
         theme.appear(settings.theme, settings.plain)
 
 
@@ -96,8 +96,7 @@ _MOST_SCHEMA_BYTES = 1_000_000
 
 
 def read_output_schema(path: Path) -> OutputSchema:
-    """Read the JSON schema of answers; raises `UsageError` if the file has none."""
-    import json
+    """Read the JSON schema of answers; raises `UsageError` if the file contains none."""
 
     from ...actions.turn.output.format import output_schema
 
@@ -122,7 +121,7 @@ def _find_session(runtime: Runtime, command: ChatCommand) -> str:
         return runtime.store.find(command.resume)
     if command.resume is not None:
         raise UsageError("-r needs the ID of a session here.", "`sandbur sessions` lists them.")
-    # What somebody else made may name any folder; to go on with it is for a person to say.
+    # An imported session may name any folder, so only a person may continue it.
     here = runtime.store.newest_sessions(FolderFilter(str(Path.cwd())))
     found = next((session for session in here if not session.is_foreign), None)
     if found is None:

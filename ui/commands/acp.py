@@ -1,4 +1,4 @@
-"""`sandbur acp`: sessions in an editor that speaks the Agent Client Protocol."""
+"""`sandbur acp`: sessions in an editor that supports the Agent Client Protocol."""
 
 from ...state.errors import ConfigError
 from ...state.process.installation import make_install_command

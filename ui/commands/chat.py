@@ -9,7 +9,7 @@ from ...agent.config.settings import Overrides
 from ...state.errors import UsageError
 from ..cli.argument_types import one_of, path, uuid
 from ..cli.grammar import RunCommand, flag, switch, word
-from ..terminal.terminal import is_interactive
+from ..terminal.terminal import is_interactive, print_version
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,9 +97,8 @@ class ChatCommand(RunCommand):
     def run_at_once(self) -> int | None:
         if not self.version:
             return None
-        from ..cli.main import print_version
-
-        return print_version()
+        print_version()
+        return 0
 
     async def run(self) -> int:
         if self.input_format == "stream-json":

@@ -5,7 +5,7 @@ from ..cli.grammar import Command, flag, switch
 
 
 class UiCommand(Command):
-    HOME = ".web.server.serve_ui"
+    HOME = ".web.open_ui.serve_ui"
     port: int = flag("--port", "0: any free one (default 7241)", 7241, type=port, metavar="N")
     host: str = flag(
         "--host", "where to listen (default 127.0.0.1)", "127.0.0.1",

@@ -51,7 +51,7 @@ def headless_prompt(words: str | None, continues: bool) -> str | None:
 
 
 def refuse_yolo(prompt: str) -> None:
-    """Refuse a mode that a text asks for which nobody has typed at a terminal."""
+    """Refuse yolo mode from a text that no person typed at a terminal."""
     if not prompt.lstrip().startswith("/"):
         return
 
@@ -132,7 +132,7 @@ async def _find_remaining(session: Session) -> str | None:
     """Return the message that waits to be sent; a command waits for the chat that it was typed into."""
     waiting = session.waiting_messages
     if session.next_action != "prompt":
-        # What steers is heard where the turn goes on.
+        # Steering messages are read when the turn continues.
         return None
     first = waiting[0].text if waiting else ""
     is_order = is_command(first) or parse_shell_command(first) is not None
@@ -142,7 +142,7 @@ async def _find_remaining(session: Session) -> str | None:
 
 
 async def _tell_of_waiting(session: Session) -> None:
-    """Print that messages came too late for the run and wait in the inbox."""
+    """Print that messages came too late for the run and are in the inbox."""
     await session.read_inbox()
     if number := len(session.waiting_messages):
         many = "A message waits; it is" if number == 1 else f"{number} messages wait; the first is"
@@ -150,7 +150,7 @@ async def _tell_of_waiting(session: Session) -> None:
 
 
 def _expand_command_file(prompt: str, cwd: str, env: Mapping[str, str]) -> str:
-    """Return the message of a command file if the prompt is such a command; else the prompt."""
+    """Return the message of a command file if the prompt is such a command; otherwise the prompt."""
     if not prompt.lstrip().startswith("/"):
         return prompt
 
@@ -173,10 +173,10 @@ async def run_to_end(
     progress: Progress,
     is_recording: bool = False,
 ) -> int:
-    """Show a run in the asked-for format; say on stderr why it ended early and how to go on.
+    """Show a run in the selected format; explain on stderr why it ended early and how to continue.
 
-    `known` are the calls that an earlier run asked for, as they are to run now. `is_recording`: a decision
-    is recorded, and nothing runs.
+    `known` are the calls that an earlier run proposed, as they will run now. `is_recording`: a decision is
+    recorded, and nothing runs.
     """
     view = view_for(progress, known)
     try:
@@ -201,12 +201,12 @@ def resume_line(session_id: str) -> str:
 def warn(notices: Iterable[str], progress: Progress) -> None:
     if not progress.is_quiet:
         for notice in notices:
-            # Loaded where there is something to tell, or a person's terminal to protect.
+            # Loaded only when it prints something, or has a terminal to protect.
             say(plain(notice))
 
 
 def explain(finished: RunFinished, calls: Iterable[PendingCall], cwd: str) -> None:
-    """Say what a run that did not simply succeed waits for or failed at."""
+    """Print why a run stopped: what it waits for, or its error."""
     if finished.exit_code == 0 and not finished.pending:
         return
 

@@ -102,7 +102,7 @@ def _decision(pending: PendingDecision) -> Object:
 
 
 def _line(kind: str, *names: str) -> Callable[[Any], Object]:
-    """Return what makes the line of an event: its fields of these names, without those that are None."""
+    """Return the fields of an event for its line: those with these names that are not None."""
 
     def line(event: Any) -> Object:
         fields = ((name, getattr(event, name)) for name in names)

@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Iterator
 
 from ...actions.workspace.paths import format_count
-from ...agent.history.reports import run_report as told
+from ...agent.history.reports import run_report
 from ...agent.history.reports.read_report import read_account
 from ...agent.version import VERSION
 from ...state.application import Usage
@@ -56,20 +56,20 @@ def outcome(state: str) -> Html:
     return pill(state, _SIGNS.get(state, ""))
 
 
-def cut_prose(cut: told.CutText) -> Html:
+def cut_prose(cut: run_report.CutText) -> Html:
     return join(prose(cut.text), _describe_cut(cut), prose(cut.tail)) if cut.left_out else prose(cut.text)
 
 
-def cut_pre(cut: told.CutText) -> Html:
+def cut_pre(cut: run_report.CutText) -> Html:
     tail = (_describe_cut(cut), block(cut.tail)) if cut.left_out else ()
     return tag("pre", block(cut.text), *tail, dir="auto")
 
 
-def _describe_cut(cut: told.CutText) -> Html:
+def _describe_cut(cut: run_report.CutText) -> Html:
     return span("cut", words.describe_cut(cut))
 
 
-def render_utterance(what: told.Utterance, at: str, seq: int) -> Html:
+def render_utterance(what: run_report.Utterance, at: str, seq: int) -> Html:
     """Return a message of the person, of the model, or of Sandbur to the model."""
     text = cut_prose(what.text)
     match what.by:
@@ -83,11 +83,11 @@ def render_utterance(what: told.Utterance, at: str, seq: int) -> Html:
         case "thinking":
             return fold("Thinking", text, classes="line")
         case "runtime":
-            return fold("Sandbur told the model", text, classes="line")
+            return fold("Sandbur informed the model", text, classes="line")
 
 
-def call_card(call: told.CallAccount, waiting: frozenset[str]) -> Html:
-    """Return a call with its decision, its output and what it changed."""
+def call_card(call: run_report.CallAccount, waiting: frozenset[str]) -> Html:
+    """Return a call with its decision, output and changes."""
     state = words.call_state(call, waiting)
     right = [words.duration(call.duration_ms)] if call.duration_ms is not None else []
     if len(call.started) > 1:
@@ -99,29 +99,29 @@ def call_card(call: told.CallAccount, waiting: frozenset[str]) -> Html:
     return tag("article", head, *parts, class_=classes, id=f"call-{call.number}")
 
 
-def _arguments(call: told.CallAccount) -> Iterator[Html]:
+def _arguments(call: run_report.CallAccount) -> Iterator[Html]:
     for name, value in words.list_arguments(call):
         yield fold(name or "Arguments", cut_pre(value))
 
 
-def _verdicts(call: told.CallAccount) -> Iterator[Html]:
+def _verdicts(call: run_report.CallAccount) -> Iterator[Html]:
     for one in words.telling_verdicts(call):
         yield div("line bad" if one.decision == "denied" else "line", _verdict(one))
 
 
-def _verdict(one: told.ShownVerdict) -> Html:
+def _verdict(one: run_report.ShownVerdict) -> Html:
     return join(time(one.at), " ", words.verdict(one), words.reason(one))
 
 
-def _output(call: told.CallAccount, state: str) -> Iterator[Html]:
+def _output(call: run_report.CallAccount, state: str) -> Iterator[Html]:
     if call.content.text.strip():
         lines = format_count(call.content.text.count("\n") + 1 + call.content.tail.count("\n"), "line")
         whole = f", of {size_text(call.output_bytes)}" if call.output_bytes else ""
         yield fold(f"Output: {lines}{whole}", cut_pre(call.content), is_open=state not in ("ok", "denied"))
 
 
-def diff(one: told.FileDiff) -> Html:
-    """Return what a call did to one file."""
+def diff(one: run_report.FileDiff) -> Html:
+    """Return the change of one file by a call."""
     note = join(" ", span("soft", f"({one.note})")) if one.note else ""
     title = join(f"{one.change.capitalize()} ", tag("code", one.path), note)
     if not one.lines:
@@ -136,14 +136,14 @@ def diff(one: told.FileDiff) -> Html:
     return fold(summary, rows_block, is_open=len(one.lines) <= _OPEN_DIFF_LINES)
 
 
-def model_line(used: told.ModelUsed) -> Html:
-    """Return what a model call took, and what went wrong on the way."""
+def model_line(used: run_report.ModelUsed) -> Html:
+    """Return the usage of a model call, and its errors."""
     classes = "line" if used.call.error is None else "line bad"
     notices = (div("line warn", notice) for notice in used.call.notices)
     return join(*notices, div(classes, words.model_call(used)))
 
 
-def render_decision(what: told.Decided) -> Html:
+def render_decision(what: run_report.Decided) -> Html:
     """Return who decided about which calls."""
     lines = (
         div("line", _verdict(one), ": ", _link(call, f"{call.tool} {call.subject}"))
@@ -152,11 +152,11 @@ def render_decision(what: told.Decided) -> Html:
     return join(*lines)
 
 
-def _link(call: told.CallAccount, *content: str) -> Html:
+def _link(call: run_report.CallAccount, *content: str) -> Html:
     return tag("a", *content, href=f"#call-{call.number}")
 
 
-def tiles(facts: told.Facts, usage: Usage) -> Html:
+def tiles(facts: run_report.Facts, usage: Usage) -> Html:
     """Return the main figures."""
     items = (
         div("tile", tag("span", name), tag("b", value), tag("span", remark))
@@ -165,8 +165,8 @@ def tiles(facts: told.Facts, usage: Usage) -> Html:
     return div("tiles", *items)
 
 
-def troubles(facts: told.Facts) -> Html:
-    """Return what went wrong, with links to where it is told."""
+def troubles(facts: run_report.Facts) -> Html:
+    """Return the errors, with links to their place in the report."""
     if not facts.troubles:
         return Html()
     rows = [
@@ -178,22 +178,24 @@ def troubles(facts: told.Facts) -> Html:
     return join(tag("h2", "What went wrong"), tag("table", *rows))
 
 
-def _trouble(what: told.CallAccount | told.RunBoundary | told.ModelUsed | told.Lost) -> str:
+def _trouble(
+    what: run_report.CallAccount | run_report.RunBoundary | run_report.ModelUsed | run_report.Lost,
+) -> str:
     match what:
-        case told.CallAccount():
+        case run_report.CallAccount():
             again = f", started {len(what.started)} times" if len(what.started) > 1 else ""
             link = _link(what, f"{what.tool} ", tag("bdi", what.subject))
             return join(link, " ", outcome(words.call_state(what, frozenset())), again)
-        case told.RunBoundary():
+        case run_report.RunBoundary():
             return words.boundary(what)
-        case told.ModelUsed():
+        case run_report.ModelUsed():
             return " ".join([*what.call.notices, words.model_call(what)])
-        case told.Lost():
+        case run_report.Lost():
             return what.what
 
 
-def approvals(facts: told.Facts, waiting: frozenset[str]) -> Html:
-    """Return every call that was asked about or denied: what exactly, who said what and when."""
+def approvals(facts: run_report.Facts, waiting: frozenset[str]) -> Html:
+    """Return every call with a question or denial: the exact call, the decision, its author and time."""
     if not facts.calls:
         return Html()
     unasked = format_count(facts.calls - len(facts.decided), "call")
@@ -205,7 +207,7 @@ def approvals(facts: told.Facts, waiting: frozenset[str]) -> Html:
     return join(tag("h2", "Approvals"), div("scroll", table), rest)
 
 
-def _approval(call: told.CallAccount, waiting: frozenset[str]) -> Html:
+def _approval(call: run_report.CallAccount, waiting: frozenset[str]) -> Html:
     exactly = fold(
         call.subject, cut_pre(call.arguments), span("soft mono", f"sha256 {call.arguments_sha256}")
     )
@@ -216,7 +218,7 @@ def _approval(call: told.CallAccount, waiting: frozenset[str]) -> Html:
     return row(_link(call, call.tool), exactly, join(*verdicts), outcome(words.call_state(call, waiting)))
 
 
-def files(facts: told.Facts) -> Html:
+def files(facts: run_report.Facts) -> Html:
     """Return the files that were changed, with links to the calls that did it."""
     if not facts.files:
         return Html()
@@ -227,13 +229,13 @@ def files(facts: told.Facts) -> Html:
     return join(tag("h2", "Files"), tag("table", *rows))
 
 
-def _links(calls: list[told.CallAccount]) -> Html:
+def _links(calls: list[run_report.CallAccount]) -> Html:
     parts = [part for call in calls[:_MOST_LINKS] for part in (", ", _link(call, call.tool))][1:]
     more = len(calls) - _MOST_LINKS
     return join(*parts, f" and {more} more" if more > 0 else "")
 
 
-def record(account: told.Account) -> Html:
+def record(account: run_report.Account) -> Html:
     """Return whether the record behind this page holds."""
     audit = account.audit
     if audit.breaches:
@@ -255,9 +257,9 @@ def record(account: told.Account) -> Html:
     return join(tag("h2", "Record"), tag("div", found), tag("footer", made_by, export))
 
 
-def html_page(account: told.Account) -> Iterator[Html]:
+def html_page(account: run_report.Account) -> Iterator[Html]:
     """Yield the page piece by piece."""
-    facts = told.facts_of(account)
+    facts = run_report.facts_of(account)
     title = account.summary.title or "A session without a message"
     yield _head(title)
     yield Html("<body><main>\n")
@@ -290,7 +292,7 @@ def _head(title: str) -> Html:
     return join(Html('<!doctype html><html lang="en">'), head, Html("\n"))
 
 
-def _top(account: told.Account, title: str) -> Iterator[Html]:
+def _top(account: run_report.Account, title: str) -> Iterator[Html]:
     summary, standing = account.summary, account.standing
     facts = {
         "session": summary.id,
@@ -306,13 +308,13 @@ def _top(account: told.Account, title: str) -> Iterator[Html]:
         facts["fork of"] = f"{summary.parent_id} at {summary.parent_seq}"
     yield join(div("brand", "Sandbur run"), tag("h1", title, dir="auto"))
     status = pill(words.status_word(summary.status), _STATUS_SIGNS.get(summary.status, "warn"))
-    facts_shown_as = (tag("span", f"{name} ", tag("b", tag("bdi", value))) for name, value in facts.items())
-    yield div("meta", status, *facts_shown_as)
+    rows = (tag("span", f"{name} ", tag("b", tag("bdi", value))) for name, value in facts.items())
+    yield div("meta", status, *rows)
     if standing.goal and " ".join(standing.goal.split()) != summary.title:
         yield div("goal", prose(standing.goal))
 
 
-def _plan(account: told.Account) -> Html:
+def _plan(account: run_report.Account) -> Html:
     steps = account.standing.plan
     items = (
         tag(
@@ -329,61 +331,63 @@ def _plan(account: told.Account) -> Html:
     return join(tag("h2", "Plan"), tag("ul", *items, class_="plan")) if steps else Html()
 
 
-def _events(account: told.Account) -> Iterator[Html]:
+def _events(account: run_report.Account) -> Iterator[Html]:
     """Yield everything that happened, the work on a plan step inside of it."""
     open_step: str | None = None
     for happened in account.happened:
         what = happened.what
-        is_person = isinstance(what, told.Utterance) and what.by == "person"
-        if open_step is not None and (is_person or isinstance(what, told.PlanStepBegan)):
+        is_person = isinstance(what, run_report.Utterance) and what.by == "person"
+        if open_step is not None and (is_person or isinstance(what, run_report.PlanStepBegan)):
             yield Html("</section>")
             open_step = None
-        if isinstance(what, told.PlanStepBegan):
+        if isinstance(what, run_report.PlanStepBegan):
             yield opening("section", class_="step", id=f"plan-{what.step_id}")
             open_step = what.step_id
         yield join(_event(happened, account.standing.waiting), Html("\n"))
-        if isinstance(what, told.PlanStepEnded) and what.step_id == open_step:
+        if isinstance(what, run_report.PlanStepEnded) and what.step_id == open_step:
             yield Html("</section>")
             open_step = None
     if open_step is not None:
         yield Html("</section>")
 
 
-def _event(happened: told.Happened, waiting: frozenset[str]) -> Html:
+def _event(happened: run_report.Happened, waiting: frozenset[str]) -> Html:
     what = happened.what
     match what:
-        case told.Utterance():
+        case run_report.Utterance():
             return render_utterance(what, happened.at, happened.seq)
-        case told.CallAccount():
+        case run_report.CallAccount():
             return call_card(what, waiting)
-        case told.ModelUsed():
+        case run_report.ModelUsed():
             return model_line(what)
-        case told.Compressed():
+        case run_report.Compressed():
             title = "Older messages were replaced by a summary"
             return fold(title, cut_prose(what.summary), classes="card")
-        case told.Decided():
+        case run_report.Decided():
             return render_decision(what)
-        case told.PlanMade() | told.PlanStepBegan() | told.PlanStepEnded():
+        case run_report.PlanMade() | run_report.PlanStepBegan() | run_report.PlanStepEnded():
             return _render_plan_event(what, time(happened.at))
-        case told.RunBoundary():
+        case run_report.RunBoundary():
             at = time(happened.at) if what.is_end else words.date_and_time(happened.at)
             return _mark(words.boundary(what), " · ", at, is_bad=what.status in ("died", "error"))
-        case told.Forked():
+        case run_report.Forked():
             return _mark(f"From here on: session {what.session_id}, forked from {what.parent_id}")
-        case told.Lost():
+        case run_report.Lost():
             return _mark(what.what, is_bad=True)
 
 
-def _render_plan_event(what: told.PlanMade | told.PlanStepBegan | told.PlanStepEnded, at: Html) -> Html:
+def _render_plan_event(
+    what: run_report.PlanMade | run_report.PlanStepBegan | run_report.PlanStepEnded, at: Html
+) -> Html:
     match what:
-        case told.PlanMade():
+        case run_report.PlanMade():
             title = tag("h3", "The plan was revised" if what.is_revision else "Plan")
             steps = (tag("li", tag("b", f"{step_id}."), prose(text)) for step_id, text in what.steps)
             return div("card", title, tag("ul", *steps, class_="plan"))
-        case told.PlanStepBegan():
+        case run_report.PlanStepBegan():
             title = tag("h3", f"Step {what.step_id}: {what.description}")
             return div("stephead", title, span("soft", at))
-        case told.PlanStepEnded():
+        case run_report.PlanStepEnded():
             status = pill(what.status, _PLAN_SIGNS.get(what.status, ""))
             return div("utterance", status, " ", at, prose(what.summary))
 

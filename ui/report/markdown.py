@@ -1,10 +1,10 @@
-"""The report as Markdown: for issues, pull requests and whoever greps."""
+"""The report as Markdown, for issues, pull requests and text search."""
 
 import re
 from collections.abc import Iterator
 
 from ...actions.workspace.paths import format_count
-from ...agent.history.reports import run_report as told
+from ...agent.history.reports import run_report
 from ..terminal.text.sanitize import one_line, plain
 from . import words
 
@@ -45,7 +45,7 @@ def line(text: str) -> str:
 def prose(text: str) -> str:
     """Return Markdown of a person or a model without HTML, pictures and headings.
 
-    Its code blocks are fenced anew, so that no reader sees another end of them than this one.
+    Its code blocks get new fences, so that all readers agree on their ends.
     """
     text = plain(text).strip("\n")
     parts: list[str] = []
@@ -70,48 +70,52 @@ def _escape_markup(text: str) -> str:
     return _HEADING.sub(lambda heading: f"**{heading[1].strip(' #*')}**", text)
 
 
-def event(happened: told.Happened, waiting: frozenset[str]) -> Iterator[str]:
+def event(happened: run_report.Happened, waiting: frozenset[str]) -> Iterator[str]:
     """Yield what happened at one point of the run."""
     what, at = happened.what, words.clock(happened.at)
     match what:
-        case told.Utterance():
+        case run_report.Utterance():
             yield from _render_utterance(what, happened)
-        case told.CallAccount():
+        case run_report.CallAccount():
             yield from _call(what, waiting)
-        case told.ModelUsed():
+        case run_report.ModelUsed():
             yield from (f"*{line(notice)}*\n\n" for notice in what.call.notices)
             yield f"*{line(words.model_call(what))}*\n\n"
-        case told.Decided():
+        case run_report.Decided():
             for call, one in what.verdicts:
                 yield f"**{at} {line(words.verdict(one))}**: call {call.number}, {title(call)}\n\n"
-        case told.PlanMade() | told.PlanStepBegan() | told.PlanStepEnded():
+        case run_report.PlanMade() | run_report.PlanStepBegan() | run_report.PlanStepEnded():
             yield _render_plan_event(what, at)
         case _:
             yield _render_mark(what, at, words.date_and_time(happened.at))
 
 
-def _render_plan_event(what: told.PlanMade | told.PlanStepBegan | told.PlanStepEnded, at: str) -> str:
-    if isinstance(what, told.PlanMade):
+def _render_plan_event(
+    what: run_report.PlanMade | run_report.PlanStepBegan | run_report.PlanStepEnded, at: str
+) -> str:
+    if isinstance(what, run_report.PlanMade):
         steps = "".join(f"{line(step_id)}. {line(text)}\n" for step_id, text in what.steps)
         return f"{'**The plan was revised**' if what.is_revision else '**Plan**'}\n\n{steps}\n"
-    if isinstance(what, told.PlanStepBegan):
+    if isinstance(what, run_report.PlanStepBegan):
         return f"### Step {line(what.step_id)}: {line(what.description)}\n\n"
     return f"**Step {line(what.step_id)} {line(what.status)}** ({at}): {prose(what.summary)}\n\n"
 
 
 def _render_mark(
-    what: told.Compressed | told.RunBoundary | told.Forked | told.Lost, at: str, date: str
+    what: run_report.Compressed | run_report.RunBoundary | run_report.Forked | run_report.Lost,
+    at: str,
+    date: str,
 ) -> str:
-    if isinstance(what, told.Compressed):
+    if isinstance(what, run_report.Compressed):
         return f"**Older messages were replaced by a summary:**\n\n{_quote(_cut_prose(what.summary))}\n\n"
-    if isinstance(what, told.RunBoundary):
+    if isinstance(what, run_report.RunBoundary):
         return f"---\n*{at if what.is_end else date} {line(words.boundary(what))}*\n\n"
-    if isinstance(what, told.Forked):
+    if isinstance(what, run_report.Forked):
         return f"---\n*From here on: session {what.session_id}, forked from {what.parent_id}*\n\n"
     return f"**{line(what.what)}**\n\n"
 
 
-def _render_utterance(what: told.Utterance, happened: told.Happened) -> Iterator[str]:
+def _render_utterance(what: run_report.Utterance, happened: run_report.Happened) -> Iterator[str]:
     text = _cut_prose(what.text)
     if what.by in ("person", "command"):
         yield f"### You ({words.clock(happened.at)}, step {happened.seq})\n\n{text}\n\n"
@@ -120,7 +124,7 @@ def _render_utterance(what: told.Utterance, happened: told.Happened) -> Iterator
     elif what.by in ("model", "answer"):
         yield f"{text}\n\n"
     else:
-        name = "Thinking" if what.by == "thinking" else "Sandbur told the model"
+        name = "Thinking" if what.by == "thinking" else "Sandbur informed the model"
         yield f"*{name}:*\n\n{_quote(text)}\n\n"
 
 
@@ -128,7 +132,7 @@ def _quote(text: str) -> str:
     return "\n".join(f"> {part}".rstrip() for part in text.split("\n"))
 
 
-def _call(call: told.CallAccount, waiting: frozenset[str]) -> Iterator[str]:
+def _call(call: run_report.CallAccount, waiting: frozenset[str]) -> Iterator[str]:
     took = f", {words.duration(call.duration_ms)}" if call.duration_ms is not None else ""
     again = f", started {len(call.started)} times" if len(call.started) > 1 else ""
     yield f"**{call.number}. {title(call)}** ({words.call_state(call, waiting)}{took}{again})\n\n"
@@ -142,19 +146,19 @@ def _call(call: told.CallAccount, waiting: frozenset[str]) -> Iterator[str]:
         yield f"Output{whole}:\n\n{_cut_fence(call.content)}\n"
 
 
-def _verdicts(call: told.CallAccount) -> str:
+def _verdicts(call: run_report.CallAccount) -> str:
     lines = ""
     for one in words.telling_verdicts(call):
         lines += f"- {words.clock(one.at)} {line(words.verdict(one))}{line(words.reason(one))}\n"
     return f"{lines}\n" if lines else ""
 
 
-def title(call: told.CallAccount) -> str:
-    """Name a call by its tool and what it is about."""
+def title(call: run_report.CallAccount) -> str:
+    """Return the title of a call: its tool and subject."""
     return f"{line(call.tool)} {code(call.subject)}" if call.subject else line(call.tool)
 
 
-def _diff(diff: told.FileDiff) -> Iterator[str]:
+def _diff(diff: run_report.FileDiff) -> Iterator[str]:
     note = f" ({line(diff.note)})" if diff.note else ""
     yield f"{diff.change.capitalize()} {code(diff.path)}{note}\n\n"
     if diff.lines:
@@ -162,11 +166,11 @@ def _diff(diff: told.FileDiff) -> Iterator[str]:
         yield fence_text(plain("\n".join([*diff.lines, *rest])), "diff") + "\n"
 
 
-def _cut_prose(cut: told.CutText) -> str:
+def _cut_prose(cut: run_report.CutText) -> str:
     return prose(cut.text) + (f"\n\n*{words.describe_cut(cut)}*\n\n{prose(cut.tail)}" if cut.left_out else "")
 
 
-def _cut_fence(cut: told.CutText) -> str:
+def _cut_fence(cut: run_report.CutText) -> str:
     text = f"{cut.text}\n{words.describe_cut(cut)}\n{cut.tail}" if cut.left_out else cut.text
     return fence_text(plain(text))
 
@@ -176,9 +180,9 @@ _BARS = " ▁▂▃▄▅▆▇█"
 _MOST_BARS = 80
 
 
-def markdown(account: told.Account) -> Iterator[str]:
+def markdown(account: run_report.Account) -> Iterator[str]:
     """Yield the report piece by piece."""
-    facts = told.facts_of(account)
+    facts = run_report.facts_of(account)
     yield from _top(account, facts)
     yield from _timeline(account)
     yield "## What happened\n\n"
@@ -190,7 +194,7 @@ def markdown(account: told.Account) -> Iterator[str]:
     yield from _record(account)
 
 
-def _top(account: told.Account, facts: told.Facts) -> Iterator[str]:
+def _top(account: run_report.Account, facts: run_report.Facts) -> Iterator[str]:
     summary, standing = account.summary, account.standing
     yield f"# {line(summary.title) or 'A session without a message'}\n\n"
     yield f"{line(words.status_word(summary.status))} · session {code(summary.id)} · {code(summary.model)}"
@@ -219,20 +223,22 @@ def _top(account: told.Account, facts: told.Facts) -> Iterator[str]:
         yield "\n"
 
 
-def _trouble(what: told.CallAccount | told.RunBoundary | told.ModelUsed | told.Lost) -> str:
+def _trouble(
+    what: run_report.CallAccount | run_report.RunBoundary | run_report.ModelUsed | run_report.Lost,
+) -> str:
     match what:
-        case told.CallAccount():
+        case run_report.CallAccount():
             return f"call {what.number}, {title(what)}: {words.call_state(what, frozenset())}"
-        case told.RunBoundary():
+        case run_report.RunBoundary():
             return line(words.boundary(what))
-        case told.ModelUsed():
+        case run_report.ModelUsed():
             return " ".join([*map(line, what.call.notices), line(words.model_call(what))])
-        case told.Lost():
+        case run_report.Lost():
             return line(what.what)
 
 
-def _timeline(account: told.Account) -> Iterator[str]:
-    """Draw time and tokens in one line each; a bar stands for as many steps as needed."""
+def _timeline(account: run_report.Account) -> Iterator[str]:
+    """Draw time and tokens in one line each; a bar stands for as many steps as necessary."""
     steps = account.steps
     if not steps:
         return
@@ -257,7 +263,7 @@ def _bars(values: list[float]) -> str:
     return "".join(_BARS[-(-int(value * 800 / most) // 100)] for value in values)
 
 
-def _approvals(facts: told.Facts, waiting: frozenset[str]) -> Iterator[str]:
+def _approvals(facts: run_report.Facts, waiting: frozenset[str]) -> Iterator[str]:
     if not facts.decided:
         return
     yield "## Approvals\n\n| Call | What | Decisions | Outcome |\n|---|---|---|---|\n"
@@ -275,7 +281,7 @@ def _cell(text: str) -> str:
     return re.sub(r"(?<!\\)\|", r"\\|", text)
 
 
-def _files(facts: told.Facts) -> Iterator[str]:
+def _files(facts: run_report.Facts) -> Iterator[str]:
     if facts.files:
         yield "## Files\n\n"
         for path, calls in sorted(facts.files.items()):
@@ -284,7 +290,7 @@ def _files(facts: told.Facts) -> Iterator[str]:
         yield "\n"
 
 
-def _record(account: told.Account) -> Iterator[str]:
+def _record(account: run_report.Account) -> Iterator[str]:
     audit = account.audit
     yield "## Record\n\n"
     for breach in audit.breaches:

@@ -1,4 +1,4 @@
-"""HTML by type: a plain `str` is text and is escaped, only `Html` goes onto a page as it is."""
+"""HTML with types: a plain `str` is escaped text, only `Html` is inserted unchanged."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -31,12 +31,12 @@ def line(text: str) -> Html:
 
 
 def join(*content: str) -> Html:
-    """Return the parts in a row; one that is no `Html` becomes a line of text."""
+    """Join the parts; one that is not `Html` becomes a line of text."""
     return Html("".join(part if isinstance(part, Html) else line(part) for part in content))
 
 
 Attribute = str | float | bool | None
-"""None and False leave it out, True writes its name alone."""
+"""None and False omit the attribute, True writes its name alone."""
 
 
 def tag(name: str, /, *content: str, **attributes: Attribute) -> Html:
@@ -76,7 +76,7 @@ def prose(text: str) -> Html:
 def _render_tokens(tokens: Iterable[Token]) -> Iterator[Html]:
     """Yield the tokens as HTML.
 
-    Texts are made harmless here, once more: entities and addresses were decoded on the way.
+    Texts are sanitized here again, because entities and addresses were decoded by the parser.
     """
     for token in tokens:
         match token.type:
@@ -103,6 +103,6 @@ def _edge(token: Token) -> Html:
         return Html(f"</{name}>")
     if name == "a":
         return opening(name, href=token.attrGet("href"), rel="noopener")
-    # The alignment of a table comes as a style, which the page's policy refuses.
+    # The parser sets the alignment of a table as a style, which the page's policy refuses.
     is_right = "right" in str(token.attrGet("style"))
     return opening(name, start=token.attrGet("start"), class_="number" if is_right else None)

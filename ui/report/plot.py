@@ -1,4 +1,4 @@
-"""The plot of a report: time, tokens and cost of every step, as SVG of our own."""
+"""The plot of a report: time, tokens and cost of every step, as SVG."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

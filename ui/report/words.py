@@ -1,4 +1,4 @@
-"""What both forms of the report say in the same words."""
+"""Texts that both forms of the report share."""
 
 import json
 from datetime import datetime
@@ -39,7 +39,7 @@ _MOVE_WORDS = {
 
 
 def is_data(text: CutText) -> bool:
-    """Tell whether an answer is JSON, perhaps with a part left out."""
+    """Return whether an answer is JSON, possibly truncated."""
     return text.text.lstrip()[:1] in ("{", "[")
 
 
@@ -97,7 +97,7 @@ def tokens(usage: Usage) -> str:
 
 
 def boundary(run: RunBoundary) -> str:
-    """Say in one sentence where a run began or ended."""
+    """Describe in one sentence how a run began or ended."""
     if not run.is_end:
         who = f" by {one_line(run.by)}" if run.by else ""
         return f"Run {run.number} began{who}: {one_line(run.model)}, mode {one_line(run.mode)}"
@@ -110,7 +110,7 @@ def boundary(run: RunBoundary) -> str:
 
 
 def model_call(used: ModelUsed) -> str:
-    """Return what a model call took, in one line."""
+    """Return the usage of a model call in one line."""
     call = used.call
     parts = [one_line(call.model), duration(call.duration_ms)]
     if call.first_ms is not None and call.first_ms != call.duration_ms:
@@ -130,7 +130,7 @@ _DECIDERS = {"policy": "the policy", "rule": "a rule", "runtime": "Sandbur", "ho
 
 
 def verdict(call_verdict: ShownVerdict) -> str:
-    """Say who decided what, without the reason."""
+    """Return the decision and its author, without the reason."""
     who = one_line(call_verdict.who) or _DECIDERS.get(
         call_verdict.by, one_line(call_verdict.by) or "the policy of then"
     )
@@ -141,12 +141,12 @@ def verdict(call_verdict: ShownVerdict) -> str:
 
 
 def telling_verdicts(call: CallAccount) -> list[ShownVerdict]:
-    """Return the verdicts that say more than that nobody had to be asked."""
+    """Return the decisions except those without a question."""
     return [one for one in call.verdicts if one.decision != "approved" or one.who]
 
 
 def reason(call_verdict: ShownVerdict) -> str:
-    """Return why somebody said no, to be appended to what was said."""
+    """Return the reason of a denial as a suffix."""
     return f": {call_verdict.reason}" if call_verdict.reason and call_verdict.decision != "approved" else ""
 
 
@@ -190,9 +190,9 @@ _SHORT_CHARS = 160
 
 
 def list_arguments(call: CallAccount) -> list[tuple[str, CutText]]:
-    """Return (name, value): the whole command where the subject is a part of it, else the JSON.
+    """Return (name, value): the whole command if the subject is a part of it, otherwise the JSON.
 
-    Nothing where the subject says everything, or a difference shows what was written.
+    Nothing if the subject contains everything, or a diff shows the content.
     """
     if call.arguments.left_out:
         return [("", call.arguments)]

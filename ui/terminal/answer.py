@@ -11,13 +11,13 @@ from .text.markdown import BlockSplitter, cut_undecided, lasting, preview, rende
 from .text.theme import LOOK
 
 _SOON_CHARS, _LATE_S = 32, 0.4
-"""New text is shown when it is so much, or after so long: each time costs a dozen bytes more."""
+"""New text is drawn after so many characters or seconds, because each update adds a dozen bytes."""
 _REST = 3
 """Rendering takes one part of the time, and rests for so many."""
 
 
 class AnswerView:
-    """The answers of one session. Each block is printed once, and on a terminal shown while it comes in."""
+    """The answers of one session. Each block is printed once, and on a terminal drawn while it streams."""
 
     def __init__(self, console: Console, live: LiveRegion) -> None:
         self._console = console
@@ -58,11 +58,11 @@ class AnswerView:
         self._live.settle([*settled, *more], self._rows)
 
     def is_flowing(self, now: float) -> bool:
-        """Tell whether text came in lately, which shows better than anything else that work goes on."""
+        """Return whether text arrived recently; then no other sign of work is needed."""
         return now - self._displayed_at < 1
 
     def draw(self, now: float, foot: Sequence[ScreenRow]) -> None:
-        """Show the open block as far as it is worth it, and below it the foot."""
+        """Draw the open block, if its change is large enough, and below it the foot."""
         if not self._is_due(now):
             self._live.draw(self._rows, foot)
             return
@@ -73,7 +73,7 @@ class AnswerView:
         self._rests_until = now + _REST * (time.monotonic() - began)
 
     def keep(self, foot: Sequence[ScreenRow]) -> None:
-        """Show another foot below what is shown."""
+        """Draw another foot below the output."""
         self._live.draw(self._rows, foot)
 
     def _render(self, block: str) -> RenderableType:
@@ -103,7 +103,7 @@ class AnswerView:
         return "".join(row.ink for row in rows).startswith(self._settled)
 
     def _remaining_rows(self, rows: list[ScreenRow]) -> list[ScreenRow]:
-        """Return the rows that follow on what is settled; all if something else came of the block."""
+        """Return the rows after those that are printed; all rows if the block changed differently."""
         left = len(self._settled)
         if not left or not self._is_begun_by(rows):
             return rows
@@ -116,9 +116,9 @@ class AnswerView:
         return []
 
     def _leaving(self, rows: list[ScreenRow], lasting: int) -> list[ScreenRow]:
-        """Return the rows that the region has no room for, as far as they stay as they are."""
+        """Return the rows that the region has no space for, as far as they are final."""
         count = max(0, min(len(rows) - self._live.room, lasting))
-        # What is settled ends with something to read: only that can be found again.
+        # Printed rows end with visible text, because only that can be found again.
         while 0 < count < lasting and not rows[count - 1].ink:
             count += 1
         while count and not rows[count - 1].ink:
@@ -127,5 +127,5 @@ class AnswerView:
 
 
 def _outside_code(row: ScreenRow) -> str:
-    """Return a row with something harmless in place of code, whose marks open nothing."""
+    """Return a row with code replaced by harmless characters, because marks in code have no function."""
     return "".join("x" if is_marked(style) else text for text, style in row.cells)

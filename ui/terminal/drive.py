@@ -32,7 +32,7 @@ class StopSignals:
         self.received: signal.Signals | None = None
         self._stop = stop
         self._leave = leave
-        """What to say before the process ends at once."""
+        """The message before an immediate exit."""
         self._received_at = 0.0
         self._previous: dict[signal.Signals, Any] = {number: signal.SIG_DFL for number in signals}
 
@@ -53,7 +53,7 @@ class StopSignals:
         hurried = time.monotonic() - self._received_at < HURRY_S
         if self.received is not None and number == signal.SIGINT and hurried:
             self._leave()
-            # Running commands end with this process: their supervisors see it go.
+            # Running commands end with this process: their supervisors notice.
             os._exit(128 + number)
         if self.received is None:
             self.received = number
@@ -63,7 +63,7 @@ class StopSignals:
 
 @contextmanager
 def ctrl_c_left_alone() -> Generator[None]:
-    """Leave Ctrl-C to the program that has the terminal, such as an editor."""
+    """Leave Ctrl-C to the program that uses the terminal, such as an editor."""
     loop = asyncio.get_running_loop()
     previous = signal.getsignal(signal.SIGINT)
     loop.add_signal_handler(signal.SIGINT, lambda: None)
@@ -100,10 +100,10 @@ async def drive(
     view: View,
     leave: Callable[[], None] = lambda: None,
 ) -> tuple[RunFinished, signal.Signals | None]:
-    """Show everything that happens; return the last event, with the exit code of a signal that ended it.
+    """Show all events; return the last one, with the exit code of a signal that ended the run.
 
-    The signal is told, too: one that comes while the end is shown finds nothing to stop any more.
-    A reader that goes away stops the run. So does output that cannot be written: then raises `OutputLost`.
+    The signal is returned, too, because one during the last output has no run to stop. A reader that closes
+    the output stops the run. So does output that cannot be written: then it raises `OutputLost`.
     """
     outlet = _Outlet(view)
     async with task_group() as group:
@@ -123,7 +123,7 @@ async def drive(
 
 
 class _Outlet:
-    """Lets a view write until that fails for the first time, and no faster than its output is read."""
+    """Lets a view write until the first failure, and no faster than its output is read."""
 
     signals: StopSignals
 
@@ -141,7 +141,7 @@ class _Outlet:
         return self.problem is None
 
     async def room(self) -> None:
-        """Wait while much waits for its reader; what is left after a signal is taken in at once."""
+        """Wait while much output waits for its reader; after a signal the rest is queued at once."""
         while is_far_behind():
             if self.signals.received is not None or self.problem is not None:
                 return
@@ -155,7 +155,7 @@ class _Outlet:
         received = self.signals.received
         if self.problem is None and is_read and (problem := stdout_problem()):
             self._fail(problem)
-        # A terminal that dies takes its output with it; the signal says more.
+        # A dying terminal closes its output, too; the signal is the better reason.
         if received is not None:
             return finished if is_read else replace(finished, exit_code=exit_code(received))
         if self.problem is not None and not isinstance(self.problem, BrokenPipeError):
@@ -194,7 +194,7 @@ async def _consume(events: AsyncIterator[Event], outlet: _Outlet, stop: Callable
 
 async def _tick(outlet: _Outlet, stop: Callable[[], None]) -> None:
     while not reader_has_gone():
-        # What is out of date before it can be seen is not worth writing.
+        # Output that is outdated before it can be seen is not written.
         if not is_behind() and not outlet.write(outlet.view.tick):
             break
         await asyncio.sleep(_TICK_S)

@@ -1,4 +1,4 @@
-"""What was too long to be shown: kept for a while, so that a key can bring it back."""
+"""Texts that were too long to show: kept for a while, so that a key can show them."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from .text.sanitize import plain
 MOST_CHARS = 2_000_000
 _MOST_FOLDS = 100
 _MOST_LINES = 2000
-"""Of one text at once: nobody reads more, and the chat stands still while it is printed."""
+"""Lines of one text at once; more would block the chat while they are printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Folds:
         self._kept: deque[Fold] = deque(maxlen=_MOST_FOLDS)
         self._chars = 0
         self.has_new = False
-        """True while nothing was brought back since the last one came."""
+        """True while the newest text has not been displayed."""
 
     def add(self, fold: Fold) -> None:
         if len(self._kept) == _MOST_FOLDS:

@@ -1,4 +1,4 @@
-"""Tool calls in words: one line while they run, everything exactly as it will run before an approval."""
+"""Tool calls as text: one line while they run, and in full before an approval."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MAX_COMPARED_BYTES = 1 << 20
 
 
 def title(tool: str, arguments: str) -> str:
-    """Return the tool and what it is about, on one line that may be cut."""
+    """Return the tool and its subject on one line, which may be truncated."""
     values = parse_json_object(arguments) or {}
     text = _about(tool, arguments, values).strip()
     first, _, more = text.partition("\n")
@@ -38,7 +38,7 @@ def title(tool: str, arguments: str) -> str:
 
 
 def tool_word(tool: str) -> str:
-    """Return what a person calls a tool; one that declares no word of its own has its name."""
+    """Return a tool's word for people; its name if it declares none."""
     return traits_of(tool).word or one_line(tool[:80])
 
 
@@ -54,11 +54,10 @@ def _about(tool: str, arguments: str, values: dict[str, Any]) -> str:
 
 
 def preview(tool: str, arguments: str, cwd: str) -> list[Line]:
-    """Return what an approval is about, nothing left out: a command or a difference where the tool declares
-    that it is one, else its arguments.
-    """
+    """Return the subject of an approval in full: a command or a diff if the tool declares one, otherwise its
+    arguments."""
     lines: list[Line] | None = None
-    with BugsLogged(f"how a call of {tool} is shown"):
+    with BugsLogged(f"the line of a call of {tool}"):
         lines = list(_body(tool, arguments, parse_json_object(arguments) or {}, Path(cwd)))
     if lines is None:
         lines = list(_mark_lines("", arguments, "plain"))
@@ -68,7 +67,7 @@ def preview(tool: str, arguments: str, cwd: str) -> list[Line]:
 
 
 def whole(call: PendingCall | PendingDecision, cwd: str) -> Iterator[str]:
-    """Yield a waiting call as plain lines, nothing left out: a decision may rest on them alone."""
+    """Yield a waiting call as plain lines, in full: a decision may depend on them alone."""
     yield f"{one_line(call.call_id)}  {one_line(call.tool)}"
     for _, text in preview(call.tool, call.arguments, cwd):
         yield f"    {text}"
@@ -118,7 +117,7 @@ def _rest(values: dict[str, Any], displayed: set[str]) -> Iterator[Line]:
 
 
 def _content_of(file: Path) -> str | None:
-    """Return what a file holds that is not too long to be compared; None if there is none."""
+    """Return the content of a file that is small enough for a diff; None if there is none."""
     try:
         if not file.is_file():
             return None
@@ -148,7 +147,7 @@ _DIFF = re.compile(r"^@@ .* @@", re.MULTILINE)
 
 
 def finish_line(event: ToolFinished, title: str, glyphs: Glyphs) -> Line:
-    """Return the one line a finished call leaves: sign, call, outcome, duration."""
+    """Return the line of a finished call: sign, title, outcome, duration."""
     sign, style = {
         "ok": (glyphs.done, "good"),
         "denied": (glyphs.denied, "careful"),
@@ -165,15 +164,15 @@ def finish_line(event: ToolFinished, title: str, glyphs: Glyphs) -> Line:
 def result_lines(
     event: ToolFinished, glyphs: Glyphs, verbose: bool, width: int = _MAX_LINE, key: str = ""
 ) -> Iterator[Line]:
-    """Yield a taste of what a call gave back, in rows of a width; a difference in colours.
+    """Yield the first or last lines of a result, wrapped to a width; a diff in colours.
 
-    `key` says how to see the rest.
+    `key` is the key that shows the rest.
     """
     content = result_text(event)
     if is_difference(event):
         lines, most = list(number_diff(content)), _MAX_DIFF_LINES
     elif content and event.outcome == "unknown" and not verbose:
-        # Sentences of our own: they are wrapped, not cut.
+        # Our own sentences are wrapped instead of truncated.
         texts = (row for line in content.split("\n") for row in wrap(line, width - 5))
         lines, most = [("quiet", text) for text in texts], _MAX_DIFF_LINES
     elif content and (verbose or not is_quiet(event)):
@@ -186,7 +185,7 @@ def result_lines(
         return
     hidden = max(0, len(lines) - most)
     gap: list[Line] = [("quiet", f"{head}{_hidden(hidden, key)}")] if hidden else []
-    # Of output the end says most, of a difference the beginning.
+    # The end of an output is most important, of a diff the beginning.
     is_cut_above = most == _MAX_LINES
     visible = lines[hidden:] if is_cut_above else lines[: len(lines) - hidden]
     rows = [(role, behind(head, cut(text, width - len(head), glyphs.rest))) for role, text in visible]
@@ -199,7 +198,7 @@ def _hidden(count: int, key: str) -> str:
 
 
 def result_text(event: ToolFinished) -> str:
-    """Return what a call gave back, without what its own line says already."""
+    """Return a result without the parts that the call's own line contains."""
     return _EXIT.sub("", plain(event.content).rstrip("\n"))
 
 
@@ -208,12 +207,12 @@ def is_difference(event: ToolFinished) -> bool:
 
 
 def is_quiet(event: ToolFinished) -> bool:
-    """Tell whether a person is spared what the call gave back."""
+    """Return whether the result of a call is not displayed."""
     return event.outcome == "ok" and traits_of(event.tool).is_quiet
 
 
 def is_folded(event: ToolFinished, width: int = _MAX_LINE) -> bool:
-    """Tell whether `result_lines` leaves something out."""
+    """Return whether `result_lines` leaves something out."""
     lines = result_text(event).split("\n")
     most = _MAX_DIFF_LINES if is_difference(event) else _MAX_LINES
     return is_quiet(event) or len(lines) > most or any(len(line) + 4 > width for line in lines)
@@ -223,11 +222,11 @@ _MOST_TOOLS = 8
 
 
 def tools_line(event: ToolsChanged) -> str:
-    """Say which tools came and went; that it costs is why a person is told."""
+    """Return a line about added and removed tools, which change the cost."""
     changes = (("Tools added", event.added), ("Tools removed", event.removed))
     text = "; ".join(f"{verb}: {_first_of(names)}" for verb, names in changes if names)
     groups = f" (group {', '.join(event.groups)})" if event.groups else ""
-    return f"{text}{groups}. The model reads its whole input anew."
+    return f"{text}{groups}. The model reads its whole input again."
 
 
 def _first_of(names: tuple[str, ...]) -> str:
@@ -253,7 +252,7 @@ def step_sign(status: StepStatus, glyphs: Glyphs) -> tuple[str, str]:
 
 
 def usage_text(usage: Usage, glyphs: Glyphs) -> str:
-    """Return calls, tokens and cost on one line; what is unknown is called so."""
+    """Return calls, tokens and cost on one line; unknown values are marked."""
     parts = [
         f"{usage.llm_calls} model call{'' if usage.llm_calls == 1 else 's'}",
         f"{_tokens(usage.input_tokens)} in",
@@ -264,7 +263,7 @@ def usage_text(usage: Usage, glyphs: Glyphs) -> str:
 
 
 def end_lines(finished: RunFinished) -> Iterator[Line]:
-    """Yield how a run ended, if that needs words."""
+    """Yield the explanation of a run's end, if it needs one."""
     if finished.error is not None:
         yield "wrong", f"Error: {plain(finished.error.message)}"
         if finished.hint:
@@ -355,6 +354,6 @@ def format_unknown(call: PendingCall, cwd: str, is_whole: bool = False) -> Itera
 
 
 def settle_lines(session_id: str, call_id: str) -> Iterator[str]:
-    """Yield the commands that say what came of a call, or run it again."""
+    """Yield the commands that set the outcome of a call, or run it again."""
     for outcome, meaning in _MEANINGS.items():
         yield f"sandbur settle {session_id} {shlex.quote(one_line(call_id))} --as {outcome:<6}  # {meaning}"

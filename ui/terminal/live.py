@@ -15,6 +15,8 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Self, TextIO
 
+from rich.cells import get_character_cell_size
+
 from .terminal import can_redraw, glyphs_for, make_console, shorten
 
 if TYPE_CHECKING:
@@ -27,7 +29,8 @@ _SHORT_GAP = 4
 """So many equal cells are written again rather than passed over by a sequence."""
 
 Cell = tuple[str, str]
-"""What a column shows, and the numbers of its SGR sequence; a wide character's second half is empty."""
+"""The character of a column, and the numbers of its SGR sequence; the second column of a wide character is
+empty."""
 _BLANK: Cell = (" ", "")
 _SGR = re.compile(r"\x1b\[([\d;]*)m")
 _PLAIN_COLOR = re.compile(r"3[0-7]|9[0-7]")
@@ -64,14 +67,13 @@ class ScreenRow:
 
 @lru_cache(256)
 def is_marked(style: str) -> bool:
-    """Tell whether a blank of this style can be seen."""
+    """Return whether a blank in this style is visible."""
     return bool(_SEEN_ON_BLANKS.search(style))
 
 
 @lru_cache(1024)
 def _row(line: str) -> ScreenRow:
     """Return a line with SGR sequences as a row."""
-    from rich.cells import get_character_cell_size
 
     cells: list[Cell] = []
     style = ""
@@ -93,9 +95,10 @@ def _row(line: str) -> ScreenRow:
 
 
 class LiveRegion:
-    """Rows that are changed in place. What is printed in between goes above them.
+    """Rows that are updated in place. Other output goes above them.
 
-    The cursor stays visible below them and no thread runs, so that a killed process leaves a sane terminal.
+    The cursor stays visible below them and no thread runs, so that a killed process leaves the terminal
+    usable.
     """
 
     def __init__(self, console: Console) -> None:
@@ -151,7 +154,7 @@ class LiveRegion:
         self._write("".join(visible))
 
     def settle(self, rows: Sequence[ScreenRow], body: Sequence[ScreenRow]) -> None:
-        """Put rows above a new body, for good; the foot stays."""
+        """Print rows above a new body, permanently; the foot stays."""
         self.draw(body, () if self._has_new_size() else self._foot, rows)
 
     def clear(self) -> None:
@@ -160,7 +163,7 @@ class LiveRegion:
             self.forget()
 
     def forget(self) -> None:
-        """Leave what is on the screen to whoever has printed below it."""
+        """Forget the drawn rows after another program printed below them."""
         self._body, self._foot, self._hidden = [], [], 0
         self._size = tuple(self._console.size)
 
@@ -210,17 +213,17 @@ class LiveRegion:
 
 
 class ProgressLine:
-    """One line on stderr that says how far a long command is; it is redrawn in place, and gone at the end.
+    """One line on stderr with the progress of a long command; it is redrawn in place, and removed at the end.
 
-    Nothing is drawn before `delay_s` has passed, where lines cannot be redrawn, or where stdout goes into a
-    pipe: the program at its other end may use the same screen.
+    Nothing is drawn before `delay_s` has passed, if lines cannot be redrawn, or if stdout is a pipe: the
+    program at its other end may use the same screen.
     """
 
     def __init__(
         self, what: str, total: int = 0, delay_s: float = 1.0, is_wanted: bool = True,
         file: TextIO | None = None,
     ) -> None:  # fmt: skip
-        """`what` is followed by the numbers: `Checking session`; a `total` of 0 is not known."""
+        """`what` precedes the numbers: `Checking session`; a `total` of 0 is unknown."""
         self._what = what
         self._total = total
         self._file = file or sys.stderr
@@ -236,7 +239,7 @@ class ProgressLine:
             self._write("\r\x1b[K")
 
     def show(self, done: int, total: int = 0) -> None:
-        """Say that this many are done, or that this one is being worked on; at most ten times a second."""
+        """Show how many are done, or the current one; at most ten times a second."""
         self._total = total or self._total
         if time.monotonic() < self._next_at:
             return
@@ -246,7 +249,7 @@ class ProgressLine:
         of = f" of {max(done, self._total):,}" if self._total else ""
         rest = glyphs_for(self._file.encoding).rest
         self._is_drawn = True
-        # In the last column a cursor would stand before or after the line's end, as terminals like.
+        # Terminals differ in the position of the cursor after the last column.
         self._write(f"\r{shorten(f'{self._what} {done:,}{of}', self._console.width - 1, rest)}\x1b[K")
 
     def _can_draw(self) -> bool:
@@ -255,7 +258,7 @@ class ProgressLine:
         return can_redraw(self._console) and not _is_piped(sys.stdout)
 
     def _write(self, text: str) -> None:
-        # A lost terminal is no reason to fail.
+        # Ignore a lost terminal.
         with suppress(OSError, ValueError):
             self._file.write(text)
             self._file.flush()
@@ -299,7 +302,7 @@ class _Pen:
             self.put("\n" * down)
             self._column = 0
         self._row, self._last = row, max(row, self._last)
-        # After the last column a cursor stands on it or behind it, as terminals like.
+        # Terminals differ in the position of the cursor after the last column.
         if column < self._column or self._column >= self._width:
             self.put("\r")
             self._column = 0

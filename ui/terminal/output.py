@@ -1,4 +1,4 @@
-"""Standard output and error, written by threads of their own: a reader that does not read stops nothing."""
+"""Standard output and error, written by threads, so that a slow reader blocks nothing."""
 
 import io
 import os
@@ -16,17 +16,18 @@ _MOST_WAITING_BYTES = 1 << 18
 """When more than this waits for its reader, what makes more of it waits, too."""
 _PIECE_BYTES = 1 << 14
 _PATIENCE_S = 0.05
-"""How long a flush waits for a reader that has kept up so far."""
+"""How long a flush waits for a reader that was fast so far, in seconds."""
 _LOOK_S = 0.05
 _SILENCE_S, _GRACE_S = 1.0, 2.0
-"""How long a process that was told to stop waits for a reader that takes nothing, or takes it slowly."""
+"""How long a process that was asked to stop waits for a reader that reads nothing, or reads slowly, in
+seconds."""
 
 
 class Writer:
-    """A thread that writes what it is given, in order.
+    """A thread that writes its input in order.
 
-    A flush returns when all is written, as long as the reader keeps up, so that errors come at once and
-    other processes see things in their order. A reader that lags behind is left to the thread.
+    A flush returns when all is written, as long as the reader is fast enough, so that errors are raised at
+    once and other processes see the output in order. For a slow reader the thread writes in the background.
     """
 
     def __init__(self) -> None:
@@ -58,7 +59,7 @@ class Writer:
             self._changed.notify_all()
 
     def flush(self, descriptor: int) -> None:
-        """Wait for the reader, unless it lags behind; raises what a write failed with."""
+        """Wait for the reader, unless it is behind; raises the error of a write."""
         if self._has_ended:
             self._raise_problem(descriptor)
             return
@@ -73,10 +74,10 @@ class Writer:
             return self._changed.wait_for(lambda: self.waiting_bytes <= most_bytes, _LOOK_S)
 
     def end(self) -> None:
-        """Write without the thread from now on; if anything waits still, drop it and whatever comes.
+        """Write without the thread from now on; drop the queue, and all later output, if any is left.
 
-        From here on nothing takes the lock: the end of the interpreter, which flushes both streams, stops the
-        thread wherever it is, also while it holds it.
+        After this nothing takes the lock: the end of the interpreter, which flushes both streams, may stop
+        the thread while it holds the lock.
         """
         with self._changed:
             self._has_ended = True
@@ -84,7 +85,7 @@ class Writer:
             self._drop(None)
 
     def _has_thread(self) -> bool:
-        """Start the thread if there is none; without one, what is put is written at once."""
+        """Start the thread if there is none; without one, output is written directly."""
         if not self._is_running:
             with suppress(RuntimeError):
                 threading.Thread(target=self._run, name="output", daemon=True).start()
@@ -141,7 +142,7 @@ class Writer:
 
 
 class _Queued(io.RawIOBase):
-    """A descriptor whose bytes go through a writer."""
+    """A file descriptor that is written by a writer."""
 
     def __init__(self, descriptor: int, writer: Writer) -> None:
         super().__init__()
@@ -167,7 +168,7 @@ class _Queued(io.RawIOBase):
 
 
 def queue_standard_output() -> None:
-    """Let stdout and stderr write through threads; through one if both end at the same file."""
+    """Write stdout and stderr in threads; in a single one if both go to the same file."""
     if _writers():
         return
     out = Writer()
@@ -176,7 +177,7 @@ def queue_standard_output() -> None:
 
 
 def _queue(stream: TextIO, descriptor: int, writer: Writer) -> TextIO:
-    # Something else may stand there, such as what a test collects.
+    # The stream may have been replaced, for example by a test.
     if type(stream) is not io.TextIOWrapper or stream.fileno() != descriptor:
         return stream
     stream.flush()
@@ -201,17 +202,17 @@ def _write(descriptor: int, piece: bytes) -> int:
         try:
             return os.write(descriptor, piece)
         except BlockingIOError:
-            # Another process that has the file open made it so.
+            # Another process that shares the file made it non-blocking.
             select.select([], [descriptor], [])
 
 
 def is_behind() -> bool:
-    """Tell whether anything waits for its reader."""
+    """Return whether any output waits for its reader."""
     return any(writer.waiting_bytes for writer in _writers())
 
 
 def is_far_behind() -> bool:
-    """Tell whether so much waits for its reader that there should not be more."""
+    """Return whether so much output waits that no more should be added."""
     return any(writer.waiting_bytes > _MOST_WAITING_BYTES for writer in _writers())
 
 
@@ -234,13 +235,13 @@ def finish(is_stopped: bool) -> None:
 
 
 def end() -> None:
-    """Leave the threads, which do not outlive the interpreter, and readers that do not read."""
+    """Stop waiting for threads, which end with the interpreter, and for readers that do not read."""
     for writer in _writers():
         writer.end()
 
 
 class Grace:
-    """The time that readers still have when the process was told to stop."""
+    """The remaining time for readers after the process was asked to stop."""
 
     def __init__(self) -> None:
         self._end = time.monotonic() + _GRACE_S
@@ -257,7 +258,7 @@ class Grace:
 
 @contextmanager
 def exit_on_signals() -> Generator[None]:
-    """Let a signal raise `SystemExit`: here no event loop hears it."""
+    """Let a signal raise `SystemExit`, because no event loop handles it here."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

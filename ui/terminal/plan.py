@@ -1,4 +1,4 @@
-"""The plan as a checklist: what each step took, in few rows while it goes on."""
+"""The plan as a checklist with the usage of each step; only a few rows during a run."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from .text.sanitize import one_line
 from .text.times import format_seconds
 
 MOST_STEPS = 8
-"""Of a longer plan the live rows show those around the step that goes on."""
+"""Of a longer plan the live rows show the steps around the current one."""
 
 
 @dataclass(slots=True)
@@ -33,14 +33,14 @@ class PlanView:
         self._spent: dict[str, _Spent] = {}
         self.steps: tuple[VibeStep, ...] = ()
         self.is_open = False
-        """True while it goes on and is not on the screen for good."""
+        """True while it is active and not yet printed permanently."""
         self.is_reported = False
-        """True once it was printed while it goes on."""
+        """True once it was printed while active."""
 
     def set(self, steps: tuple[VibeStep, ...], is_open: bool = True) -> None:
-        """Take a plan; what is known of its steps stays if it is the same one, and goes on.
+        """Set the plan; the usage of its steps is kept if it is the same active plan.
 
-        One that begins is another plan, even with the same steps as the one before.
+        A plan that begins is a new one, even with the same steps as the one before.
         """
         begins_again = self.is_settled and not any(step.status != "pending" for step in steps)
         if begins_again or not self.is_same(steps):
@@ -70,7 +70,7 @@ class PlanView:
             spent.stop(now)
 
     def stop(self, now: float) -> None:
-        """Let the clock of the step that goes on stand still: what comes next is not its work."""
+        """Stop the clock of the current step: other work follows."""
         for spent in self._spent.values():
             spent.stop(now)
 
@@ -81,7 +81,7 @@ class PlanView:
                 spent.began = now if spent.began is None else spent.began
 
     def use(self, latest: Usage) -> None:
-        """Count the tokens of a model call for the step that goes on."""
+        """Add the tokens of a model call to the current step."""
         active = next((step.step_id for step in self.steps if step.status == "in_progress"), None)
         if active is None:
             return
@@ -90,7 +90,7 @@ class PlanView:
         spent.tokens = None if taken is None or spent.tokens is None else spent.tokens + taken
 
     def place(self, step_id: str) -> tuple[int, int, str]:
-        """Return a step's number, how many there are, and what it is about."""
+        """Return a step's number, the number of steps, and its title."""
         for number, step in enumerate(self.steps, 1):
             if step.step_id == step_id:
                 return number, len(self.steps), one_line(step.description)
@@ -102,14 +102,14 @@ class PlanView:
 
     @property
     def active(self) -> str:
-        """Return the heading of the step that goes on."""
+        """Return the heading of the current step."""
         found = next((step.step_id for step in self.steps if step.status == "in_progress"), None)
         return "" if found is None else self.heading(found)
 
     def rows(
         self, now: float, most: int = MOST_STEPS, is_narrow: bool = False
     ) -> Iterator[tuple[str, str, str]]:
-        """Yield role, text and end of each live row: the neighbourhood of the step that goes on."""
+        """Yield role, text and suffix of each live row: the steps around the current one."""
         first, last = self._window(max(1, most))
         done = sum(step.status == "completed" for step in self.steps)
         total = len(self.steps)
@@ -122,7 +122,7 @@ class PlanView:
             yield "quiet", f"  {self._glyphs.rest} {total - last} more", ""
 
     def lines(self, now: float) -> Iterator[Line]:
-        """Yield the whole plan, with what it took so far."""
+        """Yield the whole plan with its usage so far."""
         yield "heading", "Plan"
         for step in self.steps:
             role, text, end = self._row(step, now)

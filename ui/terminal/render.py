@@ -29,6 +29,7 @@ from ...actions.ports.events import (
     ToolStarted,
     UsageChanged,
 )
+from ...agent.config.settings import Theme
 from ...state.application import VibeStep
 from ...state.calls import PendingCall
 from .answer import AnswerView
@@ -53,29 +54,29 @@ from .status import StatusFacts, status_cells
 from .terminal import can_redraw, glyphs_for
 from .text.diffs import Emphasized, cut
 from .text.sanitize import one_line, plain
-from .text.theme import LOOK, Theme, code_theme, put_on
+from .text.theme import LOOK, code_theme, put_on
 from .text.times import format_seconds
 from .work import LiveRow, RunningCall, WorkView
 
 _PAUSE_S, _PAUSE_WHILE_TEXT_FLOWS_S = 0.5, 1.0
-"""How long the clock of the status stands still."""
+"""How long the clock in the status line may pause, in seconds."""
 _NARROW = 60
-"""With fewer columns a step's text is worth more than its tokens, and whole words than whole lines."""
+"""With fewer columns the text of a step has no tokens, and lines are wrapped between words."""
 _EXPAND = "Ctrl-O or /expand"
 _INTERRUPT = "Esc stops"
 _WAITING = ("needs_approval", "needs_decision")
 
 
 class Renderer:
-    """The view of one session. With `answers` the model's words are shown too, else only its work."""
+    """The view of one session. With `answers` the model's text is displayed too, otherwise only its work."""
 
     def __init__(self, console: Console, *, answers: bool, verbose: bool = False) -> None:
         self.console = console
         self.glyphs = glyphs_for(console.encoding)
         self.composing: Callable[[], RenderableType | None] = lambda: None
-        """Gives the rows that stand last in a run, above the status line: what is being typed."""
+        """Returns the rows of the input line during a run, above the status line."""
         self.status: StatusFacts | None = None
-        """What the status line tells; None: there is no such line."""
+        """The data of the status line; None: there is no status line."""
         self._answers = answers
         self._shows_output = self._shows_thinking = verbose
         self._shows_plan = True
@@ -123,7 +124,7 @@ class Renderer:
         }
 
     def use_theme(self, name: Theme) -> None:
-        """Show what comes from now on in other colours."""
+        """Use other colours from now on."""
         put_on(self.console, name)
         self._text.code_theme = code_theme(name)
 
@@ -134,13 +135,13 @@ class Renderer:
             shows(event)
 
     def know(self, calls: Iterable[PendingCall], plan: tuple[VibeStep, ...] = ()) -> None:
-        """Remember the titles of calls that an earlier process asked for, and a plan already shown."""
+        """Remember the titles of calls that an earlier process proposed, and a plan that is visible."""
         self._titles |= {call.call_id: title(call.tool, call.arguments) for call in calls}
         if plan:
             self._plan.set(plan, is_open=False)
 
     def begin(self) -> None:
-        """Count the time of what comes next from now on."""
+        """Start the clock for what follows."""
         self._work.waiting_since = self._moment = time.monotonic()
 
     def tick(self) -> None:
@@ -155,14 +156,14 @@ class Renderer:
         self._text.draw(now, self._foot())
 
     def refresh(self) -> None:
-        """Draw the foot now, below what is shown; between runs there is none."""
+        """Draw the foot now, below the output; between runs there is none."""
         if self._is_running and can_redraw(self.console):
             self._text.keep(self._foot())
 
     def lines(self, lines: Iterable[Line], *, prose: bool = False) -> None:
         """Print lines above the live region; prose is wrapped between words.
 
-        All else stays as it is, so that it can be copied; only in a narrow window that is worth less.
+        Other lines stay unwrapped, so that they can be copied; only a narrow window is an exception.
         """
         printed = list(lines)
         if printed:
@@ -182,11 +183,11 @@ class Renderer:
             self.lines(heading, prose=True)
 
     def forget_live(self) -> None:
-        """Draw what changes anew: the cursor is no longer below it."""
+        """Draw the live rows again: the cursor is no longer below them."""
         self._live.forget()
 
     def toggle_output(self) -> None:
-        """Show what calls give back whole from now on, and first what was folded last; or fold it again."""
+        """Show results in full from now on, beginning with the last folded one; or fold them again."""
         self._shows_output = self._work.shows_output = not self._shows_output
         if self._shows_output and self._folds.has_new:
             self.expand_last()
@@ -195,16 +196,16 @@ class Renderer:
         self.refresh()
 
     def toggle_thinking(self) -> None:
-        """Show what the model thinks, from what it thinks now on; or only how long it does."""
+        """Show the model's thinking from now on; or only how long it takes."""
         self._shows_thinking = not self._shows_thinking
-        message = "Thinking is shown." if self._shows_thinking else "Thinking is told in one line."
+        message = "Thinking is shown." if self._shows_thinking else "Thinking is summed up in one line."
         self.lines([("quiet", message)])
         if self._shows_thinking and (parts := self._work.thinking.parts):
             self._think("".join(parts))
         self.refresh()
 
     def toggle_plan(self) -> None:
-        """Show the plan as a list during a run, or only the step that goes on; between runs print it."""
+        """Show the plan as a list during a run, or only the current step; between runs print it."""
         if self._is_running:
             self._shows_plan = not self._shows_plan
             self.refresh()
@@ -223,7 +224,7 @@ class Renderer:
         return len(folds)
 
     def _foot(self) -> list[ScreenRow]:
-        """Return the rows below the answer: work, plan, what is being typed, status."""
+        """Return the rows below the answer: work, plan, input line, status."""
         rows: list[RenderableType] = [*self._plan_rows(), *self._work.lines(self._moment)]
         typed = self.composing()
         if typed is not None:
@@ -259,7 +260,7 @@ class Renderer:
             self._text.feed(event.delta)
 
     def _separate_answer(self, text: str) -> None:
-        """Leave an empty line between calls or thinking and the answer that follows."""
+        """Print an empty line between calls or thinking and the following answer."""
         if self._ends_with_work and text.strip():
             self.lines([("", "")])
 
@@ -269,7 +270,7 @@ class Renderer:
             self._think(event.delta)
 
     def _end_thinking(self) -> None:
-        """Leave one line of it; what was thought can be brought back."""
+        """Print one line about the thinking; a key shows the text."""
         if self._thought:
             self._think("\n")
         fold = self._work.thinking.end(time.monotonic())
@@ -281,7 +282,7 @@ class Renderer:
         self._ends_with_work = True
 
     def _think(self, text: str) -> None:
-        """Print the lines that are whole by now, on a terminal those that are full too."""
+        """Print complete lines, and on a terminal also full rows."""
         *lines, self._thought = (self._thought + text).split("\n")
         if self.console.is_terminal and len(self._thought) > self.console.width:
             full, _, _ = self._thought[: self.console.width + 1].rpartition(" ")
@@ -291,7 +292,8 @@ class Renderer:
             self.lines((("thought", plain(line)) for line in lines), prose=True)
 
     def _message(self, event: MessageAdded) -> None:
-        """Close what streamed in. A message that never streamed is a note of the runtime, told otherwise."""
+        """Finish the streamed text. A message without a stream is a note of the runtime, which has its own
+        event."""
         if self._streamed and event.role == "assistant":
             self._last_words = event.content
         self._close_text()
@@ -351,7 +353,7 @@ class Renderer:
             self.lines(plan_lines(event.steps, self.glyphs))
 
     def _plan_resumed(self, event: PlanResumed) -> None:
-        """Show a plan that is not on the screen yet, and name the step that the run stands in."""
+        """Show a plan that is not on the screen yet, and name the current step of the run."""
         is_new = not self._plan.is_same(event.steps)
         self._plan.set(event.steps)
         if is_new and not can_redraw(self.console):
@@ -364,7 +366,7 @@ class Renderer:
         number, total, _ = self._plan.place(event.step_id)
         if event.status == "in_progress":
             heading = [("heading", f"{sign} {self._plan.heading(event.step_id)}")]
-            # While the plan is seen below, and may be printed for a question, the line says nothing more.
+            # While the plan is visible below, and may be printed for a question, the line is enough.
             if self._plan.is_open and not self._plan.is_reported and can_redraw(self.console):
                 self._held_heading = heading
             else:
@@ -376,7 +378,7 @@ class Renderer:
             self._print_plan()
 
     def _print_plan(self) -> None:
-        """Leave the plan on the screen for good, where it was seen while it changed."""
+        """Print the plan permanently, if it was visible while it changed."""
         if self._plan.is_open and can_redraw(self.console):
             self.lines([*self._plan.lines(time.monotonic()), ("", "")], prose=True)
         self._plan.is_open = False
@@ -401,7 +403,7 @@ class Renderer:
         if event.status not in _WAITING:
             self._print_plan()
         elif self._plan.is_open and not self._plan.is_reported and can_redraw(self.console):
-            # What is decided next is a part of it.
+            # The following decision belongs to it.
             self._plan.is_reported, self._held_heading = True, []
             self.lines(self._plan.lines(time.monotonic()), prose=True)
         if self._answers and event.status == "done" and event.result and event.result != self._last_words:
@@ -418,7 +420,7 @@ class Renderer:
         self._model_called = self._is_running = False
 
     def _tell_status(self) -> None:
-        """Say in a line what a status line tells elsewhere."""
+        """Print in a line what a status line would show."""
         if LOOK.is_plain and self.status is not None:
             cells = status_cells(self.status, 1000, self.glyphs)
             self.lines([("plain", "".join(text for _, text in cells))])
@@ -434,11 +436,12 @@ def _style(style: str, text: str) -> Text:
 
 
 _HEAD = re.compile(r"[ ]*(?:[│|┆:] )?[ ]*(?:[^\w\s\"'(\[/-] )?[ ]*(?:\d{1,3}\. )?")
-"""A bar, a sign and a number: what goes on in a further row stands below what comes after them."""
+"""A bar, a sign and a number: continuation rows begin below the text after them."""
 
 
 def _hanging(text: Text, console: Console) -> Text:
-    """Return a line wrapped between words, what follows below its beginning and without its bar."""
+    """Return a line wrapped between words, with continuation rows indented below its start and without its
+    bar."""
     if cell_len(text.plain) <= console.width:
         return text
     head = _HEAD.match(text.plain)

@@ -1,4 +1,4 @@
-"""The status line: what holds now, in as many words as the terminal has room for."""
+"""The status line: the current state of the session, as long as the terminal has room."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .terminal import Glyphs, shorten
 from .text.sanitize import one_line
 
 _WIDE = 60
-"""From so many columns on there are words for what is only a sign otherwise."""
+"""From this many columns on signs are written as words."""
 _MOST_MODEL_CELLS = 32
 
 Cell = tuple[str, str]
-"""A role of the theme and what is said."""
+"""A role of the theme with a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusFacts:
-    """What the status line tells; None is not told, and a cost of None is called unknown."""
+    """The data of the status line; None is left out, but a cost of None is displayed as unknown."""
 
     mode: str
     model: str = ""
@@ -34,7 +34,7 @@ class StatusFacts:
     """US dollars."""
     sandbox: str = "off"
     context_window: int = 0
-    """In tokens; 0: not known."""
+    """In tokens; 0: unknown."""
     model_calls: int = 0
 
     def after(self, latest: Usage) -> StatusFacts:
@@ -61,9 +61,9 @@ def _add(one: float | None, other: float | None) -> float | None:
 
 
 def status_cells(facts: StatusFacts, width: int, glyphs: Glyphs | None = None, keys: str = "") -> list[Cell]:
-    """Return the line for so many columns; what matters least is left out first, the mode never.
+    """Return the line for a number of columns; the least important parts are left out first, the mode never.
 
-    `keys` says what a key does now, such as how to interrupt.
+    `keys` is the current key help, such as how to interrupt.
     """
     signs = glyphs or Glyphs()
     mode = _mode(facts.mode, width)
@@ -90,7 +90,7 @@ def _mode(mode: str, width: int) -> Cell:
 
 
 def _list_parts(facts: StatusFacts, glyphs: Glyphs, keys: str) -> Iterable[tuple[int, str, str]]:
-    """Yield in the order of the screen: how late it is left out, its role, its text."""
+    """Yield in screen order: priority, role, text."""
     if facts.model:
         yield 4, "quiet", shorten(one_line(facts.model), _MOST_MODEL_CELLS, glyphs.rest)
     if facts.session:

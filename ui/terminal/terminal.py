@@ -1,4 +1,4 @@
-"""What the terminal can do: standard streams, colours, glyphs, echo."""
+"""The capabilities of the terminal: standard streams, colours, glyphs, echo."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
+from ...agent.version import VERSION
 from ...state.errors import OutputLost
 from .output import queue_standard_output, wait_for_room
+from .text.theme import LOOK, put_on
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +26,7 @@ def claim_standard_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            # Writing to a closed stdout has to fail still: nobody would miss the answer otherwise.
+            # Writing to a closed stdout must still fail, so that a lost answer is noticed.
             os.set_inheritable(os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR), True)
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
@@ -35,8 +37,12 @@ def claim_standard_streams() -> None:
     queue_standard_output()
 
 
+def print_version() -> None:
+    put(f"sandbur {VERSION}")
+
+
 def say(text: str) -> None:
-    """Print a line on stderr; a lost terminal is no reason to fail."""
+    """Print a line on stderr; a lost terminal is ignored."""
     with suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)
 
@@ -58,7 +64,7 @@ def put(text: str, end: str = "\n") -> None:
 
 
 def stdout_problem() -> OSError | None:
-    """Return why what was printed so far cannot be written."""
+    """Return why earlier output cannot be written."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -74,7 +80,7 @@ def drop_stdout() -> None:
 
 
 def drop_lost_stderr() -> None:
-    """Point stderr at /dev/null if its terminal has gone: what is left in its buffer would fail the exit."""
+    """Point stderr at /dev/null if its terminal has gone: flushing its buffer would make the exit fail."""
     try:
         sys.stderr.flush()
     except (OSError, ValueError):
@@ -91,24 +97,22 @@ def _drop(descriptor: int, stream: TextIO) -> None:
 
 
 def reader_has_gone() -> bool:
-    """Tell whether nobody can read stdout any more, before anything is written to it."""
+    """Return whether stdout has lost its reader, before anything is written to it."""
     watch = select.poll()
     watch.register(1, 0)
     return any(events & (select.POLLERR | select.POLLHUP) for _, events in watch.poll(0))
 
 
 def is_interactive() -> bool:
-    """Tell whether a person sits at both ends."""
+    """Return whether a person is at both ends."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def make_console(file: TextIO) -> Console:
-    """Return a rich console that never interprets text as markup, and knows the roles of the theme."""
+    """Return a rich console that does not interpret text as markup, with the roles of the theme."""
     from rich.console import Console
 
-    from .text.theme import LOOK, put_on
-
-    # What a shell has exported of a size says nothing after the window was resized.
+    # Exported variables of the size are wrong after the window was resized.
     variables = ("COLUMNS", "LINES") if file.isatty() else ()
     environ = {name: value for name, value in os.environ.items() if name not in variables}
     console = Console(
@@ -119,7 +123,7 @@ def make_console(file: TextIO) -> Console:
 
 
 def can_redraw(console: Console) -> bool:
-    """Tell whether lines on the screen can be replaced."""
+    """Return whether lines on the screen can be replaced."""
     return console.is_terminal and not console.is_dumb_terminal and console.width > 8 and console.height > 4
 
 
@@ -138,7 +142,7 @@ class Glyphs(NamedTuple):
     bar: str = "│"
     spinner: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
     broken: str = "┆"
-    """The bar of a row that goes on with the line above it."""
+    """The bar of a row that continues the line above it."""
     top: str = "╭"
     bottom: str = "╰"
 
@@ -152,9 +156,7 @@ _WORDS = Glyphs(
 
 
 def glyphs_for(encoding: str | None) -> Glyphs:
-    """Return signs that the encoding can write; words where the screen is read aloud."""
-    from .text.theme import LOOK
-
+    """Return signs that the encoding supports; words for screen readers."""
     if LOOK.is_plain:
         return _WORDS
     try:
@@ -165,7 +167,7 @@ def glyphs_for(encoding: str | None) -> Glyphs:
 
 
 def shorten(text: str, cells: int, rest: str) -> str:
-    """Return text that takes at most so many cells of a line, with `rest` for what is left out."""
+    """Return text with at most so many columns, with `rest` in place of the part left out."""
     from rich.cells import cell_len, set_cell_size
 
     if cell_len(text) <= cells:
@@ -175,7 +177,7 @@ def shorten(text: str, cells: int, rest: str) -> str:
 
 @contextmanager
 def typing_unseen() -> Generator[Callable[[], None]]:
-    """Keep what is typed during a run off the screen, Ctrl-C still works; yield what ends that early."""
+    """Hide typed input during a run, with Ctrl-C still active; yield a function that ends this early."""
     before: list[Any] | None = None
     with suppress(termios.error, OSError):
         before = termios.tcgetattr(0)
@@ -186,10 +188,10 @@ def typing_unseen() -> Generator[Callable[[], None]]:
                 termios.tcsetattr(0, termios.TCSANOW, before)
 
     if before is not None:
-        # NOFLSH: what was typed before a Ctrl-C is still there for the next prompt.
+        # NOFLSH keeps input that was typed before a Ctrl-C for the next prompt.
         local_modes = before[3] & ~(termios.ECHO | termios.ICANON) | termios.NOFLSH
         silent = [*before[:3], local_modes, *before[4:]]
-        # NOW, not DRAIN: that waits for a terminal that may be stopped.
+        # NOW, not DRAIN, which waits for a terminal that may be stopped.
         with suppress(termios.error, OSError):
             termios.tcsetattr(0, termios.TCSANOW, silent)
     try:

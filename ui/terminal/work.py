@@ -1,4 +1,4 @@
-"""What goes on now, in one row each: the running calls, the thinking, or only that there is work."""
+"""The current work, in one row each: running calls, thinking, or only a sign of activity."""
 
 import time
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _WORTH_A_TAIL = 12
 """Columns."""
 _MOST_THOUGHT_CHARS = 200_000
 _MOST_CALLS = 6
-"""Rows; of more calls it is said how many there are."""
+"""Rows; further calls are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class RunningCall:
     title: str
     began: float
     output: str = ""
-    """The end of what it printed so far."""
+    """The end of its output so far."""
 
     def add(self, chunk: str) -> None:
         self.output = (self.output + chunk)[-_TAIL_CHARS:]
@@ -62,7 +62,7 @@ class RunningCall:
 
 @dataclass(slots=True)
 class Thoughts:
-    """What the model thinks until it speaks or acts."""
+    """The model's thinking until it answers or calls a tool."""
 
     began: float = 0.0
     parts: list[str] = field(default_factory=list[str])
@@ -76,7 +76,7 @@ class Thoughts:
             self.chars += len(text)
 
     def end(self, now: float) -> Fold | None:
-        """Return what was thought, and be ready for the next time."""
+        """Return the thinking, and reset."""
         text = "".join(self.parts).strip("\n")
         heading = f"thought for {format_seconds(max(0.0, now - self.began))}"
         self.parts, self.chars = [], 0

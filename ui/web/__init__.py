@@ -1,1 +1,1 @@
-"""The tracking UI in a browser: who may come in, and the page of what waits for a decision."""
+"""The tracking UI in a browser: access control, and the page of waiting decisions."""

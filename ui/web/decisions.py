@@ -1,4 +1,4 @@
-"""Serves the page of what waits at `/`, and takes decisions from its forms."""
+"""Serves the page of waiting decisions at `/`, and accepts decisions from its forms."""
 
 import hmac
 import secrets
@@ -17,13 +17,13 @@ from .waiting_approvals import overview, record
 
 _MOST_BYTES = 64_000
 _DONE = {"approve": "approved", "deny": "denied", **dict.fromkeys(OUTCOMES, "settled")}
-"""What was pressed -> what the page says afterwards."""
+"""The pressed button -> the message on the page afterwards."""
 
 
 def add_decisions(app: FastAPI, store: Store, overrides: Overrides) -> None:
-    """Add the page and what its forms are sent to; both are for whoever the guard lets in."""
+    """Add the page and the targets of its forms, behind the guard."""
     form_token = secrets.token_urlsafe(32)
-    """In the forms of this process alone: another site's page cannot know it."""
+    """It is in the forms of this process only, so the page of another site cannot know it."""
 
     async def render(note: str = "", problem: str = "", status: int = 200) -> Response:
         found = await store.database.offload(lambda: overview(store))
@@ -59,7 +59,7 @@ async def _fields(request: Request) -> dict[str, str]:
 
 
 def _decision(fields: dict[str, str]) -> CallDecision:
-    """Return what was pressed; raises `UsageError` for what no form sends."""
+    """Return the pressed button's decision; raises `UsageError` for an invalid form."""
     pressed, call_id, words = (fields.get(name, "") for name in ("decision", "call", "words"))
     answers: dict[str, ApprovalAnswer | Settlement] = {one: one for one in (*APPROVAL_ANSWERS, *OUTCOMES)}
     answer = answers.get(pressed)

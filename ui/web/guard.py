@@ -1,4 +1,4 @@
-"""Stands in front of the tracking UI: who may come in, from which pages, and what their browser may do."""
+"""Access control of the tracking UI: who may connect, from which pages, and what their browser may do."""
 
 import hmac
 import ipaddress
@@ -35,7 +35,7 @@ _WRONG_ORIGIN = "Another site's page may not write here.\n"
 
 
 class Guard:
-    """With a token, the token lets in; without one, only the names of this machine do."""
+    """With a token, requests need the token; without one, only this machine's own names are accepted."""
 
     def __init__(self, app: App, token: str | None, port: int) -> None:
         self._app = app
@@ -50,7 +50,7 @@ class Guard:
             await answer(scope, receive, _with_headers(send))
 
     def _own_answer(self, scope: _Message) -> Response | None:
-        """Return what is said in place of the app; None lets in."""
+        """Return the guard's own response; None lets the request pass."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get("host", "")
         if self._token is None and not _is_local(host):
@@ -76,7 +76,7 @@ class Guard:
         path = "/" + quote(scope["path"].lstrip("/\\"))
         where = f"{path}?{rest}" if rest else path
         cookie = f"{self._cookie}={given[-1]}; Path=/; HttpOnly; SameSite=Strict"
-        # A redirect would not carry a strict cookie where the link stood on another site's page.
+        # A redirect would not carry a strict cookie if the link was on another site's page.
         refresh = tag("meta", http_equiv="refresh", content=f"0; url={where}")
         page = join(Html("<!doctype html>"), refresh, tag("a", "Go on", href=where))
         return HTMLResponse(page, headers={"set-cookie": cookie, "cache-control": "no-store"})
@@ -96,7 +96,7 @@ class Guard:
 
 
 def _is_local(host: str) -> bool:
-    """Tell whether a Host header names this machine, and not a name that somebody else made point here."""
+    """Return whether a Host header names this machine, and not a foreign name that resolves to it."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     name = name.strip("[]").lower()
     try:
@@ -106,7 +106,7 @@ def _is_local(host: str) -> bool:
 
 
 def _is_foreign(headers: dict[str, str], host: str) -> bool:
-    """Tell whether the page that sends this is another site's; programs name no page."""
+    """Return whether the request comes from the page of another site; programs send no origin."""
     origin = headers.get("origin")
     if origin is None:
         return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")

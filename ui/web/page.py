@@ -1,4 +1,4 @@
-"""The page of what waits for a decision: forms without a script, for a phone as for a wide screen."""
+"""The page of waiting decisions: forms without a script, for all screen sizes."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,16 +16,16 @@ POLICY = (
 HEADERS = {
     "content-security-policy": POLICY,
     "cache-control": "no-store",
-    # With `no-referrer` a browser would not say which site a form was sent from.
+    # With `no-referrer` a browser would not send the origin of a form.
     "referrer-policy": "same-origin",
 }
 
 NOTES = {
     "approved": "Approved. It runs when the session goes on.",
-    "denied": "Denied. The model is told when the session goes on.",
+    "denied": "Denied. The model learns it when the session goes on.",
     "settled": "Settled. The session can go on.",
 }
-"""What a page may be asked to say: nothing that comes from outside is said as it is."""
+"""The possible messages of a page: text from a request is never displayed."""
 
 _MOST_MESSAGE_CHARS = 200
 _CSS = """
@@ -70,7 +70,7 @@ ul{padding-left:1.1rem;margin:.4rem 0}li{overflow-wrap:anywhere;margin:.2rem 0}
 
 
 def page(found: Overview, form_token: str, note: str = "", problem: str = "") -> Html:
-    """Return the whole page; `problem` is shown as text, whatever it says."""
+    """Return the whole page; `problem` is displayed as plain text."""
     count = sum(len(one.calls) for one in found.waiting) + sum(len(one.inside) for one in found.stopped)
     title = f"{count} waiting" if count else "Nothing waits"
     body = join(
@@ -147,7 +147,7 @@ def _lines(lines: tuple[Line, ...]) -> Iterator[Html]:
 def _approving(hidden: Html) -> Iterator[Html]:
     yield tag("form", hidden, _button("approve", "Approve", "go"), method="post", action="/decide")
     yield tag(
-        "form", hidden, tag("input", name="words", placeholder="Why not (told to the model)", maxlength=2000),
+        "form", hidden, tag("input", name="words", placeholder="Why not (sent to the model)", maxlength=2000),
         _button("deny", "Deny", "stop"), method="post", action="/decide",
     )  # fmt: skip
 

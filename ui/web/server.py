@@ -14,24 +14,24 @@ import threading
 import webbrowser
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from fastapi import APIRouter, FastAPI, HTTPException
+from uvicorn import Config, Server
 
 from ...agent.config.load import load_settings
 from ...agent.config.settings import Overrides
 from ...state.errors import ConfigError, UsageError
-from ...state.process.installation import make_install_command
 from ...state.store.store import Store
 from ..cli.open_session import read_overrides
 from ..commands.tracking import UiCommand
 from ..terminal.drive import StopSignals, exit_code
 from ..terminal.terminal import put, say
+from .decisions import add_decisions
+from .guard import Guard
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-    from uvicorn import Server
-
     from ...agent.history.tracking.backend import StoreBackend
 
 
@@ -46,7 +46,7 @@ _REASONS = {
 
 class Token(NamedTuple):
     text: str | None
-    """None: none is asked for."""
+    """None: no token is required."""
     is_new: bool = False
 
 
@@ -75,9 +75,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def token_for(listener: socket.socket, env: Mapping[str, str], is_wanted: bool = True) -> Token:
-    """Return what has to be known to come in, on this machine too: others use it as well.
+    """Return the token for access, which is also required on this machine, because others may use it.
 
-    Raises `ConfigError` for one that can be guessed, `UsageError` where there has to be one.
+    Raises `ConfigError` for one that can be guessed, `UsageError` if one is required.
     """
     if not is_wanted:
         if not ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback:
@@ -107,13 +107,8 @@ def address_of(listener: socket.socket) -> str:
     return f"http://{name}:{port}/"
 
 
-_NEEDED = ("fastapi", "uvicorn", "pydantic_settings", "aiofiles", "fastapi_utils")
-
-
-async def serve_ui(command: UiCommand) -> int:
-    """Serve until a signal comes; return the exit code that it means."""
-    _require_packages()
-    from .guard import Guard
+async def serve(command: UiCommand) -> int:
+    """Serve until a signal comes; return its exit code."""
 
     settings = load_settings(read_overrides(command), os.environ)
     with listen(command.host, command.port) as listener:
@@ -121,7 +116,7 @@ async def serve_ui(command: UiCommand) -> int:
 
         app, backend = tracking_app(settings.store, settings.tenant)
         try:
-            # Each session keeps its own folder, whatever -C says.
+            # Each session uses its own folder, regardless of -C.
             add_page(app, backend.store, {**read_overrides(command), "cwd": None})
             server = _server(Guard(app, token.text, listener.getsockname()[1]))
             _tell(address_of(listener), token, command.no_open)
@@ -132,16 +127,14 @@ async def serve_ui(command: UiCommand) -> int:
 
 async def serve_beside(store_url: str, tenant: str) -> str:
     """Serve from a thread of this process until that ends; return the address with its token."""
-    _require_packages()
-    from .guard import Guard
 
     listener = listen("127.0.0.1", 0)
     token = token_for(listener, {})
     before = dict(os.environ)
     app, _ = await asyncio.to_thread(tracking_app, store_url, tenant)
-    # What it imports is loaded by now: the chat does not stand still for it.
+    # Its imports are loaded by now, so that the chat does not pause for them.
 
-    # Commands of the agent get none of what the server is told by.
+    # Commands of the agent must not inherit the server's variables.
     for name in os.environ.keys() - before.keys():
         del os.environ[name]
     server = _server(Guard(app, token.text, listener.getsockname()[1]))
@@ -149,25 +142,16 @@ async def serve_beside(store_url: str, tenant: str) -> str:
     return f"{address_of(listener)}?token={token.text}"
 
 
-def _require_packages() -> None:
-    if missing := [name for name in _NEEDED if find_spec(name) is None]:
-        raise ConfigError(
-            f"The tracking UI needs packages that are not installed: {', '.join(missing)}.",
-            f"Install them: {make_install_command('ui')}",
-        )
+class QuietServer(Server):
+    """Leaves signals to us, because they decide the exit code."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
 
 
 def _server(app: object) -> Server:
-    from uvicorn import Config, Server
-
-    class QuietServer(Server):
-        """Leaves signals to us: they decide the exit code."""
-
-        @contextmanager
-        def capture_signals(self) -> Generator[None]:
-            yield
-
-    # What goes wrong inside is a bug, and is kept as one.
+    # An internal error is a bug, and is logged as one.
     errors = logging.getLogger("uvicorn.error")
     errors.propagate = False
     errors.handlers[:] = logging.getLogger("sandbur").handlers
@@ -223,13 +207,12 @@ _UNWANTED = ("/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json")
 def tracking_app(store_url: str, tenant: str) -> tuple[FastAPI, StoreBackend]:
     """Return Burr's application on a store of ours, and the backend that it reads."""
     os.environ |= {"BURR_BACKEND_IMPL": BACKEND, "BURR_STORE": store_url, "BURR_TENANT": tenant}
-    # Burr logs to stdout unless somebody was there before.
+    # Burr logs to stdout unless a handler exists.
     logging.getLogger().addHandler(logging.NullHandler())
     with _without_examples():
         from burr.tracking.server import run
     # Its password is nothing for the programs that are started from here.
     del os.environ["BURR_STORE"]
-    from fastapi import HTTPException
 
     app = run.create_burr_ui_app(serve_static=True)
     routes = app.router.routes
@@ -245,8 +228,7 @@ def tracking_app(store_url: str, tenant: str) -> tuple[FastAPI, StoreBackend]:
 
 
 def add_page(app: FastAPI, store: Store, overrides: Overrides) -> None:
-    """Put the page of what waits in front of Burr's, which begins at `/projects`."""
-    from .decisions import add_decisions
+    """Add the page of waiting decisions before Burr's pages, which begin at `/projects`."""
 
     routes = app.router.routes
     before = len(routes)
@@ -256,11 +238,10 @@ def add_page(app: FastAPI, store: Store, overrides: Overrides) -> None:
 
 @contextmanager
 def _without_examples() -> Generator[None]:
-    """Let Burr's server import empty modules in place of its example applications.
+    """Replace the example applications of Burr's server by empty modules.
 
-    It imports them all, with what they need, and serves their routes: chats that call models.
+    Burr would import them all, with their dependencies, and serve their routes: chats that call models.
     """
-    from fastapi import APIRouter
 
     names = [f"burr.examples.{name}.server" for name in EXAMPLES]
     for name in names:

@@ -1,4 +1,4 @@
-"""What waits for a person's decision, of all sessions of a store, and the recording of what they decide."""
+"""The waiting decisions in all sessions of a store, and how a person's decision is recorded."""
 
 import hashlib
 import os
@@ -29,9 +29,9 @@ MOST_SESSIONS = 50
 class WaitingCall:
     call: PendingCall
     lines: tuple[Line, ...]
-    """All that a decision may rest on, nothing left out."""
+    """Everything that a decision may depend on, in full."""
     digest: str
-    """Of the call and its lines: what is decided about is what was shown."""
+    """Digest of the call and its lines: the decision is about exactly what was displayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class WaitingSession:
 class StoppedSession:
     summary: SessionSummary
     inside: tuple[str, ...] = ()
-    """The calls that ran when its process died, which may have to be decided about once it goes on."""
+    """The calls that ran when its process died, which may need a decision when it continues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +56,16 @@ class LeftMessages:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What a person is wanted for."""
+    """The sessions that need a person."""
 
     waiting: tuple[WaitingSession, ...]
     stopped: tuple[StoppedSession, ...]
     """Those that stopped in the middle, and ask nothing yet."""
     due: int
-    """Those whose decisions are there, and which go on by themselves."""
+    """Sessions with complete decisions, which continue by themselves."""
     left_out: int
     messages: tuple[LeftMessages, ...] = ()
-    """What was said to sessions and is in no history yet."""
+    """Messages to sessions that are in no history yet."""
 
 
 def run_page(summary: SessionSummary) -> str:
@@ -108,7 +108,7 @@ def _read(store: Store, summary: SessionSummary) -> WaitingSession | None:
 
 
 def _inside(store: Store, summary: SessionSummary) -> tuple[str, ...]:
-    """Return what a dead session was doing whose outcome is not on record; changes nothing."""
+    """Return the calls of a dead session without a recorded outcome; changes nothing."""
     if summary.status != "interrupted":
         return ()
     try:
@@ -129,7 +129,7 @@ def describe_waiting_call(call: PendingCall, cwd: str) -> WaitingCall:
         _unknown if call.kind == "outcome_unknown" else _approval
     )
     lines = tuple(shows(call, cwd))
-    # How long ago it was is said anew each time.
+    # The age is computed again for each request.
     details = "\n".join(text for _, text in lines if not text.startswith("started: "))
     whole = "\0".join((call.call_id, call.tool, call.arguments, call.kind, call.reason, details))
     return WaitingCall(call, lines, hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest())
@@ -144,10 +144,10 @@ def _approval(call: PendingCall, cwd: str) -> Sequence[Line]:
 
 
 async def record(overrides: Overrides, session_id: str, decision: CallDecision, digest: str) -> bool:
-    """Record a decision about the call that was shown, as `approve --record-only` does; nothing runs.
+    """Record a decision about the call that was displayed, as `approve --record-only` does; nothing runs.
 
-    Return whether other calls of the session wait still. Raises `SandburError`: `UsageError` where the call
-    is not any more what was shown.
+    Return whether other calls of the session still wait. Raises `SandburError`, and `UsageError` if the call
+    has changed.
     """
     runtime = Runtime.open(overrides, os.environ)
     try:
@@ -172,7 +172,7 @@ async def record(overrides: Overrides, session_id: str, decision: CallDecision, 
 
 
 def _require_same(session: Session, decision: CallDecision, digest: str) -> None:
-    """Refuse a decision about a call that is gone, decided, or another one than was shown."""
+    """Refuse a decision about a call that is gone, decided, or different from the one displayed."""
     call = find_waiting_call(session.state, decision.call_id)
     if call is None or session.next_action != "human_confirm":
         raise UsageError("This call does not wait any more: it was decided, or the run went on.")

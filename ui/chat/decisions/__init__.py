@@ -1,1 +1,1 @@
-"""What a person is asked, and what may be answered."""
+"""The questions to a person about calls and trust, and their possible answers."""

@@ -1,4 +1,4 @@
-"""The questions of "always": which rule, shown in full, and for how long it is to hold."""
+"""The questions of "always": which rule, displayed in full, and for how long it applies."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ class Rules(Protocol):
 
 
 class Always:
-    """Offers what lets a call, and calls like it, pass from now on."""
+    """Offers rules that allow a call, and calls like it, from now on."""
 
     def __init__(self, questions: Questions, rules: Rules, cwd: Path, env: Mapping[str, str]) -> None:
         self._questions = questions
@@ -38,11 +38,11 @@ class Always:
         return [offer for offer in self._rules.suggest_rules(call) if offer.kind != "sandbox"]
 
     def sandbox(self, call: PendingCall) -> RuleSuggestion | None:
-        """Return what lets commands pass that run in a sandbox, if that is on offer for a call."""
+        """Return the rule that allows sandboxed commands, if it is available for a call."""
         return next((offer for offer in self._rules.suggest_rules(call) if offer.kind == "sandbox"), None)
 
     def accept(self, offer: RuleSuggestion) -> None:
-        """Let what was offered pass for the rest of this session."""
+        """Apply the offered rule for the rest of this session."""
         self._rules.accept(offer)
 
     async def choose(self, offers: Sequence[RuleSuggestion]) -> bool:

@@ -17,13 +17,13 @@ _MAX_LINES = 60
 _ALL = {"y": "yes, all {count} of them, once each", "n": "no: one by one"}
 
 About = Callable[[PendingCall, bool], ApprovalContext]
-"""Tells what is to be known of a call; True: its arguments are the person's."""
+"""Returns the facts about a call; True: the person has changed its arguments."""
 
 
 class _Answer(NamedTuple):
     decisions: Sequence[CallDecision]
     is_about_rest: bool = False
-    """Nobody is to be asked about the calls that are left before these took effect."""
+    """The remaining calls are judged again before the person is asked about them."""
 
 
 class Approvals:
@@ -39,12 +39,12 @@ class Approvals:
         self._cwd = cwd
         self._about = about
         self._broken: dict[str, str] = {}
-        """What was written of a call in an edit that could not be used."""
+        """Call id -> the text of an edit that could not be used."""
 
     async def ask(self, calls: Sequence[PendingCall]) -> list[CallDecision] | None:
-        """Return the decisions, or None if the person puts them off.
+        """Return the decisions, or None if the person postpones them.
 
-        After "always" the rest is left to the new rule; what it does not cover is asked again.
+        After "always" the rest is left to the new rule; calls that it does not cover are asked about again.
         Raises `CommandTyped`; then nothing is decided.
         """
         decisions: list[CallDecision] = []
@@ -58,7 +58,7 @@ class Approvals:
         return decisions
 
     async def _ask_one(self, calls: Sequence[PendingCall], place: int) -> _Answer | None:
-        """Return what is decided; None: the question was left open."""
+        """Return the decision; None: the question was left open."""
         call, changed, is_full = calls[place], None, False
         while True:
             edited = call if changed is None else call.model_copy(update={"arguments": changed})
@@ -80,7 +80,7 @@ class Approvals:
     async def _read_decision(
         self, key: str, left: Sequence[PendingCall], edited: PendingCall, changed: str | None
     ) -> _Answer | None:
-        """Return what a key decides; None if the question is to be asked again."""
+        """Return the decision of a key; None if the question has to be asked again."""
         call_id = edited.call_id
         match key:
             case "n":
@@ -105,7 +105,7 @@ class Approvals:
                 return None
 
     async def _ask_all(self, calls: Sequence[PendingCall]) -> list[CallDecision]:
-        """Show each call whole, then take one key for all; return nothing unless it says so."""
+        """Show each call in full, then ask for one key for all; return nothing unless it approves them."""
         for number in range(len(calls)):
             self._show(calls, number, calls[number], is_full=True, lists_others=False)
         choices = {key: text.format(count=len(calls)) for key, text in _ALL.items()}
@@ -140,7 +140,7 @@ class Approvals:
         return [*lines[:half], gap, *lines[-half:]]
 
     def _facts(self, about: ApprovalContext) -> Iterator[Line]:
-        """Yield why it asks, where it leads and what it runs in."""
+        """Yield the reason of the question, the addresses of the call and its sandbox."""
         wrap = self._questions.wrap_fact
         if about.problem:
             yield from wrap("cannot run:  ", one_line(about.problem), "red")
@@ -173,7 +173,7 @@ class Approvals:
         return choices
 
     async def _edit(self, call: PendingCall) -> str | None:
-        """Return the new arguments; what cannot be used is kept for the next try."""
+        """Return the new arguments; an unusable text is kept for the next try."""
         form = EditForm(call.tool, call.arguments)
         text = self._broken.pop(call.call_id, form.text)
         written = None

@@ -1,4 +1,4 @@
-"""What a person is asked before anything counts: a project's configuration, a link out of it, yolo mode."""
+"""Questions about trust and risk: a project's configuration, a link out of it, yolo mode."""
 
 import os
 import sys
@@ -9,6 +9,7 @@ from ....agent.config.trust import trust, trust_link, trust_place
 from ....agent.config.trust_summary import Disclosure, summarize_settings
 from ....agent.config.yolo import acknowledge, is_acknowledged
 from ....agent.extensions.markdown_files import folders_of, list_untrusted
+from ....agent.extensions.tool_discovery import project_tools
 from ....agent.runtime.prompts import find_instructions
 from ....state.errors import ConfigError
 from ...terminal.terminal import make_console
@@ -23,7 +24,7 @@ web page has talked the model into. What a deny rule names is refused still. Thi
 
 
 async def newly_trusted(config: Path | None) -> bool:
-    """Show what a configuration that nobody has trusted would change; return whether it counts now."""
+    """Show the effects of an untrusted configuration and ask; return whether it is trusted now."""
     found = None if config is None else read_bytes(config, MAX_CONFIG_BYTES)
     if config is None or found is None:
         return False
@@ -48,7 +49,7 @@ async def newly_trusted(config: Path | None) -> bool:
 
 
 def _lines(summary: Disclosure) -> list[str]:
-    """Return what is to be read: whatever can do harm, all of it, and the beginning of the rest."""
+    """Return the lines to read: all dangerous effects, and the first of the others."""
     more = len(summary.rest) - MAX_HARMLESS_LINES
     dangerous = [f"  ! {line}" for line in summary.dangerous]
     rest = [f"    {line}" for line in summary.rest[:MAX_HARMLESS_LINES]]
@@ -62,7 +63,8 @@ def _lines(summary: Disclosure) -> list[str]:
 
 
 async def ask_about_links(cwd: Path) -> None:
-    """Ask about instructions that are a link out of the repository; who says no is asked again next time."""
+    """Ask about instruction files that are links out of the repository; after a no they are asked about next
+    time."""
     for found in find_instructions(cwd, os.environ).outside:
         _print(f"{found.link} is a link out of this project, to {found.target}.")
         _print(f"To take trust back later: sandbur trust --remove {found.link}")
@@ -71,8 +73,7 @@ async def ask_about_links(cwd: Path) -> None:
 
 
 async def ask_about_tools(cwd: Path) -> None:
-    """Ask about tools that a project brings as Python; who says no is asked again next time."""
-    from ....agent.extensions.tool_discovery import project_tools
+    """Ask about a project's Python tools; after a no they are asked about next time."""
 
     try:
         found = project_tools(cwd)
@@ -91,7 +92,7 @@ async def ask_about_tools(cwd: Path) -> None:
 
 
 async def ask_about_texts(cwd: Path) -> None:
-    """Ask about skills and commands that a project brings; who says no is asked again next time."""
+    """Ask about a project's skills and commands; after a no they are asked about next time."""
     if not any(text_folders(kind, cwd, os.environ) for kind in TEXT_FOLDERS):
         return
 
@@ -115,7 +116,7 @@ async def ask_about_texts(cwd: Path) -> None:
 async def knows_yolo(home: Path, otherwise: str = "") -> bool:
     """Return whether the person knows what yolo mode does; ask, unless that is recorded.
 
-    `otherwise` is printed if the answer is no: what counts instead.
+    `otherwise` is printed if the answer is no: the mode that applies instead.
     """
     if is_acknowledged(home):
         return True

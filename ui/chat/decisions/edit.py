@@ -30,7 +30,7 @@ class BadEdit(Exception):
 
 
 class EditForm:
-    """What a call is edited as: its main argument as it is, or all of them below headings."""
+    """The text form of a call for editing: its main argument alone, or all of them under headings."""
 
     def __init__(self, tool: str, arguments: str) -> None:
         self._values = parse_json_object(arguments)
@@ -49,7 +49,7 @@ class EditForm:
         return "\n" not in self.text.removesuffix("\n")
 
     def read(self, text: str) -> str | None:
-        """Return the arguments that the text means, as JSON; None if they are the same; raises `BadEdit`."""
+        """Return the arguments in the text as JSON; None if they are unchanged; raises `BadEdit`."""
         if text == self.text or text == self.text.removesuffix("\n"):
             return None
         # As texts: 1, 1.0 and true are equal.
@@ -118,7 +118,7 @@ class EditForm:
             yield _Block(name, is_json, "\n".join(lines[at + 1 : end]), at + 1)
 
     def _parse_heading(self, line: str) -> tuple[str | None, bool] | None:
-        """Return the name in a heading, None for the end; nothing for any other line."""
+        """Return the name in a heading, None for the end marker; nothing for any other line."""
         if line.rstrip() == f"{self._signs} {_END} {self._signs}":
             return None, False
         found = _HEADING.fullmatch(line.rstrip())
@@ -144,7 +144,7 @@ class _Block(NamedTuple):
 
 
 def _main_text(subject: str, values: dict[str, Any]) -> str:
-    """Return the name of the argument that a call is about, if that is its only text; else an empty name."""
+    """Return the name of a call's main argument, if that is its only text; otherwise an empty name."""
     texts = [name for name, value in values.items() if isinstance(value, str)]
     is_main = len(texts) == 1 and (len(values) == 1 or texts[0] == subject)
     return texts[0] if is_main and _is_plain_text(values[texts[0]]) else ""
@@ -161,7 +161,7 @@ def _as_json(value: Any) -> str:
 
 
 def _signs_beside(values: dict[str, Any]) -> str:
-    """Return signs for headings that no line of a value can be taken for one with."""
+    """Return heading marks that do not occur at the start of any line of a value."""
     lines = (line for value in values.values() if isinstance(value, str) for line in value.split("\n"))
     longest = max((len(line) - len(line.lstrip("=")) for line in lines), default=0)
     return "=" * max(_LEAST_SIGNS, longest + 1)
@@ -180,14 +180,14 @@ def _read_json_object(text: str) -> dict[str, Any]:
 
 
 def usual_editor() -> Sequence[str]:
-    """Return an editor that is there; none if there is none."""
+    """Return an installed editor; none if there is none."""
     return [found] if (found := next(filter(None, map(shutil.which, _USUAL)), "")) else []
 
 
 async def edit_text(
     text: str, is_one_line: bool, ask_line: Callable[[str], Awaitable[str | None]]
 ) -> str | None:
-    """Return the text as the person left it, in an editor or on a line; None if they left it alone.
+    """Return the text after editing, in an editor or on a line; None if it is unchanged.
 
     Raises `BadEdit` if the editor does not work.
     """

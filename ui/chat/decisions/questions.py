@@ -31,22 +31,24 @@ from ..input.suspend import stop_at_prompt
 from ..input.wait_for_input import at_prompt
 
 DEAF_S = 0.2
-"""Keys that come sooner after the question appeared, or after another such key, were not meant for it."""
+"""Keys are ignored this long after the question appeared or after another ignored key, because they were
+typed before the person saw it."""
 QUIET_S = 0.15 + ESCAPE_S
-"""A key counts if nothing follows for so long: it is no word that begins. Escape is known that much later."""
+"""A key counts if no other follows for this long, because then it does not begin a word. Escape is recognized
+as much later."""
 _NO_ANSWER = ("c-c", "<sigint>", "c-d", "escape")
 
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """One of the offered keys, or a line of text; neither if the question is left open."""
+    """An offered key or a line of text; neither if the question is left open."""
 
     key: str = ""
     text: str = ""
 
 
 class OneKey:
-    """One question. A `firm` key needs Enter, too; a `safe` one counts whatever follows."""
+    """One question. A `firm` key also needs Enter; a `safe` one counts at once."""
 
     def __init__(
         self, question: str, keys: Iterable[str], firm: str = "", text_means: str = "", safe: str = ""
@@ -58,7 +60,7 @@ class OneKey:
         self._safe = safe
         self._text_means = text_means
         self._alone = ""
-        """The offered key that was typed on the empty line, as long as nothing else is there."""
+        """The offered key on the otherwise empty line, while no other text follows."""
         self._timer: asyncio.TimerHandle | None = None
         self._pastes = Pastes()
         self.prompt: PromptSession[Any] = PromptSession(
@@ -83,7 +85,7 @@ class OneKey:
             self._wait(0, None)
 
     async def ask_alone(self) -> GivenAnswer:
-        """Ask outside of a chat, where nothing else listens to signals: one of them ends the process."""
+        """Ask outside of a chat, where nothing else handles signals: a signal ends the process."""
         try:
             return await at_prompt(self.ask(), lambda code: leave_app(self.prompt.app, code))
         except Leave as leaving:
@@ -104,7 +106,7 @@ class OneKey:
 
     @property
     def is_ready(self) -> bool:
-        """True while a key would be taken, and none is waiting to count."""
+        """True while a key would be accepted, and none is pending."""
         return self.listens and self._timer is None
 
     def _listen(self) -> None:
@@ -112,7 +114,7 @@ class OneKey:
         self._timer = None
 
     def _wait(self, seconds: float, act: Callable[[], None] | None) -> None:
-        """Act after a time, unless something else is waited for before; None waits for nothing."""
+        """Call a function after a delay, replacing the pending one; None cancels it."""
         if self._timer is not None:
             self._timer.cancel()
         # A timer and not a clock: keys that wait to be read are read before a timer that is due.
@@ -167,7 +169,7 @@ class OneKey:
         if self._alone:
             self._wait(QUIET_S, lambda: self._take(event.app))
         elif buffer.text.strip() in self._keys:
-            # Pasted, or what is left of a word: no key, and hardly a reason.
+            # Pasted text, or the rest of a word: not a key, and hardly a reason.
             buffer.reset()
         elif buffer.text.strip():
             text = clean(self._pastes.unfold(buffer.text)).strip()
@@ -209,14 +211,14 @@ class Questions:
 
     @property
     def is_listening(self) -> bool:
-        """True while a key or a line would be taken."""
+        """True while a key or a line would be accepted."""
         if self._question is not None:
             return self._question.is_ready
         return self._open is not None and self._open.app.is_running
 
     @property
     def draft(self) -> str:
-        """What stands on the line now."""
+        """The current text of the line."""
         return "" if self._open is None else self._open.default_buffer.text
 
     def leave(self, exit_code: int) -> bool:
@@ -229,7 +231,7 @@ class Questions:
         return max(10, self.renderer.console.width - len("| ") - 1)
 
     def wrap_fact(self, label: str, text: str, style: str = "") -> Iterator[Line]:
-        """Yield a fact as lines of a body, wrapped between words."""
+        """Yield a fact as wrapped lines of a body."""
 
         # On a narrow terminal the text begins below its label.
         indent = len(label) if self.room > _NARROW else 2
@@ -245,7 +247,7 @@ class Questions:
         return shorten(text, self.room, self.renderer.glyphs.rest)
 
     def show(self, heading: str, body: Iterable[Line], name: str = "") -> None:
-        """Show what the next question is about; `name` is what the thing is called in rules."""
+        """Show the subject of the next question; `name` is its name in rules."""
         glyphs, console = self.renderer.glyphs, self.renderer.console
         cells = console.width if can_redraw(console) else None
         title = f"{heading}  {name}" if name else heading
@@ -266,7 +268,7 @@ class Questions:
     ) -> GivenAnswer:
         """Return the key pressed for a choice, or a line of text; raises `CommandTyped`.
 
-        A `safe` choice counts whatever follows, a `firm` one only with Enter.
+        A `safe` choice counts at once, a `firm` one only with Enter.
         """
         answer = await self._ask(question, choices, text_means, firm, safe)
         if is_command(answer.text) or parse_shell_command(answer.text) is not None:
@@ -298,7 +300,7 @@ class Questions:
         self._is_framed = False
 
     async def line(self, question: str, default: str = "") -> str | None:
-        """Return a line of text; None if the person thinks better of it."""
+        """Return a line of text; None if the person cancels."""
         self._open = PromptSession(question, key_bindings=_line_keys())
         quick_escape(self._open.app)
         try:
@@ -310,7 +312,7 @@ class Questions:
 
 
 def _line_keys() -> KeyBindings:
-    """Return bindings that take Escape and Ctrl-C, typed or sent, as "never mind"."""
+    """Return key bindings that treat Escape and Ctrl-C as "cancel"."""
     keys = KeyBindings()
     for key in ("escape", "c-c", "<sigint>"):
         keys.add(key)(exits(exception=EOFError))

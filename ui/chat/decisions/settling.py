@@ -1,4 +1,4 @@
-"""Asks the person what came of calls that nobody knows the outcome of."""
+"""Asks the person about the outcomes of calls that were interrupted."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
@@ -20,11 +20,11 @@ _UNKNOWN = "It was running when the process died; nobody knows what came of it."
 _TELL = "What the model should know (Enter: nothing more): "
 
 _Look = Callable[[PendingCall], Awaitable["Aftermath"]]
-"""Looks at what a call may have left."""
+"""Collects the evidence about a call."""
 
 
 class Settling:
-    """The dialogue about the calls of one turn whose outcome nobody knows."""
+    """The dialogue about the calls of one turn with unknown outcome."""
 
     KEYS = tuple(_CHOICES)
 
@@ -34,7 +34,7 @@ class Settling:
         self._look = look
 
     async def ask(self, calls: Iterable[PendingCall]) -> list[CallDecision] | None:
-        """Return what the person says about each, or None if one is left open; raises `CommandTyped`."""
+        """Return the person's answer about each, or None if one is left open; raises `CommandTyped`."""
         decisions: list[CallDecision] = []
         for call in calls:
             decision = await self._ask_one(call)
@@ -48,7 +48,7 @@ class Settling:
         known = ""
         while True:
             answer = await self._questions.answer(
-                "What came of it?", _CHOICES, "to be told with d, f or m", safe="i"
+                "What came of it?", _CHOICES, "to be answered with d, f or m", safe="i"
             )
             key, known = answer.key, answer.text or known
             if answer.text:
@@ -77,7 +77,7 @@ class Settling:
         self._questions.show(f"{word} was interrupted", body, name if name != word else "")
 
     def _list_evidence(self, found: Aftermath) -> Iterator[Line]:
-        """Yield what is seen of it now."""
+        """Yield the current evidence."""
         wrap = self._questions.wrap_fact
         if found.made:
             yield from wrap("it did:        ", _list_calls(found.made))

@@ -1,4 +1,4 @@
-"""What the menu below the line offers: commands and their arguments, and files behind `@`."""
+"""The completion menu: commands and their arguments, and files after `@`."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ FindsContext = Callable[[], SlashContext | None]
 
 
 class SlashCompleter(Completer):
-    """Completes a command at the start of the input, and what may stand behind it."""
+    """Completes a command at the start of the input, and its arguments."""
 
     def __init__(self, context: FindsContext = lambda: None) -> None:
         self._context = context

@@ -46,7 +46,7 @@ from .typed import keep_for_prompt
 _TWICE_S = 2.0
 _ESCAPE_TWICE_S = 0.8
 UNREAD_S = 0.3
-"""An Enter that comes sooner after news was not meant to answer it."""
+"""An Enter this soon after new output was not meant to answer it, in seconds."""
 _MENU_ROWS, _OPEN_MENU_ROWS = 4, 11
 """Of the line and the menu below it."""
 _REWIND = "/rewind"
@@ -70,7 +70,7 @@ class Leave(Exception):
 
 
 def leave_app(app: Application[Any] | None, exit_code: int) -> bool:
-    """End what waits for keys with `Leave`; return whether there was anything that can be ended so."""
+    """End the waiting prompt with `Leave`; return whether there was one."""
     if app is None or not _is_waiting(app):
         return False
     app.exit(exception=Leave(exit_code))
@@ -128,13 +128,13 @@ class Composer:
         quick_escape(self._session.app)
 
     def _make_room(self, buffer: Buffer) -> None:
-        """Let an open menu have rows of its own where the line stands at the foot of the screen."""
+        """Give an open menu its own rows when the line is at the bottom of the screen."""
         rows = self._session.app.output.get_size().rows
         is_open = buffer.complete_state is not None
         self._session.reserve_space_for_menu = min(_OPEN_MENU_ROWS, rows // 2) if is_open else _MENU_ROWS
 
     async def read(self) -> str:
-        """Return what was typed; raises `Leave`."""
+        """Return the typed message; raises `Leave`."""
         source = self._session.app.input
         self._hint_until = 0.0
         try:
@@ -151,13 +151,13 @@ class Composer:
         self._typed = "\n".join(part for part in (self._typed, without_files(text)) if part)
 
     def take_text(self) -> str:
-        """Take back what was put in."""
+        """Return and clear the prepared text."""
         draft, self._typed = self._typed, ""
         return draft
 
     @property
     def draft(self) -> str:
-        """What stands on the line now."""
+        """The current text of the line."""
         return self._session.default_buffer.text
 
     def leave(self, exit_code: int) -> bool:
@@ -166,12 +166,12 @@ class Composer:
 
     @property
     def is_reading(self) -> bool:
-        """True while nothing has been sent or left."""
+        """True until the line is sent or left."""
         return _is_waiting(self._session.app)
 
     @contextmanager
     def keeping(self) -> Generator[None]:
-        """Send nothing that was typed before what is shown meanwhile can have been read."""
+        """Send no line that was typed before the output displayed meanwhile could be read."""
         self._keeps_until = inf
         try:
             yield
@@ -241,7 +241,7 @@ class Composer:
             buffer.validate_and_handle()
 
     def _interrupt(self, event: KeyPressEvent) -> None:
-        """Put a draft away, where the up key finds it; leave at the second time."""
+        """Save a draft in the history; leave at the second press."""
         now = time.monotonic()
         buffer = event.current_buffer
         if buffer.text:
@@ -255,7 +255,7 @@ class Composer:
             self.tell("Press Ctrl-C again to leave.")
 
     def _escape(self, event: KeyPressEvent) -> None:
-        """Close the menu; go back at the second time, with the draft kept."""
+        """Close the menu; at the second press go back, with the draft kept."""
         now = time.monotonic()
         buffer = event.current_buffer
         if buffer.complete_state is not None:
@@ -274,7 +274,7 @@ class Composer:
         event.app.create_background_task(self._edit_text(event.current_buffer))
 
     async def _edit_text(self, buffer: Buffer) -> None:
-        """Let the person change the text in an editor; nothing is sent by that."""
+        """Edit the text in an editor; this does not send it."""
         try:
             editor = choose_editor()
             if not editor:
@@ -292,16 +292,16 @@ class Composer:
         buffer.cursor_position = len(buffer.text)
 
     def insert_paste(self, text: str) -> str:
-        """Return what a paste puts on the line: a dropped picture is a file to attach."""
+        """Return the text that a paste inserts: a dropped picture becomes a file to attach."""
         return self.pastes.fold_paste(as_mention(text))
 
     def _paste(self, event: KeyPressEvent) -> None:
-        """Insert a short paste as it is, a long one as a mark that stands for it."""
+        """Insert a short paste unchanged, a long one as a mark."""
         event.current_buffer.insert_text(self.insert_paste(event.data))
 
 
 def _is_followed(event: KeyPressEvent) -> bool:
-    """Tell whether other keys came with Escape: then it was the beginning of something unknown."""
+    """Return whether other keys followed Escape: then it began an unknown sequence."""
     processor = event.key_processor
     following = [*processor.key_buffer, *processor.input_queue]
     return any(press.key != Keys.Escape for press in following)
@@ -321,7 +321,7 @@ def goes_on(buffer: Buffer) -> bool:
 
 
 def _accept_match(event: KeyPressEvent) -> None:
-    """Send what the search has found, as a shell does; a search without a match only ends."""
+    """Send the match of the search, as a shell does; without a match only end the search."""
     wanted = event.current_buffer.text.lower()
     accept_search()
     if wanted and wanted in event.current_buffer.text.lower():

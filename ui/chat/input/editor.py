@@ -1,4 +1,4 @@
-"""Lets the person change a text in the editor of their choice."""
+"""Edits a text in the person's editor."""
 
 import asyncio
 import os
@@ -13,11 +13,11 @@ from ...terminal.drive import ctrl_c_left_alone
 
 
 class EditorFailed(Exception):
-    """The text stays as it was; the message says why."""
+    """The text is unchanged; the message says why."""
 
 
 def choose_editor() -> Sequence[str]:
-    """Return the words that start $VISUAL or $EDITOR; empty without one. Raises `EditorFailed`."""
+    """Return the command of $VISUAL or $EDITOR; empty if neither is set. Raises `EditorFailed`."""
     try:
         return shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
     except ValueError:
@@ -25,7 +25,7 @@ def choose_editor() -> Sequence[str]:
 
 
 async def in_editor(editor: Sequence[str], text: str, suffix: str = ".txt") -> str:
-    """Return the text as the editor left it; the file is readable for its owner only.
+    """Return the edited text; only the owner can read the temporary file.
 
     Raises `EditorFailed`.
     """

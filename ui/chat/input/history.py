@@ -1,4 +1,4 @@
-"""What was sent before, in this project: kept in a file of its own, without secrets."""
+"""The input history of a project: a file of its own, with secrets masked."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ from .pastes import Pastes
 
 
 class WholeTexts(History):
-    """Keeps what was sent, not the marks that stood for it: they mean nothing to another process."""
+    """Stores the full text of messages instead of paste marks, which only this process can resolve."""
 
     def __init__(self, kept: History, pastes: Pastes) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ _MAX_FILE_BYTES = 4_000_000
 
 
 class PrivateHistory(FileHistory):
-    """A history file with mode 0600, without secrets; one that cannot be written is no reason to fail."""
+    """A history file with mode 0600 and masked secrets; errors in writing it are ignored."""
 
     def __init__(self, path: Path, masked: Callable[[str], str]) -> None:
         super().__init__(str(path))
@@ -65,7 +65,7 @@ class PrivateHistory(FileHistory):
 
 
 def input_history(home: Path, project: Path, masked: Callable[[str], str] = str) -> History:
-    """Return the history of a project, kept in the data folder; secrets in it are `masked`."""
+    """Return the history of a project in the data folder; its secrets are `masked`."""
     folder = home / "inputs"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

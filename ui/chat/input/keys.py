@@ -1,4 +1,4 @@
-"""The keys of the chat, one row each: what binds them, what `?` shows and what the documentation says."""
+"""The keys of the chat, one row each: their bindings, help and documentation."""
 
 import textwrap
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ class Key(NamedTuple):
     sequences: tuple[tuple[str, ...], ...]
     """As prompt_toolkit names them."""
     at_prompt: str
-    """What it does there; empty: nothing of ours."""
+    """Its function at the prompt; empty: it has none of ours."""
     in_run: str
 
 
@@ -64,7 +64,7 @@ KEYS = (
         "shows what the model thinks, or how long it did", "shows what the model thinks, or how long it did",
     ),
     Key("plan", "Ctrl-T", (("c-t",),), "shows the plan, or hides it", "shows the plan, or hides it"),
-    Key("redraw", "Ctrl-L", (("c-l",),), "draws the screen anew", "draws the screen anew"),
+    Key("redraw", "Ctrl-L", (("c-l",),), "redraws the screen", "redraws the screen"),
     Key("suspend", "Ctrl-Z", (("c-z",),), "back to the shell; fg returns", "back to the shell; fg returns"),
     Key("help", "?", (("?",),), "on an empty line: shows the keys", "on an empty line: shows the keys"),
 )  # fmt: skip
@@ -74,7 +74,7 @@ _SIGNS = (
     ("/", "begins a command: /help lists them"),
     ("!", "runs a command of yours in the shell"),
 )
-"""What else begins with one key at the prompt."""
+"""Other input with a special first character."""
 
 Does = Mapping[KeyAction, Callable[[], None]]
 """What keys do that is the business of the chat and not of the line."""
@@ -85,7 +85,7 @@ def sequences_of(action: KeyAction) -> tuple[tuple[str, ...], ...]:
 
 
 def key_lines(in_run: bool, width: int) -> list[Line]:
-    """Return lines that tell of each key that has a meaning now."""
+    """Return help lines for the keys that are active now."""
     rows = [(key.label, key.in_run if in_run else key.at_prompt) for key in KEYS]
     rows += [] if in_run else _SIGNS
     column = max(len(label) for label, _ in rows) + 2
@@ -96,7 +96,7 @@ def key_lines(in_run: bool, width: int) -> list[Line]:
 
 
 def exits(**how: Any) -> Callable[[KeyPressEvent], None]:
-    """Return what a key does that ends its application with a `result` or an `exception`."""
+    """Return a key handler that ends its application with a `result` or an `exception`."""
 
     def act(event: KeyPressEvent) -> None:
         event.app.exit(**how)
@@ -105,17 +105,17 @@ def exits(**how: Any) -> Callable[[KeyPressEvent], None]:
 
 
 ESCAPE_S = 0.05
-"""The bytes of one key come together; what comes later is a key of its own."""
+"""The bytes of one key arrive together; later bytes are another key."""
 
 
 def quick_escape(app: Application[Any]) -> None:
-    """Let Escape wait that long only for the rest of a sequence, and for a key that is pressed with Alt."""
+    """Limit the wait after Escape to this time, for the rest of a sequence or a key pressed with Alt."""
     app.ttimeoutlen = ESCAPE_S
     patience = app.timeoutlen
     processor = app.key_processor
 
     def limit(_: object) -> None:
-        # Other sequences, such as Ctrl-X Ctrl-U, are typed by hand and keep their time.
+        # Other sequences, such as Ctrl-X Ctrl-U, are typed by hand and keep their timeout.
         is_escape = [press.key for press in processor.key_buffer] == [Keys.Escape]
         app.timeoutlen = ESCAPE_S if is_escape else patience
 

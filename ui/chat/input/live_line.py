@@ -1,4 +1,4 @@
-"""The line that a person types on while a run goes on: it stands below what the run shows."""
+"""The input line during a run; it is displayed below the output."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ from .typed import RawKeys, as_draft, keep_for_prompt, read_typed
 
 
 class Working(Protocol):
-    """A session whose run goes on: it takes messages in, which are on disk when a call returns."""
+    """A session with an active run: a message is on disk when the call returns."""
 
     @property
     def settings(self) -> SessionSettings: ...
@@ -53,7 +53,7 @@ class Working(Protocol):
 
 
 class LiveLine:
-    """Reads keys during the runs of a chat; what is left on the line is the draft of the next prompt."""
+    """Reads keys during the runs of a chat; the rest of the line becomes the draft of the next prompt."""
 
     def __init__(self, renderer: Renderer, composer: Composer, does: Does, is_vi: bool = False) -> None:
         self._renderer = renderer
@@ -71,10 +71,10 @@ class LiveLine:
         self._steering: set[str] = set()
         """What waited during this run to be read by the model."""
         self._sending: list[str] = []
-        """What is on its way to the disk."""
+        """Messages that are being stored."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._one_by_one = asyncio.Lock()
-        """Messages are stored in the order in which they were sent, however long a hook looks at one."""
+        """Messages are stored in order, however long a hook checks one of them."""
         self._modes = RawKeys(renderer.console.file)
         self._hint = ""
 
@@ -109,21 +109,21 @@ class LiveLine:
         return is_drawn and is_interactive()
 
     async def wait_until_stored(self) -> str:
-        """Wait until all that was sent is on disk; return what is left on the line."""
+        """Wait until all sent messages are on disk; return the rest of the line."""
         while self._tasks:
             await asyncio.wait(self._tasks)
         text, self._buffer.text = self._composer.pastes.unfold(self._buffer.text), ""
         return clean(text)
 
     def wake(self) -> None:
-        """Set the terminal anew after something else has had it."""
+        """Restore the terminal settings after another program has used it."""
         if self._run is not None:
             self._modes.set()
 
     def _ready(self) -> None:
         source = get_app_session().input
         self._process(source.read_keys())
-        # An Escape is known by nothing that follows.
+        # Escape is recognized when nothing follows.
         asyncio.get_running_loop().call_later(ESCAPE_S, self._flush)
 
     def _flush(self) -> None:
@@ -138,7 +138,7 @@ class LiveLine:
         self._refresh()
 
     def _refresh(self) -> None:
-        # Whoever drives the run finds out that the terminal is gone.
+        # The loop that drives the run detects the lost terminal.
         if self._run is not None:
             with suppress(OSError):
                 self._renderer.refresh()
@@ -167,7 +167,7 @@ class LiveLine:
 
     @property
     def _offer(self) -> str:
-        """What stands on the empty line."""
+        """The placeholder of the empty line."""
         dot = f" {self._renderer.glyphs.dot} "
         return dot.join(["Enter steers", "Tab queues", "? keys"])
 
@@ -203,7 +203,7 @@ class LiveLine:
             self._send(steers=True)
 
     def _send(self, steers: bool) -> None:
-        """Take the line as a message; a command waits for the end of the run whatever the key."""
+        """Send the line as a message; a command waits for the end of the run with any key."""
         text = clean(self._composer.pastes.unfold(self._buffer.text)).strip()
         run = self._run
         if not text or run is None:
@@ -295,7 +295,7 @@ _INDENT = 2
 def typing_rows(
     text: str, cursor: int, waiting: Sequence[tuple[str, str]], renderer: Renderer, offer: str
 ) -> Group:
-    """Return rows that no console wraps; `offer` stands on the empty line."""
+    """Return rows that no terminal wraps; `offer` is the placeholder of the empty line."""
     glyphs, width = renderer.glyphs, max(8, renderer.console.width - 1)
     rows = (
         text_rows(text, cursor, width - _INDENT)
@@ -321,7 +321,7 @@ def _list_completions(offer: str, cells: int, glyphs: Glyphs) -> Text:
 
 
 def text_rows(text: str, cursor: int, cells: int) -> list[Text]:
-    """Return the rows around the cursor of a text that is cut wherever a row is full."""
+    """Return the rows around the cursor; text is cut where a row is full."""
     rows, used, cursor_row = [_style_text("")], 0, 0
     for place, char in enumerate(f"{text} "):
         visible = char if char.isprintable() else " "

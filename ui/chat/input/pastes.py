@@ -1,4 +1,4 @@
-"""Long pastes stand on the line as a mark, and are sent whole."""
+"""Long pastes appear as a mark on the line, and are sent in full."""
 
 import re
 
@@ -16,7 +16,7 @@ class Pastes:
         self._texts: dict[str, str] = {}
 
     def fold_paste(self, text: str) -> str:
-        """Return a short text as it is, a long one as a mark that stands for it."""
+        """Return a short text unchanged, a long one as a mark."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if not _is_long(text):
             return text
@@ -34,7 +34,7 @@ class Pastes:
         return text[:start] + self.fold_paste(text[start:end]) + text[end:]
 
     def unfold(self, text: str) -> str:
-        """Return what is sent: every mark replaced by its text."""
+        """Return the message to send: every mark replaced by its text."""
         return _MARK.sub(lambda mark: self._texts.get(mark[0], mark[0]), text)
 
 

@@ -12,7 +12,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 
 
 class RawInput(Input):
-    """Reads from `terminal`, and leaves its modes as they are where prompt_toolkit wants cooked ones."""
+    """Reads from `terminal` and does not change its modes where prompt_toolkit would set cooked mode."""
 
     def __init__(self, terminal: Input) -> None:
         self._terminal = terminal
@@ -51,5 +51,5 @@ class RawInput(Input):
 
 
 def lend_terminal(source: Input) -> AbstractContextManager[None]:
-    """Let another program read from the terminal of a prompt that was put away."""
+    """Let another program read from the terminal of a suspended prompt."""
     return source.lend() if isinstance(source, RawInput) else nullcontext()

@@ -1,4 +1,4 @@
-"""Ctrl-Z and `fg`: what the shell prints meanwhile stays on the screen, and the chat goes on below it."""
+"""Ctrl-Z and `fg`: output of the shell stays on the screen, and the chat continues below it."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from .raw_input import lend_terminal
 
 
 def stop_at_prompt(event: KeyPressEvent) -> None:
-    """Put the prompt away, stop, and draw it again when the shell lets the process go on."""
+    """Suspend the prompt and the process, and draw the prompt again afterwards."""
     run_in_terminal(partial(_stop, event.app.input))
 
 
@@ -45,7 +45,7 @@ class Waking:
         loop = asyncio.get_running_loop()
 
         def woken(*_: object) -> None:
-            # At once: the event loop might draw first, over what the shell has printed.
+            # Directly, because the event loop might draw first, over the shell's output.
             self._renderer.forget_live()
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._go_on)
@@ -53,7 +53,7 @@ class Waking:
         signal.signal(signal.SIGCONT, woken)
 
     def note_modes(self) -> None:
-        """Remember what a run has made of the terminal: the shell makes something else of it."""
+        """Save the terminal modes of a run, because the shell changes them."""
         with suppress(termios.error, OSError):
             self._run_modes = termios.tcgetattr(0)
 
@@ -61,7 +61,7 @@ class Waking:
         app = get_app_or_none()
         if app is not None and app.is_running:
             app.input.raw_mode().__enter__()
-            # What was drawn stands somewhere above, and what the shell has printed since below it.
+            # The drawn rows are further up now, and the shell's output is below them.
             app.renderer.reset()
             app.output.write_raw("\r")
             self._redrawing = run_in_terminal(lambda: None)

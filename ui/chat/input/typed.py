@@ -1,4 +1,4 @@
-"""What is typed while no prompt is up, and how the terminal gives it."""
+"""Input that is typed while no prompt is displayed, and its terminal modes."""
 
 import os
 import re
@@ -49,7 +49,7 @@ def as_draft(typed: bytes) -> str:
 def keep_for_prompt(source: Input) -> None:
     """Let the next prompt begin with the keys that were pressed before the terminal was raw.
 
-    Until then it makes a Ctrl-J of Enter, which is a key of its own from now on.
+    Until then the terminal converts Enter to Ctrl-J, which is a separate key afterwards.
     """
     descriptor = source.fileno()
     if not os.isatty(descriptor):
@@ -65,7 +65,7 @@ _PASTES_MARKED, _PASTES_BARE = "\x1b[?2004h", "\x1b[?2004l"
 
 
 class RawKeys:
-    """While entered, keys are read raw; what a process can only be killed with keeps its meaning."""
+    """While entered, keys are read raw; the keys that end a process keep their function."""
 
     def __init__(self, screen: IO[str]) -> None:
         self._screen = screen
@@ -87,7 +87,7 @@ class RawKeys:
         inputs, outputs, control, local, *speeds, characters = self._before
         off = os.fpathconf(0, "PC_VDISABLE").to_bytes(1, "little")
         raw = list(characters)
-        # Ctrl-\ still ends what hangs. NOFLSH: nothing of what was typed is lost by that.
+        # Ctrl-\ still ends a process that hangs. NOFLSH keeps the typed input.
         raw[termios.VINTR] = raw[termios.VSUSP] = off
         raw[termios.VMIN], raw[termios.VTIME] = 1, 0
         inputs &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
@@ -99,7 +99,7 @@ class RawKeys:
             self._write(self._before, _PASTES_BARE)
 
     def _write(self, modes: list[Any], order: str) -> None:
-        # NOW, not DRAIN: that waits for a terminal that may be stopped.
+        # NOW, not DRAIN, which waits for a terminal that may be stopped.
         with suppress(termios.error, OSError):
             termios.tcsetattr(0, termios.TCSANOW, modes)
         with suppress(OSError, ValueError):

@@ -11,17 +11,17 @@ from .composer import Leave
 
 AnswerT = TypeVar("AnswerT")
 _Look = Callable[[], Awaitable[SandburError | None]]
-"""Sees what other processes do; what it returns ends the waiting, where that can be ended."""
+"""Checks other processes; a result ends the waiting where possible."""
 
 _LOOK_S = 1.0
 END_S = 2.0
-"""How long a prompt may take to put the terminal in order; on a dead one prompt_toolkit can wait for good."""
+"""Seconds for a prompt to restore the terminal; on a dead one prompt_toolkit can wait forever."""
 
 
 async def at_prompt(
     answer: Coroutine[None, None, AnswerT], leave: Callable[[int], bool], look: _Look | None = None
 ) -> AnswerT:
-    """Return the answer; SIGTERM and a lost terminal raise `Leave`, and `look` is taken every second."""
+    """Return the answer; SIGTERM and a lost terminal raise `Leave`, and `look` is called every second."""
     waiting = asyncio.ensure_future(answer)
 
     def stop() -> None:

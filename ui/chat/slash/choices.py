@@ -1,6 +1,6 @@
-"""What a person changes in a session, `/model`, `/budget`, `/permissions`, and which one they are in.
+"""Commands that change a session or switch to another one: `/model`, `/budget`, `/permissions`,
 
-That is `/fork`, `/resume`, `/rename`, `/export` and `/clear`.
+`/fork`, `/resume`, `/rename`, `/export` and `/clear`.
 """
 
 import time
@@ -104,7 +104,7 @@ def _amount(words: str) -> float:
 def _budget_lines(context: SlashContext) -> Iterator[str]:
     own, usual = context.session.settings.max_budget_usd, context.runtime.settings.max_budget_usd
     budget = usual if own is None else own
-    where = "as it is configured" if own is None else "as you said in this session"
+    where = "as it is configured" if own is None else "as you chose in this session"
     if budget is None:
         yield "A run may cost whatever it costs. A limit: /budget USD"
     else:
@@ -180,7 +180,7 @@ async def fork(context: SlashContext, words: str) -> SlashResult:
     """Fork the session after the given step, or after its last step, and enter the fork."""
     old, runtime = context.session, context.runtime
     if not _is_stored(context):
-        warn(context, "Nothing was said yet, so there is nothing to copy.")
+        warn(context, "There are no messages yet, so there is nothing to copy.")
         return DONE
     if words and not (words.isascii() and words.isdigit() and len(words) < 16):
         raise UsageError(f"`{words[:40]}` is no step.", "/steps lists them.")
@@ -234,7 +234,7 @@ async def rename(context: SlashContext, words: str) -> SlashResult:
 async def export(context: SlashContext, words: str) -> SlashResult:
     """Write the session to a file: JSON lines, or a report if the file extension is one of a report."""
     if not _is_stored(context):
-        warn(context, "Nothing was said yet, so there is nothing to write.")
+        warn(context, "There are no messages yet, so there is nothing to write.")
         return DONE
     session_id = context.session.id
     file = Path(context.session.settings.cwd, words or f"sandbur-{session_id[:8]}.jsonl")

@@ -21,7 +21,7 @@ AnswerT = TypeVar("AnswerT")
 
 @dataclass(frozen=True, slots=True)
 class SlashResult:
-    """What the chat does next."""
+    """What the chat does after a command."""
 
     leaves: bool = False
     goes_on: bool = False

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....agent.config.paths import text_folders
+from ....agent.extensions.prompt_commands import find_commands
 from ....agent.extensions.registry import PACKAGES
 from ....state.errors import UsageError
 from ...terminal.text.sanitize import one_line
@@ -27,7 +28,6 @@ def more_commands(cwd: Path, env: Mapping[str, str]) -> tuple[Sequence[SlashComm
     installed = [command_of(entry) for entry in entries if entry.name not in taken]
     if not text_folders("commands", cwd, env):
         return installed, ()
-    from ....agent.extensions.prompt_commands import find_commands
 
     found = find_commands(cwd, env)
     taken |= {one.name for one in installed}

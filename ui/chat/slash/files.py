@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....agent.config.paths import repository_root
+from ....agent.history.time_travel.branches import restore_files, restore_plan
+from ....agent.history.time_travel.touched_files import TouchedFiles, differences_of_steps
 from ....agent.history.timeline import TimelineStep, list_timeline
 from ....agent.runtime.prompts import FILE_NAME, find_instructions
 from ....agent.session.run import answer
@@ -51,7 +53,6 @@ _MORE = " There is an AGENTS.md already: read it, keep what is right, correct wh
 
 async def show_diff(context: SlashContext, words: str) -> SlashResult:
     """Print the file changes of this session, since its beginning or since a step."""
-    from ....agent.history.time_travel.touched_files import TouchedFiles, differences_of_steps
 
     store, session = context.runtime.store, context.session
     if words and not (words.isascii() and words.isdigit() and len(words) < 16):
@@ -85,9 +86,9 @@ async def undo(context: SlashContext, words: str) -> SlashResult:
     session, runtime = context.session, context.runtime
     step = await _last_message(context)
     if step is None:
-        tell(context, "Nothing was said yet.")
+        tell(context, "There are no messages yet.")
         return DONE
-    plan = await runtime.restore_plan(session.id, step.seq, Path(session.settings.cwd))
+    plan = await restore_plan(runtime.store, session.id, step.seq, [Path(session.settings.cwd)])
     if not plan.steps:
         tell(context, "The last turn changed no files that could be brought back.")
         return DONE
@@ -100,12 +101,12 @@ async def undo(context: SlashContext, words: str) -> SlashResult:
     key = await context.wait(question.key("Bring them back?", choices), question.leave)
     if key != "y":
         return DONE
-    done = await runtime.restore_files(session.id, step.seq, session.id)
+    done = await restore_files(runtime.store, session.id, step.seq, session.id)
     tell(context, *format_restored(*done))
     if not session.state.turn_open:
         note = "The person has taken back what the last turn changed in these files: " + ", ".join(names)
         session.change_history(session.state.chat_history.append(runtime_message(note)))
-        await context.follow(session.note("/undo", "The model is told."))
+        await context.follow(session.note("/undo", "The model is informed."))
     return DONE
 
 

@@ -1,4 +1,4 @@
-"""What is to be seen of a session: `/plan`, `/steps`, `/status`, `/tools`, `/doctor`."""
+"""Commands that show parts of a session: `/plan`, `/steps`, `/status`, `/tools`, `/doctor`."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -121,7 +121,7 @@ async def show_tools(context: SlashContext, words: str) -> SlashResult:
     for group, tools in groupby(known, key=_group):
         lines.append(("bold", one_line(group)))
         for tool in tools:
-            later = "" if tool.spec.name in active else "; told of when it is asked for"
+            later = "" if tool.spec.name in active else "; listed when it is asked for"
             lines.append(("", one_line(f"  {tool.spec.name:<28} {_EFFECTS[tool.effect]}{later}")))
     context.renderer.lines(lines or [("dim", "This session has no tools.")], prose=True)
     return DONE

@@ -10,7 +10,7 @@ from .command import SlashContext, SlashOffer
 
 
 def can_pick(context: SlashContext) -> bool:
-    """Tell whether the terminal supports a list with arrow keys."""
+    """Return whether the terminal supports a list with arrow keys."""
     return can_redraw(context.renderer.console)
 
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from ....agent.history.time_travel.branches import restore_files
 from ....agent.history.timeline import TimelineStep, list_timeline
 from ....state.application import ApplicationState
 from ....state.store.store import Store
@@ -44,7 +45,7 @@ async def pick_step(context: SlashContext, words: Sequence[str]) -> TimelineStep
     """Return the step number in the command, or the one that the person picks; None if there is none."""
     steps = list_timeline(context.runtime.store.database, context.session.id)
     if not steps:
-        context.renderer.lines([("yellow", "Nothing was said yet.")])
+        context.renderer.lines([("yellow", "There are no messages yet.")])
         return None
     name = words[0] if words else await _pick_message(context, steps)
     step = next((step for step in steps if str(step.seq) == name), None)
@@ -57,7 +58,7 @@ async def _pick_message(context: SlashContext, steps: Sequence[TimelineStep]) ->
     """Let the person pick a message; return the number of its step."""
     messages = [step for step in steps if step.kind == "message"]
     if not messages:
-        context.renderer.lines([("yellow", "Nothing was said yet.")])
+        context.renderer.lines([("yellow", "There are no messages yet.")])
         return ""
     store, session_id = context.runtime.store, context.session.id
     changed = [(found.seq, found.change.path) for found in store.open_file_changes(session_id).list_changes()]
@@ -118,5 +119,5 @@ async def _rewound(context: SlashContext, step: TimelineStep) -> tuple[str, str,
     elif runtime.store.show(session.id, at).state.execution_mode != mode:
         changes = {"execution_mode": mode}
     forked = await runtime.fork(session.id, at, changes)
-    lines = format_restored(*await runtime.restore_files(session.id, at, forked)) if key == "f" else ()
+    lines = format_restored(*await restore_files(runtime.store, session.id, at, forked)) if key == "f" else ()
     return forked, draft, tuple(lines)

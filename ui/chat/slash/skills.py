@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ....agent.config.paths import text_folders
+from ....agent.extensions.skills.catalogue import find_skills
 from ....state.errors import UsageError
 from ...terminal.text.sanitize import one_line
 from .command import DONE, SlashContext, SlashOffer, SlashResult, tell
 
 
 async def use_skill(context: SlashContext, words: str) -> SlashResult:
-    """List the skills, or put one into the conversation, with what is to be done by it."""
-    from ....agent.extensions.skills.catalogue import find_skills
+    """List the skills, or add one to the conversation with its task."""
 
     session = context.session
     found = find_skills(Path(session.settings.cwd), context.runtime.env)
@@ -35,7 +35,6 @@ async def use_skill(context: SlashContext, words: str) -> SlashResult:
 def list_skill_choices(context: SlashContext | None) -> Iterator[SlashOffer]:
     if context is None or not _skill_folders(context):
         return
-    from ....agent.extensions.skills.catalogue import find_skills
 
     found = find_skills(Path(context.session.settings.cwd), context.runtime.env)
     for skill in found.skills.values():

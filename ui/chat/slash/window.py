@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ....agent.history.time_travel.compressions import restore_uncompressed
 from ....agent.session.session import Session
 from ....state.conversation.transcript import Transcript
 from .command import DONE, SlashContext, SlashResult, tell, warn
@@ -68,7 +69,6 @@ async def compress(context: SlashContext, words: str) -> SlashResult:
 
 async def take_back(context: SlashContext, words: str) -> SlashResult:
     """Undo the newest compression: restore the messages that it replaced."""
-    from ....agent.history.time_travel.compressions import restore_uncompressed
 
     session, store = context.session, context.runtime.store
     if session.state.turn_open:

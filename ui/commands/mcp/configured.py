@@ -33,7 +33,8 @@ async def list_servers(command: McpCommand) -> int:
 
 
 def _object(server: McpServer) -> dict[str, Any]:
-    """Return the server as JSON; of headers and environment only names, because the values may be secrets."""
+    """Return the server as JSON; of headers and environment only the names, because the values may be
+    secrets."""
     table = server.table
     return {
         "name": server.name,

@@ -12,7 +12,7 @@ from ..setup.installation import Finding, has_extra
 
 
 def find_server_problems(settings: Settings) -> Iterator[Finding]:
-    """Look whether each tool server could be started; `sandbur mcp test` does it."""
+    """Check whether each tool server could be started; `sandbur mcp test` starts it."""
     listed: list[McpServer] = list(settings.of("mcp_servers").values())
     servers = [server for server in listed if not server.table.disabled]
     if servers and not has_extra("mcp"):

@@ -1,4 +1,4 @@
-"""`sandbur mcp test`: starts the servers that are configured and says what they offer."""
+"""`sandbur mcp test`: starts the configured servers and reports what they offer."""
 
 from __future__ import annotations
 

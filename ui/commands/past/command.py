@@ -1,4 +1,4 @@
-"""The flags of the commands that look at recorded runs, or go on from one of their steps."""
+"""The flags of the commands that read recorded runs, or continue from one of their steps."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ....agent.history.time_travel.branches import apply_edits
+from ....agent.history.time_travel.branches import apply_edits, restore_files, restore_plan
 from ....agent.history.time_travel.restore import Restored, RestorePlan
 from ....state.errors import UsageError
 from ...chat.decisions.questions import OneKey
@@ -26,11 +26,12 @@ async def fork_session(command: ForkCommand) -> int:
         named = command.overrides.get("cwd") is not None
         folder = runtime.settings.cwd if named else Path(view.settings.cwd)
         if command.files:
-            await ask_to_restore(await runtime.restore_plan(session_id, seq, folder), folder, command.yes)
+            plan = await restore_plan(runtime.store, session_id, seq, [folder])
+            await ask_to_restore(plan, folder, command.yes)
         forked = await runtime.fork(session_id, command.at, changes)
         put(forked)
         if command.files:
-            for line in format_restored(*await runtime.restore_files(session_id, seq, forked, folder)):
+            for line in format_restored(*await restore_files(runtime.store, session_id, seq, forked, folder)):
                 say(line)
     say(f"Go on with it: sandbur -r {forked}")
     return 0

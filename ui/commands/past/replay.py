@@ -19,6 +19,7 @@ from ....actions.workspace.paths import FileProblem
 from ....actions.workspace.safe_open import resolve_real_path
 from ....agent.history.replay.replay import Replayed, recording_store, replay
 from ....agent.history.replay.walk import Today, list_started_calls, live_parts, next_message
+from ....agent.history.time_travel.branches import restore_files, restore_plan
 from ....agent.history.timeline import list_timeline
 from ....agent.runtime.runtime import Runtime
 from ....agent.sdk.loading import load_known_agent
@@ -71,7 +72,7 @@ async def replay_run(command: ReplayCommand) -> int:
 
 
 def _load_tools(session: SessionSettings) -> Toolbox:
-    """Return the tools of the agent that a session belongs to, if it is one that may be loaded here."""
+    """Return the tools of a session's agent, if it may be loaded here."""
     if not session.agent:
         return {}
 
@@ -180,7 +181,7 @@ async def add_test(command: AddTestCommand) -> int:
         write_whole(recording, (encode(record) + "\n" for record in records))
     write_whole(test, [_TEST.format(name=name)])
     put(str(test))
-    say(f"Recorded {replayed.steps} steps in {one_line(str(recording))}, with all that was said and done.")
+    say(f"Recorded {replayed.steps} steps in {one_line(str(recording))}, with all messages and results.")
     if replayed.divergence is not None:
         say(f"The test fails as it is: {describe_divergence(name, replayed.divergence, one_line)}")
         return 4
@@ -189,7 +190,7 @@ async def add_test(command: AddTestCommand) -> int:
 
 
 def check_name(name: str) -> str:
-    """Return the given name; raises `UsageError` if it is no valid name of a test."""
+    """Return the name; raises `UsageError` if it is not a valid name of a test."""
     wanted = name.removeprefix("test_").replace("-", "_")
     if re.fullmatch(r"[A-Za-z0-9_]{1,100}", wanted):
         return wanted
@@ -239,7 +240,8 @@ async def what_if(command: ReplayCommand) -> int:
         session_id = runtime.store.find(command.session)
         folder = Path(runtime.store.index.settings(session_id).cwd)
         if command.files:
-            await ask_to_restore(await runtime.restore_plan(session_id, seq, folder), folder, command.yes)
+            plan = await restore_plan(runtime.store, session_id, seq, [folder])
+            await ask_to_restore(plan, folder, command.yes)
         forked = await runtime.fork(session_id, seq)
         try:
             session = await runtime.resume(forked)
@@ -248,7 +250,7 @@ async def what_if(command: ReplayCommand) -> int:
             runtime.store.delete(forked)
             raise
         if command.files:
-            for line in format_restored(*await runtime.restore_files(session_id, seq, forked, folder)):
+            for line in format_restored(*await restore_files(runtime.store, session_id, seq, forked, folder)):
                 say(line)
             # Calls whose file changes were undone may run again, so the journal is read after the restore.
             runtime.store.forget(forked)

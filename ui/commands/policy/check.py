@@ -1,4 +1,4 @@
-"""`sandbur policy check`: one verdict for a command, or one for each call that comes in as a line of JSON."""
+"""`sandbur policy check`: one verdict for a command, or one for each call in the lines of JSON on stdin."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _MAX_LINE_BYTES = 16 << 20
 
 
 class NoCall(Exception):
-    """A line that is no call; the message says what is wrong with it."""
+    """A line that is not a call; the message says what is wrong with it."""
 
 
 async def check(command: PolicyCommand) -> int:
-    """Print the verdicts of the gate in this folder; return 2 if an input line was no call, else 0."""
+    """Print the verdicts of the gate in this folder; return 2 if an input line was not a call, else 0."""
     settings = load_settings(read_overrides(command), os.environ)
     for notice in settings.notices:
         say(plain(notice))
@@ -63,8 +63,8 @@ def _object(verdict: Verdict) -> dict[str, Any]:
 
 
 def _check_lines(judge: Judge, mode: ExecutionMode) -> int:
-    """Print one verdict for each input line; a line that is no call is denied."""
-    # Python goes on reading after a Ctrl-C that only cancels the task.
+    """Print one verdict for each input line; a line that is not a call is denied."""
+    # Python keeps reading after a Ctrl-C that only cancels the task.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     code = 0
     for number, line in enumerate(_read_lines(sys.stdin.buffer), 1):

@@ -19,7 +19,7 @@ class PolicyCommand(ActionCommand):
             ("sandbur policy check 'git push origin main'", ""),
             ("sandbur policy check - --json < calls.jsonl", "one verdict a line, in order"),
         ), home="check.check"),
-        "test": Action("[FILE]", "what other rules would have said to past calls", ("--last", "--json"), (
+        "test": Action("[FILE]", "how other rules would have judged past calls", ("--last", "--json"), (
             ("sandbur policy test strict.toml --last 30d", ""),
         ), home="past.test_rules"),
         "suggest": Action("", "rules that would have spared questions", ("--last", "--json"),

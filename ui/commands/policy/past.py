@@ -96,7 +96,7 @@ def _since(command: PolicyCommand) -> str:
 
 
 def _with_rules_of(name: str, settings: Settings) -> Settings:
-    """Return the settings with the rules of a file instead of their own."""
+    """Return the settings with their rules replaced by those of a file."""
     path = Path(name)
     found = read_bytes(path, MAX_CONFIG_BYTES)
     if found is None:

@@ -19,7 +19,7 @@ class DecideCommand(RunCommand):
     edit: Path | None = flag(
         "--edit", "run the call with the JSON arguments in FILE", only="approve", type=Path, metavar="FILE"
     )
-    reason: str = flag("--reason", "told to the model", "", only="deny", metavar="TEXT")
+    reason: str = flag("--reason", "sent to the model", "", only="deny", metavar="TEXT")
     settle_as: str | None = flag(
         "--as", "done: it took effect; failed: it did not; rerun: run it once more; check: the model looks",
         only="settle", type=one_of(("done", "failed", "rerun", "check")), metavar="OUTCOME",

@@ -23,7 +23,7 @@ from .command import ResumeCommand
 async def resume_due(command: ResumeCommand) -> int:
     """Resume the due runs; return the exit code of the first that failed, else 0."""
 
-    # Each run keeps its own folder, whatever -C says.
+    # Each run uses its own folder, regardless of -C.
     async with open_runtime(command.but(overrides={**command.overrides, "cwd": None})) as runtime:
         store = runtime.store
         found = list_due_runs(store.database, store.tenant, datetime.now(UTC))

@@ -89,7 +89,8 @@ class SessionsCommand(ActionCommand):
         return self.verbose
 
     def check(self) -> None:
-        """Check how many words follow `sandbur sessions ACTION`, and that its flags are for this action."""
+        """Check the number of arguments of `sandbur sessions ACTION`, and that its flags belong to this
+        action."""
         action, command = self.action, f"sandbur sessions {self.action}"
         if action in ("show", "rename", "verify", "delete", "export") and not self.session:
             raise UsageError(f"`{command}` needs the ID of a session.", "`sandbur sessions` lists them.")

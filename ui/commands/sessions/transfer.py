@@ -74,7 +74,7 @@ def _pieces(
     as_recorded: bool = False,
     watch: Callable[[int], object] = _ignore,
 ) -> Iterable[str]:
-    """Return what the file holds: every record as a line of JSON, or the report, which is masked.
+    """Yield the content of the file: every record as a line of JSON, or the report, with secrets masked.
 
     `watch` is called with the number of each record that is searched for secrets.
     """
@@ -139,7 +139,7 @@ async def _confirm(name: str) -> None:
     if name == "-" or not is_interactive():
         raise UsageError(
             "Nothing was imported: the settings above have to be confirmed.",
-            "Add --yes if you trust whoever made the file.",
+            "Add --yes if you trust the author of the file.",
         )
 
     if (await OneKey("Import it with these settings? [y/n] ", "yn", safe="n").ask_alone()).key != "y":

@@ -144,7 +144,7 @@ def _what(move: str, body: dict[str, str]) -> str:
         return one_line(body.get("outcome", ""))
     verdict = body.get("settled_as") or body.get("decision") or "no decision needed"
     who = body.get("who") or by
-    # The reason of an approved call says why the gate asked.
+    # The reason of an approved call is the reason of the gate's question.
     says_why = body.get("reason") and not (body.get("who") and verdict == "approved")
     reason = f": {one_line(body['reason'])}" if says_why else ""
     edited = ", edited" if body.get("edited") else ""

@@ -47,7 +47,7 @@ class Described(NamedTuple):
     words: tuple[str, ...]
     """The words that may follow it."""
     before_session: tuple[str, ...] = ()
-    """The words after which a session id follows; the name of the command means its first argument."""
+    """The words after which a session id follows; the name of the command stands for its first argument."""
 
 
 def describe() -> Iterator[Described]:
@@ -223,7 +223,7 @@ def _fish_sessions(kind: str) -> str:
 
 
 def _fish_places(one: Described) -> Iterator[tuple[str, str]]:
-    """Yield which sessions follow the words of a command, and the condition of that."""
+    """Yield which sessions follow the words of a command, and the condition for it."""
     if one.before_session:
         seen = "__fish_seen_subcommand_from"
         more = "" if one.name in one.before_session else f"; and {seen} {' '.join(one.before_session)}"
@@ -231,9 +231,9 @@ def _fish_places(one: Described) -> Iterator[tuple[str, str]]:
 
 
 def _ask_start(shell: str) -> str:
-    """Return the start of the command that says which sessions there are.
+    """Return the start of the command that lists sessions.
 
-    It runs in folders that anybody may have filled, hence `-P`: nothing is imported from there.
+    It runs in untrusted folders, hence `-P`: nothing is imported from there.
     """
     module = f"{__name__.rpartition('.')[0]}.session_words"
     return f"{shlex.quote(sys.executable)} -P -m {module} {shell}"

@@ -111,7 +111,7 @@ def _lines(value: Any) -> Iterator[str]:
 
 
 _ACTIONS_ONLY = ("table", "tables")
-"""Kinds of settings of which only names are printed, because their values may be secrets."""
+"""Types of settings of which only names are printed, because their values may be secrets."""
 
 
 def _plain(row: Setting, value: Any) -> Any:
@@ -144,7 +144,7 @@ def _source(settings: Settings, row: Setting) -> str:
 
 
 def spell_source(sources: Iterable[str], row: Setting) -> list[str]:
-    """Return files as they are, and of flags and variables the names that a setting has there."""
+    """Return files unchanged, and for flags and variables the setting's name there."""
     return [_SPELLED[one](row) if one in _SPELLED else one for one in sources]
 
 

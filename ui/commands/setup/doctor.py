@@ -8,8 +8,9 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
 
+from ....agent.config.load import load_settings
 from ....agent.config.paths import config_home
-from ....agent.config.settings import Settings
+from ....agent.config.settings import Settings, load_extensions
 from ....agent.extensions.extension import load
 from ....agent.extensions.registry import extensions
 from ....state.errors import SandburError
@@ -54,9 +55,6 @@ async def _findings(command: DoctorCommand) -> AsyncIterator[Finding]:
     for finding in (*installation(), keys()):
         yield finding
     try:
-        from ....agent.config.load import load_settings
-        from ....agent.config.settings import load_extensions
-
         load_extensions()
         settings = load_settings(read_overrides(command), os.environ)
     except SandburError as error:
@@ -84,7 +82,7 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
 
 
 def _of_extensions(settings: Settings) -> Iterator[Finding]:
-    """Let each extension check what it needs."""
+    """Run the checks of each extension."""
     for extension in extensions():
         if extension.doctor:
             yield from load(extension.doctor)(settings)

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
+from textwrap import fill
 from typing import NamedTuple
 
 from ....agent.version import VERSION
@@ -87,7 +88,6 @@ def _examples() -> Iterator[tuple[str, str]]:
 
 def text(found: tuple[ManualSection, ...]) -> str:
     """Return the manual as plain text of 100 columns."""
-    from textwrap import fill
 
     parts: list[str] = []
     for section in found:

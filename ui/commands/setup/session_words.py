@@ -1,10 +1,11 @@
-"""Says to a shell which sessions a word may mean; a process of its own that imports next to nothing.
+"""Lists sessions for shell completion; a separate process that imports very little.
 
 python -P -m sandbur.ui.commands.setup.session_words bash|zsh|fish all|waiting WORD
 """
 
 import os
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -22,15 +23,15 @@ def main(shell: str, kind: str, word: str) -> None:
     """Print a line for each session: its id and, for zsh and fish, a tab and its description."""
     place = _store(os.environ)
     sessions = [] if place is None else load_session_names(*place, only_waiting=kind == "waiting")
-    # What is printed is UTF-8, whatever the locale of the shell.
+    # The output is UTF-8, whatever the locale of the shell.
     sys.stdout.buffer.write("".join(f"{line}\n" for line in lines(shell, sessions, word)).encode())
 
 
 def lines(shell: str, sessions: list[NamedSession], word: str) -> Iterator[str]:
-    """Yield the sessions whose id begins with `word`, else those that have it in their titles.
+    """Yield the sessions whose id begins with `word`, otherwise those with it in their titles.
 
-    What is typed is always an id, of letters that mean nothing to a shell. Only fish takes no other word
-    than one that holds what was typed; it is offered the title, which it quotes itself.
+    The completion is always an id, which needs no quoting. Only fish requires that it contains the typed
+    word; it gets the title, which it quotes itself.
     """
     wanted = word.strip("\"'").lower()
     by_id = [one for one in sessions if one.id.startswith(wanted)]
@@ -76,8 +77,6 @@ def _read_configuration(env: Mapping[str, str]) -> Mapping[str, object]:
         content = (config_home(env) / "config.toml").read_bytes()
     except OSError:
         return {}
-    import tomllib
-
     try:
         return tomllib.loads(content.decode())
     except ValueError:

@@ -56,7 +56,7 @@ class Dialogue:
         """True once stdin has ended."""
         self._code = 0
         self._early: signal.Signals | None = None
-        """A signal that came while neither a turn nor the wait for a line listened to signals."""
+        """A signal that came while neither a turn nor the wait for a line handled signals."""
 
     async def hold(self) -> int:
         """Handle lines until the conversation ends; return the exit code."""
@@ -97,13 +97,13 @@ class Dialogue:
         finally:
             over.set()
             await listening
-            # A run that never began cannot be interrupted.
+            # A run that did not start cannot be interrupted.
             self._view.has_started.set()
             await asyncio.gather(*self._interrupting)
         self._code = finished.exit_code
         if received is not None or (self._is_over and not self._goes_on()):
             explain(finished, session.state.pending_tool_calls, session.settings.cwd)
-        # Without a reader nobody would know what more is done.
+        # Without a reader, further work would be unseen.
         return received is not None or _stdout() != self._stdout
 
     def _goes_on(self) -> bool:
@@ -137,7 +137,7 @@ class Dialogue:
             case SteerLine():
                 await self._try(self._session.steer(line.text))
             case OrderLine("interrupt"):
-                # The end of the run waits for whoever takes its lines.
+                # The end of the run waits for the reader of its lines.
                 self._interrupt_soon()
             case UserLine(str() as text) if not any(isinstance(one, UserLine) for one in self._waiting):
                 if self._allows(text):
@@ -162,7 +162,7 @@ class Dialogue:
                 line = await self._next_line()
                 if line is None:
                     break
-                # With a signal behind it a run would have nobody who stops it.
+                # After a signal nothing could stop a new run.
                 if signals.received is None and (events := await self._begin_run(line)) is not None:
                     return events
         if signals.received is not None:
@@ -171,7 +171,7 @@ class Dialogue:
         return None
 
     async def _next_line(self) -> Line | None:
-        """Return what is to be done next, waiting for it if there is nothing; None: nothing more can come."""
+        """Return the next input, waiting for it if necessary; None: there will be none."""
         if self._waiting:
             return self._waiting.popleft()
         if (text := await self._session.next_queued()) is not None:
@@ -263,13 +263,13 @@ class Dialogue:
         try:
             self._view.show(event)
         except OSError:
-            # Nobody reads: the next run finds that, too, and stops.
+            # There is no reader: the next run notices that, too, and stops.
             with suppress(OSError):
                 drop_stdout()
 
 
 class _StartedView(StreamView):
-    """Knows whether the run that is shown has begun."""
+    """Notes whether the displayed run has started."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__(session_id)

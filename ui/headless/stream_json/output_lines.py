@@ -1,4 +1,5 @@
-"""What a program says to a conversation, one JSON object a line of stdin: messages, decisions, orders."""
+"""The input of a conversation with a program, one JSON object per line of stdin: messages, decisions,
+commands."""
 
 import asyncio
 import base64
@@ -18,7 +19,7 @@ from ....state.conversation.messages import UserContent
 from ....state.errors import UsageError
 
 MAX_LINE_BYTES = 50_000_000
-"""A picture or a PDF comes in the line that names it."""
+"""A picture or a PDF is part of its line."""
 _MOST_WAITING = 64
 _PIECE_BYTES = 1 << 16
 
@@ -61,7 +62,7 @@ Line = UserLine | SteerLine | DecisionLine | ModeLine | OrderLine | GarbageLine
 
 
 def parse_line(line: bytes) -> Line:
-    """Return what a line says; what says nothing that is known is garbage, with the reason."""
+    """Parse a line; a line without a known meaning is reported as garbage, with the reason."""
     try:
         found: Any = json.loads(line)
     except (ValueError, RecursionError):
@@ -93,7 +94,7 @@ def _user(fields: dict[str, Any]) -> Line:
 
 
 def _content(message: Any) -> UserContent:
-    """Return words as they are, and blocks as words and files."""
+    """Return a text unchanged, and blocks as texts and files."""
     if isinstance(message, str):
         return message
     if not isinstance(message, list):
@@ -183,9 +184,9 @@ _READERS: dict[str, Callable[[dict[str, Any]], Line]] = {
 
 
 class StdinLines:
-    """Reads stdin in a thread of its own, which ends with the process; None stands for its end.
+    """Reads stdin in a thread of its own, which ends with the process; None marks its end.
 
-    No more than some lines wait: whoever writes faster than they are taken has to wait, too.
+    Only a few lines are buffered: a faster writer has to wait.
     """
 
     def __init__(self) -> None:

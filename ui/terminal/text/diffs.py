@@ -1,4 +1,4 @@
-"""Differences of files in colours: line numbers of both sides, and within a line the words that changed."""
+"""Diffs of files in colours: line numbers of both sides, and the changed words within lines."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _HUNK = re.compile(r"^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@
 _WORDS = re.compile(r"\w+|\s+|.", re.DOTALL)
 _MOST_COMPARED_CHARS = 400
 _MOST_COMPARED_LINES = 200
-"""Of lines that are longer, or further down, the words are not compared: it takes time."""
+"""In longer lines, and after so many lines, words are not compared because that is slow."""
 _SAME_ENOUGH = 0.4
 _CONTEXT = 3
 
 
 class Emphasized(str):
-    """A text of which some parts stand out."""
+    """A text with emphasized parts."""
 
     parts: tuple[tuple[int, int], ...] = ()
     """From and to."""
@@ -43,7 +43,7 @@ def emphasize(text: str, role: str, parts: Iterable[tuple[int, int]]) -> Emphasi
 
 
 def behind(head: str, text: str) -> str:
-    """Return a text behind a prefix; what stands out in it still does."""
+    """Return the text with a prefix; the emphasis stays."""
     return text.after(head) if isinstance(text, Emphasized) else head + text
 
 
@@ -57,7 +57,7 @@ def cut(text: str, cells: int, rest: str) -> str:
 
 
 def color_diff(text: str) -> Iterator[Line]:
-    """Yield the lines of a unified diff in colours, as they are."""
+    """Yield the lines of a unified diff in colours, otherwise unchanged."""
     roles = {"+": "added", "-": "removed", "@": "hunk"}
     for line in text.split("\n"):
         is_name = line.startswith(("+++ ", "--- "))
@@ -65,9 +65,9 @@ def color_diff(text: str) -> Iterator[Line]:
 
 
 def number_diff(text: str) -> Iterator[Line]:
-    """Yield a unified diff with the line numbers of the old and the new file; what is around it as it is.
+    """Yield a unified diff with the line numbers of the old and the new file; other text is unchanged.
 
-    Nothing is trusted: a line that does not fit its hunk ends it. Control characters are written out.
+    The input is untrusted: a line that does not fit its hunk ends it. Control characters are escaped.
     """
     lines = text.split("\n")
     width = _number_width(lines)
@@ -95,7 +95,7 @@ def diff_text(before: str, after: str, first_line: int = 1) -> list[Line]:
 
 
 def _unify(before: str, after: str) -> Iterator[str]:
-    """Yield a unified diff; where one text ends with a line end and the other does not, it says which."""
+    """Yield a unified diff with a note if only one of the texts ends with a line end."""
     is_marked = _ends_its_line(before) != _ends_its_line(after)
     old, new = _lines_with_ends(before), _lines_with_ends(after)
     for line in difflib.unified_diff(old, new, n=_CONTEXT):
@@ -127,7 +127,7 @@ def _number_width(lines: Sequence[str]) -> int:
 
 
 def _is_file_name(lines: Sequence[str], at: int) -> bool:
-    """Tell whether a line is one of the two that name the files: the call's own line does."""
+    """Return whether a line is one of the two with the file names, which the call's own line shows."""
     following = lines[at + 1 : at + 3]
     if lines[at].startswith("--- "):
         return bool(following) and following[0].startswith("+++ ")
@@ -135,7 +135,7 @@ def _is_file_name(lines: Sequence[str], at: int) -> bool:
 
 
 def _body(lines: Sequence[str], old: int, new: int) -> list[str]:
-    """Return the lines of a hunk: as many of each side as it says, and no more."""
+    """Return the lines of a hunk: as many of each side as its header says."""
     taken = 0
     for line in lines:
         mark = line[:1]
@@ -194,7 +194,7 @@ Parts = tuple[tuple[int, int], ...]
 
 
 def _changes(before: str, after: str) -> tuple[Parts, Parts]:
-    """Return which parts of two lines differ; none where they have little in common."""
+    """Return the differing parts of two lines; none if they have little in common."""
     if max(len(before), len(after)) > _MOST_COMPARED_CHARS:
         return (), ()
     old, new = _WORDS.findall(before), _WORDS.findall(after)

@@ -1,4 +1,4 @@
-"""Markdown as it streams in: finished top-level blocks come out once, the last one stays open."""
+"""Streaming Markdown: finished top-level blocks are printed once, the last one stays open."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
+
+from rich.segment import Segment
+from rich.text import Text
 
 from .sanitize import plain
 
@@ -26,7 +29,7 @@ _OPENER = re.compile(r"[*~]+(?=\S)|(?<!\w)_+(?=\S)|`|\[[^\]]*\Z|\]\([^)]*\Z")
 _HELD_BACK = re.compile(
     r"(?P<mark>[*_~`]+)(?:(?=[^\s*_~`])[^*_~`]{0,60})?$|(?P<link>\[[^\]]{0,60}(?:\](?:\([^)]{0,120})?)?)$"
 )
-"""What is short and not closed yet would be written twice."""
+"""Short blocks that are not finished are held back, because they would be written twice."""
 MAX_RENDERED_CHARS = 10_000
 
 
@@ -36,7 +39,7 @@ class BlockSplitter:
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._tail: list[str] = []
-        """The pieces of the line that has no end yet."""
+        """The pieces of the incomplete line."""
         self._fence = ""
         self._after_gap = False
 
@@ -63,7 +66,7 @@ class BlockSplitter:
         return [block for line in lines if (block := self._take(line))]
 
     def finish(self) -> list[str]:
-        """Return what is left, and be ready for a new text."""
+        """Return the rest, and reset for a new text."""
         rest = self.open_block
         self.__init__()
         return [rest] if rest.strip() else []
@@ -92,7 +95,7 @@ class BlockSplitter:
         return self._cut()
 
     def _goes_on(self, line: str) -> bool:
-        """Tell whether a line after a gap still belongs to the list before the gap."""
+        """Return whether a line after a gap still belongs to the list before the gap."""
         in_list = any(_LIST_ITEM.match(kept) for kept in self._lines[:1])
         return in_list and (line[0] in " \t" or bool(_LIST_ITEM.match(line)))
 
@@ -131,8 +134,6 @@ class _Block:
         self._markdown = markdown
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.segment import Segment
-
         rows = list(Segment.split_lines(console.render(self._markdown, options)))
         inked = [number for number, row in enumerate(rows) if any(part.text.strip() for part in row)]
         for row in rows[inked[0] : inked[-1] + 1] if inked else []:
@@ -141,28 +142,27 @@ class _Block:
 
 
 def write_block(block: str) -> RenderableType:
-    """Return a block as it was written: words and marks, no boxes."""
-    from rich.text import Text
+    """Return a block in its source form: words and marks, no boxes."""
 
     return Text(plain(block))
 
 
 def preview(block: str, code_theme: str = "ansi_dark") -> RenderableType:
-    """Return the still open block; a long one as plain text, whose cost does not grow with each word.
+    """Return the open block; a long one as plain text, whose cost does not grow with each word.
 
-    A table is shown as it was written: each new row might change the widths of all that are there.
+    A table is displayed in its source form, because each new row might change the widths of all others.
     """
     if _RULED.match(block):
         return write_block(block)
     if len(block) <= MAX_RENDERED_CHARS:
         return render_block(block, code_theme)
-    # It begins at the same place for a while: lines that are broken anew with each word cost too much, too.
+    # Its start moves only now and then, because wrapping all lines again with each word would be too slow.
     half = MAX_RENDERED_CHARS // 2
     return write_block(block[(len(block) - half) // half * half :])
 
 
 def cut_undecided(block: str) -> str:
-    """Return an open block without what does not say yet what it is going to be: marks, lines of code."""
+    """Return an open block without its undecided end: marks, lines of code."""
     head, end, last = block.rpartition("\n")
     if _UNDECIDED.fullmatch(last) or _RULED.match(block) or _ends_in_code(head):
         return head
@@ -183,9 +183,9 @@ def _ends_in_code(text: str) -> bool:
 
 
 def lasting(block: str, rows: Sequence[str]) -> int:
-    """Return how many first rows of an open block stay as they are, whatever comes.
+    """Return how many first rows of an open block are final, whatever follows.
 
-    Not foreseen are a line that makes a heading of a long paragraph, the hundredth item, and images.
+    Exceptions are a line that makes a heading of a long paragraph, the hundredth item, and images.
     """
     most = max(0, len(rows) - 2) if len(block) <= MAX_RENDERED_CHARS else 0
     if _ends_in_code(block):

@@ -24,7 +24,7 @@ _WORDS = r"\w*[^\x00-\x7f]\w*"
 
 
 def plain(text: str) -> str:
-    """Return text as a terminal may show it: sequences dropped, reordering marks made visible."""
+    """Return text that is safe on a terminal: control sequences removed, reordering marks made visible."""
     text = _SEQUENCES.sub("", text)
     text = _LINE_ENDS.sub("\n", text)
     text = _CONTROLS.sub("", text)
@@ -36,7 +36,7 @@ def plain(text: str) -> str:
 
 
 def expose(text: str) -> str:
-    """Return text with every character that cannot be seen written out; line ends stay."""
+    """Return text with every invisible character escaped; line ends stay."""
     if text.isascii() and text.isprintable():
         return text
     return re.sub(_UNSEEN, _name_character, text)

@@ -1,4 +1,4 @@
-"""How the screen looks: a style for each role of a text, and themes that change them."""
+"""The look of the screen: a style for each role of a text, and themes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ....agent.config.settings import Theme
-
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ....agent.config.settings import Theme
 
 
 @dataclass(slots=True)
@@ -18,17 +18,17 @@ class Look:
 
     theme: Theme = "dark"
     is_plain: bool = False
-    """Words and line ends only."""
+    """Only words and line ends."""
 
 
 LOOK = Look()
 
 
 def appear(theme: Theme, is_plain: bool) -> None:
-    """Let everything that is shown from now on look so."""
+    """Use this theme from now on."""
     LOOK.theme, LOOK.is_plain = theme, is_plain
     if is_plain:
-        # Every library that draws knows this one.
+        # Common libraries read this variable.
         os.environ["TERM"] = "dumb"
 
 
@@ -69,11 +69,11 @@ _STYLES: dict[Theme, dict[str, str]] = {"dark": _DARK, "light": _LIGHT, "none": 
 
 
 _AS_THEY_ARE = {name: name for name in _LIGHT.keys() - _DARK.keys()}
-"""What the light theme changes is put back by another one."""
+"""The light theme's changes are reverted by the other themes."""
 
 
 def put_on(console: Console, theme: Theme) -> None:
-    """Let a console know the roles; with `none` there are bold and dim letters, but no colours."""
+    """Define the roles for a console; `none` has bold and dim letters, but no colours."""
     from rich.theme import Theme as RichTheme
 
     console.push_theme(RichTheme({**_AS_THEY_ARE, **_STYLES[theme]}))
@@ -81,5 +81,5 @@ def put_on(console: Console, theme: Theme) -> None:
 
 
 def code_theme(theme: Theme) -> str:
-    """Return the name of what colours code."""
+    """Return the name of the theme for code."""
     return "ansi_light" if theme == "light" else "ansi_dark"

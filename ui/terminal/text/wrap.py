@@ -1,7 +1,9 @@
-"""Breaks lines that are wider than their place, between words if that is possible; no character is lost."""
+"""Wraps long lines, between words if possible; no character is lost."""
 
 import re
 from collections.abc import Iterable, Iterator
+
+from rich.cells import cell_len
 
 from ..terminal import Glyphs
 from .diffs import Emphasized, Line, behind, emphasize
@@ -12,10 +14,9 @@ _GAP = 3
 
 
 def wrap(text: str, cells: int, indent: int = 0) -> list[str]:
-    """Return rows that make the text again when they are joined; all but the first have an indent less room.
+    """Return rows that give the text again when joined; all but the first have less room by an indent.
 
-    A word that is wider than a row is broken where the row ends. A blank at the end of a row may stand one
-    column further right.
+    A word that is wider than a row is broken. A blank at the end of a row may be one column outside.
     """
     rows: list[str] = []
     row, room = "", max(1, cells)
@@ -37,8 +38,6 @@ def wrap(text: str, cells: int, indent: int = 0) -> list[str]:
 
 
 def _cell_len(text: str) -> int:
-    from rich.cells import cell_len
-
     return cell_len(text)
 
 
@@ -57,9 +56,9 @@ def _fitting(text: str, cells: int) -> int:
 
 
 def frame_lines(lines: Iterable[Line], cells: int | None, glyphs: Glyphs) -> Iterator[Line]:
-    """Yield lines behind a bar; where a line goes on in a further row, the bar is a broken one.
+    """Yield lines with a bar in front; continuation rows have a broken bar.
 
-    `cells` is the width of the frame; None leaves every line whole.
+    `cells` is the width of the frame; None: lines are not wrapped.
     """
     bar, broken = f"{glyphs.bar} ", f"{glyphs.broken} "
     for style, text in lines:
@@ -80,7 +79,7 @@ def in_frame(text: str) -> Emphasized:
 
 
 def _part(text: str, start: int, end: int) -> str:
-    """Return a piece of a text; what stands out in it still does."""
+    """Return a part of a text with its emphasis."""
     if not isinstance(text, Emphasized):
         return text[start:end]
     within = [(max(a, start) - start, min(b, end) - start) for a, b in text.parts if a < end and b > start]
@@ -106,7 +105,8 @@ def flow(entries: Iterable[str], cells: int) -> Iterator[str]:
 
 
 def hanging(head: str, text: str, cells: int) -> Iterator[str]:
-    """Yield `head` and the text behind it, what does not fit below the text; a wide head stands alone."""
+    """Yield `head` with the text after it, continuation rows below the text; a wide head has a row of its
+    own."""
     indent = _cell_len(head) if _cell_len(head) <= cells * 3 // 5 else 2
     rows = wrap(text, cells - indent - 1)
     if indent < _cell_len(head):

@@ -29,14 +29,14 @@ _HEAD_BYTES, _TAIL_BYTES = 40_000, 10_000
 _MOST_BYTES, _MOST_MENTIONS, _MOST_ENTRIES = 200_000, 20, 200
 
 _Judge = Callable[[str], Verdict]
-"""Says whether a file may be read."""
+"""Returns whether a file may be read."""
 _Refusal = Callable[[Image | Document], str | None]
-"""Says why the model is not given a picture or a PDF."""
+"""Returns why the model cannot receive a picture or a PDF."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mentioned:
-    """A message with what it names."""
+    """A message with the files that it names."""
 
     content: UserContent
     notices: tuple[tuple[bool, str], ...] = ()
@@ -44,7 +44,7 @@ class Mentioned:
 
 
 def with_named_files(text: str, cwd: Path, judge: _Judge, refusal: _Refusal) -> Mentioned:
-    """Return a message with what it names; what cannot be read is told, and left out."""
+    """Return a message with the files that it names; unreadable files are reported and left out."""
     named = list(dict.fromkeys(find_paths(text, cwd)))
     if not named or is_command(text):
         return Mentioned(text)
@@ -72,7 +72,7 @@ def with_named_files(text: str, cwd: Path, judge: _Judge, refusal: _Refusal) -> 
 
 
 def find_paths(text: str, cwd: Path) -> Sequence[str]:
-    """Return the paths that are there, as they are written; an @ may stand before anything else, too."""
+    """Return the existing paths as they are written; an @ may also precede other text."""
     found: list[str] = []
     for quoted, plain in MENTION.findall(text):
         wanted = [quoted] if quoted else [plain, plain.rstrip(_ENDS)]
@@ -105,7 +105,7 @@ def _find_file(
     real = resolve_real_path(path)
     shows = real.suffix.lower() in ATTACHABLE_FILES
     verdict = judge(name)
-    # A picture comes from wherever somebody dropped it from; what a rule denies it is not.
+    # A picture may come from any folder; deny rules still apply.
     if is_secret_file(str(real)) or is_secret_file(str(path)):
         raise FileProblem(f"{name} is a file that holds secrets.")
     if verdict.decision == "deny" or (verdict.decision == "ask" and not shows):
@@ -153,7 +153,7 @@ def _text(content: bytes, form: TextForm) -> str:
 
 
 def _block(kind: str, name: str, notices: str, text: str) -> _Block:
-    # What a file says must not end its block.
+    # The content of a file must not end its block.
     inside = text.replace(f"</{kind}>", f"<\\/{kind}>").rstrip("\n")
     label = f"{name.rstrip('/')}/" if kind == "folder" else name
     return _Block(f'<{kind} path="{name}" has="{notices}">\n{inside}\n</{kind}>', f"{label} ({notices})")

@@ -1,4 +1,4 @@
-"""`@path` in a message, as it is written."""
+"""Parses `@path` in a message."""
 
 import re
 import shlex
@@ -9,7 +9,7 @@ _FILE = re.compile(r"\n*<(file|folder) path=[^\n]*>\n.*?\n</\1>", re.DOTALL)
 _FILE_IN_LINE = re.compile(r"\s<(?:file|folder) path=\".*")
 MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))')
 ATTACHABLE_FILES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
-"""What a model looks at."""
+"""File types that a model can view."""
 
 
 def without_files(text: str) -> str:
@@ -18,12 +18,12 @@ def without_files(text: str) -> str:
 
 
 def line_without_files(line: str) -> str:
-    """Return a message that was made one line, and perhaps cut, as the person typed it."""
+    """Restore a person's message from its one-line form, which may be cut."""
     return _FILE_IN_LINE.sub("", line) if "@" in line else line
 
 
 def as_mention(pasted: str) -> str:
-    """Return a pasted path of a picture or a PDF as a mention, anything else as it is."""
+    """Return a pasted path of a picture or a PDF as a mention, other text unchanged."""
     text = pasted.strip()
     if "\n" in text or not text.lower().rstrip("'\"").endswith(ATTACHABLE_FILES):
         return pasted

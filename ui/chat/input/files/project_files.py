@@ -1,4 +1,4 @@
-"""The files of a project as they are offered behind `@`: listed in the background, found by a few letters."""
+"""The files of a project for completion after `@`: listed in the background, found by a few letters."""
 
 import heapq
 import os
@@ -26,14 +26,15 @@ class _Entry(NamedTuple):
 
 
 class ProjectFiles:
-    """What is below a folder, without what git ignores. All methods may take long: call them in a thread."""
+    """The files below a folder except those that git ignores. All methods may be slow: call them in a
+    thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._entries: list[_Entry] = []
         self._listed_at = float("-inf")
         self._found: tuple[str, list[_Entry]] = ("", [])
-        """What fitted the letters of last time: one more letter leaves a part of it."""
+        """The matches of the last query: one more letter selects from them."""
         self._lock = Lock()
 
     def matching(self, typed: str) -> list[str]:
@@ -72,7 +73,7 @@ def _name(path: str) -> str:
 
 
 def _rank(wanted: str) -> Callable[[_Entry], tuple[int, int, str]]:
-    """Return what orders entries: those whose name begins so first, scattered letters last."""
+    """Return the sort key of a match: prefixes of names first, scattered letters last."""
 
     def rank(entry: _Entry) -> tuple[int, int, str]:
         if entry.name.startswith(wanted):
@@ -87,7 +88,7 @@ def _rank(wanted: str) -> Callable[[_Entry], tuple[int, int, str]]:
 
 
 def _below(folder: Path, typed: str) -> list[str]:
-    """Return what a path that is written in full, or begins with a dot, may go on with."""
+    """Return completions of a path that is written in full, or begins with a dot."""
     above, _, begun = typed.rpartition("/")
     place = folder / os.path.expanduser(f"{above}/" if "/" in typed else "")  # noqa: PTH111
     try:

@@ -1,0 +1,73 @@
+"""Reports the details of a failed command: JSON and tracebacks of errors, and bugs with their `crash.log`."""
+
+import logging
+import os
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ...agent.config.paths import data_home
+from ...state.errors import SandburError
+from ..terminal.terminal import say
+from ..terminal.text.sanitize import plain
+from .grammar import Command
+
+_MAX_BYTES = 1 << 20
+
+
+def keep_bug_reports(command: Command) -> None:
+    """Print one sentence for a bug that the session driver logs; tracebacks only if they are requested."""
+
+    class BugReports(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            text = self.format(record)
+            say(text if _shows_tracebacks(command) else _keep_traceback(text).strip())
+
+    log = logging.getLogger("sandbur")
+    log.addHandler(BugReports(logging.ERROR))
+    log.propagate = False
+
+
+def report_failure(error: Exception, command: Command | None) -> int:
+    """Report a bug, or the details of a known error, whose sentence is printed; return the exit code."""
+    if not isinstance(error, SandburError):
+        return report_bug(error, command)
+    if command is not None and command.answers_in != "text":
+        from ..headless.headless import report_failure as report_in_format
+
+        report_in_format(error, command.answers_in)
+    if command is not None and command.tells_more:
+        say(plain("".join(traceback.format_exception(error))))
+    return error.exit_code
+
+
+def report_bug(bug: Exception, command: Command | None) -> int:
+    """Print the traceback, or write it to `crash.log` in the data folder; return the exit code."""
+    text = "".join(traceback.format_exception(bug))
+    show = _shows_tracebacks(command)
+    if show:
+        say(text.rstrip("\n"))
+    where = "" if show else _keep_traceback(text)
+    say(f"sandbur: internal error ({type(bug).__name__}).{where} A session can be resumed.")
+    return 1
+
+
+def _keep_traceback(text: str) -> str:
+    try:
+        path = data_home(os.environ) / "crash.log"
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _append(path, f"{datetime.now(UTC).isoformat(timespec='seconds')}\n{text}\n")
+    except (OSError, SandburError):
+        return " Run it again with -v to see the traceback."
+    return f" The traceback is in {path}."
+
+
+def _append(path: Path, text: str) -> None:
+    fresh = os.O_TRUNC if path.exists() and path.stat().st_size > _MAX_BYTES else 0
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | fresh | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text)
+
+
+def _shows_tracebacks(command: Command | None) -> bool:
+    return (command is not None and command.tells_more) or bool(os.environ.get("SANDBUR_DEBUG"))

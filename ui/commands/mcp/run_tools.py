@@ -1,0 +1,109 @@
+"""The runs of this folder as tools of another agent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
+
+from ....agent.session.decisions import make_decision
+from ....agent.version import VERSION
+from ....state.errors import SandburError
+from .served_runs import ServedRuns
+
+_Run = Annotated[str, Field(description="The run, as start_run or list_runs names it", min_length=1)]
+_Call = Annotated[str, Field(description="The waiting call, as the result of the run names it", min_length=1)]
+
+_INSTRUCTIONS = """\
+Runs of Sandbur, an agent that works in the folder in which this server was started. start_run begins one,
+watch_run tells what it does and how it ended. A run whose status is needs_approval waits until its person, or
+a tool of this server if that was allowed, decides about a call; needs_decision: a call was cut off, and
+nobody knows whether it took effect. A run that stopped early goes on with resume_run, from where it was."""
+
+
+async def serve_runs(runs: ServedRuns, allow_decisions: bool) -> None:
+    """Answer requests until standard input ends."""
+    server = MCPServer("sandbur", version=VERSION, instructions=_INSTRUCTIONS, log_level="CRITICAL")
+    _offer_runs(server, runs)
+    if allow_decisions:
+        _offer_decisions(server, runs)
+    await server.run_stdio_async()
+
+
+def _offer_runs(server: MCPServer[Any], runs: ServedRuns) -> None:
+    @server.tool()
+    async def start_run(
+        prompt: Annotated[str, Field(description="What to do, in words")],
+        plan_only: Annotated[bool, Field(description="Only look, and change nothing")] = False,
+    ) -> dict[str, Any]:
+        """Start a run in the folder of this server and return its name at once; watch_run tells of it."""
+        return await _await_answer(lambda: runs.start(prompt, plan_only))
+
+    @server.tool()
+    async def watch_run(
+        run: _Run,
+        after: Annotated[
+            int, Field(description="`next` of the last answer; 0: from the beginning", ge=0)
+        ] = 0,
+        wait_s: Annotated[float, Field(description="How long to wait for news, 50 at most", ge=0)] = 20.0,
+    ) -> dict[str, Any]:
+        """Return what a run did since, and its result once it has stopped."""
+        return await _await_answer(lambda: runs.watch(run, after, wait_s))
+
+    @server.tool()
+    async def list_runs(
+        most: Annotated[int, Field(description="How many, the newest first", ge=1, le=100)] = 20,
+    ) -> dict[str, Any]:
+        """List the runs of this folder."""
+        return runs.list_runs(most)
+
+    @server.tool()
+    async def resume_run(
+        run: _Run, message: Annotated[str, Field(description="What to say; empty: just go on")] = ""
+    ) -> dict[str, Any]:
+        """Go on with a run that stopped; returns at once."""
+        return await _await_answer(lambda: runs.resume(run, message))
+
+    @server.tool()
+    async def deny_call(
+        run: _Run, call: _Call, reason: Annotated[str, Field(description="Sent to the model")] = ""
+    ) -> dict[str, Any]:
+        """Refuse a call that waits for an approval, and let the run go on."""
+        return await _await_answer(lambda: runs.decide(run, make_decision(call, "deny", reason)))
+
+
+def _offer_decisions(server: MCPServer[Any], runs: ServedRuns) -> None:
+    """Add the tools that decide about calls; only a person may allow these."""
+
+    @server.tool()
+    async def approve_call(run: _Run, call: _Call) -> dict[str, Any]:
+        """Let a call that waits for an approval run, exactly as it is, and let the run go on."""
+        return await _await_answer(lambda: runs.decide(run, make_decision(call, "approve")))
+
+    @server.tool()
+    async def settle_call(
+        run: _Run,
+        call: _Call,
+        outcome: Annotated[
+            Literal["done", "failed", "rerun", "check"],
+            Field(
+                description="done: it took effect; failed: it did not; rerun: run it once more;"
+                " check: the model is to find out"
+            ),
+        ],
+        result: Annotated[str, Field(description="What the model reads about it")] = "",
+    ) -> dict[str, Any]:
+        """Say what came of a call whose outcome is unknown, and let the run go on."""
+        decision = make_decision(call, outcome, result)
+        return await _await_answer(lambda: runs.decide(run, decision))
+
+
+async def _await_answer(work: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+    """Await a result; a `SandburError` becomes one sentence for the other agent."""
+    try:
+        return await work()
+    except SandburError as error:
+        raise ToolError(str(error)) from None
