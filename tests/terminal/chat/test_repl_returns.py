@@ -165,7 +165,7 @@ def test_a_rewind_can_be_left(terminal: Terminal) -> None:
     terminal.start()
     terminal.see("interactive · demo")
     terminal.type("/rewind")
-    terminal.see("Nothing was said yet.")
+    terminal.see("There are no messages yet.")
     terminal.type("hello first")
     answered(terminal)
     terminal.type("/rewind 99")

@@ -131,8 +131,8 @@ def test_alt_t_shows_thinking_or_one_line_of_it_at_the_prompt_and_in_a_run(termi
     terminal.type(WAITS)
     terminal.see("Enter steers")
     terminal.keys("M-t")
-    terminal.see("Thinking is told in one line.")
-    terminal.see("Enter steers", after="Thinking is told in one line.")
+    terminal.see("Thinking is summed up in one line.")
+    terminal.see("Enter steers", after="Thinking is summed up in one line.")
     (terminal.folder / "go").touch()
     terminal.see("yolo ❯", after="exit 0")
 

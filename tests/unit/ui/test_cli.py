@@ -214,8 +214,8 @@ def test_everything_written_is_private(command: Command) -> None:
 
 
 def test_a_bug_is_one_sentence_and_its_traceback_is_kept(command: Command) -> None:
-    program = "import sys; from sandbur.ui.cli.main import report;"
-    program += "sys.exit(report(ValueError('odd'), show=False))"
+    program = "import sys; from sandbur.ui.cli.failures import report_bug;"
+    program += "sys.exit(report_bug(ValueError('odd'), None))"
     done = subprocess.run([sys.executable, "-c", program], env=command.env, capture_output=True, text=True)
     log = command.folder / "data" / "crash.log"
     assert done.returncode == 1

@@ -76,5 +76,5 @@ def test_a_change_of_the_tools_is_seen_in_every_output() -> None:
     }  # fmt: skip
     assert tools_line(event) == (
         "Tools added: tool_0, tool_1, tool_2, tool_3, tool_4, tool_5, tool_6, tool_7 and 2 more;"
-        " Tools removed: old (group far). The model reads its whole input anew."
+        " Tools removed: old (group far). The model reads its whole input again."
     )

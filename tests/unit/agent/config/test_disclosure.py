@@ -25,8 +25,8 @@ api_key_env = "GITHUB_TOKEN"
 """
     told = summarize_settings(content.encode(), PATH)
     assert [said.split(":")[0] for said in told.dangerous[:2]] == [
-        "sends what openai/... models are told to https",
-        "sends what lab/... models are told to https",
+        "sends the requests to openai/... models to https",
+        "sends the requests to lab/... models to https",
     ]
     assert "https://evil.example/v1, without a key" in told.dangerous[0]
     assert "https://lab.example/v1, with the key in GITHUB_TOKEN" in told.dangerous[1]

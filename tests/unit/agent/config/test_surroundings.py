@@ -160,7 +160,9 @@ def test_a_wait_of_years_is_said_as_a_date(command: Command, seconds: str, said:
 
 
 def test_a_system_that_starts_no_thread_is_told_and_the_session_goes_on_later(command: Command) -> None:
-    env = {**command.env, "OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": FREE}
+    # The certificates are read in a thread.
+    address = FREE.replace("http:", "https:")
+    env = {**command.env, "OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": address}
     line = [*NO_THREADS, *command.line("-p", "hi", "-m", "openai/gpt-test")]
     done = subprocess.run(
         line, cwd=command.folder, env=env, capture_output=True, text=True, timeout=120, check=False

@@ -122,7 +122,10 @@ async def test_for_good_waits_for_enter(desk: Desk) -> None:
 
 
 async def test_of_several_offers_one_is_chosen(desk: Desk) -> None:
-    desk.rules.offered += [RuleSuggestion("prefix", "run_shell_command(df x *)"), RuleSuggestion("edits")]
+    desk.rules.offered += [
+        RuleSuggestion("prefix", "run_shell_command(df x *)"),
+        RuleSuggestion("edits", mode="auto-edit"),
+    ]
     assert await desk.decide("a", "p", "s") == [CallDecision(call_id="c1", approved=True)]
     assert desk.rules.accepted == [desk.rules.offered[1]]
     choices, _, shown = desk.out.getvalue().partition("From now on this passes unasked")
@@ -132,7 +135,7 @@ async def test_of_several_offers_one_is_chosen(desk: Desk) -> None:
 
 
 async def test_all_edits_for_good_are_a_mode_of_the_project(desk: Desk) -> None:
-    desk.rules.offered = [RuleSuggestion("edits")]
+    desk.rules.offered = [RuleSuggestion("edits", mode="auto-edit")]
     desk.config.parent.mkdir()
     desk.config.write_text('# ours\nmode = "plan" # for now\n')
     trust(desk.config.parent.parent, {"HOME": str(desk.config.parent.parent / "home")})

@@ -76,7 +76,8 @@ def test_one_that_does_not_answer_is_named_and_the_exit_code_says_so(command: Co
     tried = command.run("mcp", "test")
     assert tried.code == 1
     assert (
-        "The tool server it is left out: it ended; it said: there is no licence on this machine." in tried.err
+        "The tool server it is left out: it ended; it wrote: there is no licence on this machine."
+        in tried.err
     )
 
 

@@ -70,7 +70,7 @@ def test_the_numbers_of_the_page_are_those_of_the_program() -> None:
     )
     assert [one for one in said if one not in PAGE] == []
     usual = McpServerTable(command="x")
-    assert f"| {usual.startup_timeout_s:g} if not said" in PAGE
-    assert f"| {usual.timeout_s:g} if not said" in PAGE
+    assert f"| default {usual.startup_timeout_s:g};" in PAGE
+    assert f"| default {usual.timeout_s:g}:" in PAGE
     seen = re.findall(r"it sees `([A-Z_ ]+)`", PAGE)[0].split()
     assert list(server_environment(dict.fromkeys((*seen, "SECRET"), "x"), {})) == seen

@@ -10,7 +10,7 @@ from support.places import ROOT
 from sandbur.ui.cli.arguments import parse
 
 PAGE = (ROOT / "docs" / "rules.md").read_text("utf-8")
-SECTION = PAGE.split("## What it comes to")[1].split("\n## ")[0]
+SECTION = PAGE.split("## Precedence")[1].split("\n## ")[0]
 ROWS = [[cell.strip().strip("`") for cell in line.split("|")[1:-1]] for line in SECTION.splitlines()
         if line.startswith("|")][2:]  # fmt: skip
 SHOWN = re.findall(r"^sandbur (policy .*?)\s+#", PAGE, re.M)

@@ -27,7 +27,7 @@ async def test_an_answer_in_a_form_is_shown_as_data(store: Store, tmp_path: Path
     assert answers(store) == [GOOD]
     assert f"```\n{GOOD}\n```" in made(store, "md")
     assert GOOD in page(store).text
-    assert "Sandbur told the model" not in made(store, "md")
+    assert "Sandbur informed the model" not in made(store, "md")
 
 
 async def test_what_a_tool_ended_the_run_with_is_the_answer_and_told_once(store: Store) -> None:

@@ -53,7 +53,7 @@ async def test_one_that_cannot_be_started_is_named_with_its_reason(tmp_path: Pat
     ):
         assert not tools
         (said,) = source.notices()
-    assert said.endswith("it ended; it said: no-such-program cannot be started: No such file or directory.")
+    assert said.endswith("it ended; it wrote: no-such-program cannot be started: No such file or directory.")
 
 
 async def test_who_was_waited_for_is_said(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ async def test_the_last_words_of_one_that_ends_are_passed_on(tmp_path: Path) -> 
     tools, said = await notices_of("dies_at_start", tmp_path)
     assert (tools, said) == (
         [],
-        "The tool server dies-at-start is left out: it ended; it said: there is no licence on this machine.",
+        "The tool server dies-at-start is left out: it ended; it wrote: there is no licence on this machine.",
     )
 
 
@@ -176,7 +176,7 @@ async def test_a_call_that_is_not_answered_ends_in_time_and_the_next_one_works(t
         began = time.monotonic()
         outcome = await called(tools["mcp__never-answers__act"])
         assert (outcome.outcome, time.monotonic() - began < 3) == ("timeout", True)
-        assert "it said nothing for 0.5 s. It may have taken effect." in outcome.content
+        assert "it was silent for 0.5 s. It may have taken effect." in outcome.content
         assert source.health()["never-answers"].state == "up"
 
 
@@ -245,7 +245,7 @@ async def test_a_tool_that_changed_behind_its_name_is_not_run(tmp_path: Path) ->
         await asyncio.sleep(2.1)
         outcome = await called(tool)
         assert outcome.outcome == "error"
-        assert "has changed its tool act since this session was told of it" in outcome.content
+        assert "has changed its tool act since this session learnt of it" in outcome.content
         assert len((tmp_path / "calls").read_text().splitlines()) == 1
         assert source.notices() == (
             "The tool server rug-pull has changed its list of tools; a new session uses it as it is now.",

@@ -168,7 +168,7 @@ async def test_a_session_opens_without_its_server_and_says_so(command: Command) 
         configure(command, "dies_at_start")
         resumed = await run(command, server, "-p", "-r", asked.result["session_id"])
     assert (
-        "The tool server it is left out: it ended; it said: there is no licence on this machine."
+        "The tool server it is left out: it ended; it wrote: there is no licence on this machine."
         in resumed.err
     )
     assert f"This session had tools that are not here: {ACT}." in resumed.err

@@ -77,7 +77,7 @@ async def test_a_budget_holds_for_runs_of_the_session_and_survives(tmp_path: Pat
         assert await desk.type("/budget 2.5") == CHANGED
         assert "A run may cost 2.5 USD now." in desk.shown()
         await desk.type("/budget")
-        assert "A run may cost 2.5 USD, as you said in this session." in desk.shown()
+        assert "A run may cost 2.5 USD, as you chose in this session." in desk.shown()
         session_id = desk.session.id
     async with slash_desk(tmp_path, model, resume=session_id, **prices) as desk:
         assert desk.session.settings.max_budget_usd == 2.5
