@@ -34,7 +34,7 @@ from ..requests import (
     legal_name,
     sendable_object,
 )
-from ..streaming import (
+from .streaming import (
     PartialCall,
     TextFlow,
     as_json_text,

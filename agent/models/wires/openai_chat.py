@@ -24,7 +24,7 @@ from ..requests import (
     sendable_text,
     words_of,
 )
-from ..streaming import (
+from .streaming import (
     PartialCall,
     TextFlow,
     as_json_text,

@@ -33,7 +33,8 @@ from ..requests import (
     without_surrogates,
     words_of,
 )
-from ..streaming import (
+from .output_items import OutputItems, text_of
+from .streaming import (
     PartialCall,
     TextFlow,
     as_list,
@@ -43,7 +44,6 @@ from ..streaming import (
     openai_usage,
     settle_ids,
 )
-from .output_items import OutputItems, text_of
 
 MAX_ID_CHARS = 64
 _AFTER_END_S = 0.25
