@@ -6,6 +6,7 @@ from pathlib import Path
 
 from support.models.scripted import collect
 
+from sandbur.agent.history.time_travel.branches import restore_files
 from sandbur.agent.runtime.runtime import Runtime
 from sandbur.state.application import ExecutionMode
 from sandbur.state.calls import CallDecision
@@ -54,5 +55,5 @@ class DemoRuns:
         async with self.runtime() as runtime:
             forked = await runtime.fork(session_id, at)
             if files:
-                await runtime.restore_files(session_id, at, forked)
+                await restore_files(runtime.store, session_id, at, forked)
             return forked

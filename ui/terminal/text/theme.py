@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,13 +11,15 @@ if TYPE_CHECKING:
     from ....agent.config.settings import Theme
 
 
-@dataclass(slots=True)
 class Look:
-    """How this process appears."""
+    """How this process appears. No dataclass: `--help` would load what only dataclasses need."""
 
-    theme: Theme = "dark"
-    is_plain: bool = False
-    """Only words and line ends."""
+    __slots__ = ("is_plain", "theme")
+
+    def __init__(self) -> None:
+        self.theme: Theme = "dark"
+        self.is_plain = False
+        """Only words and line ends."""
 
 
 LOOK = Look()

@@ -158,7 +158,7 @@ def test_a_rule_for_exactly_one_file_covers_no_other_of_its_name(session: Sessio
 
 def test_all_edits_are_offered_where_the_mode_lets_this_one_pass(session: Session) -> None:
     inside = session.waiting.suggest_rules(call("write_file", path="a", content=""))
-    assert inside[-1] == RuleSuggestion("edits")
+    assert inside[-1] == RuleSuggestion("edits", mode="auto-edit")
     for path in ("/etc/passwd", ".git/config"):
         assert "edits" not in [
             offer.kind for offer in session.waiting.suggest_rules(call("write_file", path=path, content=""))
