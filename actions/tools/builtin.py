@@ -11,7 +11,7 @@ from ..ports import Prepared, ToolContext, ToolOutcome, ToolTraits, Verified
 from ..workspace.paths import locate, make_absolute
 from ..workspace.safe_open import PathScope
 from ..workspace.text import load_text
-from .files.planned_write import prepare_in_thread, verify_write, write_planned
+from .files.disk import prepare_in_thread, verify_write, write_planned
 from .schema import ToolArguments, parse_arguments, spec_of
 
 ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)

@@ -13,7 +13,7 @@ from ...workspace.safe_open import PathScope
 from ...workspace.text import FileText, TextForm, format_diff, load_text
 from ..builtin import WritingTool
 from ..schema import PlainText, ToolArguments
-from .planned_write import plan_write
+from .disk import plan_write
 from .write_file import link_note
 
 _DESCRIPTION = (

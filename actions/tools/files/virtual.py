@@ -23,12 +23,12 @@ from ...workspace.content_cache import digest_of
 from ...workspace.paths import FileProblem, format_path, format_size
 from ...workspace.patterns import split_fixed
 from ...workspace.safe_open import PathScope
+from .disk import PlannedWrite, prepare_in_thread
 from .edit_file import EditFile
 from .glob import Glob
 from .grep import Grep
 from .layout import Contents, Layout, lay_out
 from .list_directory import ListDirectory
-from .planned_write import PlannedWrite, prepare_in_thread
 from .read_file import ReadFile
 from .write_file import WriteFile
 

@@ -20,7 +20,7 @@ from ...workspace.safe_open import PathScope
 from ...workspace.text import FileText, TextForm, format_diff, load_text
 from ..builtin import WritingTool
 from ..schema import PlainText, ToolArguments
-from .planned_write import check_version, plan_write
+from .disk import check_version, plan_write
 
 _DESCRIPTION = (
     "Create a file, or replace the whole content of one, as one atomic step; missing folders are made."
