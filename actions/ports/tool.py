@@ -320,7 +320,11 @@ class NamesOtherPlaces(Protocol):
 
 @runtime_checkable
 class KeptBySession(Protocol):
-    """A tool that has its own instance in every session."""
+    """A tool that may have its own instance in every session."""
+
+    def has_session_files(self) -> bool:
+        """Return whether it works on files that a session gives to it."""
+        ...
 
     def of_session(self, kept: KeptFiles) -> Tool:
         """Return the instance of a session."""

@@ -191,7 +191,11 @@ class Assembly:
 
     async def _with_files(self, session_id: str, toolbox: Toolbox) -> Toolbox:
         """Return the tools, those over back ends with the files that the store keeps for the session."""
-        over_back_ends = {name: tool for name, tool in toolbox.items() if implements(tool, KeptBySession)}
+        over_back_ends = {
+            name: tool
+            for name, tool in toolbox.items()
+            if implements(tool, KeptBySession) and tool.has_session_files()
+        }
         if not over_back_ends:
             return toolbox
 

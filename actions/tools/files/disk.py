@@ -1,70 +1,105 @@
-"""A planned write: it is recorded before it happens and can be verified after a crash."""
+"""The files on the disk: a write is recorded before it happens and can be verified after a crash."""
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from ....state.calls import FileChange
 from ....state.conversation.messages import encodable
 from ....state.process.cancellation import wait_until_done
-from ...ports import Prepared, ToolOutcome, Verified
+from ...masking.masker import TextMasker
+from ...masking.references import fill_placeholders, find_placeholder
+from ...ports import Prepared, ToolContext, ToolOutcome, Verified
 from ...workspace.atomic_write import find_missing_folders, remove_leftovers, replace_content
+from ...workspace.backends.backend import KeptFiles
 from ...workspace.content_cache import digest_of, format_large_version, read_file_state
-from ...workspace.paths import FileProblem, FileStat, format_path
-from ...workspace.text import FileText
+from ...workspace.paths import FileProblem, FileStat, format_path, locate, make_absolute
+from ...workspace.text import load_text
+from .file_system import Access, FileSystem, PlannedWrite, require_read_version
+
+
+class DiskFiles:
+    """The files of the machine, within the scope of each call."""
+
+    description = ""
+    is_kept_by_session = False
+
+    def of_session(self, kept: KeptFiles) -> FileSystem:
+        return self
+
+    def is_virtual(self, path: str) -> bool:
+        return False
+
+    def name_subject(self, path: str) -> str:
+        return path
+
+    @asynccontextmanager
+    async def open(self, path: str, access: Access, context: ToolContext) -> AsyncGenerator["DiskView"]:
+        yield DiskView(make_absolute(path, context.cwd), context)
+
+    async def verify(self, changes: Sequence[FileChange]) -> Verified:
+        """Determine whether a write happened, and remove the temporary file of one that did not."""
+        return await asyncio.to_thread(_verify, changes)
+
+
+DISK = DiskFiles()
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedWrite:
+class DiskView:
+    """A path on the disk and the context of the call."""
+
+    path: Path
+    context: ToolContext
+
+    def translate(self, outcome: ToolOutcome) -> ToolOutcome:
+        return outcome
+
+    def resolve_secrets(self, texts: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the texts with the secrets that their placeholders stand for."""
+        if not any(find_placeholder(text) for text in texts.values()):
+            return texts
+        target = locate(self.path, self.context.reach, "read", is_new=True)
+        old = load_text(target) if target.is_file() else None
+        there = "" if old is None else old.text if old.text is not None else old.content.decode("latin-1")
+        masker = self.context.masker or TextMasker()
+        return {name: fill_placeholders(name, text, there, masker) for name, text in texts.items()}
+
+    def record(self, planned: PlannedWrite) -> Prepared:
+        target, old = planned.target, planned.old
+        mode = None if old is None else old.mode
+        change = FileChange(
+            path=_recordable(target),
+            before=None if old is None else digest_of(old.content),
+            before_mode=mode,
+            after=digest_of(planned.content),
+            after_mode=mode,
+            new_folders=len(find_missing_folders(target)),
+        )
+        work = DiskWrite(target, planned.content, None if old is None else old.version, planned.report)
+        if old is None or change.before is None:
+            return Prepared((change,), {}, work)
+        large = format_large_version(old.version.size, old.version.modified_ns)
+        require_read_version(planned, change, self.context.known, large)
+        return Prepared((change,), {change.before: old.content}, work)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskWrite:
     """The bytes to write, and the version of the file they were made for."""
 
     target: Path
     content: bytes
     expected: FileStat | None
     report: Callable[[os.stat_result | None], str]
-    """Returns the text for the model from the old version of the file."""
 
-
-async def prepare_in_thread(plan: Callable[[], Prepared]) -> Prepared | ToolOutcome:
-    """Return the plan, or why there is none."""
-    try:
-        return await asyncio.to_thread(plan)
-    except FileProblem as error:
-        return ToolOutcome("error", str(error))
-
-
-def plan_write(
-    target: Path, old: FileText | None, content: bytes, report: Callable[[os.stat_result | None], str]
-) -> Prepared:
-    """Describe the replacement of `old`, or of nothing, by `content`."""
-    before = None if old is None else digest_of(old.content)
-    change = FileChange(
-        path=_recordable(target),
-        before=before,
-        before_mode=None if old is None else old.mode,
-        after=digest_of(content),
-        after_mode=None if old is None else old.mode,
-        new_folders=len(find_missing_folders(target)),
-    )
-    work = PlannedWrite(target, content, None if old is None else old.version, report)
-    return Prepared((change,), {} if old is None or before is None else {before: old.content}, work)
-
-
-async def write_planned(prepared: Prepared | ToolOutcome) -> ToolOutcome:
-    """Write exactly the planned bytes, unless the file has changed since."""
-    if isinstance(prepared, ToolOutcome):
-        return prepared
-    work = prepared.work
-    if not isinstance(work, PlannedWrite):
-        raise TypeError("this call was prepared by another tool")
-    outcome = await run_in_thread(
-        lambda: work.report(replace_content(work.target, work.content, work.expected))
-    )
-    if outcome.outcome != "ok":
-        return outcome
-    return replace(outcome, seen={change.path: change.after or "" for change in prepared.changes})
+    async def write(self) -> ToolOutcome:
+        return await run_in_thread(
+            lambda: self.report(replace_content(self.target, self.content, self.expected))
+        )
 
 
 async def run_in_thread(work: Callable[[], str]) -> ToolOutcome:
@@ -81,23 +116,6 @@ def _outcome(work: Callable[[], str]) -> ToolOutcome:
         return ToolOutcome("ok", work())
     except FileProblem as error:
         return ToolOutcome("error", str(error))
-
-
-def check_version(prepared: Prepared, known: Mapping[str, str], name: str) -> ToolOutcome | None:
-    """Return why a file may not be replaced as a whole: it is not the one that was read."""
-    work, [change] = prepared.work, prepared.changes
-    if not isinstance(work, PlannedWrite) or work.expected is None or change.before == change.after:
-        return None
-    version = known.get(change.path)
-    if version in (None, change.before, format_large_version(work.expected.size, work.expected.modified_ns)):
-        return None
-    return ToolOutcome("error", f"{name} has changed since you read it: nothing was written. Read it again.")
-
-
-async def verify_write(changes: Sequence[FileChange]) -> Verified:
-    """Determine from the files whether a write happened, and remove the temporary file of one that did
-    not."""
-    return await asyncio.to_thread(_verify, changes)
 
 
 def _verify(changes: Sequence[FileChange]) -> Verified:
