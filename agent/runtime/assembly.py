@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from burr.core import Application
 
-from ...actions.ports import EventPort, KeptBySession, Model, Ports, Toolbox, ToolSource, implements
+from ...actions.ports import EventPort, Model, Ports, Toolbox, ToolSource, WorksOnFiles, implements
 from ...actions.workspace.backends.backend import KeptFiles
 from ...state.application import GRAPH_VERSION, ApplicationState
 from ...state.errors import SessionMismatch
@@ -194,7 +194,7 @@ class Assembly:
         over_back_ends = {
             name: tool
             for name, tool in toolbox.items()
-            if implements(tool, KeptBySession) and tool.has_session_files()
+            if implements(tool, WorksOnFiles) and tool.has_session_files()
         }
         if not over_back_ends:
             return toolbox
