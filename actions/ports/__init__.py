@@ -31,10 +31,8 @@ from .session import TurnRules as TurnRules
 from .tool import BadArguments as BadArguments
 from .tool import FilesRun as FilesRun
 from .tool import HoldsSecrets as HoldsSecrets
-from .tool import KeptBySession as KeptBySession
 from .tool import KeptResults as KeptResults
 from .tool import LeavesProcesses as LeavesProcesses
-from .tool import NamesOtherPlaces as NamesOtherPlaces
 from .tool import Prepared as Prepared
 from .tool import Recoverable as Recoverable
 from .tool import Recovered as Recovered
@@ -49,5 +47,6 @@ from .tool import ToolTraits as ToolTraits
 from .tool import Verdict as Verdict
 from .tool import Verifiable as Verifiable
 from .tool import Verified as Verified
+from .tool import WorksOnFiles as WorksOnFiles
 from .tool import WrapToolCall as WrapToolCall
 from .tool import implements as implements

@@ -310,20 +310,19 @@ class LeavesProcesses(Protocol):
 
 
 @runtime_checkable
-class NamesOtherPlaces(Protocol):
-    """A tool whose calls may name virtual paths, which are not on the disk."""
+class WorksOnFiles(Protocol):
+    """A tool over a file system, whose files need not be on the disk."""
 
     def is_virtual(self, arguments: Any) -> bool:
-        """Return whether the subject of a call is a virtual path."""
+        """Return whether the subject of a call is a virtual path, which is not on the disk."""
         ...
 
-
-@runtime_checkable
-class KeptBySession(Protocol):
-    """A tool that has its own instance in every session."""
+    def has_session_files(self) -> bool:
+        """Return whether it works on files that a session gives to it."""
+        ...
 
     def of_session(self, kept: KeptFiles) -> Tool:
-        """Return the instance of a session."""
+        """Return the tool with the files of a session."""
         ...
 
 

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING
 from ...state.errors import ConfigError
 from ...state.session import SessionSettings
 from ..ports import Tool, Toolbox, ToolTraits
-from .files.edit_file import EditFile
-from .files.glob import Glob
-from .files.grep import Grep
-from .files.list_directory import ListDirectory
-from .files.read_file import ReadFile
-from .files.write_file import WriteFile
+from .files.virtual import file_tools
 from .read_result import ReadResult
 from .shell.tool import RunShellCommand
 from .web.http_request import HttpRequest
@@ -32,15 +27,7 @@ FindsService = Callable[[], "SearchService"]
 
 def builtin_tools(sandbox: Sandbox | None = None) -> dict[str, Tool]:
     """Return new tools by name, always in the same order; commands run in the sandbox, if there is one."""
-    tools: tuple[Tool, ...] = (
-        RunShellCommand(sandbox=sandbox),
-        ReadFile(),
-        WriteFile(),
-        EditFile(),
-        ListDirectory(),
-        Glob(),
-        Grep(),
-    )
+    tools: tuple[Tool, ...] = (RunShellCommand(sandbox=sandbox), *file_tools())
     return {tool.spec.name: tool for tool in tools}
 
 

@@ -109,7 +109,7 @@ _MOST_NAMES = 5000
 
 
 class FileProblem(Exception):
-    """A file cannot be used as requested; the message is for the model."""
+    """A request about files cannot be fulfilled; the message is for the model."""
 
 
 class IsFolder(FileProblem):

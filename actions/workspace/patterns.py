@@ -4,13 +4,15 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from .paths import FileProblem
+
 _MOST_ALTERNATIVES = 200
 _WILD = re.compile(r"[*?\[{]")
 _TOKEN = re.compile(r"\*+|\?|\[[!^]?\]?[^\]]*\]|\\.|.", re.DOTALL)
 _SPECIAL_IN_CLASS = re.compile(r"[\[\]\\&~|^]")
 
 
-class BadPattern(Exception):
+class BadPattern(FileProblem):
     """The pattern is not valid; the message is for the model."""
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...actions.turn.burr_action import StepKind
 from ...state.conversation.content import list_labels
@@ -114,13 +114,19 @@ def _describe_plan(after: Fields) -> str:
     return cut_line(f"{len(steps)} steps: {'; '.join(steps)}")
 
 
-def _list_decisions(step: RecordedStep, subjects: Mapping[str, str]) -> Iterator[str]:
+def list_decided_calls(step: RecordedStep) -> Iterator[dict[str, Any]]:
+    """Yield the calls that a step decided or settled, as they are stored after it."""
     old = {call["call_id"]: call for call in list_objects(step.before, "pending_tool_calls")}
     for call in list_objects(step.after, "pending_tool_calls"):
         was = old.get(call["call_id"], {})
+        if any(was.get(name) != call.get(name) for name in ("decision", "settled_as")):
+            yield call
+
+
+def _list_decisions(step: RecordedStep, subjects: Mapping[str, str]) -> Iterator[str]:
+    for call in list_decided_calls(step):
         verdict = call.get("settled_as") or call["decision"]
-        if verdict != (was.get("settled_as") or was.get("decision")):
-            yield f"{verdict}: {subjects.get(call['call_id'], call['tool'])}"
+        yield f"{verdict}: {subjects.get(call['call_id'], call['tool'])}"
 
 
 def _describe_result(result: ToolResult, subjects: Mapping[str, str]) -> str:

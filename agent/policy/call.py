@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...actions.ports import NamesOtherPlaces, Tool, ToolTraits, implements
+from ...actions.ports import Tool, ToolTraits, WorksOnFiles, implements
 from .shell.seen_commands import Sight, look
 
 
@@ -30,7 +30,7 @@ class Call:
     def of(cls, tool: Tool, arguments: Any, paths: Sequence[str] | None = None) -> Call:
         is_read_only = tool.effect == "read"
         paths = tuple(tool.paths(arguments) if paths is None else paths)
-        is_virtual = implements(tool, NamesOtherPlaces) and tool.is_virtual(arguments)
+        is_virtual = implements(tool, WorksOnFiles) and tool.is_virtual(arguments)
         if is_read_only and not paths and not is_virtual:
             paths = (".",)
         subject = tool.subject(arguments)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from burr.core import Application
 
-from ...actions.ports import EventPort, KeptBySession, Model, Ports, Toolbox, ToolSource, implements
+from ...actions.ports import EventPort, Model, Ports, Toolbox, ToolSource, WorksOnFiles, implements
 from ...actions.workspace.backends.backend import KeptFiles
 from ...state.application import GRAPH_VERSION, ApplicationState
 from ...state.errors import SessionMismatch
@@ -191,7 +191,11 @@ class Assembly:
 
     async def _with_files(self, session_id: str, toolbox: Toolbox) -> Toolbox:
         """Return the tools, those over back ends with the files that the store keeps for the session."""
-        over_back_ends = {name: tool for name, tool in toolbox.items() if implements(tool, KeptBySession)}
+        over_back_ends = {
+            name: tool
+            for name, tool in toolbox.items()
+            if implements(tool, WorksOnFiles) and tool.has_session_files()
+        }
         if not over_back_ends:
             return toolbox
 

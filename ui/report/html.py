@@ -5,31 +5,23 @@ import hashlib
 from collections.abc import Iterator
 
 from ...actions.workspace.paths import format_count
-from ...agent.history.reports import run_report
 from ...agent.history.reports.read_report import read_account
-from ...agent.version import VERSION
-from ...state.application import Usage
+from ...agent.history.reports.run_report import Account, CutText, FileDiff
 from ...state.store.store import Store
-from ..commands.sessions.prune import size_text
-from . import words
+from . import blocks, words
+from .compose import compose_report, title_of
 from .markdown import markdown
 from .markup import Html, block, join, opening, prose, tag
-from .plot import plot
 from .style import CSS
 
-_SIGNS = {"ok": "ok", "error": "bad", "timeout": "bad", "denied": "warn", "interrupted": "warn",
-          "unknown": "warn", "waiting": "warn"}  # fmt: skip
-_PLAN_SIGNS = {"completed": "ok", "failed": "bad", "in_progress": "warn"}
-_STATUS_SIGNS = {"done": "ok", "error": "bad", "goal_not_reached": "bad", "repeated": "bad", "new": ""}
 _DIFF_CLASSES = {"+": "a", "-": "d", "@": "h"}
 _OPEN_DIFF_LINES = 60
-_MOST_TROUBLES = 50
-_MOST_BREACHES = 20
-_MOST_LINKS = 20
+_STYLES = {"code": ("code", None), "soft": ("span", "soft"), "value": ("bdi", None)}
+"""Style of a span -> its tag and class."""
 
 
 def div(classes: str, *content: str) -> Html:
-    return tag("div", *content, class_=classes)
+    return tag("div", *content, class_=classes.strip())
 
 
 def span(classes: str, *content: str) -> Html:
@@ -40,240 +32,12 @@ def fold(summary: str, *content: str, classes: str | None = None, is_open: bool 
     return tag("details", tag("summary", summary), *content, class_=classes, open=is_open)
 
 
-def row(*cells: str, head: str = "td") -> Html:
-    return tag("tr", *(tag(head, cell) for cell in cells))
-
-
-def time(stamp: str) -> Html:
-    return tag("time", words.clock(stamp), title=f"{words.date_and_time(stamp)} UTC")
-
-
-def pill(text: str, sign: str = "") -> Html:
-    return span(f"pill {sign}", text)
-
-
-def outcome(state: str) -> Html:
-    return pill(state, _SIGNS.get(state, ""))
-
-
-def cut_prose(cut: run_report.CutText) -> Html:
-    return join(prose(cut.text), _describe_cut(cut), prose(cut.tail)) if cut.left_out else prose(cut.text)
-
-
-def cut_pre(cut: run_report.CutText) -> Html:
-    tail = (_describe_cut(cut), block(cut.tail)) if cut.left_out else ()
-    return tag("pre", block(cut.text), *tail, dir="auto")
-
-
-def _describe_cut(cut: run_report.CutText) -> Html:
-    return span("cut", words.describe_cut(cut))
-
-
-def render_utterance(what: run_report.Utterance, at: str, seq: int) -> Html:
-    """Return a message of the person, of the model, or of Sandbur to the model."""
-    text = cut_prose(what.text)
-    match what.by:
-        case "person" | "command":
-            who = div("who", tag("b", "You"), tag("span", f"step {seq} · ", time(at)))
-            return tag("div", who, text, class_="turn you", id=f"step-{seq}")
-        case "model":
-            return div("utterance", text)
-        case "answer":
-            return div("utterance", cut_pre(what.text) if words.is_data(what.text) else text)
-        case "thinking":
-            return fold("Thinking", text, classes="line")
-        case "runtime":
-            return fold("Sandbur informed the model", text, classes="line")
-
-
-def call_card(call: run_report.CallAccount, waiting: frozenset[str]) -> Html:
-    """Return a call with its decision, output and changes."""
-    state = words.call_state(call, waiting)
-    right = [words.duration(call.duration_ms)] if call.duration_ms is not None else []
-    if len(call.started) > 1:
-        right.append(f"started {len(call.started)} times")
-    what = span("what", span("tool", call.tool), " ", tag("code", call.subject, dir="auto"))
-    head = div("head", what, span("right", " · ".join(right), " ", outcome(state)))
-    parts = (*_arguments(call), *_verdicts(call), *map(diff, call.diffs), *_output(call, state))
-    classes = f"card {_SIGNS.get(state, '')}"
-    return tag("article", head, *parts, class_=classes, id=f"call-{call.number}")
-
-
-def _arguments(call: run_report.CallAccount) -> Iterator[Html]:
-    for name, value in words.list_arguments(call):
-        yield fold(name or "Arguments", cut_pre(value))
-
-
-def _verdicts(call: run_report.CallAccount) -> Iterator[Html]:
-    for one in words.telling_verdicts(call):
-        yield div("line bad" if one.decision == "denied" else "line", _verdict(one))
-
-
-def _verdict(one: run_report.ShownVerdict) -> Html:
-    return join(time(one.at), " ", words.verdict(one), words.reason(one))
-
-
-def _output(call: run_report.CallAccount, state: str) -> Iterator[Html]:
-    if call.content.text.strip():
-        lines = format_count(call.content.text.count("\n") + 1 + call.content.tail.count("\n"), "line")
-        whole = f", of {size_text(call.output_bytes)}" if call.output_bytes else ""
-        yield fold(f"Output: {lines}{whole}", cut_pre(call.content), is_open=state not in ("ok", "denied"))
-
-
-def diff(one: run_report.FileDiff) -> Html:
-    """Return the change of one file by a call."""
-    note = join(" ", span("soft", f"({one.note})")) if one.note else ""
-    title = join(f"{one.change.capitalize()} ", tag("code", one.path), note)
-    if not one.lines:
-        return div("line", title)
-    added = sum(text.startswith("+") for text in one.lines)
-    removed = sum(text.startswith("-") for text in one.lines)
-    rows = [span(_DIFF_CLASSES.get(text[:1], "c"), block(text) or " ") for text in one.lines]
-    if one.left_out:
-        rows.append(span("cut", f"... {format_count(one.left_out, 'line')} left out ..."))
-    rows_block = tag("pre", *rows, class_="diff")
-    summary = join(title, f" +{added} -{removed}")
-    return fold(summary, rows_block, is_open=len(one.lines) <= _OPEN_DIFF_LINES)
-
-
-def model_line(used: run_report.ModelUsed) -> Html:
-    """Return the usage of a model call, and its errors."""
-    classes = "line" if used.call.error is None else "line bad"
-    notices = (div("line warn", notice) for notice in used.call.notices)
-    return join(*notices, div(classes, words.model_call(used)))
-
-
-def render_decision(what: run_report.Decided) -> Html:
-    """Return who decided about which calls."""
-    lines = (
-        div("line", _verdict(one), ": ", _link(call, f"{call.tool} {call.subject}"))
-        for call, one in what.verdicts
-    )
-    return join(*lines)
-
-
-def _link(call: run_report.CallAccount, *content: str) -> Html:
-    return tag("a", *content, href=f"#call-{call.number}")
-
-
-def tiles(facts: run_report.Facts, usage: Usage) -> Html:
-    """Return the main figures."""
-    items = (
-        div("tile", tag("span", name), tag("b", value), tag("span", remark))
-        for name, value, remark in words.headline(facts, usage)
-    )
-    return div("tiles", *items)
-
-
-def troubles(facts: run_report.Facts) -> Html:
-    """Return the errors, with links to their place in the report."""
-    if not facts.troubles:
-        return Html()
-    rows = [
-        tag("tr", tag("td", time(at), class_="tight"), tag("td", _trouble(what)))
-        for at, what in facts.troubles[:_MOST_TROUBLES]
-    ]
-    if (more := len(facts.troubles) - _MOST_TROUBLES) > 0:
-        rows.append(row("", span("soft", f"and {more} more, below")))
-    return join(tag("h2", "What went wrong"), tag("table", *rows))
-
-
-def _trouble(
-    what: run_report.CallAccount | run_report.RunBoundary | run_report.ModelUsed | run_report.Lost,
-) -> str:
-    match what:
-        case run_report.CallAccount():
-            again = f", started {len(what.started)} times" if len(what.started) > 1 else ""
-            link = _link(what, f"{what.tool} ", tag("bdi", what.subject))
-            return join(link, " ", outcome(words.call_state(what, frozenset())), again)
-        case run_report.RunBoundary():
-            return words.boundary(what)
-        case run_report.ModelUsed():
-            return " ".join([*what.call.notices, words.model_call(what)])
-        case run_report.Lost():
-            return what.what
-
-
-def approvals(facts: run_report.Facts, waiting: frozenset[str]) -> Html:
-    """Return every call with a question or denial: the exact call, the decision, its author and time."""
-    if not facts.calls:
-        return Html()
-    unasked = format_count(facts.calls - len(facts.decided), "call")
-    rest = tag("p", f"{unasked} passed unasked, by the mode or a rule.", class_="soft")
-    if not facts.decided:
-        return join(tag("h2", "Approvals"), rest)
-    head = row("Call", "What exactly", "Decisions", "Outcome", head="th")
-    table = tag("table", head, *(_approval(call, waiting) for call in facts.decided))
-    return join(tag("h2", "Approvals"), div("scroll", table), rest)
-
-
-def _approval(call: run_report.CallAccount, waiting: frozenset[str]) -> Html:
-    exactly = fold(
-        call.subject, cut_pre(call.arguments), span("soft mono", f"sha256 {call.arguments_sha256}")
-    )
-    verdicts = (
-        tag("div", time(one.at), f" {words.verdict(one)}", f": {one.reason}" if one.reason else "")
-        for one in call.verdicts
-    )
-    return row(_link(call, call.tool), exactly, join(*verdicts), outcome(words.call_state(call, waiting)))
-
-
-def files(facts: run_report.Facts) -> Html:
-    """Return the files that were changed, with links to the calls that did it."""
-    if not facts.files:
-        return Html()
-    rows = (
-        tag("tr", tag("td", tag("code", path), class_="files"), tag("td", _links(calls)))
-        for path, calls in sorted(facts.files.items())
-    )
-    return join(tag("h2", "Files"), tag("table", *rows))
-
-
-def _links(calls: list[run_report.CallAccount]) -> Html:
-    parts = [part for call in calls[:_MOST_LINKS] for part in (", ", _link(call, call.tool))][1:]
-    more = len(calls) - _MOST_LINKS
-    return join(*parts, f" and {more} more" if more > 0 else "")
-
-
-def record(account: run_report.Account) -> Html:
-    """Return whether the record behind this page holds."""
-    audit = account.audit
-    if audit.breaches:
-        rows = [
-            tag("li", f"record {breach.record} {breach.table} {breach.place}: {breach.problem}")
-            for breach in audit.breaches[:_MOST_BREACHES]
-        ]
-        if (more := len(audit.breaches) - _MOST_BREACHES) > 0:
-            rows.append(tag("li", f"and {more} more"))
-        findings = f" {format_count(len(audit.breaches), 'finding')}"
-        found = join(pill("does not hold", "bad"), findings, tag("ul", *rows))
-    else:
-        records = format_count(sum(session.records for session in audit.sessions), "record")
-        approved = "hash-chained; every call that started was approved as it ran"
-        chain = tag("code", audit.sessions[-1].chain)
-        found = join(pill("verified", "ok"), f" {records}, {approved}. The chain ends in ", chain, ".")
-    export = tag("code", f"sandbur sessions export {account.summary.id}")
-    made_by = f"Made by Sandbur {VERSION}. All times are UTC. Whole outputs: "
-    return join(tag("h2", "Record"), tag("div", found), tag("footer", made_by, export))
-
-
-def html_page(account: run_report.Account) -> Iterator[Html]:
+def html_page(account: Account) -> Iterator[Html]:
     """Yield the page piece by piece."""
-    facts = run_report.facts_of(account)
-    title = account.summary.title or "A session without a message"
-    yield _head(title)
-    yield Html("<body><main>\n")
-    yield from _top(account, title)
-    yield tiles(facts, account.standing.usage)
-    yield _plan(account)
-    yield troubles(facts)
-    if svg := plot(account.steps):
-        yield join(tag("h2", "Timeline"), div("scroll", svg))
-    yield tag("h2", "What happened")
-    yield from _events(account)
-    yield approvals(facts, account.standing.waiting)
-    yield files(facts)
-    yield record(account)
+    yield _head(title_of(account))
+    yield join(Html("<body><main>\n"), div("brand", "Sandbur run"))
+    for one in compose_report(account):
+        yield join(_render(one), Html("\n"))
     yield Html("</main></body></html>\n")
 
 
@@ -292,114 +56,134 @@ def _head(title: str) -> Html:
     return join(Html('<!doctype html><html lang="en">'), head, Html("\n"))
 
 
-def _top(account: run_report.Account, title: str) -> Iterator[Html]:
-    summary, standing = account.summary, account.standing
-    facts = {
-        "session": summary.id,
-        "folder": summary.cwd,
-        "model": summary.model,
-        "mode": standing.mode or account.settings.mode,
-        "from": f"{words.date_and_time(summary.created_at)} UTC",
-        "to": f"{words.date_and_time(summary.updated_at)} UTC",
-    }
-    if account.settings.sandbox != "off":
-        facts["sandbox"] = account.settings.sandbox
-    if summary.parent_id:
-        facts["fork of"] = f"{summary.parent_id} at {summary.parent_seq}"
-    yield join(div("brand", "Sandbur run"), tag("h1", title, dir="auto"))
-    status = pill(words.status_word(summary.status), _STATUS_SIGNS.get(summary.status, "warn"))
-    rows = (tag("span", f"{name} ", tag("b", tag("bdi", value))) for name, value in facts.items())
-    yield div("meta", status, *rows)
-    if standing.goal and " ".join(standing.goal.split()) != summary.title:
-        yield div("goal", prose(standing.goal))
+def _line(pieces: blocks.Line) -> Html:
+    return join(*map(_inline, pieces))
 
 
-def _plan(account: run_report.Account) -> Html:
-    steps = account.standing.plan
-    items = (
-        tag(
-            "li",
-            pill(step.status.replace("_", " "), _PLAN_SIGNS.get(step.status, "")),
-            tag(
-                "div",
-                tag("a", f"{step.step_id}. {step.description}", href=f"#plan-{step.step_id}"),
-                div("sum", prose(step.summary)) if step.summary else "",
-            ),
-        )
-        for step in steps
-    )
-    return join(tag("h2", "Plan"), tag("ul", *items, class_="plan")) if steps else Html()
+def _inline(piece: blocks.Inline) -> str:
+    match piece:
+        case str():
+            return piece
+        case blocks.Span():
+            name, classes = _STYLES[piece.style]
+            return tag(name, piece.text, class_=classes)
+        case blocks.Pill():
+            return span(f"pill {piece.sign}", piece.text)
+        case blocks.Stamp():
+            written = words.date_and_time(piece.at)
+            return tag("time", written if piece.has_date else words.clock(piece.at), title=f"{written} UTC")
+        case blocks.CallLink():
+            subject = (" ", tag("bdi", piece.call.subject)) if piece.has_subject else ()
+            return tag("a", piece.call.tool, *subject, href=f"#call-{piece.call.number}")
+        case blocks.Bar():
+            return tag("meter", value=round(piece.share, 3), max=1)
 
 
-def _events(account: run_report.Account) -> Iterator[Html]:
-    """Yield everything that happened, the work on a plan step inside of it."""
-    open_step: str | None = None
-    for happened in account.happened:
-        what = happened.what
-        is_person = isinstance(what, run_report.Utterance) and what.by == "person"
-        if open_step is not None and (is_person or isinstance(what, run_report.PlanStepBegan)):
-            yield Html("</section>")
-            open_step = None
-        if isinstance(what, run_report.PlanStepBegan):
-            yield opening("section", class_="step", id=f"plan-{what.step_id}")
-            open_step = what.step_id
-        yield join(_event(happened, account.standing.waiting), Html("\n"))
-        if isinstance(what, run_report.PlanStepEnded) and what.step_id == open_step:
-            yield Html("</section>")
-            open_step = None
-    if open_step is not None:
-        yield Html("</section>")
+def _render(one: blocks.Block | FileDiff) -> Html:
+    match one:
+        case blocks.Figures():
+            return div("tiles", *(_tile(*row) for row in one.rows))
+        case blocks.Table():
+            return _render_table(one)
+        case blocks.Plan():
+            return _render_plan(one)
+        case blocks.StepBegin():
+            title = tag("h3", f"Step {one.step_id}: {one.description}")
+            head = div("stephead", title, span("soft", _inline(blocks.Stamp(one.at))))
+            return join(opening("section", class_="step", id=f"plan-{one.step_id}"), head)
+        case blocks.StepEnd():
+            return Html("</section>")
+        case blocks.Card():
+            return _render_card(one)
+        case FileDiff():
+            return _render_diff(one)
+        case _:
+            return _render_text(one)
 
 
-def _event(happened: run_report.Happened, waiting: frozenset[str]) -> Html:
-    what = happened.what
-    match what:
-        case run_report.Utterance():
-            return render_utterance(what, happened.at, happened.seq)
-        case run_report.CallAccount():
-            return call_card(what, waiting)
-        case run_report.ModelUsed():
-            return model_line(what)
-        case run_report.Compressed():
-            title = "Older messages were replaced by a summary"
-            return fold(title, cut_prose(what.summary), classes="card")
-        case run_report.Decided():
-            return render_decision(what)
-        case run_report.PlanMade() | run_report.PlanStepBegan() | run_report.PlanStepEnded():
-            return _render_plan_event(what, time(happened.at))
-        case run_report.RunBoundary():
-            at = time(happened.at) if what.is_end else words.date_and_time(happened.at)
-            return _mark(words.boundary(what), " · ", at, is_bad=what.status in ("died", "error"))
-        case run_report.Forked():
-            return _mark(f"From here on: session {what.session_id}, forked from {what.parent_id}")
-        case run_report.Lost():
-            return _mark(what.what, is_bad=True)
+def _render_text(one: blocks.Heading | blocks.Note | blocks.Turn | blocks.Prose | blocks.Verbatim) -> Html:
+    match one:
+        case blocks.Heading():
+            return tag(f"h{one.level}", one.text, dir="auto")
+        case blocks.Note():
+            line = _line(one.line)
+            if one.is_mark:
+                return div(f"line mark {one.sign}", tag("span", line))
+            return div(f"line {one.sign}", line)
+        case blocks.Turn():
+            who = div(
+                "who", tag("b", "You"), tag("span", f"step {one.seq} · ", _inline(blocks.Stamp(one.at)))
+            )
+            return tag("div", who, _cut_prose(one.text), class_="turn you", id=f"step-{one.seq}")
+        case blocks.Prose():
+            text = _cut_prose(one.text)
+            return fold(one.title, text, classes="line") if one.title else div("utterance", text)
+        case blocks.Verbatim():
+            text = _cut_pre(one.text)
+            return fold(one.title, text, is_open=one.is_open) if one.title else div("utterance", text)
 
 
-def _render_plan_event(
-    what: run_report.PlanMade | run_report.PlanStepBegan | run_report.PlanStepEnded, at: Html
-) -> Html:
-    match what:
-        case run_report.PlanMade():
-            title = tag("h3", "The plan was revised" if what.is_revision else "Plan")
-            steps = (tag("li", tag("b", f"{step_id}."), prose(text)) for step_id, text in what.steps)
-            return div("card", title, tag("ul", *steps, class_="plan"))
-        case run_report.PlanStepBegan():
-            title = tag("h3", f"Step {what.step_id}: {what.description}")
-            return div("stephead", title, span("soft", at))
-        case run_report.PlanStepEnded():
-            status = pill(what.status, _PLAN_SIGNS.get(what.status, ""))
-            return div("utterance", status, " ", at, prose(what.summary))
+def _tile(name: str, value: str, remark: str) -> Html:
+    return div("tile", tag("span", name), tag("b", value), tag("span", remark))
 
 
-def _mark(*content: str, is_bad: bool = False) -> Html:
-    return div("line mark bad" if is_bad else "line mark", tag("span", *content))
+def _render_table(table: blocks.Table) -> Html:
+    head = tag("tr", *(tag("th", cell) for cell in table.head))
+    rows = (tag("tr", *(tag("td", _line(cell)) for cell in row)) for row in table.rows)
+    return div("scroll", tag("table", head, *rows))
+
+
+def _render_plan(plan: blocks.Plan) -> Html:
+    items: list[Html] = []
+    for item in plan.items:
+        title = f"{item.step_id}. {item.description}"
+        if item.status is None:
+            items.append(tag("li", tag("b", f"{item.step_id}."), prose(item.description)))
+            continue
+        summary = div("sum", prose(item.summary)) if item.summary else ""
+        link = tag("a", title, href=f"#plan-{item.step_id}")
+        items.append(tag("li", _inline(item.status), tag("div", link, summary)))
+    found = tag("ul", *items, class_="plan")
+    return div("card", tag("h3", plan.title), found) if plan.title else found
+
+
+def _render_card(card: blocks.Card) -> Html:
+    call = card.call
+    what = span("what", span("tool", call.tool), " ", tag("code", call.subject, dir="auto"))
+    head = div("head", what, span("right", card.remarks, " ", _inline(card.state)))
+    parts = map(_render, card.parts)
+    return tag("article", head, *parts, class_=f"card {card.state.sign}", id=f"call-{call.number}")
+
+
+def _render_diff(diff: FileDiff) -> Html:
+    """Return the change of one file by a call."""
+    note = join(" ", span("soft", f"({diff.note})")) if diff.note else ""
+    title = join(f"{diff.change.capitalize()} ", tag("code", diff.path), note)
+    if not diff.lines:
+        return div("line", title)
+    added = sum(text.startswith("+") for text in diff.lines)
+    removed = sum(text.startswith("-") for text in diff.lines)
+    rows = [span(_DIFF_CLASSES.get(text[:1], "c"), block(text) or " ") for text in diff.lines]
+    if diff.left_out:
+        rows.append(span("cut", f"... {format_count(diff.left_out, 'line')} left out ..."))
+    summary = join(title, f" +{added} -{removed}")
+    return fold(summary, tag("pre", *rows, class_="diff"), is_open=len(diff.lines) <= _OPEN_DIFF_LINES)
+
+
+def _cut_prose(cut: CutText) -> Html:
+    return join(prose(cut.text), _describe_cut(cut), prose(cut.tail)) if cut.left_out else prose(cut.text)
+
+
+def _cut_pre(cut: CutText) -> Html:
+    tail = (_describe_cut(cut), block(cut.tail)) if cut.left_out else ()
+    return tag("pre", block(cut.text), *tail, dir="auto")
+
+
+def _describe_cut(cut: CutText) -> Html:
+    return span("cut", words.describe_cut(cut))
 
 
 def report(store: Store, session_id: str, form: str) -> Iterator[str]:
     """Yield the report as `html` or `md`, piece by piece."""
     account = read_account(store, session_id)
-    if form == "html":
-        yield from html_page(account)
-    else:
-        yield from markdown(account)
+    yield from html_page(account) if form == "html" else markdown(account)

@@ -1,12 +1,14 @@
 """The report as Markdown, for issues, pull requests and text search."""
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...actions.workspace.paths import format_count
-from ...agent.history.reports import run_report
+from ...agent.history.reports.run_report import Account, CallAccount, CutText, FileDiff
 from ..terminal.text.sanitize import one_line, plain
-from . import words
+from . import blocks, words
+from .compose import compose_report
 
 _TICKS = re.compile(r"`+")
 _FENCED = re.compile(
@@ -70,210 +72,85 @@ def _escape_markup(text: str) -> str:
     return _HEADING.sub(lambda heading: f"**{heading[1].strip(' #*')}**", text)
 
 
-def event(happened: run_report.Happened, waiting: frozenset[str]) -> Iterator[str]:
-    """Yield what happened at one point of the run."""
-    what, at = happened.what, words.clock(happened.at)
-    match what:
-        case run_report.Utterance():
-            yield from _render_utterance(what, happened)
-        case run_report.CallAccount():
-            yield from _call(what, waiting)
-        case run_report.ModelUsed():
-            yield from (f"*{line(notice)}*\n\n" for notice in what.call.notices)
-            yield f"*{line(words.model_call(what))}*\n\n"
-        case run_report.Decided():
-            for call, one in what.verdicts:
-                yield f"**{at} {line(words.verdict(one))}**: call {call.number}, {title(call)}\n\n"
-        case run_report.PlanMade() | run_report.PlanStepBegan() | run_report.PlanStepEnded():
-            yield _render_plan_event(what, at)
-        case _:
-            yield _render_mark(what, at, words.date_and_time(happened.at))
+_PLAN_SIGNS = {"ok": "x", "bad": "!"}
+_BARS = " ▏▎▍▌▋▊▉█"
+_BAR_CHARS = 10
+_MARK = "---\n"
 
 
-def _render_plan_event(
-    what: run_report.PlanMade | run_report.PlanStepBegan | run_report.PlanStepEnded, at: str
-) -> str:
-    if isinstance(what, run_report.PlanMade):
-        steps = "".join(f"{line(step_id)}. {line(text)}\n" for step_id, text in what.steps)
-        return f"{'**The plan was revised**' if what.is_revision else '**Plan**'}\n\n{steps}\n"
-    if isinstance(what, run_report.PlanStepBegan):
-        return f"### Step {line(what.step_id)}: {line(what.description)}\n\n"
-    return f"**Step {line(what.step_id)} {line(what.status)}** ({at}): {prose(what.summary)}\n\n"
-
-
-def _render_mark(
-    what: run_report.Compressed | run_report.RunBoundary | run_report.Forked | run_report.Lost,
-    at: str,
-    date: str,
-) -> str:
-    if isinstance(what, run_report.Compressed):
-        return f"**Older messages were replaced by a summary:**\n\n{_quote(_cut_prose(what.summary))}\n\n"
-    if isinstance(what, run_report.RunBoundary):
-        return f"---\n*{at if what.is_end else date} {line(words.boundary(what))}*\n\n"
-    if isinstance(what, run_report.Forked):
-        return f"---\n*From here on: session {what.session_id}, forked from {what.parent_id}*\n\n"
-    return f"**{line(what.what)}**\n\n"
-
-
-def _render_utterance(what: run_report.Utterance, happened: run_report.Happened) -> Iterator[str]:
-    text = _cut_prose(what.text)
-    if what.by in ("person", "command"):
-        yield f"### You ({words.clock(happened.at)}, step {happened.seq})\n\n{text}\n\n"
-    elif what.by == "answer" and words.is_data(what.text):
-        yield f"{_cut_fence(what.text)}\n"
-    elif what.by in ("model", "answer"):
-        yield f"{text}\n\n"
-    else:
-        name = "Thinking" if what.by == "thinking" else "Sandbur informed the model"
-        yield f"*{name}:*\n\n{_quote(text)}\n\n"
-
-
-def _quote(text: str) -> str:
-    return "\n".join(f"> {part}".rstrip() for part in text.split("\n"))
-
-
-def _call(call: run_report.CallAccount, waiting: frozenset[str]) -> Iterator[str]:
-    took = f", {words.duration(call.duration_ms)}" if call.duration_ms is not None else ""
-    again = f", started {len(call.started)} times" if len(call.started) > 1 else ""
-    yield f"**{call.number}. {title(call)}** ({words.call_state(call, waiting)}{took}{again})\n\n"
-    for name, value in words.list_arguments(call):
-        yield f"{name or 'Arguments'}:\n\n{_cut_fence(value)}\n"
-    yield _verdicts(call)
-    for diff in call.diffs:
-        yield from _diff(diff)
-    if call.content.text.strip():
-        whole = f" (a part of {words.number(call.output_bytes)} bytes)" if call.output_bytes else ""
-        yield f"Output{whole}:\n\n{_cut_fence(call.content)}\n"
-
-
-def _verdicts(call: run_report.CallAccount) -> str:
-    lines = ""
-    for one in words.telling_verdicts(call):
-        lines += f"- {words.clock(one.at)} {line(words.verdict(one))}{line(words.reason(one))}\n"
-    return f"{lines}\n" if lines else ""
-
-
-def title(call: run_report.CallAccount) -> str:
-    """Return the title of a call: its tool and subject."""
-    return f"{line(call.tool)} {code(call.subject)}" if call.subject else line(call.tool)
-
-
-def _diff(diff: run_report.FileDiff) -> Iterator[str]:
-    note = f" ({line(diff.note)})" if diff.note else ""
-    yield f"{diff.change.capitalize()} {code(diff.path)}{note}\n\n"
-    if diff.lines:
-        rest = [f"... {format_count(diff.left_out, 'line')} left out ..."] if diff.left_out else []
-        yield fence_text(plain("\n".join([*diff.lines, *rest])), "diff") + "\n"
-
-
-def _cut_prose(cut: run_report.CutText) -> str:
-    return prose(cut.text) + (f"\n\n*{words.describe_cut(cut)}*\n\n{prose(cut.tail)}" if cut.left_out else "")
-
-
-def _cut_fence(cut: run_report.CutText) -> str:
-    text = f"{cut.text}\n{words.describe_cut(cut)}\n{cut.tail}" if cut.left_out else cut.text
-    return fence_text(plain(text))
-
-
-_PLAN_SIGNS = {"completed": "x", "failed": "!"}
-_BARS = " ▁▂▃▄▅▆▇█"
-_MOST_BARS = 80
-
-
-def markdown(account: run_report.Account) -> Iterator[str]:
+def markdown(account: Account) -> Iterator[str]:
     """Yield the report piece by piece."""
-    facts = run_report.facts_of(account)
-    yield from _top(account, facts)
-    yield from _timeline(account)
-    yield "## What happened\n\n"
-    waiting = account.standing.waiting
-    for happened in account.happened:
-        yield from event(happened, waiting)
-    yield from _approvals(facts, waiting)
-    yield from _files(facts)
-    yield from _record(account)
+    for block in compose_report(account):
+        yield from _render(block)
 
 
-def _top(account: run_report.Account, facts: run_report.Facts) -> Iterator[str]:
-    summary, standing = account.summary, account.standing
-    yield f"# {line(summary.title) or 'A session without a message'}\n\n"
-    yield f"{line(words.status_word(summary.status))} · session {code(summary.id)} · {code(summary.model)}"
-    yield f" · mode {line(standing.mode or account.settings.mode)} · folder {code(summary.cwd)}"
-    yield f" · sandbox {account.settings.sandbox}\n" if account.settings.sandbox != "off" else "\n"
-    yield f"{words.date_and_time(summary.created_at)} to {words.date_and_time(summary.updated_at)} UTC\n"
-    if summary.parent_id:
-        yield f"fork of {code(summary.parent_id)} at step {summary.parent_seq}\n"
-    yield "\n| | | |\n|---|---|---|\n"
-    for name, value, remark in words.headline(facts, standing.usage):
-        yield f"| {name} | {line(value)} | {line(remark)} |\n"
-    yield "\n"
-    if standing.goal and " ".join(standing.goal.split()) != summary.title:
-        yield f"**Goal:** {prose(standing.goal)}\n\n"
-    if standing.plan:
-        yield "## Plan\n\n"
-        for step in standing.plan:
-            yield f"- [{_PLAN_SIGNS.get(step.status, ' ')}] {line(step.step_id)}. {line(step.description)}"
-            yield f" ({line(step.status.replace('_', ' '))})"
-            yield f": {line(step.summary)}\n" if step.summary else "\n"
-        yield "\n"
-    if facts.troubles:
-        yield "## What went wrong\n\n"
-        for at, what in facts.troubles:
-            yield f"- {words.clock(at)} {_trouble(what)}\n"
-        yield "\n"
+def _join(pieces: blocks.Line) -> str:
+    return "".join(map(_inline, pieces))
 
 
-def _trouble(
-    what: run_report.CallAccount | run_report.RunBoundary | run_report.ModelUsed | run_report.Lost,
-) -> str:
-    match what:
-        case run_report.CallAccount():
-            return f"call {what.number}, {title(what)}: {words.call_state(what, frozenset())}"
-        case run_report.RunBoundary():
-            return line(words.boundary(what))
-        case run_report.ModelUsed():
-            return " ".join([*map(line, what.call.notices), line(words.model_call(what))])
-        case run_report.Lost():
-            return line(what.what)
+def _inline(piece: blocks.Inline) -> str:
+    match piece:
+        case str():
+            return line(piece)
+        case blocks.Span():
+            return code(piece.text) if piece.style in ("code", "value") else line(piece.text)
+        case blocks.Pill():
+            return line(piece.text)
+        case blocks.Stamp():
+            return line(words.date_and_time(piece.at) if piece.has_date else words.clock(piece.at))
+        case blocks.CallLink():
+            what = call_title(piece.call) if piece.has_subject else line(piece.call.tool)
+            return f"call {piece.call.number}, {what}"
+        case blocks.Bar():
+            eighths = math.ceil(piece.share * _BAR_CHARS * 8)
+            return "█" * (eighths // 8) + _BARS[eighths % 8].strip()
 
 
-def _timeline(account: run_report.Account) -> Iterator[str]:
-    """Draw time and tokens in one line each; a bar stands for as many steps as necessary."""
-    steps = account.steps
-    if not steps:
-        return
-    size = -(-len(steps) // _MOST_BARS)
-    groups = [steps[start : start + size] for start in range(0, len(steps), size)]
-    times = [float(sum(step.total_ms for step in group)) for group in groups]
-    tokens = [float(sum(step.tokens_in + step.tokens_out for step in group)) for group in groups]
-    costs = [sum(step.cost_usd or 0.0 for step in group) for group in groups]
-    unit = "a step" if size == 1 else f"{size} steps"
-    rows = [
-        f"time   {_bars(times)}  at most {words.duration(max(times))} in a bar",
-        f"tokens {_bars(tokens)}  at most {words.number(int(max(tokens)))}",
-    ]
-    if any(costs):
-        rows.append(f"cost   {_bars(costs)}  at most {words.cost(max(costs))}")
-    yield f"## Timeline\n\nEach bar is {unit}, from step {steps[0].seq} to {steps[-1].seq}.\n\n"
-    yield fence_text("\n".join(rows)) + "\n"
+def _render(block: blocks.Block | FileDiff) -> Iterator[str]:
+    match block:
+        case blocks.Figures():
+            yield from _render_table(("", "", ""), [[[cell] for cell in row] for row in block.rows])
+        case blocks.Table():
+            yield from _render_table(block.head, block.rows)
+        case blocks.Plan():
+            title = f"**{line(block.title)}**\n\n" if block.title else ""
+            yield f"{title}{''.join(map(_plan_item, block.items))}\n"
+        case blocks.StepBegin():
+            yield f"### Step {line(block.step_id)}: {line(block.description)}\n\n"
+        case blocks.StepEnd():
+            pass
+        case blocks.Card():
+            remarks = ", ".join(filter(None, (line(block.state.text), line(block.remarks))))
+            yield f"**{block.call.number}. {call_title(block.call)}** ({remarks})\n\n"
+            for part in block.parts:
+                yield from _render(part)
+        case FileDiff():
+            yield from _diff(block)
+        case _:
+            yield _render_text(block)
 
 
-def _bars(values: list[float]) -> str:
-    most = max(values) or 1.0
-    return "".join(_BARS[-(-int(value * 800 / most) // 100)] for value in values)
+def _render_text(block: blocks.Heading | blocks.Note | blocks.Turn | blocks.Prose | blocks.Verbatim) -> str:
+    match block:
+        case blocks.Heading():
+            return f"{'#' * block.level} {line(block.text)}\n\n"
+        case blocks.Note():
+            return f"{_MARK if block.is_mark else ''}*{_join(block.line)}*\n\n"
+        case blocks.Turn():
+            at = words.clock(block.at)
+            return f"### You ({line(at)}, step {block.seq})\n\n{_cut_prose(block.text)}\n\n"
+        case blocks.Prose():
+            text = _cut_prose(block.text)
+            return f"*{line(block.title)}:*\n\n{_quote(text)}\n\n" if block.title else f"{text}\n\n"
+        case blocks.Verbatim():
+            title = f"{line(block.title)}:\n\n" if block.title else ""
+            return f"{title}{_cut_fence(block.text)}\n"
 
 
-def _approvals(facts: run_report.Facts, waiting: frozenset[str]) -> Iterator[str]:
-    if not facts.decided:
-        return
-    yield "## Approvals\n\n| Call | What | Decisions | Outcome |\n|---|---|---|---|\n"
-    for call in facts.decided:
-        verdicts = "; ".join(
-            f"{words.date_and_time(one.at)} {line(words.verdict(one))}" for one in call.verdicts
-        )
-        exactly = f"{code(call.subject)} sha256 {code(call.arguments_sha256[:16])}"
-        yield f"| {call.number}. {_cell(line(call.tool))} | {_cell(exactly)} | {_cell(verdicts)} |"
-        yield f" {words.call_state(call, waiting)} |\n"
+def _render_table(head: Sequence[str], rows: Sequence[Sequence[blocks.Line]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n"
+    for row in rows:
+        yield f"| {' | '.join(_cell(_join(cell)) for cell in row)} |\n"
     yield "\n"
 
 
@@ -281,20 +158,35 @@ def _cell(text: str) -> str:
     return re.sub(r"(?<!\\)\|", r"\\|", text)
 
 
-def _files(facts: run_report.Facts) -> Iterator[str]:
-    if facts.files:
-        yield "## Files\n\n"
-        for path, calls in sorted(facts.files.items()):
-            numbers = ", ".join(str(call.number) for call in calls)
-            yield f"- {code(path)}: changed by call {numbers}\n"
-        yield "\n"
+def _plan_item(item: blocks.PlanItem) -> str:
+    text = f"{line(item.step_id)}. {line(item.description)}"
+    if item.status is None:
+        return f"{text}\n"
+    summary = f": {line(item.summary)}" if item.summary else ""
+    return f"- [{_PLAN_SIGNS.get(item.status.sign, ' ')}] {text} ({line(item.status.text)}){summary}\n"
 
 
-def _record(account: run_report.Account) -> Iterator[str]:
-    audit = account.audit
-    yield "## Record\n\n"
-    for breach in audit.breaches:
-        yield f"- record {breach.record} {breach.table} {line(breach.place)}: {line(breach.problem)}\n"
-    if not audit.breaches:
-        records = format_count(sum(session.records for session in audit.sessions), "record")
-        yield f"Verified: {records}; the chain ends in {code(audit.sessions[-1].chain)}.\n"
+def call_title(call: CallAccount) -> str:
+    """Return the title of a call: its tool and subject."""
+    return f"{line(call.tool)} {code(call.subject)}" if call.subject else line(call.tool)
+
+
+def _diff(diff: FileDiff) -> Iterator[str]:
+    note = f" ({line(diff.note)})" if diff.note else ""
+    yield f"{diff.change.capitalize()} {code(diff.path)}{note}\n\n"
+    if diff.lines:
+        rest = [f"... {format_count(diff.left_out, 'line')} left out ..."] if diff.left_out else []
+        yield fence_text(plain("\n".join([*diff.lines, *rest])), "diff") + "\n"
+
+
+def _quote(text: str) -> str:
+    return "\n".join(f"> {part}".rstrip() for part in text.split("\n"))
+
+
+def _cut_prose(cut: CutText) -> str:
+    return prose(cut.text) + (f"\n\n*{words.describe_cut(cut)}*\n\n{prose(cut.tail)}" if cut.left_out else "")
+
+
+def _cut_fence(cut: CutText) -> str:
+    text = f"{cut.text}\n{words.describe_cut(cut)}\n{cut.tail}" if cut.left_out else cut.text
+    return fence_text(plain(text))

@@ -10,8 +10,8 @@ from markdown_it.token import Token
 from ..terminal.text.sanitize import one_line, plain
 
 _NONCHARACTERS = re.compile(r"[\ufdd0-\ufdef\ufffe\uffff]")
-_EMPTY = {"meta", "br", "hr", "input", "rect", "line"}
-"""Elements that have no end tag, in HTML or in SVG."""
+_EMPTY = {"meta", "br", "hr", "input"}
+"""Elements that have no end tag."""
 
 
 class Html(str):

@@ -4,11 +4,11 @@ CSS = """
 :root{color-scheme:light dark;--bg:#fbfaf8;--card:#fff;--ink:#1d1c1a;--soft:#6b6862;--line:#e4e1da;
 --code:#f5f3ee;
 --accent:#3858c9;--ok:#1f7a43;--bad:#b3261e;--warn:#8a5a00;--okbg:#e3f3e8;--badbg:#fbe6e4;--warnbg:#fbf0d6;
---model:#3858c9;--tool:#d98a2b;--other:#b9b4a9;--in:#7d9be8;--out:#26408f;--money:#2f8f5b;--you:#eef1fc}
+--other:#b9b4a9;--you:#eef1fc}
 @media (prefers-color-scheme:dark){:root{--bg:#151618;--card:#1d1f22;--ink:#e7e5e0;--soft:#a09c94;
 --line:#33363b;
 --code:#26282c;--accent:#8fa8ff;--ok:#6fcf97;--bad:#ff8a80;--warn:#f0c36d;--okbg:#183325;--badbg:#3d1f1d;
---warnbg:#3a2f16;--model:#7f9bff;--tool:#e0a050;--other:#5f6168;--in:#6f8fe6;--out:#c3d0ff;--money:#5cc48a;
+--warnbg:#3a2f16;--other:#5f6168;
 --you:#222840}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--bg);color:var(--ink);
@@ -18,10 +18,8 @@ h1{font-size:1.7rem;line-height:1.25;margin:.2rem 0 .6rem;overflow-wrap:anywhere
 h2{font-size:1.15rem;margin:2.4rem 0 .8rem;padding-bottom:.3rem;border-bottom:1px solid var(--line)}
 h3{font-size:1rem;margin:0}
 a{color:var(--accent);text-decoration:none}a:hover{text-decoration:underline}
-.soft,.meta{color:var(--soft)}.meta{display:flex;flex-wrap:wrap;gap:.15rem 1.1rem;font-size:.87rem}
-.meta b{font-weight:600;color:var(--ink)}.meta span{overflow-wrap:anywhere}
+.soft{color:var(--soft)}.line bdi{color:var(--ink)}
 .brand{font-size:.8rem;letter-spacing:.08em;text-transform:uppercase;color:var(--soft)}
-.goal{font-size:1.02rem;border-left:3px solid var(--accent);padding:.1rem 0 .1rem .9rem;margin:1rem 0}
 code,pre,.mono{font-family:ui-monospace,"Cascadia Mono",Menlo,Consolas,monospace;font-size:.86em}
 code{background:var(--code);border-radius:4px;padding:.1em .3em;overflow-wrap:anywhere}
 pre{background:var(--code);border-radius:8px;padding:.7rem .85rem;margin:.5rem 0 0;white-space:pre-wrap;
@@ -38,11 +36,7 @@ background:var(--code);color:var(--soft);white-space:nowrap}
 border-top:1px solid var(--line)}
 .plan li:first-child{border-top:0}.plan .sum{color:var(--soft);font-size:.9rem;overflow-wrap:anywhere}
 .plan .pill{align-self:flex-start;min-width:5.6rem;text-align:center}
-.scroll{overflow-x:auto}.plot{display:block;width:100%;min-width:38rem;height:auto}
-.p-title{font-size:13px;font-weight:600;fill:var(--ink)}.p-tick{font-size:11px;fill:var(--soft)}
-.p-end{text-anchor:end}.p-mid{text-anchor:middle}.p-grid{stroke:var(--line)}.p-axis{stroke:var(--soft)}
-.p-model{fill:var(--model)}.p-tool{fill:var(--tool)}.p-other{fill:var(--other)}.p-in{fill:var(--in)}
-.p-out{fill:var(--out)}.p-cost{fill:var(--money)}.p-hover{fill:transparent}g:hover>.p-hover{fill:var(--line)}
+.scroll{overflow-x:auto}meter{width:100%;min-width:6rem}
 .turn{margin-top:1.6rem}
 .you{background:var(--you);border-radius:12px;padding:.7rem 1rem;border:1px solid var(--line)}
 .who{display:flex;justify-content:space-between;gap:1rem;font-size:.8rem;color:var(--soft);
@@ -80,9 +74,7 @@ summary:hover{color:var(--ink)}
 .diff .h{color:var(--soft)}
 table{border-collapse:collapse;width:100%;font-size:.87rem}
 th{font-weight:600;text-align:left;color:var(--soft)}th,td{padding:.4rem .7rem .4rem 0;vertical-align:top;
-border-bottom:1px solid var(--line)}td{overflow-wrap:anywhere}td.tight{white-space:nowrap;width:1%}
-td.files{min-width:12rem}
-footer{margin-top:3rem;font-size:.8rem;color:var(--soft);overflow-wrap:anywhere}
+border-bottom:1px solid var(--line)}td{overflow-wrap:anywhere}
 @media (max-width:40rem){main{padding:1.2rem .8rem 3rem}h1{font-size:1.35rem}.step{padding-left:.6rem}
 .tiles{grid-template-columns:repeat(2,1fr)}.plan li{flex-direction:column;gap:.2rem}.plan .pill{min-width:0}}
 @media print{:root{color-scheme:light}body{background:#fff;font-size:11px}main{max-width:none;padding:0}

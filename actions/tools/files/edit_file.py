@@ -7,13 +7,13 @@ from pathlib import Path
 
 from pydantic import Field
 
-from ...ports import Prepared, ToolTraits
-from ...workspace.paths import FileProblem, format_path, format_path_from, locate, make_absolute
-from ...workspace.safe_open import PathScope
+from ...ports import ToolTraits
+from ...workspace.paths import FileProblem, format_path, format_path_from, locate
 from ...workspace.text import FileText, TextForm, format_diff, load_text
-from ..builtin import WritingTool
 from ..schema import PlainText, ToolArguments
-from .planned_write import plan_write
+from .disk import DISK
+from .file_system import FileSystem, FileView, PlannedWrite
+from .file_tool import WritingFileTool
 from .write_file import link_note
 
 _DESCRIPTION = (
@@ -34,7 +34,7 @@ class EditFileArguments(ToolArguments):
     replace_all: bool = Field(False, description="Replace every occurrence. Default: false.")
 
 
-class EditFile(WritingTool[EditFileArguments]):
+class EditFile(WritingFileTool[EditFileArguments]):
     traits = ToolTraits(
         word="edit",
         subject="path",
@@ -45,25 +45,26 @@ class EditFile(WritingTool[EditFileArguments]):
         also_called=("edit",),
     )
 
-    def __init__(self) -> None:
-        super().__init__("edit_file", _DESCRIPTION, EditFileArguments)
-        self.plan = _plan
+    def __init__(self, files: FileSystem = DISK) -> None:
+        super().__init__("edit_file", _DESCRIPTION, EditFileArguments, files)
 
-
-def _plan(arguments: EditFileArguments, cwd: Path, reach: PathScope) -> Prepared:
-    if arguments.old == arguments.new:
-        raise FileProblem("old and new are the same text: there is nothing to change.")
-    path = make_absolute(arguments.path, cwd)
-    target = locate(path, reach, "read")
-    file = load_text(target)
-    if file.form is None or file.text is None:
-        raise FileProblem(f"{format_path(target)} is a binary file; edit_file changes text only.")
-    name = format_path_from(path, cwd)
-    text, count = _replace(file.text, arguments, name)
-    stored = _encode(target, file.form, text)
-    return plan_write(
-        target, file, stored, lambda status: _report(file, text, count, name, link_note(status))
-    )
+    def plan(self, arguments: EditFileArguments, view: FileView) -> PlannedWrite:
+        if arguments.old == arguments.new:
+            raise FileProblem("old and new are the same text: there is nothing to change.")
+        target = locate(view.path, view.context.reach, "read")
+        file = load_text(target)
+        if file.form is None or file.text is None:
+            raise FileProblem(f"{format_path(target)} is a binary file; edit_file changes text only.")
+        name = format_path_from(view.path, view.context.cwd)
+        text, count = _replace(file.text, arguments, name)
+        stored = _encode(target, file.form, text)
+        return PlannedWrite(
+            target,
+            name,
+            file,
+            stored,
+            lambda status: _report(file, text, count, name, link_note(status)),
+        )
 
 
 def _replace(text: str, arguments: EditFileArguments, name: str) -> tuple[str, int]:

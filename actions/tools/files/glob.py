@@ -7,12 +7,21 @@ from posixpath import expanduser, join
 
 from pydantic import Field
 
-from ...ports import ToolContext, ToolOutcome, ToolTraits
-from ...workspace.paths import FileProblem, format_path_from, locate, make_absolute, require_folder
-from ...workspace.patterns import BadPattern, PathPattern, split_fixed
+from ...ports import ToolOutcome, ToolTraits
+from ...workspace.paths import (
+    FileProblem,
+    format_path,
+    format_path_from,
+    locate,
+    make_absolute,
+    require_folder,
+)
+from ...workspace.patterns import PathPattern, split_fixed
 from ...workspace.tree import FileFilter
-from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments
+from .disk import DISK
+from .file_system import Access, FileSystem, FileView
+from .file_tool import ReadingFileTool
 from .search.engine import Search
 from .search.matches import cap_lines
 
@@ -32,31 +41,40 @@ class GlobArguments(ToolArguments):
     path: PlainText = Field(".", description="The folder to search. Default: the working folder.")
 
 
-class Glob(BuiltinTool[GlobArguments]):
+class Glob(ReadingFileTool[GlobArguments]):
     traits = ToolTraits(
         subject="pattern", summary_arguments=("pattern", "path"), is_quiet=True, shows="names"
     )
+    access: Access = "names"
 
-    def __init__(self, use_ripgrep: bool = True, limit_s: float = 30) -> None:
-        super().__init__("glob", _DESCRIPTION, GlobArguments)
+    def __init__(self, use_ripgrep: bool = True, limit_s: float = 30, files: FileSystem = DISK) -> None:
+        super().__init__("glob", _DESCRIPTION, GlobArguments, files)
         self._use_ripgrep = use_ripgrep
         self._limit_s = limit_s
 
-    def paths(self, arguments: GlobArguments) -> Sequence[str]:
+    def aim(self, arguments: GlobArguments) -> GlobArguments:
+        """Move the fixed folders of a pattern that begins with a virtual path to the path."""
+        fixed, rest = split_fixed(arguments.pattern)
+        if not arguments.pattern.startswith("/") or not self._files.is_virtual(fixed):
+            return arguments
+        return arguments.model_copy(update={"path": fixed, "pattern": f"./{rest or '**'}"})
+
+    def list_disk_paths(self, arguments: GlobArguments) -> Sequence[str]:
         return (arguments.path, _reach(arguments.pattern, arguments.path))
 
     def reaches_hidden(self, arguments: GlobArguments) -> bool:
         return True
 
-    async def run(self, arguments: GlobArguments, context: ToolContext) -> ToolOutcome:
+    async def look(self, arguments: GlobArguments, view: FileView) -> ToolOutcome:
         fixed, rest = _split_outside(arguments.pattern)
-        root = make_absolute(arguments.path, context.cwd)
-        try:
-            root = make_absolute(fixed, root)
-            folder = require_folder(locate(root, context.reach, "searched", searches=True))
-            return await self._find(root, folder, PathPattern(rest), context.cwd)
-        except (FileProblem, BadPattern) as error:
-            return ToolOutcome("error", str(error))
+        if self._files.is_virtual(arguments.path) and _leads_out(arguments.pattern):
+            raise FileProblem(
+                f"The pattern {format_path(arguments.pattern)} leads out of {format_path(arguments.path)}."
+                " Change one of them."
+            )
+        root = make_absolute(fixed, view.path)
+        folder = require_folder(locate(root, view.context.reach, "searched", searches=True))
+        return await self._find(root, folder, PathPattern(rest), view.context.cwd)
 
     async def _find(self, root: Path, folder: Path, pattern: PathPattern, cwd: Path) -> ToolOutcome:
         search = Search(folder, self._use_ripgrep, self._limit_s)
@@ -82,6 +100,10 @@ def _reach(pattern: str, base: str) -> str:
     if ".." in wild or "{/" in wild or ",/" in wild:
         return "/"
     return join(base, fixed[: fixed.rfind("/") + 1])
+
+
+def _leads_out(pattern: str) -> bool:
+    return pattern.startswith(("/", "~")) or ".." in pattern.split("/")
 
 
 def _split_outside(pattern: str) -> tuple[str, str]:

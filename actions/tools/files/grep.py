@@ -4,21 +4,21 @@ from pathlib import Path
 
 from pydantic import Field
 
-from ...ports import ToolContext, ToolOutcome, ToolTraits
+from ...ports import ToolOutcome, ToolTraits
 from ...workspace.paths import (
-    FileProblem,
     folder_and_file,
     format_count,
     format_path_from,
     locate,
-    make_absolute,
 )
 from ...workspace.patterns import BadPattern, PathPattern
 from ...workspace.tree import FileFilter, FileListing
-from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments
+from .disk import DISK
+from .file_system import Access, FileSystem, FileView
+from .file_tool import ReadingFileTool
 from .search.engine import Search, SearchResult
-from .search.matches import BadExpression, cap_lines, translate_pattern
+from .search.matches import cap_lines, translate_pattern
 
 MAX_MATCHES = 250
 _MAX_FILE_BYTES = 64 << 20
@@ -38,13 +38,14 @@ class GrepArguments(ToolArguments):
     )
 
 
-class Grep(BuiltinTool[GrepArguments]):
+class Grep(ReadingFileTool[GrepArguments]):
     traits = ToolTraits(
         subject="pattern", summary_arguments=("pattern", "path"), is_quiet=True, shows="content"
     )
+    access: Access = "tree"
 
-    def __init__(self, use_ripgrep: bool = True, limit_s: float = 30) -> None:
-        super().__init__("grep", _DESCRIPTION, GrepArguments)
+    def __init__(self, use_ripgrep: bool = True, limit_s: float = 30, files: FileSystem = DISK) -> None:
+        super().__init__("grep", _DESCRIPTION, GrepArguments, files)
         self._use_ripgrep = use_ripgrep
         self._limit_s = limit_s
 
@@ -54,14 +55,11 @@ class Grep(BuiltinTool[GrepArguments]):
         except BadPattern:
             return True
 
-    async def run(self, arguments: GrepArguments, context: ToolContext) -> ToolOutcome:
-        try:
-            pattern = translate_pattern(arguments.pattern)
-            only = PathPattern(arguments.glob) if arguments.glob is not None else None
-            path = make_absolute(arguments.path, context.cwd)
-            root, names = folder_and_file(locate(path, context.reach, "searched"))
-        except (FileProblem, BadExpression, BadPattern) as error:
-            return ToolOutcome("error", str(error))
+    async def look(self, arguments: GrepArguments, view: FileView) -> ToolOutcome:
+        path, context = view.path, view.context
+        pattern = translate_pattern(arguments.pattern)
+        only = PathPattern(arguments.glob) if arguments.glob is not None else None
+        root, names = folder_and_file(locate(path, context.reach, "searched"))
         search = Search(root, self._use_ripgrep, self._limit_s)
         listing = FileListing(names) if names else await _candidates(search, only)
         found = await search.find(pattern, listing.paths, MAX_MATCHES) if listing.paths else SearchResult()

@@ -8,20 +8,21 @@ from pathlib import Path
 
 from pydantic import Field
 
-from ...ports import ToolContext, ToolOutcome, ToolTraits
+from ...ports import ToolOutcome, ToolTraits
 from ...workspace.paths import (
     FileProblem,
     format_count,
     format_path,
     format_size,
     locate,
-    make_absolute,
     name_special_kind,
     translate_errors,
 )
 from ...workspace.safe_open import PathScope, open_folder, read_status
-from ..builtin import BuiltinTool
 from ..schema import PlainText, ToolArguments
+from .disk import DISK
+from .file_system import Access, FileSystem, FileView
+from .file_tool import ReadingFileTool
 
 MAX_ENTRIES = 1000
 _MOST_READ = 200_000
@@ -36,18 +37,15 @@ class ListDirectoryArguments(ToolArguments):
     path: PlainText = Field(description="The folder; relative paths start at the working folder.")
 
 
-class ListDirectory(BuiltinTool[ListDirectoryArguments]):
+class ListDirectory(ReadingFileTool[ListDirectoryArguments]):
     traits = ToolTraits(subject="path", is_quiet=True, shows="names", word="list", also_called=("ls",))
+    access: Access = "names"
 
-    def __init__(self) -> None:
-        super().__init__("list_directory", _DESCRIPTION, ListDirectoryArguments)
+    def __init__(self, files: FileSystem = DISK) -> None:
+        super().__init__("list_directory", _DESCRIPTION, ListDirectoryArguments, files)
 
-    async def run(self, arguments: ListDirectoryArguments, context: ToolContext) -> ToolOutcome:
-        try:
-            path = make_absolute(arguments.path, context.cwd)
-            return ToolOutcome("ok", await asyncio.to_thread(_list, path, context.reach))
-        except FileProblem as error:
-            return ToolOutcome("error", str(error))
+    async def look(self, arguments: ListDirectoryArguments, view: FileView) -> ToolOutcome:
+        return ToolOutcome("ok", await asyncio.to_thread(_list, view.path, view.context.reach))
 
 
 def _list(path: Path, reach: PathScope) -> str:

@@ -28,14 +28,15 @@ from ...workspace.paths import (
     format_path,
     format_size,
     locate,
-    make_absolute,
     open_regular,
     translate_errors,
 )
 from ...workspace.safe_open import PathScope
 from ...workspace.text import SAMPLE_BYTES, TextForm, detect_sample_form, name_binary_kind
-from ..builtin import BuiltinTool
 from ..schema import Count, PlainText, ToolArguments
+from .disk import DISK
+from .file_system import FileSystem, FileView
+from .file_tool import ReadingFileTool
 
 MAX_LINES = 2000
 MAX_BYTES = 50_000
@@ -60,14 +61,14 @@ class ReadFileArguments(ToolArguments):
     limit: Count = Field(MAX_LINES, description=f"How many lines. Default and most: {MAX_LINES}.")
 
 
-class ReadFile(BuiltinTool[ReadFileArguments]):
+class ReadFile(ReadingFileTool[ReadFileArguments]):
     traits = ToolTraits(subject="path", is_quiet=True, shows="content", word="read", also_called=("read",))
 
-    def __init__(self) -> None:
-        super().__init__("read_file", _DESCRIPTION, ReadFileArguments)
+    def __init__(self, files: FileSystem = DISK) -> None:
+        super().__init__("read_file", _DESCRIPTION, ReadFileArguments, files)
 
-    async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolOutcome:
-        path = make_absolute(arguments.path, context.cwd)
+    async def look(self, arguments: ReadFileArguments, view: FileView) -> ToolOutcome:
+        path, context = view.path, view.context
         limit = min(arguments.limit, MAX_LINES)
         try:
             # Before the page: a change in between makes the page the newer one, and the version stale.
@@ -76,11 +77,9 @@ class ReadFile(BuiltinTool[ReadFileArguments]):
                 return ToolOutcome("ok", f"{format_path(path)} is shown below.", blocks=(picture,))
             page = await asyncio.to_thread(_page, path, context.reach, arguments.offset, limit)
         except IsFolder:
-            return ToolOutcome(
-                "error", f"{format_path(path)} is a folder; use list_directory to look into it."
-            )
-        except FileProblem as error:
-            return ToolOutcome("error", str(error))
+            raise FileProblem(
+                f"{format_path(path)} is a folder; use list_directory to look into it."
+            ) from None
         return ToolOutcome("ok", page, seen={encodable(name): version for name, version in seen.items()})
 
 

@@ -1,34 +1,26 @@
-"""The file tools over back ends: the same names, arguments and results, whether or not a path is on the
-disk."""
+"""The files of back ends: a call gets them laid out in a private folder, so that it opens real files."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
 
-from ....state.calls import VIRTUAL, Effect, FileChange
-from ...ports import (
-    Masker,
-    Prepared,
-    Tool,
-    ToolContext,
-    ToolOutcome,
-    ToolSpec,
-    ToolTraits,
-    Verified,
-)
+from ....state.calls import VIRTUAL, FileChange
+from ...ports import Prepared, Tool, ToolContext, ToolOutcome, Verified
 from ...workspace.backends.backend import MAX_FILE_BYTES, MAX_FILES, FileBackend, KeptFiles, WorkspaceFolder
-from ...workspace.backends.composite import Composite, FilePlace
+from ...workspace.backends.composite import Composite, FilePlace, normalize_path
 from ...workspace.content_cache import digest_of
 from ...workspace.paths import FileProblem, format_path, format_size
-from ...workspace.patterns import split_fixed
 from ...workspace.safe_open import PathScope
+from .disk import DISK
 from .edit_file import EditFile
+from .file_system import Access, FileSystem, FileView, PlannedWrite, explain_change, require_read_version
 from .glob import Glob
 from .grep import Grep
-from .layout import Contents, Layout, lay_out
 from .list_directory import ListDirectory
-from .planned_write import PlannedWrite, prepare_in_thread
 from .read_file import ReadFile
 from .write_file import WriteFile
 
@@ -36,102 +28,128 @@ _MODE = 0o644
 """The recorded mode of a file without permissions."""
 
 
-class FileTool:
-    """A built-in file tool that also reads other back ends."""
+class BackendFiles:
+    """The files of a composite; its paths in the working folder are those of the disk."""
 
-    def __init__(self, tool: Tool, files: Composite, contents: Contents) -> None:
-        self._tool = tool
-        self._files = files
-        self._contents: Contents = contents
-        self.spec: ToolSpec = replace(
-            tool.spec, description=f"{tool.spec.description} {_describe_places(files)}"
-        )
-        self.traits: ToolTraits = tool.traits
-        self.effect: Effect = tool.effect
+    def __init__(self, composite: Composite) -> None:
+        self._composite = composite
 
-    def of_session(self, kept: KeptFiles) -> Tool:
-        """Return the tool with what back ends keep for a session."""
-        return type(self)(self._tool, self._files.of_session(kept), self._contents)
+    is_kept_by_session = True
 
-    def parse(self, arguments: str) -> Any:
-        return self._tool.parse(arguments)
+    @property
+    def description(self) -> str:
+        prefixes = self._composite.prefixes
+        if "/" in prefixes:
+            return "Files are not those of the machine, but kept apart, below `/`."
+        return f"Paths that begin with {', '.join(prefixes)} are not of the machine: they are kept apart."
 
-    def effect_of(self, arguments: Any) -> Effect:
-        return self.effect
+    def of_session(self, kept: KeptFiles) -> FileSystem:
+        return BackendFiles(self._composite.of_session(kept))
 
-    def subject(self, arguments: Any) -> str:
-        aimed = self._normalize_path(arguments)
-        if not self._files.has(aimed.path):
-            return self._tool.subject(arguments)
+    def is_virtual(self, path: str) -> bool:
+        return self._composite.has(path)
+
+    def name_subject(self, path: str) -> str:
         try:
-            return self._files.place(aimed.path).path
+            return self._composite.place(path).path
         except FileProblem:
-            return aimed.path
+            return path
 
-    def paths(self, arguments: Any) -> Sequence[str]:
-        return () if self.is_virtual(arguments) else self._tool.paths(arguments)
+    def open(self, path: str, access: Access, context: ToolContext) -> AbstractAsyncContextManager[FileView]:
+        return (
+            self._lay_out(path, access, context)
+            if self.is_virtual(path)
+            else DISK.open(path, access, context)
+        )
 
-    def is_virtual(self, arguments: Any) -> bool:
-        return self._files.has(self._normalize_path(arguments).path)
+    @asynccontextmanager
+    async def _lay_out(self, path: str, access: Access, context: ToolContext) -> AsyncGenerator[FileView]:
+        """Yield the files in a temporary folder, which is deleted afterwards."""
+        place = self._composite.place(path)
+        files = await place.backend.files()
+        if access == "write":
+            _require_room(place, files)
+        read = {path: await place.backend.read(path) for path in _select_files(place, access, files)}
+        if context.scratch is not None:
+            context.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="files-", dir=context.scratch) as folder:
+            # The random name keeps it apart from all that a file may hold.
+            root = Path(os.path.realpath(folder)) / "files"
+            await asyncio.to_thread(_write_files, root, place.prefix, files, read)
+            view = BackendView(root, place, context)
+            try:
+                yield view
+            except FileProblem as problem:
+                raise FileProblem(view.translate_paths(str(problem))) from None
 
-    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        if not self.is_virtual(arguments):
-            return await self._tool.run(arguments, context)
-        aimed = self._normalize_path(arguments)
-        try:
-            place = self._files.place(aimed.path)
-            self._check(aimed)
-            async with lay_out(place, self._contents, context.scratch) as layout:
-                inner = aimed.model_copy(update={"path": layout.path})
-                return layout.translate_outcome(await self._tool.run(inner, layout.within(context)))
-        except FileProblem as error:
-            return ToolOutcome("error", str(error))
+    async def verify(self, changes: Sequence[FileChange]) -> Verified:
+        """Determine from the back end whether a write happened."""
+        if not all(change.is_virtual for change in changes):
+            return await DISK.verify(changes)
+        found: set[Verified] = {await self._verify_change(change) for change in changes}
+        return found.pop() if len(found) == 1 else "unknown"
 
-    def _normalize_path(self, arguments: Any) -> Any:
-        """Return the arguments with everything about the place in `path`."""
-        return arguments
-
-    def _check(self, arguments: Any) -> None:
-        """Refuse, by `FileProblem`, what would lead out of the place."""
+    async def _verify_change(self, change: FileChange) -> Verified:
+        path = change.path.removeprefix(VIRTUAL)
+        if not self.is_virtual(path):
+            return "unknown"
+        place = self._composite.place(path)
+        content = await place.backend.read(place.inner)
+        now = None if content is None else digest_of(content)
+        if now == change.after:
+            return "done"
+        return "not_done" if now == change.before else "unknown"
 
 
-class SearchingFileTool(FileTool):
-    """`grep`, which goes through folders by itself."""
+class BackendView:
+    """The laid out files of a back end: a call can open these and nothing else."""
 
-    def reaches_hidden(self, arguments: Any) -> bool:
-        return self._tool.reaches_hidden(arguments)  # type: ignore[attr-defined]
+    def __init__(self, root: Path, place: FilePlace, context: ToolContext) -> None:
+        self._root = root
+        self._place = place
+        self.path = Path(f"{root}{place.path}")
+        # A working folder without any of the files, so that all of them have full names.
+        self.context = replace(context, cwd=root.parent / "beside", reach=PathScope.of((root,)))
 
+    def translate(self, outcome: ToolOutcome) -> ToolOutcome:
+        seen = {
+            f"{VIRTUAL}{path.removeprefix(str(self._root))}": version
+            for path, version in (outcome.seen or {}).items()
+        }
+        return replace(outcome, content=self.translate_paths(outcome.content), seen=seen or None)
 
-class GlobFileTool(SearchingFileTool):
-    """`glob`, whose pattern may include the path."""
+    def translate_paths(self, text: str) -> str:
+        """Return a text of a tool with the paths of the back end."""
+        return text.replace(f"/{self._root}", "").replace(str(self._root), "")
 
-    def _normalize_path(self, arguments: Any) -> Any:
-        fixed, rest = split_fixed(arguments.pattern)
-        if not arguments.pattern.startswith("/") or not self._files.has(fixed):
-            return arguments
-        return arguments.model_copy(update={"path": fixed, "pattern": f"./{rest or '**'}"})
+    def resolve_secrets(self, texts: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the texts with secrets masked, because the store must not contain any."""
+        masker = self.context.masker
+        return texts if masker is None else {name: masker.text(text) for name, text in texts.items()}
 
-    def _check(self, arguments: Any) -> None:
-        pattern = arguments.pattern
-        if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
+    def record(self, planned: PlannedWrite) -> Prepared:
+        path, content = self._place.path, planned.content
+        if len(content) > MAX_FILE_BYTES:
             raise FileProblem(
-                f"The pattern {format_path(pattern)} leads out of {format_path(arguments.path)}."
-                " Change one of them."
+                f"{format_path(path)} would take {format_size(len(content))};"
+                f" a file there has at most {format_size(MAX_FILE_BYTES)}. Split it."
             )
-
-
-class _Plans(Protocol):
-    """A tool that ships and writes."""
-
-    plan: Callable[[Any, Path, PathScope], Prepared]
-
-    async def prepare(self, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome: ...
-    async def verify(self, changes: Sequence[FileChange]) -> Verified: ...
+        before = None if planned.old is None else digest_of(planned.old.content)
+        change = FileChange(
+            path=f"{VIRTUAL}{path}",
+            before=before,
+            before_mode=None if before is None else _MODE,
+            after=digest_of(content),
+            after_mode=_MODE,
+        )
+        require_read_version(planned, change, self.context.known)
+        report = self.translate_paths(planned.report(None))
+        return Prepared((change,), {}, BackendWrite(self._place, content, before, report))
 
 
 @dataclass(frozen=True, slots=True)
-class VirtualWrite:
-    """A planned write to a back end."""
+class BackendWrite:
+    """The bytes to write to a back end."""
 
     place: FilePlace
     content: bytes
@@ -139,100 +157,10 @@ class VirtualWrite:
     """SHA-256 of the replaced content; None: a new file."""
     report: str
 
-
-class WritingFileTool(FileTool):
-    """`write_file` and `edit_file`: their effect can be verified afterwards on every back end."""
-
-    async def prepare(self, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome:
-        if not self.is_virtual(arguments):
-            return await self._disk_tool.prepare(arguments, context)
-        try:
-            place = self._files.place(arguments.path)
-            async with lay_out(place, "one", context.scratch) as layout:
-                return await self._plan(
-                    layout, _mask_arguments(arguments, self.traits, context.masker), context
-                )
-        except FileProblem as error:
-            return ToolOutcome("error", str(error))
-
-    async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        prepared = context.prepared or await self.prepare(arguments, context)
-        if isinstance(prepared, ToolOutcome):
-            return prepared
-        work = prepared.work
-        if not isinstance(work, VirtualWrite):
-            return await self._tool.run(arguments, replace(context, prepared=prepared))
-        place, [change] = work.place, prepared.changes
-        if not await place.backend.write(place.inner, work.content, work.expected):
-            return ToolOutcome("error", _explain_change(place))
-        return ToolOutcome("ok", work.report, seen={change.path: change.after or ""})
-
-    async def verify(self, changes: Sequence[FileChange]) -> Verified:
-        """Determine from the back end whether a write happened."""
-        if not all(change.is_virtual for change in changes):
-            return await self._disk_tool.verify(changes)
-        found: set[Verified] = {await self._verify_change(change) for change in changes}
-        return found.pop() if len(found) == 1 else "unknown"
-
-    async def _verify_change(self, change: FileChange) -> Verified:
-        path = change.path.removeprefix(VIRTUAL)
-        if not self._files.has(path):
-            return "unknown"
-        place = self._files.place(path)
-        now = _digest(await place.backend.read(place.inner))
-        if now == change.after:
-            return "done"
-        return "not_done" if now == change.before else "unknown"
-
-    async def _plan(self, layout: Layout, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome:
-        # A slash at the end denotes a folder, which is never written.
-        end = "/" if arguments.path.endswith("/") else ""
-        inner = arguments.model_copy(update={"path": layout.path + end})
-        _require_room(layout)
-        cwd, place = layout.beside, layout.place
-        found = await prepare_in_thread(lambda: self._disk_tool.plan(inner, cwd, layout.reach))
-        if isinstance(found, ToolOutcome):
-            return replace(found, content=layout.translate_paths(found.content))
-        work, [change] = found.work, found.changes
-        assert isinstance(work, PlannedWrite)
-        if len(work.content) > MAX_FILE_BYTES:
-            raise FileProblem(
-                f"{format_path(place.path)} would take {format_size(len(work.content))};"
-                f" a file there has at most {format_size(MAX_FILE_BYTES)}. Split it."
-            )
-        path = f"{VIRTUAL}{place.path}"
-        if self.traits.content and _is_outdated(path, change, context):
-            raise FileProblem(_explain_change(place))
-        virtual = FileChange(
-            path=path,
-            before=change.before,
-            before_mode=None if change.before is None else _MODE,
-            after=change.after,
-            after_mode=_MODE,
-        )
-        return Prepared(
-            (virtual,),
-            {},
-            VirtualWrite(place, work.content, change.before, layout.translate_paths(work.report(None))),
-        )
-
-    @property
-    def _disk_tool(self) -> _Plans:
-        return self._tool  # type: ignore[return-value]
-
-
-def file_tools_of(files: Composite) -> tuple[Tool, ...]:
-    """Return the six file tools over back ends; over nothing but the folder, those that ship."""
-    if not files.prefixes:
-        return (ReadFile(), WriteFile(), EditFile(), ListDirectory(), Glob(), Grep())
-    return (
-        FileTool(ReadFile(), files, "one"),
-        WritingFileTool(WriteFile(), files, "one"),
-        WritingFileTool(EditFile(), files, "one"),
-        FileTool(ListDirectory(), files, "none"),
-        GlobFileTool(Glob(), files, "none"),
-        SearchingFileTool(Grep(), files, "all"),
-    )
+    async def write(self) -> ToolOutcome:
+        if await self.place.backend.write(self.place.inner, self.content, self.expected):
+            return ToolOutcome("ok", self.report)
+        return ToolOutcome("error", explain_change(format_path(self.place.path)))
 
 
 def file_tools(backend: FileBackend | WorkspaceFolder | Composite | None = None) -> tuple[Tool, ...]:
@@ -240,48 +168,54 @@ def file_tools(backend: FileBackend | WorkspaceFolder | Composite | None = None)
 
     They have the names and the arguments of the built-in ones. None: the agent's folder.
     """
-    return file_tools_of(Composite.of(WorkspaceFolder() if backend is None else backend))
+    composite = Composite.of(WorkspaceFolder() if backend is None else backend)
+    files = BackendFiles(composite) if composite.prefixes else DISK
+    return (
+        ReadFile(files),
+        WriteFile(files),
+        EditFile(files),
+        ListDirectory(files),
+        Glob(files=files),
+        Grep(files=files),
+    )
 
 
-def _describe_places(files: Composite) -> str:
-    if "/" in files.prefixes:
-        return "Files are not those of the machine, but kept apart, below `/`."
-    return f"Paths that begin with {', '.join(files.prefixes)} are not of the machine: they are kept apart."
-
-
-def _require_room(layout: Layout) -> None:
-    """Refuse a new file if its parent folder does not exist."""
-    path = layout.place.inner
-    if path in layout.files:
+def _require_room(place: FilePlace, files: Mapping[str, int]) -> None:
+    """Refuse a new file if there are too many, or if one is in the place of a folder above it."""
+    if place.inner in files:
         return
-    if len(layout.files) >= MAX_FILES:
+    if len(files) >= MAX_FILES:
         raise FileProblem(
             f"There are {MAX_FILES:,} files already, which is the most. Write into one of them."
         )
-    for above in Path(path).parents:
-        if str(above) in layout.files:
+    for above in Path(place.inner).parents:
+        if str(above) in files:
             raise FileProblem(
-                f"{format_path(layout.place.prefix + str(above))} is a file, so that nothing can be below it."
+                f"{format_path(place.prefix + str(above))} is a file, so that nothing can be below it."
             )
 
 
-def _mask_arguments(arguments: Any, traits: ToolTraits, masker: Masker | None) -> Any:
-    """Return the arguments with secrets masked, because the store must not contain any."""
-    if masker is None:
-        return arguments
-    texts = {name: masker.text(getattr(arguments, name)) for name in traits.references}
-    return arguments.model_copy(update=texts)
+def _select_files(place: FilePlace, access: Access, files: Mapping[str, int]) -> Iterable[str]:
+    """Return the files whose content a call reads."""
+    if access == "names":
+        return ()
+    if access != "tree":
+        return (place.inner,) if place.inner in files else ()
+    below = place.inner.rstrip("/") + "/"
+    return tuple(path for path in files if path == place.inner or path.startswith(below))
 
 
-def _is_outdated(path: str, change: FileChange, context: ToolContext) -> bool:
-    """Return whether a file that is replaced completely has changed since it was read."""
-    version = (context.known or {}).get(path)
-    return change.before not in (None, change.after) and version not in (None, change.before)
-
-
-def _explain_change(place: FilePlace) -> str:
-    return f"{format_path(place.path)} has changed since you read it: nothing was written. Read it again."
-
-
-def _digest(content: bytes | None) -> str | None:
-    return None if content is None else digest_of(content)
+def _write_files(root: Path, prefix: str, files: Mapping[str, int], read: Mapping[str, bytes | None]) -> None:
+    Path(f"{root}{prefix}").mkdir(parents=True)
+    for path, size in files.items():
+        if normalize_path(path) != path:
+            raise FileProblem(
+                f"The back end of {prefix or '/'} names a file in a way that is none: {path!r}."
+            )
+        target = Path(f"{root}{prefix}{path}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        content = read.get(path)
+        target.write_bytes(content or b"")
+        if content is None:
+            # A sparse file of the right size: nobody reads its content.
+            os.truncate(target, min(size, MAX_FILE_BYTES))

@@ -2,11 +2,10 @@
 
 import os
 from dataclasses import replace
-from pathlib import Path
 
 from pydantic import Field
 
-from ...ports import Prepared, ToolContext, ToolOutcome, ToolTraits
+from ...ports import ToolTraits
 from ...workspace.paths import (
     FileProblem,
     format_count,
@@ -14,13 +13,12 @@ from ...workspace.paths import (
     format_path_from,
     format_size,
     locate,
-    make_absolute,
 )
-from ...workspace.safe_open import PathScope
 from ...workspace.text import FileText, TextForm, format_diff, load_text
-from ..builtin import WritingTool
 from ..schema import PlainText, ToolArguments
-from .planned_write import check_version, plan_write
+from .disk import DISK
+from .file_system import FileSystem, FileView, PlannedWrite
+from .file_tool import WritingFileTool
 
 _DESCRIPTION = (
     "Create a file, or replace the whole content of one, as one atomic step; missing folders are made."
@@ -33,7 +31,7 @@ class WriteFileArguments(ToolArguments):
     content: str = Field(description="The complete new content.")
 
 
-class WriteFile(WritingTool[WriteFileArguments]):
+class WriteFile(WritingFileTool[WriteFileArguments]):
     traits = ToolTraits(
         word="write",
         subject="path",
@@ -43,36 +41,27 @@ class WriteFile(WritingTool[WriteFileArguments]):
         also_called=("write",),
     )
 
-    def __init__(self) -> None:
-        super().__init__("write_file", _DESCRIPTION, WriteFileArguments)
-        self.plan = _plan
+    def __init__(self, files: FileSystem = DISK) -> None:
+        super().__init__("write_file", _DESCRIPTION, WriteFileArguments, files)
 
-    async def prepare(self, arguments: WriteFileArguments, context: ToolContext) -> Prepared | ToolOutcome:
-        prepared = await super().prepare(arguments, context)
-        if isinstance(prepared, ToolOutcome) or context.known is None:
-            return prepared
-        name = format_path_from(make_absolute(arguments.path, context.cwd), context.cwd)
-        return check_version(prepared, context.known, name) or prepared
+    def plan(self, arguments: WriteFileArguments, view: FileView) -> PlannedWrite:
+        if arguments.path.endswith("/"):
+            raise FileProblem(f"{format_path(arguments.path)} names a folder; add the name of the file.")
+        content = arguments.content
+        target = locate(view.path, view.context.reach, "written", is_new=True)
+        old = load_text(target) if target.exists() else None
+        form, notes = _form_for(content, old)
+        text = content.replace("\n", "\r\n") if _needs_crlf(content, form) else content
+        stored = form.encode(text)
+        name = format_path_from(view.path, view.context.cwd)
 
+        def report(status: os.stat_result | None) -> str:
+            lines = content.count("\n") + (not content.endswith("\n") and content != "")
+            verb = "Created" if old is None else "Overwrote"
+            message = f"{verb} {name}: {format_count(lines, 'line')}, {format_size(len(stored))}."
+            return "\n".join([message, *notes, *link_note(status), *_difference(old, content, name)])
 
-def _plan(arguments: WriteFileArguments, cwd: Path, reach: PathScope) -> Prepared:
-    if arguments.path.endswith("/"):
-        raise FileProblem(f"{format_path(arguments.path)} names a folder; add the name of the file.")
-    content, path = arguments.content, make_absolute(arguments.path, cwd)
-    target = locate(path, reach, "written", is_new=True)
-    old = load_text(target) if target.exists() else None
-    form, notes = _form_for(content, old)
-    text = content.replace("\n", "\r\n") if _needs_crlf(content, form) else content
-    stored = form.encode(text)
-    name = format_path_from(path, cwd)
-
-    def report(status: os.stat_result | None) -> str:
-        lines = content.count("\n") + (not content.endswith("\n") and content != "")
-        verb = "Created" if old is None else "Overwrote"
-        message = f"{verb} {name}: {format_count(lines, 'line')}, {format_size(len(stored))}."
-        return "\n".join([message, *notes, *link_note(status), *_difference(old, content, name)])
-
-    return plan_write(target, old, stored, report)
+        return PlannedWrite(target, name, old, stored, report, is_complete=True)
 
 
 def _form_for(content: str, old: FileText | None) -> tuple[TextForm, list[str]]:

@@ -31,10 +31,12 @@ from ....state.store.recording import (
 from ....state.store.store import Store
 from ....state.trace import ModelCalled, RunBegan, RunEnded
 from ...graph import traits_of
+from ..timeline import list_decided_calls
 from .recorded_calls import CallBook
 from .run_report import (
     MESSAGE_CHARS,
     Account,
+    CallAccount,
     Compressed,
     Decided,
     EndPosition,
@@ -47,6 +49,7 @@ from .run_report import (
     PlanStepBegan,
     PlanStepEnded,
     RunBoundary,
+    ShownVerdict,
     StepCost,
     Utterance,
     What,
@@ -214,17 +217,15 @@ class StepReader:
 
     def _decisions(self, step: RecordedStep) -> Iterator[What]:
         """Yield the person's decisions in this step, and note changed arguments."""
-        before = {call["call_id"]: call for call in list_objects(step.before, "pending_tool_calls")}
-        decided: list[Any] = []
-        is_decision = traits_of(step.action).waits_for == "decision"
         for pending in list_objects(step.after, "pending_tool_calls"):
-            call_id = str(pending["call_id"])
             if pending.get("edited"):
-                self._book.note_edit(call_id, str(pending.get("arguments", "")))
-            was = before.get(call_id, {})
-            is_new = any(was.get(name) != pending.get(name) for name in ("decision", "settled_as"))
-            call = self._book.find(call_id)
-            if is_decision and is_new and call is not None:
+                self._book.note_edit(str(pending["call_id"]), str(pending.get("arguments", "")))
+        if traits_of(step.action).waits_for != "decision":
+            return
+        decided: list[tuple[CallAccount, ShownVerdict]] = []
+        for pending in list_decided_calls(step):
+            call = self._book.find(str(pending["call_id"]))
+            if call is not None:
                 signed = [verdict for verdict in call.verdicts if verdict.who and verdict.at <= step.at]
                 decided += [(call, signed[-1])] if signed else []
         if decided:

@@ -9,7 +9,7 @@ from ....state.conversation.messages import Message, ToolResult, parse_json_or_t
 from ....state.store.recording import CallMove, MessagePages, RecordedStep, Reference, list_objects
 from ....state.trace import RunEnded
 from ...graph import HALTS, traits_of
-from ..timeline import describe_step
+from ..timeline import describe_step, list_decided_calls
 from .entries import (
     SpanDraft,
     attributes,
@@ -52,17 +52,15 @@ def run_inputs(step: RecordedStep, passed: Interval, texts: Texts) -> Json:
     if traits_of(step.action).waits_for == "message":
         return {"user_input": texts.format_text(str(step.after.get("user_input") or ""))}
     if traits_of(step.action).waits_for == "decision":
-        return {"decisions": _moves(passed.moves, "decided", texts) or _list_plan_changes(step, texts)}
+        return {"decisions": _moves(passed.moves, "decided", texts) or _list_decisions(step, texts)}
     return {}
 
 
-def _list_plan_changes(step: RecordedStep, texts: Texts) -> list[Json]:
-    """List the plan decisions of a session whose journal does not contain them."""
-    before = {call["call_id"]: call for call in list_objects(step.before, "pending_tool_calls")}
+def _list_decisions(step: RecordedStep, texts: Texts) -> list[Json]:
+    """List the decisions of a session whose journal does not contain them."""
     return [
         {name: texts.value(call[name]) for name in _KEPT if call.get(name)}
-        for call in list_objects(step.after, "pending_tool_calls")
-        if call != before.get(call["call_id"])
+        for call in list_decided_calls(step)
     ]
 
 

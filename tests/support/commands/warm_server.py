@@ -60,7 +60,7 @@ MODULES = (
     "sandbur.actions.tools.shell.execution.process",
     "sandbur.actions.tools.shell.read_only",
     "sandbur.actions.tools.shell.tool",
-    "sandbur.actions.tools.files.planned_write",
+    "sandbur.actions.tools.files.disk",
     "sandbur.actions.workspace.snapshot",
     "sandbur.agent.history.timeline",
     "rich.markdown",

@@ -3,16 +3,16 @@
 import re
 from html.parser import HTMLParser
 
-VOID = {"meta", "br", "hr", "rect", "line"}
+VOID = {"meta", "br", "hr"}
 KNOWN = {
     "html", "head", "meta", "title", "style", "body", "main", "div", "span", "h1", "h2", "h3", "b", "bdi",
     "ul", "li", "a", "p", "table", "tr", "td", "th", "pre", "code", "details", "summary", "article",
-    "section", "footer", "time", "br", "svg", "g", "rect", "line", "text",
+    "section", "time", "br", "meter",
     "h4", "ol", "em", "strong", "s", "blockquote", "hr", "thead", "tbody",
 }  # fmt: skip
 ATTRIBUTES = {
     "lang", "charset", "http-equiv", "content", "name", "class", "id", "href", "dir", "title", "open",
-    "viewbox", "role", "rel", "start", "aria-label", "x", "y", "x1", "x2", "y1", "y2", "width", "height",
+    "rel", "start", "value", "max",
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....workspace.line_reader import KEPT_LINE_BYTES, decode_line
+from ....workspace.paths import FileProblem
 
 MAX_LINE_CHARACTERS = 500
 MAX_BYTES = 30_000
@@ -59,12 +60,8 @@ _READ_DIFFERENTLY = re.compile(
 )
 
 
-class BadExpression(Exception):
-    """The expression cannot be read; the message is for the model."""
-
-
 def translate_pattern(pattern: str) -> str:
-    """Return the pattern as Python reads it, or raise `BadExpression`."""
+    """Return the pattern as Python reads it, or raise `FileProblem`."""
     pattern = _POSIX_CLASS.sub(lambda found: _POSIX.get(found[1], found[0]), pattern)
     pattern = _NAMED_GROUP.sub("(?P<", pattern)
     pattern = _END_OF_TEXT.sub(r"\1\\Z", pattern)
@@ -73,7 +70,7 @@ def translate_pattern(pattern: str) -> str:
             warnings.simplefilter("ignore", FutureWarning)
             re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise BadExpression(
+        raise FileProblem(
             f"the pattern is not a valid regular expression: {error}."
             " Put a backslash before ( ) [ ] { } . * + ? | ^ $ \\ that is meant literally."
         ) from None

@@ -21,7 +21,8 @@ from sandbur.agent.history.time_travel.branches import branch
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import Overloaded
 from sandbur.state.store.store import Store
-from sandbur.ui.report.plot import plot
+from sandbur.ui.report.blocks import Bar, Table
+from sandbur.ui.report.compose import compose_steps
 
 STORES = sorted(FIXTURES.glob("store-*.sql"))
 FORMS = ("html", "md")
@@ -143,7 +144,7 @@ async def test_a_long_run_gives_a_page_of_sane_size(store: Store) -> None:
     assert "characters are left out here" in html
     assert "characters are left out here" in text
     assert "of 50.0 KB" in html
-    assert 'aria-label="Time, tokens and cost of every step"' in html
+    assert html.count("<meter") <= 60
 
 
 async def test_the_account_adds_up(store: Store) -> None:
@@ -183,13 +184,24 @@ async def test_a_new_session_has_a_report(store: Store) -> None:
     assert "busy" in made(store, "md")
 
 
-def test_a_plot_has_bars_units_and_tooltips() -> None:
+def test_the_steps_are_a_table_of_a_limited_length_with_a_bar_in_each_row() -> None:
     steps = [StepCost(n, "router", "", 1500, 10, 5, 1000 * n, 50, 0.01) for n in range(1000)]
-    svg = plot(steps)
-    assert svg.count("<title>") <= 3 * 120
-    assert "Steps 0 to 8" in svg
-    assert "$0.1" in svg
-    assert plot([]) == ""
-    unknown = plot([StepCost(0, "<b>", "", cost_usd=None)])
-    assert "&lt;b&gt;" in unknown
-    assert "at least" in unknown
+    _, table = compose_steps(steps)
+    assert isinstance(table, Table)
+    assert len(table.rows) == 59
+    assert table.rows[0][0] == ["0 to 16"]
+    assert table.rows[0][3] == [Bar(1.0)]
+    assert table.rows[0][-1] == ["$0.1700"]
+    assert table.rows[-1][0] == ["986 to 999"]
+    assert list(compose_steps([])) == []
+    _, one = compose_steps([StepCost(0, "<b>", "", cost_usd=None)])
+    assert isinstance(one, Table)
+    assert one.rows[0][:2] == [["0"], ["<b>"]]
+    assert one.rows[0][-1] == ["at least $0.00"]
+
+
+async def test_a_bar_is_drawn_in_both_forms(store: Store) -> None:
+    session = await open_session(store, ScriptedModel(act("a"), "done"), Recorder())
+    await collect(session.send("go"))
+    assert '<meter value="1.0" max="1">' in made(store, "html")
+    assert "██████████" in made(store, "md")

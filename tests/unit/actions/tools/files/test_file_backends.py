@@ -4,7 +4,9 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,19 @@ from hypothesis import strategies as st
 from support.stores.databases import DATABASES, fresh_url
 
 from sandbur import Composite, FileBackend, SessionMemory, StoreFiles, WorkspaceFolder, file_tools
-from sandbur.actions.ports import Prepared, Tool, ToolContext, ToolOutcome, Verifiable
+from sandbur.actions.ports import Prepared, Tool, ToolContext, ToolOutcome, Verifiable, Verified
+from sandbur.actions.tools.files.disk import DISK
+from sandbur.actions.tools.files.edit_file import EditFile
+from sandbur.actions.tools.files.file_system import Access, FileSystem, FileView
+from sandbur.actions.tools.files.glob import Glob
+from sandbur.actions.tools.files.grep import Grep
+from sandbur.actions.tools.files.list_directory import ListDirectory
+from sandbur.actions.tools.files.read_file import ReadFile
+from sandbur.actions.tools.files.write_file import WriteFile
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.actions.workspace.backends.backend import MAX_FILE_BYTES, MAX_FILES, KeptFiles
+from sandbur.actions.workspace.safe_open import PathScope
+from sandbur.state.calls import FileChange
 from sandbur.state.errors import UsageError
 from sandbur.state.store.store import Store
 
@@ -299,3 +311,49 @@ def test_what_can_be_no_prefix_is_told(prefix: str) -> None:
 def test_a_back_end_of_somebodys_own_fits_the_protocol() -> None:
     backend: FileBackend = DictFiles()
     assert len(file_tools(backend)) == 6
+
+
+class Chroot:
+    """A file system of one's own: absolute paths are those below a folder."""
+
+    description = "All paths are below `/`."
+    is_kept_by_session = False
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def of_session(self, kept: KeptFiles) -> FileSystem:
+        return self
+
+    def is_virtual(self, path: str) -> bool:
+        return False
+
+    def name_subject(self, path: str) -> str:
+        return path
+
+    def open(self, path: str, access: Access, context: ToolContext) -> AbstractAsyncContextManager[FileView]:
+        inside = replace(context, cwd=self.root, reach=PathScope.of((self.root,)))
+        return DISK.open(path.lstrip("/") or ".", access, inside)
+
+    async def verify(self, changes: Sequence[FileChange]) -> Verified:
+        return await DISK.verify(changes)
+
+
+async def test_the_tools_work_on_any_file_system(tmp_path: Path) -> None:
+    (tmp_path / "root" / "etc").mkdir(parents=True)
+    files: FileSystem = Chroot(tmp_path / "root")
+    context = ToolContext("c1", tmp_path, lambda text: None)
+
+    async def run(tool: Tool, **arguments: str) -> ToolOutcome:
+        return await tool.run(tool.parse(json.dumps(arguments)), context)
+
+    await run(WriteFile(files), path="/etc/motd", content="hello\n")
+    await run(EditFile(files), path="/etc/motd", old="hello", new="welcome")
+    assert (tmp_path / "root/etc/motd").read_text() == "welcome\n"
+    assert (await run(ReadFile(files), path="/etc/motd")).content == "     1\twelcome"
+    assert (await run(Glob(files=files), pattern="**/*", path="/")).content == "etc/motd"
+    assert (await run(Grep(files=files), pattern="come", path="/")).content == "etc/motd:1:welcome"
+    assert "motd (8 bytes)" in (await run(ListDirectory(files), path="/etc")).content
+    (tmp_path / "root/out").symlink_to("/etc")
+    assert (await run(ReadFile(files), path="/out/passwd")).outcome == "error"
+    assert ReadFile(files).spec.description.endswith(files.description)

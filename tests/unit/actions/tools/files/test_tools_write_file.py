@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
-from sandbur.actions.tools.files.planned_write import run_in_thread
+from sandbur.actions.tools.files.disk import run_in_thread
 from sandbur.actions.tools.files.write_file import WriteFile
 from sandbur.actions.workspace.atomic_write import replace_content
 from sandbur.actions.workspace.paths import FileProblem, FileStat
