@@ -26,8 +26,8 @@ def doubled(request: Request) -> Answer:
     return say("42") if last == "tool" else call("double", number=21)
 
 
-def counted(how: str, sessions: int, folder: Path) -> tuple[dict[str, Any], int]:
-    """Return what there is of the process at each moment, and the number of connections it made."""
+def count_objects(how: str, sessions: int, folder: Path) -> tuple[dict[str, Any], int]:
+    """Return the counts of the program's objects at each moment, and the number of connections it made."""
     authority = Authority(folder)
     tls = authority.issue("127.0.0.1").server_context()
     env = {**os.environ, "SSL_CERT_FILE": str(authority.certificate)}
@@ -40,23 +40,23 @@ def counted(how: str, sessions: int, folder: Path) -> tuple[dict[str, Any], int]
 
 @pytest.mark.slow
 def test_200_sessions_at_once_share_client_tls_context_graph_and_schemas(tmp_path: Path) -> None:
-    told, _ = counted("at_once", 200, tmp_path)
-    height = told["height"]
+    counts, _ = count_objects("at_once", 200, tmp_path)
+    height = counts["height"]
     assert height["Session"] == height["WireModel"] == 200
     assert height["clients"] == height["contexts"] == height["Graph"] == 1
-    assert height["FunctionBasedStreamingAction"] == told["before"]["FunctionBasedStreamingAction"]
+    assert height["FunctionBasedStreamingAction"] == counts["before"]["FunctionBasedStreamingAction"]
     assert height["schemas of read_result"] == 1
-    assert height["descriptors"] <= told["before"]["descriptors"] + MOST_IDLE_CONNECTIONS + 10
-    assert told["closed"]["clients"] == 0
-    assert told["closed"]["descriptors"] == told["before"]["descriptors"]
+    assert height["descriptors"] <= counts["before"]["descriptors"] + MOST_IDLE_CONNECTIONS + 10
+    assert counts["closed"]["clients"] == 0
+    assert counts["closed"]["descriptors"] == counts["before"]["descriptors"]
 
 
 @pytest.mark.slow
 def test_300_sessions_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
-    told, connections = counted("in_a_row", 300, tmp_path)
-    assert told["ended"] == told["first"]
-    assert told["closed"]["descriptors"] == told["before"]["descriptors"]
-    assert told["closed"]["SessionWriter"] == told["closed"]["WireModel"] == 0
+    counts, connections = count_objects("in_a_row", 300, tmp_path)
+    assert counts["ended"] == counts["first"]
+    assert counts["closed"]["descriptors"] == counts["before"]["descriptors"]
+    assert counts["closed"]["SessionWriter"] == counts["closed"]["WireModel"] == 0
     # One for the agent before them, and one that all of them used.
     assert connections == 2
 
