@@ -15,7 +15,6 @@ from support.commands.command import Command
 from support.tools.processes import alive
 
 WRITE = "run echo x >> effects"
-NOTHING = Path(os.devnull).open("w")  # noqa: SIM115 -- as long as the tests run
 DECISIONS = {"approve_call", "settle_call"}
 
 
@@ -29,8 +28,9 @@ async def served(command: Command, *words: str, **env: str) -> AsyncGenerator[Cl
         cwd=command.folder,
         env={**command.env, "SANDBUR_MODEL": "demo", **env},
     )
-    async with Client(stdio_client(parameters, NOTHING), read_timeout_seconds=60, cache=None) as client:
-        yield client
+    with Path(os.devnull).open("w") as errors:  # noqa: ASYNC230 -- never blocks
+        async with Client(stdio_client(parameters, errors), read_timeout_seconds=60, cache=None) as client:
+            yield client
 
 
 async def ask(client: Client, tool: str, **arguments: Any) -> Any:
