@@ -43,11 +43,12 @@ async def measure(_: Path, times: int) -> None:
     with tempfile.TemporaryDirectory() as folder, race(Path(folder)) as running:
         print(f"looked at, then opened by name: {by_name(running, times)} of {times} escaped")
     for title, tool, arguments, share in CALLS:
+        tries = max(1, times // share)
         with tempfile.TemporaryDirectory() as folder, race(Path(folder)) as running:
             began = time.perf_counter()
-            found = await running.repeated(tool, times // share, **arguments)
-            took = (time.perf_counter() - began) / (times // share) * 1000
+            found = await running.repeated(tool, tries, **arguments)
+            took = (time.perf_counter() - began) / tries * 1000
         print(
-            f"{title}: {found.escaped} of {times // share} escaped;"
+            f"{title}: {found.escaped} of {tries} escaped;"
             f" {found.done} done, {found.refused} refused, {took:.2f} ms each"
         )
