@@ -14,7 +14,7 @@ from ....state.errors import ConfigError, UsageError
 from ..setting import Setting
 from ..settings import SETTINGS, load_extensions
 from ..values import parse_config, parse_value
-from .edit_rules import ConfigPlace, first_that_says, more_lines, rewrite, toml_string
+from .edit_file import ConfigPlace, first_that_says, more_lines, rewrite, toml_string
 
 _ENTRIES = ("aliases", "windows")
 """Tables whose entries are single values and can be set one by one as KEY.NAME."""
