@@ -1,13 +1,11 @@
-"""Adds rules to a configuration file; the rest of the file stays unchanged, and so does the folder's
-trust."""
+"""Edits a configuration file: chooses it, refuses what is not trusted, and replaces it atomically."""
+
+from __future__ import annotations
 
 import json
-import re
-import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....actions.workspace.atomic_write import replace_content
 from ....actions.workspace.paths import FileProblem, FileStat
@@ -20,16 +18,15 @@ from ..paths import (
     decode_text,
     project_folders,
     read_bytes,
+    read_whole,
     refuse_if_world_writable,
     repository_root,
 )
 from ..trust import is_trusted, trust
 from ..values import parse_config
 
-_MOST_TRIES = 500
-_ARRAY = r"^[ \t]*(?:{key}|\"{key}\"|'{key}')[ \t]*=[ \t]*\["
-_LINE = r"^([ \t]*(?:{key}|\"{key}\"|'{key}')[ \t]*=[ \t]*)(?:\"[^\"\n]*\"|'[^'\n]*')"
-_HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
+if TYPE_CHECKING:
+    from .toml_document import TomlDocument
 
 
 class ConfigPlace(NamedTuple):
@@ -53,37 +50,76 @@ def place_for(cwd: Path, env: Mapping[str, str]) -> ConfigPlace:
     return ConfigPlace(root / CONFIG_NAME, root)
 
 
+def user_place(env: Mapping[str, str]) -> ConfigPlace:
+    """Return the user's file, which applies in every folder."""
+    return ConfigPlace(config_home(env) / "config.toml", None)
+
+
 def keep(place: ConfigPlace, key: str, value: str, env: Mapping[str, str]) -> None:
-    """Add a rule to the list `key`, or set the line `key`; raises `ConfigError` and then changed nothing."""
-    rewrite(place, lambda text, path: _edit_text(text, key, value, path), env)
+    """Add a rule to the list `key`, or set the mode; raises `ConfigError` and then changed nothing."""
+
+    def change(document: TomlDocument) -> None:
+        if key == "mode":
+            document.set((key,), value)
+        elif value not in document.values.get(key, ()):
+            document.append(key, value)
+
+    edit_config(place, change, env)
 
 
-def rewrite(place: ConfigPlace, changed: Callable[[str, Path], str], env: Mapping[str, str]) -> None:
-    """Replace the text of a configuration by `changed(text, path)` and trust the new bytes.
+def edit_config(place: ConfigPlace, change: Callable[[TomlDocument], None], env: Mapping[str, str]) -> None:
+    """Change a configuration and trust the new bytes; raises `ConfigError` and then changed nothing."""
+    # Only what edits a file needs the parser that keeps comments.
+    from .toml_document import edit_text
 
-    Raises `ConfigError` and then changed nothing.
+    def edit(old: str, path: Path) -> str:
+        parse_config(old.encode(), path)
+        new = edit_text(old, path, change)
+        parse_config(new.encode(), path)
+        return new
+
+    project = place.project
+    if project is None:
+        replace_text(place.path, edit)
+    else:
+        new = replace_text(place.path, edit, lambda old: not _is_foreign(project, env, old))
+        trust(project, env, new)
+
+
+def replace_text(
+    path: Path,
+    change: Callable[[str, Path], str],
+    is_trusted_content: Callable[[bytes], bool] | None = None,
+) -> bytes:
+    """Replace the text of a file by `change(text, path)` and return its new bytes.
+
+    `is_trusted_content` decides about the present content of a project's file; None: the file is the
+    person's own. Raises `ConfigError` and then changed nothing.
     """
+    is_own = is_trusted_content is None
     try:
-        path = resolve_real_path(place.path) if place.project is None else place.path
+        path = resolve_real_path(path) if is_own else path
         expected = FileStat.of(path.lstat()) if path.exists() else None
-        found = read_bytes(path, MAX_CONFIG_BYTES)
-        old = b"" if found is None else found[0]
-        if place.project is not None and found is not None and _is_foreign(place.project, env, old):
-            raise ConfigError(
-                f"{path} was changed meanwhile, and is not trusted any more.", "Look at it first."
-            )
-        if place.project is None:
+        found = read_whole(path, MAX_CONFIG_BYTES)
+        if is_trusted_content is None:
             refuse_if_world_writable(path)
-        new = changed(decode_text(old, path), path).encode()
+        elif found is not None and not is_trusted_content(found):
+            raise ConfigError(
+                f"{path} is not trusted, or was changed meanwhile, so nothing is changed in it.",
+                "Look at it in the chat first.",
+            )
+        old = found or b""
+        new = change(decode_text(old, path), path).encode()
+        if len(new) > MAX_CONFIG_BYTES:
+            raise ConfigError(f"{path} would have {len(new):,} bytes; {MAX_CONFIG_BYTES:,} is the most.")
         if new != old:
-            path.parent.mkdir(mode=0o700 if place.project is None else 0o777, parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700 if is_own else 0o777, parents=True, exist_ok=True)
             replace_content(path, new, expected)
     except FileProblem as problem:
-        raise ConfigError(str(problem), "Nothing was kept.") from None
+        raise ConfigError(str(problem), "Nothing was changed.") from None
     except OSError as error:
-        raise ConfigError(f"{place.path} cannot be written: {error.strerror}.", "Check its rights.") from None
-    if place.project is not None:
-        trust(place.project, env, new)
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.", "Check its rights.") from None
+    return new
 
 
 def toml_string(text: str) -> str:
@@ -93,11 +129,6 @@ def toml_string(text: str) -> str:
     )
 
 
-def user_place(env: Mapping[str, str]) -> ConfigPlace:
-    """Return the user's file, which applies in every folder."""
-    return ConfigPlace(config_home(env) / "config.toml", None)
-
-
 def _is_foreign(folder: Path, env: Mapping[str, str], content: bytes) -> bool:
     return _leads_away(folder) or not is_trusted(folder, env, content)
 
@@ -105,62 +136,3 @@ def _is_foreign(folder: Path, env: Mapping[str, str], content: bytes) -> bool:
 def _leads_away(folder: Path) -> bool:
     """Return whether a link of the repository leads from its file to another place."""
     return (folder / CONFIG_NAME).resolve() != folder.resolve() / CONFIG_NAME
-
-
-def _edit_text(text: str, key: str, value: str, path: Path) -> str:
-    """Return the text of a configuration with the value in it."""
-    parse_config(text.encode(), path)
-    old: dict[str, Any] = tomllib.loads(text)
-    literal = toml_string(value)
-    if key == "mode":
-        wanted, line = {**old, key: value}, f"{key} = {literal}"
-        options = _other_lines(text, key, literal) if key in old else more_lines(text, line)
-    else:
-        if value in old.get(key, ()):
-            return text
-        wanted, line = {**old, key: [*old.get(key, ()), value]}, f"{key} = [{literal}]"
-        options = _longer_arrays(text, key, literal) if key in old else more_lines(text, line)
-    return first_that_says(wanted, options, path, f"Add this to it: {line}")
-
-
-def first_that_says(wanted: Mapping[str, Any], options: Iterable[str], path: Path, hint: str) -> str:
-    """Return the first text that parses to `wanted`; raises `ConfigError` with a hint for the user."""
-    for option in islice(options, _MOST_TRIES):
-        if _says(option) == wanted and len(option.encode()) <= MAX_CONFIG_BYTES:
-            return option
-    raise ConfigError(f"{path} cannot be changed without losing something.", hint)
-
-
-def _says(text: str) -> dict[str, Any] | None:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return None
-
-
-def more_lines(text: str, line: str) -> Iterator[str]:
-    """Yield the text with one more line: before a table, otherwise at the end."""
-    for header in _HEADER.finditer(text):
-        yield f"{text[: header.start()]}{line}\n\n{text[header.start() :]}"
-    yield f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{line}\n"
-
-
-def _other_lines(text: str, key: str, literal: str) -> Iterator[str]:
-    for found in re.finditer(_LINE.format(key=key), text, re.MULTILINE):
-        yield f"{text[: found.start()]}{found[1]}{literal}{text[found.end() :]}"
-
-
-def _longer_arrays(text: str, key: str, literal: str) -> Iterable[str]:
-    """Yield the text with one element added before each bracket that may end the array."""
-    for start in re.finditer(_ARRAY.format(key=key), text, re.MULTILINE):
-        for close in re.finditer(r"\]", text[start.end() :]):
-            at = start.end() + close.start()
-            before, rest = text[:at], text[at:]
-            filled = before.rstrip()
-            if "\n" in before[len(filled) :]:
-                # Without a comma first: after a comment it would be a part of that.
-                yield f"{filled}\n    {literal},\n{rest}"
-                yield f"{filled},\n    {literal},\n{rest}"
-            yield f"{filled}, {literal}{rest}"
-            yield f"{before}, {literal}{rest}"
-            yield f"{before}{literal}{rest}"
