@@ -4,13 +4,12 @@ import base64
 import hashlib
 from collections.abc import Iterator
 
-from ...actions.workspace.paths import format_count
+from ...actions.workspace.paths import format_count, format_size
 from ...agent.history.reports import run_report
 from ...agent.history.reports.read_report import read_account
 from ...agent.version import VERSION
 from ...state.application import Usage
 from ...state.store.store import Store
-from ..commands.sessions.prune import size_text
 from . import words
 from .markdown import markdown
 from .markup import Html, block, join, opening, prose, tag
@@ -116,7 +115,7 @@ def _verdict(one: run_report.ShownVerdict) -> Html:
 def _output(call: run_report.CallAccount, state: str) -> Iterator[Html]:
     if call.content.text.strip():
         lines = format_count(call.content.text.count("\n") + 1 + call.content.tail.count("\n"), "line")
-        whole = f", of {size_text(call.output_bytes)}" if call.output_bytes else ""
+        whole = f", of {format_size(call.output_bytes)}" if call.output_bytes else ""
         yield fold(f"Output: {lines}{whole}", cut_pre(call.content), is_open=state not in ("ok", "denied"))
 
 
