@@ -14,8 +14,8 @@ from ...state.application import ApplicationState
 from ...state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, to_exhausted
 from ...state.session import InboxKind, OutputSchema, SessionSettings, WaitingMessage
 from ...state.store.store import Store
+from ..config.data_folder import make_private
 from ..config.load import load_settings
-from ..config.paths import make_private
 from ..config.settings import Overrides, Settings, load_extensions, merge_overrides
 from ..session.inbox import leave_message
 from ..session.secrets import masker_for

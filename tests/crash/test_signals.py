@@ -20,7 +20,7 @@ from support.models.server import Answer, ModelServer, Request, say
 from support.models.turns import stall
 from support.screens.terminal_pair import Terminal
 
-from sandbur.agent.config.yolo import acknowledge
+from sandbur.agent.config.data_folder import acknowledge
 
 EFFECTS = SCENARIOS["effects"]
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}

@@ -21,7 +21,7 @@ from support.models.server import Answer, ModelServer, Request, ToolCall, Turn, 
 from support.places import ROOT
 from support.screens.terminal_pair import Terminal
 
-from sandbur.agent.config.yolo import acknowledge
+from sandbur.agent.config.data_folder import acknowledge
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 MOST_S = 30.0

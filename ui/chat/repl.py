@@ -15,9 +15,9 @@ from threading import Thread
 
 from ...actions.ports.events import Event, RunFinished
 from ...actions.turn.commands import MODES, parse_shell_command
+from ...agent.config.data_folder import is_acknowledged
 from ...agent.config.paths import data_home
 from ...agent.config.settings import Settings
-from ...agent.config.yolo import is_acknowledged
 from ...agent.runtime.runtime import Runtime
 from ...agent.session.secrets import masker_for
 from ...agent.session.session import Session

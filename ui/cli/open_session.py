@@ -34,13 +34,12 @@ def read_overrides(command: Command) -> Overrides:
     return overrides
 
 
-def enter_folder(path: Path | None) -> None:
+def enter_folder(path: Path) -> None:
     """Make -C the working folder, so that every later relative path starts there."""
-    if path is not None:
-        try:
-            os.chdir(_folder(path, "-C"))
-        except OSError as error:
-            raise UsageError(f"The folder {path} cannot be entered: {error.strerror}.") from None
+    try:
+        os.chdir(_folder(path, "-C"))
+    except OSError as error:
+        raise UsageError(f"The folder {path} cannot be entered: {error.strerror}.") from None
 
 
 def read_attachments(command: ChatCommand) -> tuple[Image | Document, ...]:

@@ -12,7 +12,8 @@ from support.required import unless
 from support.screens.reports import act, beyond_code, made, nasty, page
 
 from sandbur.state.store.store import Store
-from sandbur.ui.report.markdown import code, fence_text, prose
+from sandbur.ui.report.markdown import code, prose
+from sandbur.ui.terminal.text.sanitize import fence_text
 
 FORMS = ("html", "md")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
