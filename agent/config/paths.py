@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ...state.databases.sqlite import require_own_file
+from ...state.databases.sqlite.sqlite_database import require_own_file
 from ...state.errors import ConfigError, UsageError
 
 CONFIG_NAME = ".sandbur/config.toml"

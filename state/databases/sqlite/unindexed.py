@@ -3,7 +3,7 @@
 import re
 import sqlite3
 
-from .schema import COLUMNS, INDEXES
+from ..schema import COLUMNS, INDEXES
 
 REBUILD = "sandbur doctor --reindex"
 NOTICE = (

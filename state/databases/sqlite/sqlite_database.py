@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ..errors import GuardFailed, StoreError, UntrustedFolder
-from ..process.crashpoints import reach
-from .database import (
+from ...errors import GuardFailed, StoreError, UntrustedFolder
+from ...process.crashpoints import reach
+from ..database import (
     Durability,
     GuardedUpdate,
     ResultT,
@@ -29,11 +29,11 @@ from .database import (
     make_loop_listener,
     require_readable,
 )
-from .file_parts import read_file_parts
-from .high_water import HighWater
+from ..file_parts import read_file_parts
+from ..high_water import HighWater
+from ..schema import SCHEMA_VERSION, TABLES, create_if_missing, make_index_creations
 from .lock_holder import LockWait, find_lock_holder, is_lock
 from .migrations import migrate
-from .schema import SCHEMA_VERSION, TABLES, create_if_missing, make_index_creations
 from .unindexed import (
     CANNOT_REBUILD,
     NOTICE,
@@ -46,7 +46,7 @@ from .unindexed import (
 )
 
 if TYPE_CHECKING:
-    from .group_commit import GroupWriter, Job
+    from ..group_commit import GroupWriter, Job
 
 _FEW_BLOCKS = 64
 _PAGE_BYTES = 1024
@@ -108,7 +108,7 @@ class SqliteDatabase:
 
     async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
         # A process that only reads needs neither threads nor an event loop.
-        from .group_commit import GroupWriter, Job
+        from ..group_commit import GroupWriter, Job
 
         job = Job(statements, guard, make_loop_listener(find_listener(self.on_notice)))
         with self._translate_errors():

@@ -2,9 +2,9 @@
 
 import sqlite3
 
-from ..process.crashpoints import reach
-from .chain import digest_of, make_first_digest
-from .schema import CHAINED, SCHEMA_VERSION, TABLES, make_index_creations, read_folder_key
+from ...process.crashpoints import reach
+from ..chain import digest_of, make_first_digest
+from ..schema import CHAINED, SCHEMA_VERSION, TABLES, make_index_creations, read_folder_key
 
 
 def migrate(connection: sqlite3.Connection) -> None:
