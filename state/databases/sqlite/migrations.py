@@ -1,17 +1,39 @@
 """Brings a SQLite store of an older version up to date, inside the caller's transaction."""
 
 import sqlite3
+import time
+from collections.abc import Callable
+from functools import partial
 
 from ...process.crashpoints import reach
-from ..chain import digest_of, make_first_digest
-from ..schema import CHAINED, SCHEMA_VERSION, TABLES, make_index_creations, read_folder_key
+from ..chain import EVERY_ROW, digest_of, make_first_digest
+from ..schema import CHAINED, SCHEMA_VERSION, make_index_creations, read_folder_key
+from .keyed_tables import (
+    CREATE_KEYS,
+    KEYS_TABLE,
+    create_deletion,
+    create_plain,
+    create_rows,
+    create_view,
+    list_columns,
+    name_rows,
+)
+from .unindexed import is_damage
+
+_ROWS_AT_ONCE = 1000
+_FIRST_NOTICE_S, _NEXT_NOTICE_S = 1.0, 10.0
 
 
-def migrate(connection: sqlite3.Connection) -> None:
-    """Apply one version step after the other; steps that another process has done meanwhile are skipped."""
+def migrate(connection: sqlite3.Connection, name: str, tell: Callable[[str], None]) -> None:
+    """Apply one version step after the other; steps that another process has done meanwhile are skipped.
+
+    `tell` receives sentences about the store `name`: how far it is, and what could not be converted.
+    """
     version = int(connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()[0])
-    for number in range(version, SCHEMA_VERSION):
+    for number in range(version, SCHEMA_VERSION - 1):
         _STEPS[number](connection)
+    if version < SCHEMA_VERSION:
+        _add_session_keys(connection, name, tell)
     reach("migration_mid")
     connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
 
@@ -78,9 +100,99 @@ def _index_the_folders(connection: sqlite3.Connection) -> None:
 
 
 def _create(connection: sqlite3.Connection, *names: str) -> None:
-    for table in TABLES:
-        if table.split()[2] in names:
-            connection.execute(table.format(long_text="TEXT", blob="BLOB", indexes=""))
+    for table in names:
+        connection.execute(create_plain(table))
+
+
+def _add_session_keys(connection: sqlite3.Connection, name: str, tell: Callable[[str], None]) -> None:
+    """6 to 7: chained rows refer to their session by a small key; see `keyed_tables`.
+
+    A table that is damaged stays as it is: the statements of the store are the same for both forms.
+    """
+    connection.execute(CREATE_KEYS)
+    ids = f"INSERT OR IGNORE INTO {KEYS_TABLE} (id) SELECT id FROM sessions NOT INDEXED ORDER BY rowid"
+    _try(connection, partial(connection.execute, ids))
+    conversion = _Conversion(connection, name, tell)
+    converted = [table for table in CHAINED if _try(connection, partial(conversion.convert, table))]
+    connection.execute(create_deletion(converted))
+    for table in CHAINED:
+        if table not in converted:
+            tell(f"The table {table} of the store {name} is damaged and keeps its old form: sandbur doctor")
+
+
+def _try(connection: sqlite3.Connection, work: Callable[[], object]) -> bool:
+    """Run `work` in a savepoint; return whether it succeeded, False if damaged content kept it from that."""
+    connection.execute("SAVEPOINT conversion")
+    try:
+        work()
+    except sqlite3.DatabaseError as error:
+        if not (is_damage(error) or isinstance(error, sqlite3.IntegrityError)):
+            raise
+        connection.execute("ROLLBACK TO conversion")
+        return False
+    finally:
+        connection.execute("RELEASE conversion")
+    return True
+
+
+class _Conversion:
+    """Moves the rows of tables to tables with keys, a thousand at a time, and tells how far it is."""
+
+    def __init__(self, connection: sqlite3.Connection, name: str, tell: Callable[[str], None]) -> None:
+        self._connection = connection
+        self._name = name
+        self._tell = tell
+        self._next_notice = time.monotonic() + _FIRST_NOTICE_S
+        self._converted = 0
+
+    def convert(self, table: str) -> None:
+        """Replace a table by a table with keys and its view; raises `sqlite3.DatabaseError` for damage."""
+        self._connection.execute(create_rows(table))
+        after = EVERY_ROW
+        while (last := self._copy_rows(table, after)) is not None:
+            after = last
+            reach("migration_rows_copied")
+            self._notify(table)
+        self._connection.execute(f"DROP TABLE {table}")
+        for creation in create_view(table):
+            self._connection.execute(creation)
+        reach("migration_table_converted")
+
+    def _copy_rows(self, table: str, after: int) -> int | None:
+        """Copy the next rows; return the number of the last one, None if there are no more."""
+        counted = self._connection.execute(
+            "SELECT COUNT(*), MAX(rowid) FROM"
+            f" (SELECT rowid FROM {table} NOT INDEXED WHERE rowid > ? ORDER BY rowid LIMIT {_ROWS_AT_ONCE})",
+            (after,),
+        )
+        count, last = counted.fetchone()
+        if not count:
+            return None
+        source, part = f"FROM {table} t NOT INDEXED", "WHERE t.rowid > ? AND t.rowid <= ?"
+        self._connection.execute(
+            f"INSERT OR IGNORE INTO {KEYS_TABLE} (id) SELECT DISTINCT t.session_id {source} {part}",
+            (after, last),
+        )
+        columns = list_columns(table)
+        values = ", ".join(f"t.{column}" for column in columns)
+        copied = self._connection.execute(
+            f"INSERT INTO {name_rows(table)} (rowid, session_key, {', '.join(columns)})"
+            f" SELECT t.rowid, k.key, {values} {source} CROSS JOIN {KEYS_TABLE} k ON k.id = t.session_id"
+            f" {part}",
+            (after, last),
+        )
+        if copied.rowcount != count:
+            raise sqlite3.IntegrityError(f"{count - copied.rowcount} rows of {table} have no session")
+        self._converted += count
+        return last
+
+    def _notify(self, table: str) -> None:
+        if time.monotonic() > self._next_notice:
+            self._next_notice = time.monotonic() + _NEXT_NOTICE_S
+            self._tell(
+                f"The store {self._name} is brought up to date for this version:"
+                f" {self._converted} records so far, of the table {table} now."
+            )
 
 
 _STEPS = {1: _chain_the_rows, 2: _add_traces, 3: _add_seals, 4: _add_inbox, 5: _index_the_folders}

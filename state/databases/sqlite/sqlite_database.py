@@ -31,7 +31,8 @@ from ..database import (
 )
 from ..file_parts import read_file_parts
 from ..high_water import HighWater
-from ..schema import SCHEMA_VERSION, TABLES, create_if_missing, make_index_creations
+from ..schema import SCHEMA_VERSION, create_if_missing, make_index_creations
+from .keyed_tables import HIDDEN_KEY, create_everything
 from .lock_holder import LockWait, find_lock_holder, is_lock
 from .migrations import migrate
 from .unindexed import (
@@ -60,6 +61,7 @@ _ADVICE = {
     "unable to open": _MAKE_WRITABLE,
     "full": "Free some disk space, then resume.",
     "not a database": _RESTORE,
+    HIDDEN_KEY: f"Rebuild it: {REBUILD}",
     "malformed": f"See what is damaged: sandbur doctor. {_RESTORE}",
 }
 
@@ -393,10 +395,15 @@ class SqliteDatabase:
         require_readable(self.name, version)
         if version < SCHEMA_VERSION:
             self._wait_for_lock(self._migrate)
+            reach("migration_committed")
+            # The space of the old rows; if another process uses the store now, new records will take it.
+            with suppress(sqlite3.Error):
+                self._run("VACUUM")
+                self._run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _migrate(self) -> None:
         with self._transaction():
-            migrate(self._connection)
+            migrate(self._connection, self.name, find_listener(self.on_notice))
 
     def _make_private(self) -> None:
         """Remove the rights of other users from the files, if they are writable."""
@@ -415,9 +422,9 @@ class SqliteDatabase:
             # If several processes start for the first time, only one creates the tables.
             if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
                 version = insert("meta", {"name": "schema", "value": str(SCHEMA_VERSION)})
-                indexes = [(creation, ()) for creation in make_index_creations("title")]
-                for sql, parameters in (*self.make_creation(TABLES), *indexes, version):
-                    self._connection.execute(sql, parameters)
+                for creation in (*create_everything(), *make_index_creations("title")):
+                    self._connection.execute(creation)
+                self._connection.execute(*version)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
