@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from ...process.crashpoints import reach
@@ -24,16 +24,27 @@ _ROWS_AT_ONCE = 1000
 _FIRST_NOTICE_S, _NEXT_NOTICE_S = 1.0, 10.0
 
 
-def migrate(connection: sqlite3.Connection, name: str, tell: Callable[[str], None]) -> None:
+class DamagedTable(Exception):
+    """A table cannot be converted. After damaged content SQLite changes nothing more in the transaction."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(table)
+        self.table = table
+
+
+def migrate(
+    connection: sqlite3.Connection, damaged: Collection[str], name: str, tell: Callable[[str], None]
+) -> None:
     """Apply one version step after the other; steps that another process has done meanwhile are skipped.
 
-    `tell` receives sentences about the store `name`: how far it is, and what could not be converted.
+    The tables in `damaged` keep their form; raises `DamagedTable` for another one. `tell` receives sentences
+    about the store `name`: how far it is, and what was not converted.
     """
     version = int(connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()[0])
     for number in range(version, SCHEMA_VERSION - 1):
         _STEPS[number](connection)
     if version < SCHEMA_VERSION:
-        _add_session_keys(connection, name, tell)
+        _add_session_keys(connection, damaged, name, tell)
     reach("migration_mid")
     connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
 
@@ -104,35 +115,34 @@ def _create(connection: sqlite3.Connection, *names: str) -> None:
         connection.execute(create_plain(table))
 
 
-def _add_session_keys(connection: sqlite3.Connection, name: str, tell: Callable[[str], None]) -> None:
+def _add_session_keys(
+    connection: sqlite3.Connection, damaged: Collection[str], name: str, tell: Callable[[str], None]
+) -> None:
     """6 to 7: chained rows refer to their session by a small key; see `keyed_tables`.
 
     A table that is damaged stays as it is: the statements of the store are the same for both forms.
     """
     connection.execute(CREATE_KEYS)
-    ids = f"INSERT OR IGNORE INTO {KEYS_TABLE} (id) SELECT id FROM sessions NOT INDEXED ORDER BY rowid"
-    _try(connection, partial(connection.execute, ids))
+    if "sessions" not in damaged:
+        ids = f"INSERT OR IGNORE INTO {KEYS_TABLE} (id) SELECT id FROM sessions NOT INDEXED ORDER BY rowid"
+        _run("sessions", partial(connection.execute, ids))
     conversion = _Conversion(connection, name, tell)
-    converted = [table for table in CHAINED if _try(connection, partial(conversion.convert, table))]
-    connection.execute(create_deletion(converted))
     for table in CHAINED:
-        if table not in converted:
+        if table in damaged:
             tell(f"The table {table} of the store {name} is damaged and keeps its old form: sandbur doctor")
+        else:
+            _run(table, partial(conversion.convert, table))
+    connection.execute(create_deletion(table for table in CHAINED if table not in damaged))
 
 
-def _try(connection: sqlite3.Connection, work: Callable[[], object]) -> bool:
-    """Run `work` in a savepoint; return whether it succeeded, False if damaged content kept it from that."""
-    connection.execute("SAVEPOINT conversion")
+def _run(table: str, work: Callable[[], object]) -> None:
+    """Run `work`; raises `DamagedTable` if what is stored in the table keeps it from its end."""
     try:
         work()
     except sqlite3.DatabaseError as error:
-        if not (is_damage(error) or isinstance(error, sqlite3.IntegrityError)):
-            raise
-        connection.execute("ROLLBACK TO conversion")
-        return False
-    finally:
-        connection.execute("RELEASE conversion")
-    return True
+        if is_damage(error) or isinstance(error, sqlite3.IntegrityError):
+            raise DamagedTable(table) from error
+        raise
 
 
 class _Conversion:

@@ -34,7 +34,7 @@ from ..high_water import HighWater
 from ..schema import SCHEMA_VERSION, create_if_missing, make_index_creations
 from .keyed_tables import HIDDEN_KEY, create_everything
 from .lock_holder import LockWait, find_lock_holder, is_lock
-from .migrations import migrate
+from .migrations import DamagedTable, migrate
 from .unindexed import (
     CANNOT_REBUILD,
     NOTICE,
@@ -402,8 +402,14 @@ class SqliteDatabase:
                 self._run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _migrate(self) -> None:
-        with self._transaction():
-            migrate(self._connection, self.name, find_listener(self.on_notice))
+        damaged: set[str] = set()
+        while True:
+            try:
+                with self._transaction():
+                    migrate(self._connection, damaged, self.name, find_listener(self.on_notice))
+                return
+            except DamagedTable as error:
+                damaged.add(error.table)
 
     def _make_private(self) -> None:
         """Remove the rights of other users from the files, if they are writable."""
