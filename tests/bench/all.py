@@ -18,6 +18,7 @@ PROGRAMS = (
     ("printing_commands",),
     ("turns",),
     ("store_commits",),
+    ("session_keys",),
     ("shell_commands",),
     ("stored_sessions",),
     ("many_sessions", "200"),

@@ -49,15 +49,17 @@ def create_view(table: str) -> list[str]:
     changes = ", ".join(f"{column} = NEW.{column}" for column in columns)
     key = f"(SELECT key FROM {KEYS_TABLE} WHERE id = {{}}.session_id)"
     new_key = f"COALESCE({key.format('NEW')}, RAISE(ABORT, '{HIDDEN_KEY}'))"
+    insert = f"INSERT INTO {rows} (session_key, {names}) VALUES ({new_key}, {values})"
     this = " AND ".join(f"{column} = OLD.{column}" for column in KEYS[table])
     this = f"session_key = {key.format('OLD')} AND {this}"
     return [
         f"CREATE VIEW {table} AS {select_rows(table)}",
         # Only the first record of a session makes a key: where a damaged index hides the key, no second one
         # may be made.
-        f"CREATE TRIGGER {table}_insert INSTEAD OF INSERT ON {table} BEGIN"
-        f" INSERT OR IGNORE INTO {KEYS_TABLE} (id) SELECT NEW.session_id WHERE NEW.record = 0;"
-        f" INSERT INTO {rows} (session_key, {names}) VALUES ({new_key}, {values}); END",
+        f"CREATE TRIGGER {table}_first INSTEAD OF INSERT ON {table} WHEN NEW.record IS 0 BEGIN"
+        f" INSERT OR IGNORE INTO {KEYS_TABLE} (id) VALUES (NEW.session_id); {insert}; END",
+        f"CREATE TRIGGER {table}_insert INSTEAD OF INSERT ON {table} WHEN NEW.record IS NOT 0 BEGIN"
+        f" {insert}; END",
         f"CREATE TRIGGER {table}_update INSTEAD OF UPDATE ON {table} BEGIN"
         f" UPDATE {rows} SET session_key = {new_key}, {changes} WHERE {this}; END",
         f"CREATE TRIGGER {table}_delete INSTEAD OF DELETE ON {table} BEGIN"
