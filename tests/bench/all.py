@@ -37,6 +37,7 @@ WORKLOADS = {
     "printing_commands": Workload("startup:measure_printing", 11, "rounds"),
     "turns": Workload("turns:measure", 7, "rounds"),
     "store_commits": Workload("store_commits:measure", 5, "rounds"),
+    "session_keys": Workload("session_keys:measure", 2000, "steps"),
     "shell_commands": Workload("shell_commands:measure", 25, "rounds"),
     "stored_sessions": Workload("stored_sessions:measure", 20_000, "sessions"),
     "many_sessions": Workload("crowd:measure_loop", 200, "sessions"),

@@ -3,7 +3,8 @@
 import re
 import sqlite3
 
-from .schema import COLUMNS, INDEXES
+from ..schema import COLUMNS, INDEXES
+from .keyed_tables import scan_rows
 
 REBUILD = "sandbur doctor --reindex"
 NOTICE = (
@@ -21,9 +22,11 @@ _CONDITIONS = {index.name: index.condition for index in INDEXES}
 
 def hide_indexes(connection: sqlite3.Connection) -> None:
     """Make every query of a read-only connection scan the tables."""
+    views = {row[0] for row in connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'view'")}
     for table in COLUMNS:
+        query = scan_rows(table) if table in views else f"SELECT * FROM main.{table} NOT INDEXED"
         # An unqualified name refers to temporary views first.
-        connection.execute(f"CREATE TEMP VIEW {table} AS SELECT * FROM main.{table} NOT INDEXED")
+        connection.execute(f"CREATE TEMP VIEW {table} AS {query}")
 
 
 def use_indexes(connection: sqlite3.Connection) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ..errors import GuardFailed, StoreError, UntrustedFolder
-from ..process.crashpoints import reach
-from .database import (
+from ...errors import GuardFailed, StoreError, UntrustedFolder
+from ...process.crashpoints import reach
+from ..database import (
     Durability,
     GuardedUpdate,
     ResultT,
@@ -29,11 +29,12 @@ from .database import (
     make_loop_listener,
     require_readable,
 )
-from .file_parts import read_file_parts
-from .high_water import HighWater
+from ..file_parts import read_file_parts
+from ..high_water import HighWater
+from ..schema import SCHEMA_VERSION, create_if_missing, make_index_creations
+from .keyed_tables import HIDDEN_KEY, create_everything
 from .lock_holder import LockWait, find_lock_holder, is_lock
-from .migrations import migrate
-from .schema import SCHEMA_VERSION, TABLES, create_if_missing, make_index_creations
+from .migrations import DamagedTable, migrate
 from .unindexed import (
     CANNOT_REBUILD,
     NOTICE,
@@ -46,7 +47,7 @@ from .unindexed import (
 )
 
 if TYPE_CHECKING:
-    from .group_commit import GroupWriter, Job
+    from ..group_commit import GroupWriter, Job
 
 _FEW_BLOCKS = 64
 _PAGE_BYTES = 1024
@@ -60,6 +61,7 @@ _ADVICE = {
     "unable to open": _MAKE_WRITABLE,
     "full": "Free some disk space, then resume.",
     "not a database": _RESTORE,
+    HIDDEN_KEY: f"Rebuild it: {REBUILD}",
     "malformed": f"See what is damaged: sandbur doctor. {_RESTORE}",
 }
 
@@ -108,7 +110,7 @@ class SqliteDatabase:
 
     async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
         # A process that only reads needs neither threads nor an event loop.
-        from .group_commit import GroupWriter, Job
+        from ..group_commit import GroupWriter, Job
 
         job = Job(statements, guard, make_loop_listener(find_listener(self.on_notice)))
         with self._translate_errors():
@@ -393,10 +395,21 @@ class SqliteDatabase:
         require_readable(self.name, version)
         if version < SCHEMA_VERSION:
             self._wait_for_lock(self._migrate)
+            reach("migration_committed")
+            # The space of the old rows; if another process uses the store now, new records will take it.
+            with suppress(sqlite3.Error):
+                self._run("VACUUM")
+                self._run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _migrate(self) -> None:
-        with self._transaction():
-            migrate(self._connection)
+        damaged: set[str] = set()
+        while True:
+            try:
+                with self._transaction():
+                    migrate(self._connection, damaged, self.name, find_listener(self.on_notice))
+                return
+            except DamagedTable as error:
+                damaged.add(error.table)
 
     def _make_private(self) -> None:
         """Remove the rights of other users from the files, if they are writable."""
@@ -415,9 +428,9 @@ class SqliteDatabase:
             # If several processes start for the first time, only one creates the tables.
             if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
                 version = insert("meta", {"name": "schema", "value": str(SCHEMA_VERSION)})
-                indexes = [(creation, ()) for creation in make_index_creations("title")]
-                for sql, parameters in (*self.make_creation(TABLES), *indexes, version):
-                    self._connection.execute(sql, parameters)
+                for creation in (*create_everything(), *make_index_creations("title")):
+                    self._connection.execute(creation)
+                self._connection.execute(*version)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
