@@ -28,11 +28,11 @@ from ...actions.ports.events import (
     UsageChanged,
 )
 from ...actions.turn.calls.proposals import find_hook_denials
+from ...actions.turn.calls.start_check import require_progress
 from ...actions.turn.calls.tool_results import remove_if_empty
 from ...actions.turn.model_call import KeptReply
 from ...actions.turn.output.answers import ReadAnswer, read_answer
 from ...actions.turn.output.format import OutputFormat
-from ...actions.turn.repetition import require_progress
 from ...state.application import ApplicationState, Usage
 from ...state.calls import CallDecision
 from ...state.conversation.messages import make_cut_answer

@@ -16,8 +16,7 @@ from .position import Position
 if TYPE_CHECKING:
     from ..policy.approval_context import ApprovalContext
     from ..policy.rules.rule_suggestions import RuleSuggestion
-    from .call_descriptions import CallDescriptions
-    from .unknown_outcome import Aftermath
+    from .unknown_outcome import Aftermath, CallDescriptions
 
 
 class SessionRules:
@@ -74,7 +73,7 @@ class WaitingCalls:
     @property
     def _descriptions(self) -> type[CallDescriptions]:
         """What is loaded only when a call waits for a person."""
-        from .call_descriptions import CallDescriptions
+        from .unknown_outcome import CallDescriptions
 
         return CallDescriptions
 

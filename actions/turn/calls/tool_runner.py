@@ -28,9 +28,18 @@ from ...ports import (
 from ...ports.events import ToolFinished, ToolOutput, ToolStarted
 from ...workspace.safe_open import PathScope
 from ..model_call import reads
-from .result_limit import limit_outcome, most_bytes
 from .start_check import OTHER_FILE, CheckedCall, ask_again, check_before_start, fits_approval
-from .tool_results import clear, clear_once_committed, edit_note, refusal, result, scratch_of, temp_of
+from .tool_results import (
+    clear,
+    clear_once_committed,
+    edit_note,
+    limit_outcome,
+    most_bytes,
+    refusal,
+    result,
+    scratch_of,
+    temp_of,
+)
 from .whole_output import mask_whole_output
 
 ResultT = TypeVar("ResultT")
