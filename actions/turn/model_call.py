@@ -199,7 +199,8 @@ async def ask(
     """
     if kept is not None:
         ports.emit(TextDelta(kept.message.display_text, state.active_step_id))
-        ports.emit(UsageChanged(state.turn_usage + kept.total_usage, kept.total_usage))
+        used = kept.usage + kept.discarded
+        ports.emit(UsageChanged(state.turn_usage + used, used))
         return kept
     if state.bad_rounds >= MAX_BAD_ROUNDS:
         raise ModelError(
@@ -217,7 +218,7 @@ async def ask(
     except ContextFull:
         return None
     reach("reply_before_commit")
-    ports.emit(UsageChanged(state.turn_usage + reply.total_usage, reply.usage))
+    ports.emit(UsageChanged(state.turn_usage + reply.usage + reply.discarded, reply.usage))
     if _is_judged(reply.message, ports):
         await ports.trace.flush()
         reach("reply_kept")
@@ -255,9 +256,10 @@ def apply_reply(
         learned = min(
             high, max(low, reply.usage.input_tokens / _count_request_bytes(state, ports, histories))
         )
+    used = reply.usage + reply.discarded
     return {
-        "usage": state.usage + reply.total_usage,
-        "turn_usage": state.turn_usage + reply.total_usage,
+        "usage": state.usage + used,
+        "turn_usage": state.turn_usage + used,
         "tokens_per_byte": learned,
         "compressions": 0,
     }

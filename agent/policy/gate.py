@@ -374,7 +374,7 @@ class Policy:
 
     def _find_hiding_rules(self, call: Call) -> tuple[Rule | None, Rule | None]:
         """Return the rule that hides a path of the call, and the rule that hides something below it."""
-        if not (call.traits.shows or call.traits.runs_commands):
+        if not self._deny or not (call.traits.shows or call.traits.runs_commands):
             return None, None
         if call.is_virtual:
             return _find_hiding_rules_off_disk(self._rules_that_hide(), call)

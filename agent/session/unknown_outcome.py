@@ -1,4 +1,9 @@
-"""Evidence about a call of unknown outcome: files that changed, and processes that still run."""
+"""What a person sees of a waiting call, and the evidence about one of unknown outcome: files and processes.
+
+A bug in a description is logged, and the question is asked without it.
+"""
+
+from __future__ import annotations
 
 import asyncio
 import os

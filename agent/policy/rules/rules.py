@@ -1,4 +1,4 @@
-"""Rules as a person writes them, `tool` or `tool(glob over the command or path)`, and the calls under them."""
+"""Rules as a person writes them, `tool` or `tool(glob over a command or path)`, and the calls under them."""
 
 from __future__ import annotations
 

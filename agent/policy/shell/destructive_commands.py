@@ -125,7 +125,7 @@ def _destroys(text: str, sight: Sight, place: _Place) -> str | None:
     for at, seen in enumerate(sight.commands):
         if seen.program in ("cd", "pushd") and len(seen.words) <= 2:
             place = _Place(place.real((*seen.words, "~")[1]), place.roots)
-        if loaded.runs(seen, place.cwd):
+        if len(sight.commands) > 1 and loaded.runs(seen, place.cwd):
             return "runs what it loads from the network"
         if why := _judge_command(seen, place) or _judge_piped_names(sight.commands, at, place):
             return why
