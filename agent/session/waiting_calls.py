@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import TYPE_CHECKING
 
-from ...actions.ports import Gate, Ports
+from ...actions.ports import Gate, Ports, Verdict
+from ...actions.tools.registry import builtin_tools
 from ...actions.turn.calls.proposals import judge
 from ...actions.turn.calls.recovery import route_unknown_outcome
+from ...state.application import ExecutionMode
 from ...state.calls import PendingCall
 from ...state.session import SessionSettings
 from .position import Position
@@ -36,6 +38,12 @@ class SessionRules:
     def allow_always(self, rule: str) -> None:
         """Allow what `rule` covers for the rest of this session; raises `UsageError`."""
         self.change(allow=(*self.settings.allow, rule))
+
+    def judge_reading(self, path: str, mode: ExecutionMode) -> Verdict:
+        """Return the gate's verdict on reading a file that the person names in a message."""
+        from ..policy.judge import Judge
+
+        return Judge(self.gate_of(self.settings), builtin_tools()).reading_verdict(path, mode)
 
     def change(self, **rules: tuple[str, ...]) -> None:
         """Replace the rules of these kinds for the rest of this session; raises `UsageError`."""

@@ -223,7 +223,7 @@ async def test_a_record_that_this_version_does_not_know_is_left_out(store: Store
 
 async def test_long_traces_are_read_in_order_and_from_a_record_on(store: Store) -> None:
     session = await open_session(store, ScriptedModel("one", "two"))
-    log: Any = session._ports.trace
+    log: Any = session.ports.trace
     for _ in range(1203):
         log.add(RunEnded(status="done", action="prompt"))
     await collect(session.send("go"))
