@@ -25,12 +25,13 @@ from ..graph import ACTIONS, CALLS_START_NEXT, build_application, build_graph
 from ..models.fallback import NoModel
 from ..models.providers import key_names
 from ..models.transport.clients import Clients
+from ..session.decisions import whoami
 from ..session.inbox import SessionInbox
 from ..session.observers import Observers
 from ..session.position import Position
 from ..session.run import Limits
 from ..session.secrets import SecretMasker, masker_for
-from ..session.session import Session, whoami
+from ..session.session import Session
 from ..session.waiting_calls import SessionRules
 from .active_extensions import ActiveExtensions, SessionParts
 from .agent_definition import Definition

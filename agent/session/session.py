@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-from collections.abc import AsyncIterator, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 
 from ...actions.ports import Ports, ToolListing
 from ...actions.ports.events import Event, Notice, RunStarted
@@ -24,6 +22,7 @@ from ...state.session import SessionSettings, clean_title
 from ...state.trace import RunBegan
 from ..runtime.wiring import conditions_of
 from ..version import VERSION
+from .decisions import check_and_sign, whoami
 from .inbox import SessionInbox
 from .observers import Observers
 from .open_request import OpenRequest, find_open_request
@@ -31,24 +30,6 @@ from .position import Position
 from .run import Limits, Run, RunInput
 from .run_result import make_run_finished
 from .waiting_calls import SessionRules, WaitingCalls
-
-_MAX_CHARS = 120
-
-
-def whoami(env: Mapping[str, str] = os.environ) -> str:
-    """Return `SANDBUR_USER`, which a bot sets to pass on a person's decision, or user@host."""
-    named = " ".join(env.get("SANDBUR_USER", "").split())
-    return encodable(named)[:_MAX_CHARS] if named else _account()
-
-
-@cache
-def _account() -> str:
-    uid = os.getuid()
-    try:
-        name = pwd.getpwuid(uid).pw_name
-    except KeyError:  # accounts in containers need no name
-        name = str(uid)
-    return encodable(f"{name}@{os.uname().nodename}")
 
 
 class Session:
@@ -169,16 +150,19 @@ class Session:
             )
         return self._start(RunInput())
 
-    def decide(self, decisions: Sequence[CallDecision], record_only: bool = False) -> AsyncIterator[Event]:
+    def decide(
+        self, decisions: Sequence[CallDecision], record_only: bool = False, way: str = ""
+    ) -> AsyncIterator[Event]:
         """Record decisions about pending calls and go on, unless they are only to be recorded.
 
-        Raises `UsageError` if no call waits for a decision.
+        `way` is where the person decided, such as `in a browser`; it is recorded with the name. Raises
+        `UsageError` if a call does not wait, or waits for another kind of decision.
         """
         if self.next_action != "human_confirm":
             raise UsageError(f"No call of session {self.id} waits for a decision.")
-        self.waiting.judge_again(but={each.call_id for each in decisions})
-        signed = (each if each.by else each.model_copy(update={"by": self._by}) for each in decisions)
-        return self._start(RunInput("human_confirm", {"decisions": tuple(signed)}, record_only))
+        signed = check_and_sign(self.state, decisions, f"{self._by} ({way})" if way else self._by)
+        self.waiting.judge_again(but={each.call_id for each in signed})
+        return self._start(RunInput("human_confirm", {"decisions": signed}, record_only))
 
     async def elsewhere(self) -> StoreError | None:
         """Return why this process cannot continue now: `SessionHeld` or `SessionMoved`; None if it can."""

@@ -274,7 +274,7 @@ class Conversation:
 
     def _decide(self, decisions: list[CallDecision]) -> Begin:
         async def begin() -> AsyncIterator[Event]:
-            return self.session.decide(decisions)
+            return self.session.decide(decisions, way="in an editor")
 
         return begin
 

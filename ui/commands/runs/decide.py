@@ -8,6 +8,7 @@ from typing import cast
 
 from ....actions.masking.references import mask_arguments
 from ....actions.ports import Masker
+from ....agent.session.decisions import ApprovalAnswer, make_decision
 from ....state.calls import CallDecision, PendingCall, Settlement
 from ....state.errors import UsageError
 from ...cli.open_session import open_runtime
@@ -109,12 +110,9 @@ def _decisions(chosen: list[PendingCall], command: DecideCommand, edited: str | 
         raise UsageError("--edit changes one call.", "Name the call it is for.")
     if command.settle_as is not None:
         settle = cast("Settlement", command.settle_as)
-        return [CallDecision(call_id=call.call_id, settle=settle, result=command.result) for call in chosen]
-    approved = command.name == "approve"
-    return [
-        CallDecision(call_id=call.call_id, approved=approved, reason=command.reason, arguments=edited)
-        for call in chosen
-    ]
+        return [make_decision(call.call_id, settle, command.result) for call in chosen]
+    answer: ApprovalAnswer = "approve" if command.name == "approve" else "deny"
+    return [make_decision(call.call_id, answer, command.reason, edited) for call in chosen]
 
 
 def _as_decided(

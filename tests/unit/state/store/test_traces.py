@@ -14,8 +14,8 @@ from support.models.scripted import Recorder, ScriptedModel, collect, open_sessi
 from support.places import FIXTURES
 from support.stores.reopening import reopened
 
+from sandbur.agent.session.decisions import whoami
 from sandbur.agent.session.run import Limits
-from sandbur.agent.session.session import whoami
 from sandbur.agent.version import VERSION
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import CredentialsError
