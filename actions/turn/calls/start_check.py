@@ -277,6 +277,9 @@ def find_cycle(
     asking = history.requesting_message
     rounds = list(islice(_rounds(history, asking, polled), longest))
     together = len(asking.tool_uses) if asking is not None else 1
+    in_rounds = sum(map(len, rounds))
+    if together <= in_rounds and not any(past.is_of(call) for calls in rounds for past in calls):
+        return None
     lengths = sorted({1, together, *accumulate(map(len, rounds))})
     newest = list(islice(chain.from_iterable(_rounds(history, asking, polled)), 2 * lengths[-1]))
     place = next((at for at, past in enumerate(newest[: lengths[-1]]) if past.is_of(call)), None)
