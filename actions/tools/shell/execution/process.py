@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
@@ -15,9 +15,10 @@ from typing import cast
 from .....state.process.cancellation import run_to_end
 from .....state.process.crashpoints import reach
 from ..sandbox.launch import NO_SANDBOX, Launch
-from ..supervisor.order import MARK, Order
+from ..supervisor.order import Order
 from ..supervisor.supervise import OVER
 from ..supervisor.watch import KILLING_S, REASONS, STOP_GRACE_S
+from .process_marker import kill_marked, shell_environment
 from .spool import CommandLimits, Ended, Reason, Spool, parse_report
 from .supervisor_pool import PACKAGE, WaitingSupervisor, send_order
 
@@ -262,89 +263,3 @@ class _News(asyncio.Protocol):
     def _look(self) -> None:
         if not self.is_closed and self._grew():
             self.last_growth = asyncio.get_running_loop().time()
-
-
-_SETTINGS = {
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_PAGER": "cat",
-    "GIT_EDITOR": "true",
-    "PAGER": "cat",
-    "MANPAGER": "cat",
-    "SYSTEMD_PAGER": "cat",
-    "AWS_PAGER": "",
-    "DEBIAN_FRONTEND": "noninteractive",
-    "PIP_NO_INPUT": "1",
-    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-    "SSH_ASKPASS_REQUIRE": "never",
-    "PYTHONUNBUFFERED": "1",
-    "TERM": "dumb",
-    "NO_COLOR": "1",
-}
-_PROVIDERS = (
-    "OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "GOOGLE_GENERATIVE_AI", "DEEPSEEK", "DASHSCOPE", "OPENROUTER",
-    "OLLAMA", "MISTRAL", "GROQ", "XAI", "TOGETHER", "FIREWORKS", "COHERE", "CO", "PERPLEXITY", "CEREBRAS",
-    "MOONSHOT", "ZHIPUAI", "ZAI", "MINIMAX", "NVIDIA", "AZURE_OPENAI", "SILICONFLOW", "VOYAGE",
-)  # fmt: skip
-_SECRETS = frozenset(
-    {f"{provider}_API_KEY" for provider in _PROVIDERS}
-    | {"ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_ADMIN_KEY", "AWS_BEARER_TOKEN_BEDROCK"}
-)
-_COLOURS = frozenset({"FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM"})
-
-
-def shell_environment(
-    outer: Mapping[str, str], call: str, withheld: Set[str] = frozenset()
-) -> dict[str, str]:
-    """Return the command's environment: `outer` without `withheld` names, marked by `call`."""
-    kept = {
-        name: value
-        for name, value in outer.items()
-        if name not in _SECRETS
-        and name not in withheld
-        and name not in _COLOURS
-        and not name.startswith("SANDBUR_")
-    }
-    return {**kept, **_SETTINGS, MARK: call}
-
-
-_MOST_ROUNDS = 20
-
-
-def kill_marked(*markers: str) -> int:
-    """Kill all marked processes, including new ones that start meanwhile; return their number."""
-    wanted = {f"{MARK}={marker}".encode() for marker in markers}
-    killed: set[int] = set()
-    for _ in range(_MOST_ROUNDS):
-        marked = [pid for pid in _pids() if wanted & _environment(pid) and pid != os.getpid()]
-        for pid in marked:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        if not marked:
-            break
-        killed.update(marked)
-    return len(killed)
-
-
-def find_marked_processes(marker: str) -> list[str]:
-    """Return those of one call that are there, as `pid name`."""
-    wanted = f"{MARK}={marker}".encode()
-    return [f"{pid} {_name(pid)}" for pid in _pids() if wanted in _environment(pid) and pid != os.getpid()]
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
-    except OSError:
-        return "?"
-
-
-def _pids() -> list[int]:
-    folder = Path("/proc")
-    return [int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()] if folder.is_dir() else []
-
-
-def _environment(pid: int) -> set[bytes]:
-    try:
-        return set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
-    except OSError:
-        return set()

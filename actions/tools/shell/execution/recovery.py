@@ -12,7 +12,7 @@ from ....workspace.atomic_write import wait_for_lock
 from ....workspace.paths import open_descriptor
 from ..output import Captured, capture, outcome_of, outcome_with
 from ..supervisor.claim import ENDED, OUTPUT, READY, STARTED
-from .process import find_marked_processes, kill_marked
+from .process_marker import find_marked_processes, kill_marked
 from .spool import CommandLimits, Ended, call_mark, parse_report, this_boot
 
 _PATIENCE_S = 1.5

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.samples.secret import drawn
 
-from sandbur.actions.tools.shell.execution.process import shell_environment
+from sandbur.actions.tools.shell.execution.process_marker import shell_environment
 from sandbur.agent.models.providers import ProviderOverride, key_names
 from sandbur.agent.session.secrets import masker_for, says_secret, settings
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandbur.actions.ports import ToolContext, ToolOutcome
-from sandbur.actions.tools.shell.execution.process import shell_environment
+from sandbur.actions.tools.shell.execution.process_marker import shell_environment
 from sandbur.actions.tools.shell.output import plain, plain_piece, split_unfinished
 from sandbur.actions.tools.shell.tool import RunShellCommand
 

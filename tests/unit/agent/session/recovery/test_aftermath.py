@@ -10,7 +10,7 @@ import pytest
 from support.models.real_ports import open_real
 from support.models.scripted import ScriptedModel
 
-from sandbur.actions.tools.shell.execution.process import find_marked_processes
+from sandbur.actions.tools.shell.execution.process_marker import find_marked_processes
 from sandbur.actions.tools.shell.supervisor.order import MARK
 from sandbur.agent.session.unknown_outcome import aftermath
 from sandbur.state.calls import PendingCall, update_recovery
