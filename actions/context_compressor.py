@@ -72,7 +72,7 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
         ports.emit(Notice(notice, "compression"))
     text, used = "", Usage()
     if reply := await _summarize(state, ports, older, int(window_bytes * _SUMMARY_SHARE)):
-        text, used = reply.message.text.strip(), reply.total_usage
+        text, used = reply.message.text.strip(), reply.usage + reply.discarded
         ports.emit(UsageChanged(state.turn_usage + used, reply.usage))
     reach("compaction_mid")
     summary = text[:_MAX_SUMMARY_CHARS] or _render_messages(older, _MAX_SUMMARY_CHARS)

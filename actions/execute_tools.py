@@ -9,9 +9,9 @@ from .ports.events import ToolFinished
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.equipping import announce_tool_changes
 from .turn.calls.result_eviction import evict_old_results
-from .turn.calls.tool_results import find_settled_result, refusal, result, with_results
+from .turn.calls.tool_results import find_ending_result, find_settled_result, refusal, result, with_results
 from .turn.calls.tool_runner import ReadyCall, ToolRunner, record_refusal
-from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn, find_ending_result
+from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
 
 
 @graph_action(

@@ -2,6 +2,8 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import partial
+from operator import is_, not_
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, cast
 
@@ -100,11 +102,11 @@ class PendingCall(Record):
     """Why the gate asks, or why the call was denied or is invalid."""
     decided_by: DecidedBy = "policy"
     edited: bool = False
-    masked: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
+    masked: bool = Field(default=False, exclude_if=not_)
     """True if a secret was masked, as in `ToolUse`."""
-    binding: ApprovalFingerprint | None = Field(default=None, exclude_if=lambda binding: binding is None)
+    binding: ApprovalFingerprint | None = Field(default=None, exclude_if=partial(is_, None))
     """Set for a call that needs approval; None otherwise, and in older records."""
-    hook: HookVerdict | None = Field(default=None, exclude_if=lambda verdict: verdict is None)
+    hook: HookVerdict | None = Field(default=None, exclude_if=partial(is_, None))
     """None if no hook gave a verdict."""
     origin: Origin = Field(default="model", exclude_if=lambda origin: origin == "model")
     """For a call that no model requested, there is no message with a `ToolUse`."""

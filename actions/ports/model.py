@@ -79,10 +79,6 @@ class Reply:
     discarded: Usage = field(default_factory=Usage)
     """Of the tries before it, `llm_calls` = 0."""
 
-    @property
-    def total_usage(self) -> Usage:
-        return self.usage + self.discarded
-
 
 @dataclass(frozen=True, slots=True)
 class Discarded:

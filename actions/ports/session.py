@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from ...state.session import WaitingMessage
 from ...state.trace import TraceRecord
 from ..masking.references import References
 from ..tools.functions.run_scope import RunScope
+from ..workspace.safe_open import PathScope
 from .events import Event, Notice
 from .model import Model, TokenCounter, ToolSpec
 from .tool import Tool, Toolbox, Verdict, WrapToolCall
@@ -237,22 +239,6 @@ class EventPort:
         self.listener(Notice(text))
 
 
-@dataclass(slots=True)
-class LazyRunScope:
-    """The `RunScope` that the calls of a run share, created when a call first needs it."""
-
-    _scope: RunScope | None = None
-
-    def scope(self) -> RunScope:
-        if self._scope is None:
-            self._scope = RunScope()
-        return self._scope
-
-    async def aclose(self) -> list[str]:
-        """Close what calls opened; returns one sentence per failure."""
-        return [] if self._scope is None else await self._scope.aclose()
-
-
 PORTS = "ports"
 """The input name of `Ports` in every action; one graph serves all sessions of a process."""
 
@@ -297,6 +283,10 @@ class CallPlaces:
     private: tuple[Path, ...] = ()
     """See `ToolContext.private`."""
 
+    def scope(self, judged: Sequence[str]) -> PathScope:
+        """Return the scope of a call: of the real paths below the roots, only those that were judged."""
+        return PathScope(tuple(map(os.path.realpath, self.roots)), frozenset(judged))
+
 
 @dataclass(frozen=True, slots=True)
 class CallSettings:
@@ -313,7 +303,7 @@ class CallSettings:
     max_concurrent_reads: int = 8
     wrap: WrapToolCall | None = None
     """Wraps every tool call, for middleware; None: no wrapper."""
-    shared: LazyRunScope = field(default_factory=LazyRunScope)
+    shared: RunScope = field(default_factory=RunScope)
     """The driver of the run closes it at its end."""
 
 

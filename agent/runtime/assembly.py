@@ -25,11 +25,13 @@ from ..graph import ACTIONS, CALLS_START_NEXT, build_application, build_graph
 from ..models.fallback import NoModel
 from ..models.providers import key_names
 from ..models.transport.clients import Clients
+from ..session.decisions import whoami
 from ..session.inbox import SessionInbox
 from ..session.observers import Observers
+from ..session.position import Position
 from ..session.run import Limits
 from ..session.secrets import SecretMasker, masker_for
-from ..session.session import Session, whoami
+from ..session.session import Session
 from ..session.waiting_calls import SessionRules
 from .active_extensions import ActiveExtensions, SessionParts
 from .agent_definition import Definition
@@ -111,7 +113,8 @@ class Assembly:
         context.tools.update(toolbox)
         observers.add(onion, *parts.observers)
         trace = observers.around_trace(await self._store.open_trace(session_id))
-        inbox = SessionInbox(self._store.inbox(session_id), masker, parts.hooks, events.notify)
+        position = Position(session_id, await self._application(session_id, new_state), self._store)
+        inbox = SessionInbox(self._store.inbox(session_id), position, masker, parts.hooks, events.notify)
         output = output_of(settings, definition.output)
         counter = counter_of(definition, model)
         ports = Ports(
@@ -123,11 +126,10 @@ class Assembly:
             turn_rules(settings, output), events, parts.hooks, inbox,
         )  # fmt: skip
         session = Session(
-            session_id, await self._application(session_id, new_state), ports, inbox, self._store,
-            SessionRules(settings, gate_of, gate.change), self._limits(settings), observers,
-            by=whoami(self._env),
+            position, ports, inbox, SessionRules(settings, gate_of, gate.change), self._limits(settings),
+            observers, by=whoami(self._env),
         )  # fmt: skip
-        await session.read_inbox()
+        await session.inbox.read()
         await self._begin(session, parts, onion, model)
         session.notices = (*filter(None, [notice]), *equipped.notices, *_idle(settings, equipped.toolbox))
         return session
@@ -231,7 +233,7 @@ class Assembly:
     async def close_observers(self, session: Session) -> Model:
         """Close the observers of a session that ends; return its model."""
         await session.observers.close()
-        return self._opened.pop(session, session.model)
+        return self._opened.pop(session, session.ports.model)
 
     def _model_of(self, settings: SessionSettings, definition: Definition, needs_model: bool) -> Model:
         if needs_model and definition.model is not None and definition.model.name == settings.model:

@@ -164,24 +164,24 @@ class AgentSession(Generic[OutputT]):
 
         A message that no run reads is part of the next run. Raises `UsageError` for a command.
         """
-        await self._active_session.steer(text)
+        await self._active_session.inbox.steer(text)
 
     async def queue(self, text: str) -> None:
         """Queue a message for after the run: stored when this returns, and returned by `next_queued`."""
-        await self._active_session.queue(text)
+        await self._active_session.inbox.queue(text)
 
     @property
     def waiting_messages(self) -> tuple[WaitingMessage, ...]:
         """The messages in the inbox, which are in no history yet."""
-        return self._active_session.waiting_messages
+        return self._active_session.inbox.waiting
 
     async def withdraw(self, number: int) -> str:
         """Remove a waiting message and return it; raises `UsageError` if it no longer waits."""
-        return await self._active_session.withdraw(number)
+        return await self._active_session.inbox.withdraw(number)
 
     async def next_queued(self) -> str | None:
         """Return the next queued message, None if there is none; pass it to `run` or `stream`."""
-        return await self._active_session.next_queued()
+        return await self._active_session.inbox.next_queued()
 
     @property
     def _active_session(self) -> Session:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from operator import is_, not_
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
@@ -42,16 +43,16 @@ class ToolUse(Record):
     tool: str
     arguments: str
     """The JSON text as the model wrote it, valid or not, without secrets."""
-    masked: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
+    masked: bool = Field(default=False, exclude_if=not_)
     """True if a secret that the model wrote was masked: these arguments are not what runs."""
 
 
 class Equipment(Record):
     """The tools that a session has activated in addition to its first ones."""
 
-    groups: tuple[str, ...] = Field(default=(), exclude_if=lambda groups: not groups)
+    groups: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """Groups of tools that the model activated."""
-    tools: tuple[str, ...] = Field(default=(), exclude_if=lambda tools: not tools)
+    tools: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """Tools that the model found by a search, the newest last."""
 
     def merge(self, more: Equipment) -> Equipment:
@@ -70,14 +71,14 @@ class ToolResult(Record):
     tool: str
     outcome: Outcome
     content: str
-    blocks: tuple[Text | Image | Document, ...] = Field(default=(), exclude_if=lambda blocks: not blocks)
+    blocks: tuple[Text | Image | Document, ...] = Field(default=(), exclude_if=not_)
     """Content for the model after `content`."""
     duration_ms: int | None = None
-    ends_run: str | None = Field(default=None, exclude_if=lambda answer: answer is None)
+    ends_run: str | None = Field(default=None, exclude_if=partial(is_, None))
     """The final answer if the call ended the run."""
-    equips: Equipment | None = Field(default=None, exclude_if=lambda equipment: equipment is None)
+    equips: Equipment | None = Field(default=None, exclude_if=partial(is_, None))
     """The tools that the call added to the session."""
-    put_away: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
+    put_away: bool = Field(default=False, exclude_if=not_)
     """True for the line that replaces an evicted old result."""
 
     @property

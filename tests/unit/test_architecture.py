@@ -69,7 +69,6 @@ ONE_IMPORTER = {
     "actions/turn/calls/whole_output.py": "the whole output of a command is found here, and is no result yet",
     "actions/tools/shell/sandbox/seatbelt.py": "a sandbox in the language of macOS",
     "actions/tools/shell/failure_hints.py": "loaded after a command failed",
-    "agent/session/call_descriptions.py": "loaded when a call waits for a person",
     "agent/models/transport/aws_events.py": "a wire format that needs an optional library",
     "agent/extensions/active_tools/equip_tools.py": "each tool is a file",
     "agent/models/demo/sample.py": "makes a value of a JSON schema, and knows nothing of the demo",

@@ -26,9 +26,10 @@ class Sending:
         A command leaves those for the next message.
         """
         self._sent_files = () if text.startswith("/") else self._files
-        refusal = partial(refusal_of, session.model)
+        refusal = partial(refusal_of, session.ports.model)
         cwd = Path(session.settings.cwd)
-        named = await asyncio.to_thread(with_named_files, text, cwd, session.judge_reading, refusal)
+        judge = partial(session.rules.judge_reading, mode=session.state.execution_mode)
+        named = await asyncio.to_thread(with_named_files, text, cwd, judge, refusal)
         lines = [("dim" if is_there else "yellow", one_line(line)) for is_there, line in named.notices]
         renderer.lines(lines, prose=True)
         if not self._sent_files:

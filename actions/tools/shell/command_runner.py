@@ -124,9 +124,9 @@ class CommandRunner:
         found = await _read_output(spool.output, context.takes_file)
         if wall is not None and ended.status and (why := find_wall_failure(found.text, cwd)):
             return ToolOutcome("error", found.text, asks=_FAILED_AT_WALL.format(line=why))
-        notes = filter(
-            None, [advice_on(found.text, ended, self._sandbox_status(context)), self._new_note(before)]
-        )
+        has_failed = bool(ended.status or ended.reason)
+        advice = advice_on(found.text, self._sandbox_status(context)) if has_failed else ""
+        notes = filter(None, [advice, self._new_note(before)])
         outcome = outcome_of(found, ended, limits, *notes)
         return replace(outcome, changed=changed)
 

@@ -6,7 +6,7 @@ from ....state.process.crashpoints import reach
 from ...masking.secret_contents import drop_secret_contents
 from ...ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable, implements
 from .proposals import judge
-from .result_limit import most_bytes
+from .tool_results import most_bytes
 from .tool_runner import catch_failures, context_of, record_outcome
 
 _AGAIN_SAFE = ("read", "idempotent")

@@ -26,11 +26,19 @@ from ...ports import (
     implements,
 )
 from ...ports.events import ToolFinished, ToolOutput, ToolStarted
-from ...workspace.safe_open import PathScope
 from ..model_call import reads
-from .result_limit import limit_outcome, most_bytes
 from .start_check import OTHER_FILE, CheckedCall, ask_again, check_before_start, fits_approval
-from .tool_results import clear, clear_once_committed, edit_note, refusal, result, scratch_of, temp_of
+from .tool_results import (
+    clear,
+    clear_once_committed,
+    edit_note,
+    limit_outcome,
+    most_bytes,
+    refusal,
+    result,
+    scratch_of,
+    temp_of,
+)
 from .whole_output import mask_whole_output
 
 ResultT = TypeVar("ResultT")
@@ -100,7 +108,7 @@ class ToolRunner:
                 self._ports.emit(ToolOutput(call.call_id, text))
 
         arguments, context = looked.arguments, context_of(self._ports, call, emit)
-        reach_of = PathScope.of(self._ports.places.roots, looked.leads)
+        reach_of = self._ports.places.scope(looked.leads)
         held = {"is_walled": looked.is_walled, "in_sandbox": looked.in_sandbox}
         context = replace(context, reach=reach_of, results=self._bind_kept_results(), **held)
         if self._ports.toolbox[call.tool].traits.writes_files:
@@ -174,9 +182,11 @@ class ToolRunner:
         """Commit the start of a call; returns a note about file contents that are not kept."""
         # Files of an earlier start must not be mistaken for those of this one.
         clear(scratch_of(self._ports, call.call_id))
-        known = ready if isinstance(ready, Prepared) else Prepared((), {})
-        kept, note = await drop_secret_contents(known.changes, known.pre_images, self._ports.masker)
-        await self._ports.journal.record_start(call, known.changes, kept)
+        if not isinstance(ready, Prepared):
+            await self._ports.journal.record_start(call)
+            return ""
+        kept, note = await drop_secret_contents(ready.changes, ready.pre_images, self._ports.masker)
+        await self._ports.journal.record_start(call, ready.changes, kept)
         return note
 
     async def _act(
@@ -222,7 +232,7 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
         session_id=ports.session_id,
         variables=ports.calls.variables,
         idempotency_key=f"{ports.session_id}:{call.call_id}",
-        scope=ports.calls.shared.scope(),
+        scope=ports.calls.shared,
         written=call.arguments,
         scratch=scratch_of(ports, call.call_id),
         temp=temp_of(ports),
@@ -257,8 +267,10 @@ async def record_outcome(
 
     A result larger than `limit_bytes` (0: no limit) is shortened to both ends.
     """
-    changes, pre_images = outcome.changed
-    kept, note = await drop_secret_contents(changes, pre_images, ports.masker)
+    changes, kept = outcome.changed
+    note = ""
+    if kept:
+        kept, note = await drop_secret_contents(changes, kept, ports.masker)
     scratch = scratch_of(ports, call.call_id) or ports.places.cwd
     outcome = await _without_secrets(add_note(outcome, note), ports.masker, scratch)
     outcome = limit_outcome(outcome, call.call_id, limit_bytes, ports.toolbox)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast, get_args
 
 from ....actions.turn.commands import MODES
+from ....agent.session.decisions import make_decision
 from ....state.application import ExecutionMode
 from ....state.calls import CallDecision, Settlement
 from ....state.conversation.content import Document, Image, attachment_from_bytes
@@ -139,12 +140,12 @@ def _approve(fields: dict[str, Any]) -> Line:
     call_id = _text(fields, "call_id", "")
     if not call_id and arguments is not None:
         raise UsageError("`arguments` are of one call: name it as `call_id`.")
-    return DecisionLine(CallDecision(call_id=call_id, approved=True, arguments=arguments), not call_id)
+    return DecisionLine(make_decision(call_id, "approve", arguments=arguments), not call_id)
 
 
 def _deny(fields: dict[str, Any]) -> Line:
     call_id = _text(fields, "call_id", "")
-    return DecisionLine(CallDecision(call_id=call_id, reason=_text(fields, "reason", "")), not call_id)
+    return DecisionLine(make_decision(call_id, "deny", _text(fields, "reason", "")), not call_id)
 
 
 def _settle(fields: dict[str, Any]) -> Line:
@@ -153,7 +154,7 @@ def _settle(fields: dict[str, Any]) -> Line:
     if settled is None:
         raise UsageError(f"`as` is one of {', '.join(known)}.")
     call_id = _text(fields, "call_id")
-    return DecisionLine(CallDecision(call_id=call_id, settle=settled, result=_text(fields, "result", "")))
+    return DecisionLine(make_decision(call_id, settled, _text(fields, "result", "")))
 
 
 def _mode(fields: dict[str, Any]) -> Line:

@@ -80,7 +80,7 @@ async def test_a_message_with_a_picture_is_stored_by_digest_and_shown_as_a_line(
     assert store.index.summary("s1").title == "What is this?"
     assert list_timeline(store.database, "s1")[0].text == f"What is this? {LABEL}"
     assert LABEL in str([happened.what for happened in read_account(store, "s1").happened])
-    assert LABEL in str(message_view(shown(store)[0], Texts(session._ports.masker)))
+    assert LABEL in str(message_view(shown(store)[0], Texts(session.ports.masker)))
 
 
 async def test_the_same_picture_costs_its_bytes_once_however_often_it_is_sent(store: Store) -> None:

@@ -99,7 +99,9 @@ async def test_who_may_decide_approves_the_very_call(command: Command) -> None:
         run = (await ask(client, "start_run", prompt=WRITE))["run"]
         _, result = await ended(client, run)
         (pending,) = result["pending"]
-        assert "No call nonsense of run" in await refused(client, "approve_call", run=run, call="nonsense")
+        assert "No call nonsense waits for a decision" in await refused(
+            client, "approve_call", run=run, call="nonsense"
+        )
         assert "waits to be approved or denied" in await refused(
             client, "settle_call", run=run, call=pending["call_id"], outcome="done"
         )
