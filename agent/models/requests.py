@@ -17,8 +17,8 @@ from ...state.conversation.content import MAX_IMAGE_BYTES
 from ...state.conversation.messages import Block, Document, Image, Message, Text, refuse_json_constant
 from ...state.conversation.transcript import Transcript, TranscriptRange
 from ...state.session import Effort
-from .files import FileKind, FileSupport, SentFile
 from .providers import Endpoint
+from .wires.files import FileKind, FileSupport, SentFile
 
 Delta = TextDelta | ThinkingDelta
 

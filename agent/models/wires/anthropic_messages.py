@@ -22,7 +22,6 @@ from ....state.conversation.messages import (
 from ....state.errors import ContextFull
 from ....state.session import Effort
 from ..failures import judge, make_truncation_error, refusal_in_stream
-from ..files import SentFile
 from ..providers import Endpoint, claude
 from ..requests import (
     Delta,
@@ -34,7 +33,8 @@ from ..requests import (
     legal_name,
     sendable_object,
 )
-from ..streaming import (
+from .files import SentFile
+from .streaming import (
     PartialCall,
     TextFlow,
     as_json_text,

@@ -10,7 +10,6 @@ from ....actions.turn.output.format import OutputFormat
 from ....state.application import Usage
 from ....state.conversation.messages import Block, Image, Message, Text, Thinking, ToolResult, ToolUse
 from ..failures import Transient, judge, make_truncation_error, refusal_in_stream
-from ..files import YOUR_PICTURES, SentFile, parse_picture
 from ..providers import Endpoint
 from ..requests import (
     Delta,
@@ -24,7 +23,8 @@ from ..requests import (
     sendable_text,
     words_of,
 )
-from ..streaming import (
+from .files import YOUR_PICTURES, SentFile, parse_picture
+from .streaming import (
     PartialCall,
     TextFlow,
     as_json_text,

@@ -19,7 +19,6 @@ from ....state.conversation.messages import (
     ToolUse,
 )
 from ..failures import judge, make_truncation_error, refusal_in_stream
-from ..files import YOUR_PICTURES, SentFile, parse_picture
 from ..providers import Endpoint, reasons
 from ..requests import (
     Delta,
@@ -33,7 +32,9 @@ from ..requests import (
     without_surrogates,
     words_of,
 )
-from ..streaming import (
+from .files import YOUR_PICTURES, SentFile, parse_picture
+from .output_items import OutputItems, text_of
+from .streaming import (
     PartialCall,
     TextFlow,
     as_list,
@@ -43,7 +44,6 @@ from ..streaming import (
     openai_usage,
     settle_ids,
 )
-from .output_items import OutputItems, text_of
 
 MAX_ID_CHARS = 64
 _AFTER_END_S = 0.25

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..streaming import as_list, as_object, as_text
+from .streaming import as_list, as_object, as_text
 
 
 @dataclass(slots=True)

@@ -5,11 +5,11 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ...state.application import Usage
-from ...state.conversation.messages import Image, Text, ToolUse
-from ...state.errors import ModelError
-from .failures import Transient
-from .requests import Draft, legal_id, parse_object, without_surrogates
+from ....state.application import Usage
+from ....state.conversation.messages import Image, Text, ToolUse
+from ....state.errors import ModelError
+from ..failures import Transient
+from ..requests import Draft, legal_id, parse_object, without_surrogates
 
 _MAX_TOKENS = 10**9
 REFUSED = "The model declined to answer."

@@ -5,10 +5,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ...state.conversation.content import MAX_IMAGE_BYTES, format_attachment_size
-from ...state.conversation.messages import Document, Image, Text
-from ...state.errors import UsageError
-from .providers import Endpoint, takes
+from ....state.conversation.content import MAX_IMAGE_BYTES, format_attachment_size
+from ....state.conversation.messages import Document, Image, Text
+from ....state.errors import UsageError
+from ..providers import Endpoint, takes
 
 FileKind = Literal["image", "document"]
 
