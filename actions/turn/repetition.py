@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from ...state.application import NOTICES_CYCLES, ApplicationState
 from ...state.calls import JournaledCall, PendingCall
-from ...state.conversation.messages import Document, Image, Message, Text, ToolResult
+from ...state.conversation.attachments import AttachedFile
+from ...state.conversation.messages import Message, Text, ToolResult
 from ...state.conversation.transcript import Transcript
 from ...state.errors import Repeated
 from ...state.process.clock import count_milliseconds
@@ -34,7 +35,7 @@ class _Past(NamedTuple):
     arguments: str
     outcome: str
     content: str
-    blocks: tuple[Text | Image | Document, ...]
+    blocks: tuple[Text | AttachedFile, ...]
 
     @property
     def is_refused(self) -> bool:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from ...actions.ports import Discarded, ModelEvent, ModelRequest, Reply
+from ...actions.ports import Discarded, Formatter, ModelEvent, ModelRequest, Reply
 from ...actions.ports.events import Notice
 from ...state.application import Usage
-from ...state.conversation.messages import Document, Image, Message, Wire
+from ...state.conversation.attachments import AttachedFile
+from ...state.conversation.messages import Message, Wire
 from ...state.errors import ContextFull, CredentialsError, ModelError, Overloaded
 from .failures import Rejected, Transient
 from .prices.pricing import PriceOf
@@ -191,6 +192,11 @@ class WireModel:
             yield Notice(announcement, "retry")
             await asyncio.sleep(wait_s)
 
+    def use_formatter(self, formatter: Formatter) -> None:
+        """Let a program's formatter decide how messages are sent; implements `TakesFormatter`."""
+        self._dialect.use_formatter(formatter)
+        self._bodies.start_over()
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
@@ -279,7 +285,7 @@ class WireModel:
                 return field
         return None
 
-    def refusal_of(self, file: Image | Document) -> str:
+    def refusal_of(self, file: AttachedFile) -> str:
         """Return why the model does not get this file; implements `ReadsFiles`."""
         return self._dialect.files.refusal_of(file)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
 from typing_extensions import TypeForm
 
-from ...actions.ports import Model, TokenCounter, Tool
+from ...actions.ports import Formatter, Model, TokenCounter, Tool
 from ...actions.ports.events import Event
 from ...actions.tools.functions.decorator import index_tools
 from ...actions.turn.output.types import TypedOutput, output_format_of
@@ -59,6 +59,7 @@ class Agent(Generic[OutputT]):
         cwd, add_dirs: The folders that its file tools may use; None: the current folder.
         effort: How much the model reasons: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
         token_counter: Counts the tokens of a request; None: the model if it can count, else an estimate.
+        formatter: Decides how messages are sent to a model that is named; None: the built-in formats.
         middleware: Middleware around its model calls and tool calls, and observers of its runs.
         mcp_servers: MCP servers: the path of a `.mcp.json`, or the value of `mcpServers` in such a file.
         groups: Groups of its tools (`@tool(needs=...)`) that are active from the start.
@@ -94,6 +95,7 @@ class Agent(Generic[OutputT]):
         compress_at: float = 0.8,
         effort: Effort | None = None,
         token_counter: TokenCounter | None = None,
+        formatter: Formatter | None = None,
         middleware: Sequence[Middleware] = (),
         mcp_servers: str | Path | Mapping[str, Any] | None = None,
         groups: Sequence[str] = (),
@@ -115,7 +117,9 @@ class Agent(Generic[OutputT]):
         )  # fmt: skip
         made = _make_definition(model, instructions, as_tools(tools), require_done, tuple(middleware), given)
         form, may_plan = self._typed and self._typed.format, planning == "auto" and made.has_tools
-        self._definition = replace(made, output=form, token_counter=token_counter, has_planning=may_plan)
+        self._definition = replace(
+            made, output=form, token_counter=token_counter, formatter=formatter, has_planning=may_plan
+        )
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         self._runtime: Runtime | None = None
         self._users, self._entered = 0, set[str]()  # users of the runtime; ids of open sessions
