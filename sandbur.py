@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .agent.extensions.middleware.model_router import ModelRouter, Route
     from .agent.extensions.middleware.pii_redaction import PIIRedaction
     from .agent.extensions.middleware.retry_and_timeout import Retry, TimeLimit
+    from .agent.models.configured import connect_model, provider_token_counter
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
     from .agent.sdk.agent import Agent
     from .agent.sdk.result import DoneResult, RunFailed, RunResult
@@ -146,11 +147,13 @@ __all__ = [
     "WireFormat",
     "WorkspaceFolder",
     "__version__",
+    "connect_model",
     "events",
     "fetch_attachment",
     "file_tools",
     "http_tools",
     "openapi_tools",
+    "provider_token_counter",
     "tool",
     "web_tools",
     "workspace_tools",
@@ -232,11 +235,13 @@ _HOMES = {
     "WireFormat": ("sandbur.actions.ports", "WireFormat"),
     "WorkspaceFolder": ("sandbur.actions.workspace.backends.backend", "WorkspaceFolder"),
     "__version__": ("sandbur.agent.version", "VERSION"),
+    "connect_model": ("sandbur.agent.models.configured", "connect_model"),
     "events": ("sandbur.actions.ports.events", ""),
     "fetch_attachment": ("sandbur.actions.tools.fetch_attachment", "fetch_attachment"),
     "file_tools": ("sandbur.actions.tools.files.virtual", "file_tools"),
     "http_tools": ("sandbur.actions.tools.http.documents", "http_tools"),
     "openapi_tools": ("sandbur.actions.tools.http.documents", "openapi_tools"),
+    "provider_token_counter": ("sandbur.agent.models.configured", "provider_token_counter"),
     "tool": ("sandbur.actions.tools.functions.decorator", "tool"),
     "web_tools": ("sandbur.agent.sdk.shipped_tools", "web_tools"),
     "workspace_tools": ("sandbur.agent.sdk.shipped_tools", "workspace_tools"),

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
-from ...actions.ports import Formatter, Model, ModelEvent, ModelRequest, TakesFormatter, implements
+from ...actions.ports import (
+    Formatter,
+    Model,
+    ModelEvent,
+    ModelRequest,
+    TakesFormatter,
+    TokenCounter,
+    implements,
+)
 from ...actions.ports.events import Notice
 from ...actions.turn.model_call import refusal_of
 from ...state.conversation.attachments import AttachedFile
@@ -25,6 +34,20 @@ class NoModel:
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         raise ModelError(f"The model {self.name} was not connected for this.")
+
+
+@runtime_checkable
+class HasProviderCounter(Protocol):
+    """A model whose provider may count tokens."""
+
+    def make_provider_counter(self) -> TokenCounter | None:
+        """Return a counter that asks the provider; None if it has no endpoint for that."""
+        ...
+
+
+def find_counter(model: Model) -> TokenCounter | None:
+    """Return a counter that asks the provider of a model; None if it has no endpoint for that."""
+    return model.make_provider_counter() if implements(model, HasProviderCounter) else None
 
 
 def apply_formatter(model: Model, formatter: Formatter) -> None:
@@ -60,6 +83,10 @@ class FallbackModel:
         """Let a formatter decide how messages are sent to each of them; implements `TakesFormatter`."""
         for model in self.models:
             apply_formatter(model, formatter)
+
+    def make_provider_counter(self) -> TokenCounter | None:
+        """Return a counter that asks the provider of the first model; None if it has no endpoint for that."""
+        return find_counter(self.models[0])
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         *first, last = self.models

@@ -55,6 +55,8 @@ class Profile:
     """The kinds of files that it reads from addresses by itself."""
     takes_names: bool = False
     """Whether messages may have a `name`; otherwise it is written before their text."""
+    key_header: str = ""
+    """The header with the bare key; empty: `Authorization`."""
     cloud: Cloud | None = None
     """The cloud whose SDK client signs requests and addresses models."""
     needs_key: bool = True

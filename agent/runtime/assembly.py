@@ -113,7 +113,7 @@ class Assembly:
         trace = observers.around_trace(await self._store.open_trace(session_id))
         inbox = SessionInbox(self._store.inbox(session_id), masker, parts.hooks, events.notify)
         output = output_of(settings, definition.output)
-        counter = counter_of(definition, model)
+        counter = counter_of(definition, model, self._settings.token_counting)
         ports = Ports(
             session_id, model if onion is None else onion.around_model(model),
             request_settings(settings, toolbox, self._settings.compress_at, output, counter),

@@ -117,14 +117,12 @@ class Agent(Generic[OutputT]):
         )  # fmt: skip
         made = _make_definition(model, instructions, as_tools(tools), require_done, tuple(middleware), given)
         form, may_plan = self._typed and self._typed.format, planning == "auto" and made.has_tools
-        self._definition = replace(
-            made, output=form, token_counter=token_counter, formatter=formatter, has_planning=may_plan
-        )
+        made = replace(made, token_counter=token_counter, formatter=formatter)
+        self._definition = replace(made, output=form, has_planning=may_plan)
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         self._runtime: Runtime | None = None
         self._users, self._entered = 0, set[str]()  # users of the runtime; ids of open sessions
-        self._ending: dict[str, asyncio.Task[None]] = {}
-        self._streams: set[StreamedRun] = set()
+        self._ending, self._streams = dict[str, asyncio.Task[None]](), set[StreamedRun]()
 
     @property
     def definition(self) -> Definition:
