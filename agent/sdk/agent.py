@@ -106,8 +106,7 @@ class Agent(Generic[OutputT]):
         env: Mapping[str, str] | None = None,
     ) -> None:
         require_fitting(locals())
-        self.name, self.output, self._env = name, output, env
-        self._typed = _output_type(output)
+        self.name, self.output, self._env, self._typed = name, output, env, _output_type(output)
         given = _collect_settings(
             limits or Limits(), cwd, add_dirs, mcp_servers, model=_name_of(model), mode=mode, allow=allow,
             ask=ask, deny=deny, store=store, fallback_models=fallback_models, sandbox=sandbox,

@@ -4,7 +4,7 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -92,23 +92,27 @@ class Image(Attachment):
         return _LOW_IMAGE_COST if self.detail == "low" else _IMAGE_COST
 
 
-class Audio(Attachment):
-    """A recording: WAV, MP3, FLAC, Ogg, M4A or AAC, or the address of one."""
+class Recording(Attachment):
+    """Audio or video, or the address of it."""
 
-    kind: Literal["audio"] = "audio"
+    prefix: ClassVar[str]
+    """How its media types begin."""
+    wanted: ClassVar[str]
+    """What models take, for a message to the user."""
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """Return a recording; its type is detected from the first bytes.
 
-        Raises `UsageError` for other content, and for more than 25 MB.
+        Raises `UsageError` for other content, and for more than 25 MB of audio or 50 MB of video.
         """
         return cls._create_checked(content, "What was given")
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str]) -> Self:
         """Read a recording; raises `UsageError` as `from_bytes` does, and if the file cannot be read."""
-        return cls._create_checked(_read(Path(path), MAX_AUDIO_BYTES), str(path))
+        limit = MAX_BYTES_OF_KIND[cls.prefix.rstrip("/")]
+        return cls._create_checked(_read(Path(path), limit), str(path))
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -120,11 +124,17 @@ class Audio(Attachment):
 
     @classmethod
     def _create_checked(cls, content: bytes, name: str) -> Self:
-        media_type = _require_kind(
-            content, name, "audio/", f"recording that models take: those are {_SOUNDS}"
-        )
-        _check_size(name, len(content), MAX_AUDIO_BYTES)
+        media_type = _require_kind(content, name, cls.prefix, cls.wanted)
+        _check_size(name, len(content), MAX_BYTES_OF_KIND[cls.prefix.rstrip("/")])
         return cls._create(content, media_type)
+
+
+class Audio(Recording):
+    """Audio: WAV, MP3, FLAC, Ogg, M4A or AAC, or the address of it."""
+
+    prefix = "audio/"
+    wanted = f"recording that models take: those are {_SOUNDS}"
+    kind: Literal["audio"] = "audio"
 
     @property
     def request_bytes(self) -> int:
@@ -133,37 +143,12 @@ class Audio(Attachment):
         return _AUDIO_COST * seconds
 
 
-class Video(Attachment):
-    """A video: MP4, QuickTime, WebM or MPEG, or the address of one."""
+class Video(Recording):
+    """Video: MP4, QuickTime, WebM or MPEG, or the address of it."""
 
+    prefix = "video/"
+    wanted = f"video that models take: those are {_FILMS}"
     kind: Literal["video"] = "video"
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> Self:
-        """Return a video; its type is detected from the first bytes.
-
-        Raises `UsageError` for other content, and for more than 50 MB.
-        """
-        return cls._create_checked(content, "What was given")
-
-    @classmethod
-    def from_path(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a video; raises `UsageError` as `from_bytes` does, and if the file cannot be read."""
-        return cls._create_checked(_read(Path(path), MAX_VIDEO_BYTES), str(path))
-
-    @classmethod
-    def from_url(cls, url: str) -> Self:
-        """Return a video that the provider reads from its address; nothing is fetched here.
-
-        Raises `UsageError` for a text that is no `http` or `https` address.
-        """
-        return cls._create_from_url(url, guess_media_type(url))
-
-    @classmethod
-    def _create_checked(cls, content: bytes, name: str) -> Self:
-        media_type = _require_kind(content, name, "video/", f"video that models take: those are {_FILMS}")
-        _check_size(name, len(content), MAX_VIDEO_BYTES)
-        return cls._create(content, media_type)
 
     @property
     def request_bytes(self) -> int:
