@@ -92,7 +92,7 @@ class Image(Attachment):
         return _LOW_IMAGE_COST if self.detail == "low" else _IMAGE_COST
 
 
-class Recording(Attachment):
+class PlayedFile(Attachment):
     """Audio or video, or the address of it."""
 
     prefix: ClassVar[str]
@@ -129,7 +129,7 @@ class Recording(Attachment):
         return cls._create(content, media_type)
 
 
-class Audio(Recording):
+class Audio(PlayedFile):
     """Audio: WAV, MP3, FLAC, Ogg, M4A or AAC, or the address of it."""
 
     prefix = "audio/"
@@ -143,7 +143,7 @@ class Audio(Recording):
         return _AUDIO_COST * seconds
 
 
-class Video(Recording):
+class Video(PlayedFile):
     """Video: MP4, QuickTime, WebM or MPEG, or the address of it."""
 
     prefix = "video/"
