@@ -12,16 +12,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .actions.ports import (
+        FormattedEntry,
+        Formatter,
         Model,
         ModelEvent,
         ModelRequest,
+        Render,
         Reply,
         TokenCounter,
         ToolOutcome,
         ToolSpec,
+        WireFormat,
         events,
     )
     from .actions.ports.events import Notice, TextDelta, ThinkingDelta
+    from .actions.tools.fetch_attachment import fetch_attachment
     from .actions.tools.files.virtual import file_tools
     from .actions.tools.functions.decorator import tool
     from .actions.tools.functions.injection import Depends
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
     from .agent.extensions.middleware.model_router import ModelRouter, Route
     from .agent.extensions.middleware.pii_redaction import PIIRedaction
     from .agent.extensions.middleware.retry_and_timeout import Retry, TimeLimit
+    from .agent.models.configured import connect_model, provider_token_counter
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
     from .agent.sdk.agent import Agent
     from .agent.sdk.result import DoneResult, RunFailed, RunResult
@@ -55,7 +61,7 @@ if TYPE_CHECKING:
     from .agent.version import VERSION as __version__  # noqa: N811
     from .state.application import Usage
     from .state.burr.persister import AsyncSandburPersister, SandburPersister
-    from .state.conversation.content import Document, Image
+    from .state.conversation.attachments import Audio, Document, Image, Video
     from .state.conversation.messages import Message, Text, Thinking, ToolResult, ToolUse
     from .state.errors import (
         ContextFull,
@@ -73,6 +79,7 @@ __all__ = [
     "Agent",
     "AgentSession",
     "AsyncSandburPersister",
+    "Audio",
     "CallLimit",
     "CommandEntry",
     "Composite",
@@ -85,6 +92,8 @@ __all__ = [
     "Extension",
     "ExtensionRuntime",
     "FileBackend",
+    "FormattedEntry",
+    "Formatter",
     "Image",
     "Limits",
     "Message",
@@ -102,6 +111,7 @@ __all__ = [
     "Observer",
     "Overloaded",
     "PIIRedaction",
+    "Render",
     "Reply",
     "Retry",
     "Route",
@@ -133,12 +143,17 @@ __all__ = [
     "ToolUse",
     "Unreachable",
     "Usage",
+    "Video",
+    "WireFormat",
     "WorkspaceFolder",
     "__version__",
+    "connect_model",
     "events",
+    "fetch_attachment",
     "file_tools",
     "http_tools",
     "openapi_tools",
+    "provider_token_counter",
     "tool",
     "web_tools",
     "workspace_tools",
@@ -152,19 +167,22 @@ _HOMES = {
     "Agent": ("sandbur.agent.sdk.agent", "Agent"),
     "AgentSession": ("sandbur.agent.sdk.session", "AgentSession"),
     "AsyncSandburPersister": ("sandbur.state.burr.persister", "AsyncSandburPersister"),
+    "Audio": ("sandbur.state.conversation.attachments", "Audio"),
     "CallLimit": ("sandbur.agent.extensions.middleware.call_limit", "CallLimit"),
     "CommandEntry": ("sandbur.agent.extensions.extension", "CommandEntry"),
     "Composite": ("sandbur.actions.workspace.backends.composite", "Composite"),
     "ContextFull": ("sandbur.state.errors", "ContextFull"),
     "CredentialsError": ("sandbur.state.errors", "CredentialsError"),
     "Depends": ("sandbur.actions.tools.functions.injection", "Depends"),
-    "Document": ("sandbur.state.conversation.content", "Document"),
+    "Document": ("sandbur.state.conversation.attachments", "Document"),
     "DoneResult": ("sandbur.agent.sdk.result", "DoneResult"),
     "EventStream": ("sandbur.agent.sdk.stream", "EventStream"),
     "Extension": ("sandbur.agent.extensions.extension", "Extension"),
     "ExtensionRuntime": ("sandbur.agent.runtime.extension_runtime", "ExtensionRuntime"),
     "FileBackend": ("sandbur.actions.workspace.backends.backend", "FileBackend"),
-    "Image": ("sandbur.state.conversation.content", "Image"),
+    "FormattedEntry": ("sandbur.actions.ports", "FormattedEntry"),
+    "Formatter": ("sandbur.actions.ports", "Formatter"),
+    "Image": ("sandbur.state.conversation.attachments", "Image"),
     "Limits": ("sandbur.agent.session.run", "Limits"),
     "Message": ("sandbur.state.conversation.messages", "Message"),
     "Middleware": ("sandbur.agent.extensions.middleware.middleware", "Middleware"),
@@ -181,6 +199,7 @@ _HOMES = {
     "Observer": ("sandbur.agent.session.observers", "Observer"),
     "Overloaded": ("sandbur.state.errors", "Overloaded"),
     "PIIRedaction": ("sandbur.agent.extensions.middleware.pii_redaction", "PIIRedaction"),
+    "Render": ("sandbur.actions.ports", "Render"),
     "Reply": ("sandbur.actions.ports", "Reply"),
     "Retry": ("sandbur.agent.extensions.middleware.retry_and_timeout", "Retry"),
     "Route": ("sandbur.agent.extensions.middleware.model_router", "Route"),
@@ -212,12 +231,17 @@ _HOMES = {
     "ToolUse": ("sandbur.state.conversation.messages", "ToolUse"),
     "Unreachable": ("sandbur.state.errors", "Unreachable"),
     "Usage": ("sandbur.state.application", "Usage"),
+    "Video": ("sandbur.state.conversation.attachments", "Video"),
+    "WireFormat": ("sandbur.actions.ports", "WireFormat"),
     "WorkspaceFolder": ("sandbur.actions.workspace.backends.backend", "WorkspaceFolder"),
     "__version__": ("sandbur.agent.version", "VERSION"),
+    "connect_model": ("sandbur.agent.models.configured", "connect_model"),
     "events": ("sandbur.actions.ports.events", ""),
+    "fetch_attachment": ("sandbur.actions.tools.fetch_attachment", "fetch_attachment"),
     "file_tools": ("sandbur.actions.tools.files.virtual", "file_tools"),
     "http_tools": ("sandbur.actions.tools.http.documents", "http_tools"),
     "openapi_tools": ("sandbur.actions.tools.http.documents", "openapi_tools"),
+    "provider_token_counter": ("sandbur.agent.models.configured", "provider_token_counter"),
     "tool": ("sandbur.actions.tools.functions.decorator", "tool"),
     "web_tools": ("sandbur.agent.sdk.shipped_tools", "web_tools"),
     "workspace_tools": ("sandbur.agent.sdk.shipped_tools", "workspace_tools"),

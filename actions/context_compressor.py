@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from ..state.application import ApplicationState, Usage
-from ..state.conversation.messages import Document, Image, Message, Text, ToolResult, ToolUse, runtime_message
+from ..state.conversation.content import Attachment
+from ..state.conversation.messages import Message, Text, ToolResult, ToolUse, runtime_message
 from ..state.conversation.transcript import Transcript
 from ..state.errors import ContextFull
 from ..state.process.crashpoints import reach
@@ -192,7 +193,7 @@ def _block_text(role: str, block: object) -> str:
             return f"call {block.tool}: {_cut(block.arguments)}"
         case ToolResult():
             return f"result ({block.outcome}): {_cut(block.display_text)}"
-        case Image() | Document():
+        case Attachment():
             return f"{role}: {block.label}"
         case _:
             return ""

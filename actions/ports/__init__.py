@@ -2,6 +2,11 @@
 
 from ...state.calls import NO_FILE_CHANGES as NO_FILE_CHANGES
 from ...state.calls import FileChanges as FileChanges
+from .formatter import FormattedEntry as FormattedEntry
+from .formatter import Formatter as Formatter
+from .formatter import Render as Render
+from .formatter import TakesFormatter as TakesFormatter
+from .formatter import WireFormat as WireFormat
 from .model import Discarded as Discarded
 from .model import FinishReason as FinishReason
 from .model import Model as Model

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, r
 from typing_extensions import TypeIs
 
 from ...state.calls import NO_FILE_CHANGES, DecidedBy, Effect, FileChange, FileChanges, KeptResult
+from ...state.conversation.attachments import AttachedFile
 from ...state.conversation.messages import (
-    Document,
     Equipment,
-    Image,
     Outcome,
     Text,
 )
@@ -46,7 +45,7 @@ class ToolOutcome:
     """Real path -> the version of a file that the model knows by this call, as `read_version` names it."""
     equips: Equipment | None = None
     """The tools that the call activates for the rest of the session."""
-    blocks: tuple[Text | Image | Document, ...] = ()
+    blocks: tuple[Text | AttachedFile, ...] = ()
     """Further content for the model."""
     ends_run: str | None = None
     """The answer with which the call ends the run; None: the run continues."""
@@ -134,7 +133,7 @@ class ToolContext:
     """Resolves the placeholders in the arguments."""
     prepared: Prepared | None = None
     """The result of `prepare` for this call; None: `run` has to call it."""
-    shows: Callable[[Image | Document], bool] = lambda _: False
+    shows: Callable[[AttachedFile], bool] = lambda _: False
     """Returns whether the model accepts such a file in a result."""
     reach: PathScope = ANYWHERE
     """The paths that the tool may open."""

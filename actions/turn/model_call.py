@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from ...state.application import ApplicationState, Usage
-from ...state.conversation.messages import Block, Document, Image, Message, Text, Thinking, ToolUse
+from ...state.conversation.attachments import AttachedFile
+from ...state.conversation.messages import Block, Message, Text, Thinking, ToolUse
 from ...state.conversation.transcript import Transcript
 from ...state.errors import ContextFull, ModelError, SandburError
 from ...state.process.clock import now
@@ -282,17 +283,17 @@ def overflow(state: ApplicationState, action: str) -> dict[str, Any]:
 class ReadsFiles(Protocol):
     """A model that knows which files it accepts."""
 
-    def refusal_of(self, file: Image | Document) -> str | None:
+    def refusal_of(self, file: AttachedFile) -> str | None:
         """Return in a sentence why the model cannot take this file; empty: it can. None: not known."""
         ...
 
 
-def refusal_of(model: Model, file: Image | Document) -> str | None:
+def refusal_of(model: Model, file: AttachedFile) -> str | None:
     """Return in a sentence why a model cannot take this file; empty: it can. None: not known."""
     return model.refusal_of(file) if implements(model, ReadsFiles) else None
 
 
-def reads(model: Model, file: Image | Document) -> bool:
+def reads(model: Model, file: AttachedFile) -> bool:
     """Return whether a model is known to accept this file."""
     return refusal_of(model, file) == ""
 
@@ -314,6 +315,6 @@ class WrappedModel:
     async def aclose(self) -> None:
         await self._model.aclose()
 
-    def refusal_of(self, file: Image | Document) -> str | None:
+    def refusal_of(self, file: AttachedFile) -> str | None:
         """Return why the wrapped model cannot take this file; implements `ReadsFiles`."""
         return refusal_of(self._model, file)

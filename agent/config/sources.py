@@ -16,7 +16,7 @@ from ..extensions.extension import load
 from ..models.providers import TransportName, WireFormat
 from .setting import Kind, Setting
 from .setting_reader import SettingReader
-from .settings import Catastrophic, Editing, Resuming, SearchProvider, Theme
+from .settings import Catastrophic, Counting, Editing, Resuming, SearchProvider, Theme
 from .values import Named, Values, settable_rows
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -82,6 +82,7 @@ _TYPES: Mapping[Kind, Any] = {
     "aliases": dict[_AliasName, Line],
     "providers": dict[_ProviderName, ProviderTable],
     "transport": TransportName,
+    "counting": Counting,
     "tables": dict[str, dict[str, Any]],
     "variables": list[_Assignment],
     "table": dict[str, Any],

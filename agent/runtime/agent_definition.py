@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...actions.ports import Model, TokenCounter, Tool, ToolSource
+from ...actions.ports import Formatter, Model, TokenCounter, Tool, ToolSource
 from ...actions.turn.output.format import OutputFormat
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ class Definition:
     """An object in place of the model that the settings name."""
     token_counter: TokenCounter | None = None
     """None: the model counts if it can, otherwise requests are estimated."""
+    formatter: Formatter | None = None
+    """Decides how messages are sent; None: the built-in formats."""
     instructions: Instructions | None = None
     """None: Sandbur's own instructions for an agent in a terminal."""
     has_builtin_tools: bool = True

@@ -22,7 +22,7 @@ from ..config.load import load_settings, may_find_tools
 from ..config.settings import Overrides, Settings
 from ..extensions.active_tools.session_tools import Equipped, equip, learn_secrets
 from ..graph import ACTIONS, CALLS_START_NEXT, build_application, build_graph
-from ..models.fallback import NoModel
+from ..models.fallback import NoModel, apply_formatter
 from ..models.providers import key_names
 from ..models.transport.clients import Clients
 from ..session.decisions import whoami
@@ -116,7 +116,7 @@ class Assembly:
         position = Position(session_id, await self._application(session_id, new_state), self._store)
         inbox = SessionInbox(self._store.inbox(session_id), position, masker, parts.hooks, events.notify)
         output = output_of(settings, definition.output)
-        counter = counter_of(definition, model)
+        counter = counter_of(definition, model, self._settings.token_counting)
         ports = Ports(
             session_id, model if onion is None else onion.around_model(model),
             request_settings(settings, toolbox, self._settings.compress_at, output, counter),
@@ -241,6 +241,8 @@ class Assembly:
             return definition.model
         if needs_model:
             model = connect_models(self._settings, settings, self._env, self._share_clients)
+            if definition.formatter is not None:
+                apply_formatter(model, definition.formatter)
         else:
             model = NoModel(settings.model)
         self._models.append(model)

@@ -42,11 +42,11 @@ from ...state.session import Effort, SessionSettings, ToolChoice
 from ...state.trace import Conditions
 from ..config.load import store_files
 from ..config.paths import config_home, user_home
-from ..config.settings import CONFINING, Overrides, Settings
+from ..config.settings import CONFINING, Counting, Overrides, Settings
 from ..extensions.active_tools.tool_listing import Offers
 from ..extensions.extension import load
 from ..extensions.registry import list_shipped_models
-from ..models.fallback import FallbackModel
+from ..models.fallback import FallbackModel, find_counter
 from .agent_definition import Definition
 
 if TYPE_CHECKING:
@@ -339,9 +339,16 @@ def tool_digest(spec: ToolSpec) -> str:
     return hashlib.sha256(described.encode()).hexdigest()[:_DIGEST_CHARS]
 
 
-def counter_of(definition: Definition, model: Model) -> TokenCounter | None:
-    """Return the token counter for requests; the model behind a fallback is not used for counting."""
-    return definition.token_counter or (model if implements(model, TokenCounter) else None)
+def counter_of(definition: Definition, model: Model, counting: Counting = "estimate") -> TokenCounter | None:
+    """Return the token counter for requests; the model behind a fallback is not used for counting.
+
+    `counting` is the setting: the provider is asked only where it says so.
+    """
+    if definition.token_counter is not None:
+        return definition.token_counter
+    if implements(model, TokenCounter):
+        return model
+    return find_counter(model) if counting == "provider" else None
 
 
 def connect_models(

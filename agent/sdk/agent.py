@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
 from typing_extensions import TypeForm
 
-from ...actions.ports import Model, TokenCounter, Tool
+from ...actions.ports import Formatter, Model, TokenCounter, Tool
 from ...actions.ports.events import Event
 from ...actions.tools.functions.decorator import index_tools
 from ...actions.turn.output.types import TypedOutput, output_format_of
@@ -59,6 +59,7 @@ class Agent(Generic[OutputT]):
         cwd, add_dirs: The folders that its file tools may use; None: the current folder.
         effort: How much the model reasons: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
         token_counter: Counts the tokens of a request; None: the model if it can count, else an estimate.
+        formatter: Decides how messages are sent to a model that is named; None: the built-in formats.
         middleware: Middleware around its model calls and tool calls, and observers of its runs.
         mcp_servers: MCP servers: the path of a `.mcp.json`, or the value of `mcpServers` in such a file.
         groups: Groups of its tools (`@tool(needs=...)`) that are active from the start.
@@ -94,6 +95,7 @@ class Agent(Generic[OutputT]):
         compress_at: float = 0.8,
         effort: Effort | None = None,
         token_counter: TokenCounter | None = None,
+        formatter: Formatter | None = None,
         middleware: Sequence[Middleware] = (),
         mcp_servers: str | Path | Mapping[str, Any] | None = None,
         groups: Sequence[str] = (),
@@ -104,8 +106,7 @@ class Agent(Generic[OutputT]):
         env: Mapping[str, str] | None = None,
     ) -> None:
         require_fitting(locals())
-        self.name, self.output, self._env = name, output, env
-        self._typed = _output_type(output)
+        self.name, self.output, self._env, self._typed = name, output, env, _output_type(output)
         given = _collect_settings(
             limits or Limits(), cwd, add_dirs, mcp_servers, model=_name_of(model), mode=mode, allow=allow,
             ask=ask, deny=deny, store=store, fallback_models=fallback_models, sandbox=sandbox,
@@ -115,12 +116,12 @@ class Agent(Generic[OutputT]):
         )  # fmt: skip
         made = _make_definition(model, instructions, as_tools(tools), require_done, tuple(middleware), given)
         form, may_plan = self._typed and self._typed.format, planning == "auto" and made.has_tools
-        self._definition = replace(made, output=form, token_counter=token_counter, has_planning=may_plan)
+        made = replace(made, token_counter=token_counter, formatter=formatter)
+        self._definition = replace(made, output=form, has_planning=may_plan)
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         self._runtime: Runtime | None = None
         self._users, self._entered = 0, set[str]()  # users of the runtime; ids of open sessions
-        self._ending: dict[str, asyncio.Task[None]] = {}
-        self._streams: set[StreamedRun] = set()
+        self._ending, self._streams = dict[str, asyncio.Task[None]](), set[StreamedRun]()
 
     @property
     def definition(self) -> Definition:

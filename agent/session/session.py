@@ -129,13 +129,23 @@ class Session:
             yield event
 
     def _mask_content(self, message: UserContent) -> UserContent:
-        """Return a message with the secrets in its text masked; files are not searched."""
+        """Return a message with the secrets in its text masked; the bytes of files are not searched.
+
+        Raises `UsageError` for a file that the model cannot get, or whose address holds a secret.
+        """
         masker = self.ports.masker
         if isinstance(message, str):
             return masker.text(encodable(message))
         for part in message:
-            if not isinstance(part, str) and (why := refusal_of(self.ports.model, part)):
+            if isinstance(part, str):
+                continue
+            if why := refusal_of(self.ports.model, part):
                 raise UsageError(why, "Leave it out, or go on with another model: -m PROVIDER/MODEL")
+            if part.url and masker.text(part.url) != part.url:
+                raise UsageError(
+                    "The address of a file holds a secret, which the store and the provider would get.",
+                    "Fetch it in your program, with sandbur.fetch_attachment, and attach its bytes.",
+                )
         return tuple(masker.text(encodable(part)) if isinstance(part, str) else part for part in message)
 
     def carry_on(self) -> AsyncIterator[Event]:

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from .content import Document, Image, Record, list_labels
+from .attachments import AttachedFile, Audio, Document, Image, Video
+from .content import Attachment, Record, list_labels
 
 _CUT_BEGINS = "[Interrupted by "
 """Stored text: older forms of it must be recognized, too."""
@@ -71,7 +72,7 @@ class ToolResult(Record):
     tool: str
     outcome: Outcome
     content: str
-    blocks: tuple[Text | Image | Document, ...] = Field(default=(), exclude_if=not_)
+    blocks: tuple[Text | AttachedFile, ...] = Field(default=(), exclude_if=not_)
     """Content for the model after `content`."""
     duration_ms: int | None = None
     ends_run: str | None = Field(default=None, exclude_if=partial(is_, None))
@@ -91,7 +92,7 @@ class ToolResult(Record):
         )
 
 
-Block = Annotated[Text | Image | Document | Thinking | ToolUse | ToolResult, Field(discriminator="kind")]
+Block = Annotated[Text | AttachedFile | Thinking | ToolUse | ToolResult, Field(discriminator="kind")]
 
 
 class Wire(Record):
@@ -103,7 +104,7 @@ class Wire(Record):
     """Chat Completions: the message object; Responses: the output items; Messages: the content list."""
 
 
-UserContent = str | Sequence[str | Image | Document]
+UserContent = str | Sequence[str | AttachedFile]
 """A message of a person: a text, or texts and files in order."""
 
 
@@ -115,6 +116,8 @@ class Message(Record):
     blocks: tuple[Block, ...]
     wire: Wire | None = None
     """Set only if the provider's JSON cannot be rebuilt from the blocks."""
+    name: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """Who wrote it, where a conversation has several speakers of one role."""
 
     @cached_property
     def text(self) -> str:
@@ -143,21 +146,21 @@ class Message(Record):
         (use,), (result,) = self.tool_uses, self.tool_results
         command = f"{_RAN}\n{_fence(find_subject(use.arguments))}"
         words = Text(text=f"{command}\n{_CAME_TO.format(outcome=result.outcome)}\n{_fence(result.content)}")
-        return Message(role=self.role, origin=self.origin, blocks=(words, *result.blocks))
+        return Message(role=self.role, origin=self.origin, blocks=(words, *result.blocks), name=self.name)
 
     @property
-    def files(self) -> Iterator[Image | Document]:
-        """The pictures and documents, including those in results."""
+    def files(self) -> Iterator[AttachedFile]:
+        """The pictures, audio, video and documents, including those in results."""
         for block in self.blocks:
             parts = block.blocks if isinstance(block, ToolResult) else (block,)
-            yield from (part for part in parts if isinstance(part, Image | Document))
+            yield from (part for part in parts if isinstance(part, Attachment))
 
     @property
     def user_content(self) -> UserContent:
         """The content of a person's message: a text, or texts and files in order."""
         if all(isinstance(block, Text) for block in self.blocks):
             return self.text
-        given = (block for block in self.blocks if isinstance(block, Text | Image | Document))
+        given = (block for block in self.blocks if isinstance(block, Text | AttachedFile))
         return tuple(block.text if isinstance(block, Text) else block for block in given)
 
     @property
@@ -182,8 +185,8 @@ class Message(Record):
         return sum(_measure_block(block) for block in self.blocks) + _measure_wire(self.wire)
 
     @cached_property
-    def dialect_cache(self) -> dict[str, bytes]:
-        """A cache: request dialect -> this message as JSON of that dialect."""
+    def dialect_cache(self) -> dict[str, Any]:
+        """A cache: request dialect -> this message as pieces of JSON of that dialect."""
         return {}
 
 
@@ -192,7 +195,7 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
 
 
-def to_blocks(content: UserContent) -> tuple[Text | Image | Document, ...]:
+def to_blocks(content: UserContent) -> tuple[Text | AttachedFile, ...]:
     """Return a person's content as blocks, without empty texts."""
     parts = (content,) if isinstance(content, str) else content
     blocks = (Text(text=encodable(part)) if isinstance(part, str) else part for part in parts)
@@ -216,7 +219,7 @@ def _fence(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def list_block_lines(blocks: Sequence[Text | Image | Document]) -> list[str]:
+def list_block_lines(blocks: Sequence[Text | AttachedFile]) -> list[str]:
     """Return blocks as lines of text."""
     return [block.text if isinstance(block, Text) else block.label for block in blocks]
 
@@ -247,7 +250,7 @@ def _measure_block(block: Block) -> int:
             return len(block.tool) + len(block.arguments.encode())
         case ToolResult():
             return len(block.content.encode()) + sum(map(_measure_block, block.blocks))
-        case Image() | Document():
+        case Image() | Audio() | Video() | Document():
             return block.request_bytes
 
 

@@ -45,6 +45,12 @@ PRINTED = {
         r"\[targets.txt, text/plain, 25 bytes\] 25 bytes",
         r"\[image/png, 128 bytes\] 128 bytes",
     ],
+    "attachments": [
+        "It is the note A, at 440 Hz.",
+        r"\[audio/wav, 8.0 kB\]",
+        r"\[notes.csv, text/csv, 17 bytes\]",
+        r"\[image/png, at https://example.org/notes.png\]",
+    ],
     "resume_after_kill": [
         "killed",
         "killed",

@@ -15,7 +15,8 @@ from ....state.calls import (
     digest_arguments,
     update_recovery,
 )
-from ....state.conversation.messages import Document, Image, Message, Text, ToolResult
+from ....state.conversation.attachments import AttachedFile
+from ....state.conversation.messages import Message, Text, ToolResult
 from ....state.conversation.transcript import Transcript
 from ....state.errors import Repeated
 from ....state.process.clock import count_milliseconds
@@ -210,7 +211,7 @@ class _Past(NamedTuple):
     arguments: str
     outcome: str
     content: str
-    blocks: tuple[Text | Image | Document, ...]
+    blocks: tuple[Text | AttachedFile, ...]
 
     @property
     def is_refused(self) -> bool:

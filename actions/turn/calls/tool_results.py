@@ -11,10 +11,9 @@ from typing import Any
 
 from ....state.application import ApplicationState
 from ....state.calls import JournaledCall, PendingCall
+from ....state.conversation.attachments import AttachedFile
 from ....state.conversation.messages import (
-    Document,
     Equipment,
-    Image,
     Message,
     Outcome,
     Text,
@@ -145,7 +144,7 @@ def result(
     outcome: Outcome,
     content: str,
     duration_ms: int | None = None,
-    blocks: tuple[Text | Image | Document, ...] = (),
+    blocks: tuple[Text | AttachedFile, ...] = (),
     ends_run: str | None = None,
     equips: Equipment | None = None,
 ) -> ToolResult:

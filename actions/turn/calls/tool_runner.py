@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from ....state.application import ApplicationState
 from ....state.calls import NO_FILE_CHANGES, FileChanges, PendingCall, update_recovery
-from ....state.conversation.messages import Document, Image, Text, ToolResult, encodable
+from ....state.conversation.attachments import AttachedFile
+from ....state.conversation.messages import Text, ToolResult, encodable
 from ....state.process.cancellation import task_group, wait_until_done
 from ....state.process.crashpoints import reach
 from ...masking.secret_contents import drop_secret_contents
@@ -299,8 +300,13 @@ async def _without_secrets(outcome: ToolOutcome, masker: Masker, scratch: Path) 
     )
 
 
-def _mask_block(block: Text | Image | Document, masker: Masker) -> Text | Image | Document:
-    return Text(text=encodable(masker.text(block.text))) if isinstance(block, Text) else block
+def _mask_block(block: Text | AttachedFile, masker: Masker) -> Text | AttachedFile:
+    if isinstance(block, Text):
+        return Text(text=encodable(masker.text(block.text)))
+    if block.url and masker.text(block.url) != block.url:
+        # With a part of it masked, no provider could read it.
+        return Text(text=f"{masker.text(block.label)[:-1]}: not passed on. Its address holds a secret.]")
+    return block
 
 
 def add_note(outcome: ToolOutcome, note: str) -> ToolOutcome:
