@@ -4,27 +4,18 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from .application import ApplicationState, ExecutionMode
+from .application import OutputSchema as OutputSchema
 from .conversation.messages import Record
 from .store.sessions.listing import SessionSummary
 
 SandboxWish = Literal["auto", "required", "off"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How much a model thinks before it answers, in the providers' words; each provider accepts some."""
-
-
-class OutputSchema(Record):
-    """The JSON Schema of the answers of a session."""
-
-    name: str
-    json_schema: dict[str, Any]
-    """As it was passed."""
-    strict: bool = True
-    """True if the provider should enforce the schema strictly, where it can."""
 
 
 class ToolChoice(Record):

@@ -24,6 +24,7 @@ from ..masking.references import References
 from ..tools.functions.run_scope import RunScope
 from .events import Event, Notice
 from .model import Model, TokenCounter, ToolSpec
+from .run_inputs import RunInputs
 from .tool import Tool, Toolbox, Verdict, WrapToolCall
 
 if TYPE_CHECKING:
@@ -351,6 +352,8 @@ class Ports:
     """None: there are none."""
     inbox: SteeringInbox | None = None
     """None: the run takes no steering messages."""
+    inputs: RunInputs = field(default_factory=RunInputs)
+    """What the program passed to the current run."""
 
     def emit(self, event: Event) -> None:
         """Pass an event to the listener at once, before the step ends."""

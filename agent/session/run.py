@@ -30,7 +30,7 @@ from ...actions.ports.events import (
 from ...actions.turn.calls.proposals import find_hook_denials
 from ...actions.turn.calls.tool_results import remove_if_empty
 from ...actions.turn.model_call import KeptReply
-from ...actions.turn.output.answers import ReadAnswer, read_answer
+from ...actions.turn.output.answers import ReadAnswer, find_run_output, read_answer
 from ...actions.turn.output.format import OutputFormat
 from ...actions.turn.repetition import require_progress
 from ...state.application import ApplicationState, Usage
@@ -312,7 +312,7 @@ class Run:
             is_command=self._is_command,
             is_recorded=self._record_only and not self._is_refused(),
             usage=self._used_in_turn,
-            output=self._ports.turn.output,
+            output=find_run_output(position.state, self._ports),
         )
         is_open = position.next_action not in HALTS and (end.status == "done" or self._record_only)
         wake_at = wake_time(error) if isinstance(error, Overloaded) else ""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from burr.core import Application
 
 from ...actions.masking.references import mask_arguments
-from ...actions.ports import Model, Ports, Tool, Toolbox, ToolListing, Verdict
+from ...actions.ports import Model, Ports, RunInputs, Tool, Toolbox, ToolListing, Verdict
 from ...actions.ports.events import Event, Notice, PlanResumed, RunStarted
 from ...actions.tools.registry import builtin_tools
 from ...actions.turn.calls.recovery import triage
@@ -19,8 +20,9 @@ from ...actions.turn.calls.tool_results import sweep
 from ...actions.turn.calls.user_command import shell_of, without_secrets
 from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
-from ...actions.turn.output.answers import allow_another_try
-from ...state.application import ApplicationState, ExecutionMode, InboxTaken
+from ...actions.turn.output.answers import allow_another_try, find_run_output
+from ...actions.turn.output.format import OutputFormat
+from ...state.application import NO_OPTIONS, ApplicationState, ExecutionMode, InboxTaken, RunOptions
 from ...state.calls import CallDecision, Origin
 from ...state.conversation.messages import UserContent, encodable, person_message
 from ...state.conversation.transcript import Transcript
@@ -35,6 +37,7 @@ from .observers import Observers
 from .open_request import OpenRequest, find_open_request
 from .position import Position
 from .run import Limits, Run, make_run_finished
+from .run_options import ConnectModel, mask_instructions, merge_options, require_deps, require_tool
 from .waiting_calls import SessionRules, WaitingCalls
 
 _MAX_CHARS = 120
@@ -70,8 +73,14 @@ class Session:
         limits: Limits,
         observers: Observers | None = None,
         by: str = "",
+        connect: ConnectModel | None = None,
     ) -> None:
-        """`inbox` is that of the `ports`; `by` is who decides, without a name `whoami`."""
+        """`inbox` is that of the `ports`; `by` is who decides, without a name `whoami`.
+
+        `connect` returns the model that a run names in place of the session's model.
+        """
+        self._connect = connect
+        self._own_model = ports.model
         self._inbox = inbox
         self._next_taken: InboxTaken | None = None
         """The inbox messages that the next message includes."""
@@ -131,11 +140,21 @@ class Session:
         """The action that the graph runs next."""
         return self._position.next_action
 
-    def send(self, message: UserContent) -> AsyncIterator[Event]:
+    @property
+    def inputs(self) -> RunInputs:
+        """What the program passes to the next run; the caller sets its fields before the run."""
+        return self._ports.inputs
+
+    @property
+    def output(self) -> OutputFormat | None:
+        """The format of the answer of the current or last run; None: a text."""
+        return find_run_output(self.state, self._ports)
+
+    def send(self, message: UserContent, options: RunOptions = NO_OPTIONS) -> AsyncIterator[Event]:
         """Send a message or a command, and run until done or stopped.
 
-        A message is a text, or a list of texts, pictures and documents; a list is never a command. Raises
-        `UsageError` for a file that the model does not accept.
+        A message is a text, or a list of texts, pictures and documents; a list is never a command. `options`
+        are for this run alone. Raises `UsageError` for a file that the model does not accept.
         """
         content = self._mask_content(message)
         answer = None
@@ -145,7 +164,8 @@ class Session:
             # The turn is unfinished, and a command does not end it.
             self._position.change(**answer.changes)
             return self._answer(answer.notice)
-        return self._start("prompt", {"user_input": content}, is_command=answer is not None)
+        is_command = answer is not None
+        return self._start("prompt", {"user_input": content}, is_command=is_command, options=options)
 
     def run_command(self, command: str, origin: Origin = "person") -> AsyncIterator[Event]:
         """Run a shell command of the person through the gate; the model reads it with its next call.
@@ -228,8 +248,8 @@ class Session:
         text, self._next_taken = found
         return text
 
-    def carry_on(self) -> AsyncIterator[Event]:
-        """Continue from the exact action where the session stopped.
+    def carry_on(self, options: RunOptions = NO_OPTIONS) -> AsyncIterator[Event]:
+        """Continue from the exact action where the session stopped; `options` change those of the run.
 
         Raises `UsageError` if it has no messages.
         """
@@ -238,18 +258,23 @@ class Session:
                 f"Session {self.id} has no message yet, so there is nothing to go on with.",
                 f"Send one: sandbur -p -r {self.id} MESSAGE",
             )
-        return self._start(None, {})
+        return self._start(None, {}, options=options)
 
-    def decide(self, decisions: Sequence[CallDecision], record_only: bool = False) -> AsyncIterator[Event]:
+    def decide(
+        self,
+        decisions: Sequence[CallDecision],
+        record_only: bool = False,
+        options: RunOptions = NO_OPTIONS,
+    ) -> AsyncIterator[Event]:
         """Record decisions about pending calls and go on, unless they are only to be recorded.
 
-        Raises `UsageError` if no call waits for a decision.
+        `options` change those of the run. Raises `UsageError` if no call waits for a decision.
         """
         if self.next_action != "human_confirm":
             raise UsageError(f"No call of session {self.id} waits for a decision.")
         self.waiting.judge_again(but={each.call_id for each in decisions})
         signed = (each if each.by else each.model_copy(update={"by": self._by}) for each in decisions)
-        return self._start("human_confirm", {"decisions": tuple(signed)}, record_only)
+        return self._start("human_confirm", {"decisions": tuple(signed)}, record_only, options=options)
 
     async def elsewhere(self) -> StoreError | None:
         """Return why this process cannot continue now: `SessionHeld` or `SessionMoved`; None if it can."""
@@ -314,16 +339,51 @@ class Session:
             await self._run.interrupt()
 
     def _start(
-        self, first: str | None, inputs: dict[str, Any], record_only: bool = False, is_command: bool = False
+        self,
+        first: str | None,
+        inputs: dict[str, Any],
+        record_only: bool = False,
+        is_command: bool = False,
+        options: RunOptions = NO_OPTIONS,
     ) -> AsyncIterator[Event]:
-        events = self._running(first, inputs, record_only, is_command)
+        if not (record_only or is_command or inputs.get("runs")):
+            require_deps(self._ports)
+            options = self._choose_options(first, options)
+        else:
+            options = self.state.run_options
+        events = self._running(first, inputs, record_only, is_command, options)
         if not self.observers or is_command:
             return events
         message = None if inputs.get("runs") else inputs.get("user_input")
         return self.observers.follow(events, message)
 
+    def _choose_options(self, first: str | None, given: RunOptions) -> RunOptions:
+        """Return the options of the next run; a run that continues keeps those that it was begun with.
+
+        Raises `UsageError` for options that no run of this session can have.
+        """
+        require_tool(given.tool_choice, self._ports)
+        options = mask_instructions(given, self._ports.masker)
+        if first != "prompt":
+            options = merge_options(self.state.run_options, options)
+        self._use_model(options.model)
+        return options
+
+    def _use_model(self, name: str) -> None:
+        """Use the model of this name for the next run; an empty name means the session's own model."""
+        model = self._own_model
+        if (name and self._connect is not None) and (name != model.name or self.inputs.model is not None):
+            model = self._connect(name, self.inputs.model)
+        if model is not self._ports.model:
+            self._ports = replace(self._ports, model=model)
+
     async def _running(
-        self, first: str | None, inputs: dict[str, Any], record_only: bool, is_command: bool
+        self,
+        first: str | None,
+        inputs: dict[str, Any],
+        record_only: bool,
+        is_command: bool,
+        options: RunOptions,
     ) -> AsyncIterator[Event]:
         run = self._run = Run(
             self._position, self._ports, self._limits, first, inputs, record_only, is_command, self.observers
@@ -339,6 +399,7 @@ class Session:
             if first is None:
                 self.waiting.judge_again()
                 self._position.change(bad_rounds=0, **self._reset_for_retry())
+            self._change_options(options)
             taken = self._taking(first, is_command)
             if first is None:
                 run.go_on_from(self._open_request)
@@ -372,6 +433,10 @@ class Session:
             self._position.change(inbox_taken=after)
         return before
 
+    def _change_options(self, options: RunOptions) -> None:
+        if options != self.state.run_options:
+            self._position.change(run_options=options)
+
     def _reset_for_retry(self) -> dict[str, Any]:
         if not self.state.rejected_answers:
             return {}
@@ -396,8 +461,7 @@ class Session:
         """Answer a command without moving the graph."""
         yield self._make_run_started()
         yield Notice(notice)
-        output = self._ports.turn.output
-        yield make_run_finished(self.id, self.state, self.next_action, is_command=True, output=output)
+        yield make_run_finished(self.id, self.state, self.next_action, is_command=True, output=self.output)
 
     def _make_run_started(self) -> RunStarted:
         return RunStarted(

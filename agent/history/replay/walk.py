@@ -53,6 +53,7 @@ from .recorded_ports import (
     RecordedWitness,
     Stage,
     make_recorded_check,
+    recorded_validation,
 )
 from .replay_steps import Moment, Owner, Recording, Values, inputs_of, read_recording
 
@@ -266,6 +267,8 @@ class Walk:
     def _enter(self, application: Application[Any], moment: Moment) -> None:
         """Set the graph to the position of the recorded run."""
         self._stage.enter(moment)
+        if self._ports is not None:
+            self._ports.inputs.validate = recorded_validation(moment)
         state = cast(Any, application.state).update(**{**moment.before, _PRIOR_STEP: moment.came_from})
         if moment.came_from is None:
             state = state.wipe(delete=[_PRIOR_STEP])
