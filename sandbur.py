@@ -46,9 +46,12 @@ if TYPE_CHECKING:
     from .agent.extensions.middleware.retry_and_timeout import Retry, TimeLimit
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
     from .agent.sdk.agent import Agent
+    from .agent.sdk.pending import PendingToolCall
     from .agent.sdk.result import DoneResult, RunFailed, RunResult
+    from .agent.sdk.run_rules import ModelRetry
     from .agent.sdk.session import AgentSession
     from .agent.sdk.shipped_tools import web_tools, workspace_tools
+    from .agent.sdk.stored_sessions import SessionInfo, SessionUsage
     from .agent.sdk.stream import EventStream
     from .agent.session.observers import Observer
     from .agent.session.run import Limits
@@ -95,6 +98,7 @@ __all__ = [
     "ModelError",
     "ModelEvent",
     "ModelRequest",
+    "ModelRetry",
     "ModelRouter",
     "NextModelCall",
     "NextToolCall",
@@ -102,6 +106,7 @@ __all__ = [
     "Observer",
     "Overloaded",
     "PIIRedaction",
+    "PendingToolCall",
     "Reply",
     "Retry",
     "Route",
@@ -112,8 +117,10 @@ __all__ = [
     "SandburPersister",
     "SessionAdditions",
     "SessionHeld",
+    "SessionInfo",
     "SessionMemory",
     "SessionNotFound",
+    "SessionUsage",
     "Setting",
     "SettingReader",
     "SlashEntry",
@@ -174,6 +181,7 @@ _HOMES = {
     "ModelError": ("sandbur.state.errors", "ModelError"),
     "ModelEvent": ("sandbur.actions.ports", "ModelEvent"),
     "ModelRequest": ("sandbur.actions.ports", "ModelRequest"),
+    "ModelRetry": ("sandbur.agent.sdk.run_rules", "ModelRetry"),
     "ModelRouter": ("sandbur.agent.extensions.middleware.model_router", "ModelRouter"),
     "NextModelCall": ("sandbur.agent.extensions.middleware.middleware", "NextModelCall"),
     "NextToolCall": ("sandbur.agent.extensions.middleware.middleware", "NextToolCall"),
@@ -181,6 +189,7 @@ _HOMES = {
     "Observer": ("sandbur.agent.session.observers", "Observer"),
     "Overloaded": ("sandbur.state.errors", "Overloaded"),
     "PIIRedaction": ("sandbur.agent.extensions.middleware.pii_redaction", "PIIRedaction"),
+    "PendingToolCall": ("sandbur.agent.sdk.pending", "PendingToolCall"),
     "Reply": ("sandbur.actions.ports", "Reply"),
     "Retry": ("sandbur.agent.extensions.middleware.retry_and_timeout", "Retry"),
     "Route": ("sandbur.agent.extensions.middleware.model_router", "Route"),
@@ -191,8 +200,10 @@ _HOMES = {
     "SandburPersister": ("sandbur.state.burr.persister", "SandburPersister"),
     "SessionAdditions": ("sandbur.agent.runtime.extension_runtime", "SessionAdditions"),
     "SessionHeld": ("sandbur.state.errors", "SessionHeld"),
+    "SessionInfo": ("sandbur.agent.sdk.stored_sessions", "SessionInfo"),
     "SessionMemory": ("sandbur.actions.workspace.backends.backend", "SessionMemory"),
     "SessionNotFound": ("sandbur.state.errors", "SessionNotFound"),
+    "SessionUsage": ("sandbur.agent.sdk.stored_sessions", "SessionUsage"),
     "Setting": ("sandbur.agent.config.setting", "Setting"),
     "SettingReader": ("sandbur.agent.config.setting_reader", "SettingReader"),
     "SlashEntry": ("sandbur.agent.extensions.extension", "SlashEntry"),

@@ -73,6 +73,12 @@ class SessionSettings(Record):
     """The tool that must end a run; empty: a run ends with an answer."""
     max_result_tokens: int = Field(default=0, exclude_if=lambda tokens: not tokens)
     """A longer result is stored and displayed in part, and can be read from the store; 0: no limit."""
+    app: str = Field(default="", exclude_if=lambda name: not name)
+    """The application of a program that began the session."""
+    user: str = Field(default="", exclude_if=lambda name: not name)
+    """The user of that application."""
+    tags: tuple[str, ...] = Field(default=(), exclude_if=lambda tags: not tags)
+    """Words by which the program finds its sessions."""
     variables: dict[str, str] = Field(default_factory=dict, exclude_if=lambda variables: not variables)
     """Values that the person gives for configured tools."""
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)

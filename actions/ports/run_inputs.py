@@ -32,3 +32,7 @@ class RunInputs:
     """The output format of this run with the checks of its Python type; None: as the session has it."""
     validate: ValidateAnswer | None = None
     """Checks an answer that has the right format; None: nothing else is checked."""
+
+    def clear(self, deps: Any) -> None:
+        """Forget the inputs of a run that ended; `deps` are those of the session."""
+        self.deps, self.model, self.output, self.validate = deps, None, None, None

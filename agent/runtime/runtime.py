@@ -118,12 +118,13 @@ class Runtime:
         output_schema: OutputSchema | None = None,
         variables: Mapping[str, str] | None = None,
         deps: Any = None,
+        labels: Mapping[str, Any] | None = None,
     ) -> Session:
         """Start a session; it is stored with its first message.
 
         Without any model it raises `CredentialsError`, or uses the demo model. `output_schema` replaces the
         output type of the user's agent, `variables` override those of the settings. `deps` are the
-        dependencies of a program.
+        dependencies of a program, `labels` its `app`, `user` and `tags`.
         """
         await self._take_turns()
         definition = self._definition or PLAIN
@@ -137,6 +138,7 @@ class Runtime:
         form = output_schema or (definition.output and definition.output.output_schema)
         own = {
             **stored,
+            **(labels or {}),
             "agent": definition.source,
             "has_shipped_tools": definition.has_builtin_tools,
             "has_planning": definition.has_planning,

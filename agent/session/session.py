@@ -108,6 +108,10 @@ class Session:
         return self.rules.settings
 
     @property
+    def store(self) -> Store:
+        return self._position.store
+
+    @property
     def model(self) -> Model:
         return self._ports.model
 
