@@ -455,11 +455,17 @@ class Session:
                 model=self.model_name,
                 version=VERSION,
                 by=self._by,
-                changes=self.state.model_dump(mode="json", include=set(self._position.unrecorded)),
+                changes=self._dump_changes(),
                 conditions=conditions_of(self.settings, self._ports),
                 settings_sha256=self.settings.digest,
             )
         )
+
+    def _dump_changes(self) -> dict[str, Any]:
+        """Return the unrecorded changes as JSON values; options that end are recorded as empty ones."""
+        unrecorded = self._position.unrecorded
+        reset = {"run_options": {}} if "run_options" in unrecorded else {}
+        return {**reset, **self.state.model_dump(mode="json", include=set(unrecorded))}
 
     async def _answer(self, notice: str) -> AsyncIterator[Event]:
         """Answer a command without moving the graph."""
