@@ -4,6 +4,7 @@
    start (limit 1).
 2. 200 sessions at once, as a ratio to as many in a row.
 3. `import sandbur`, over a bare interpreter (limit 60 ms).
+4. Runs of 10 tool calls whose tool gets the deps of the run, CPU, over the same runs without (limit 1.02).
 """
 
 import asyncio
@@ -93,6 +94,41 @@ async def at_once(server: str, folder: Path) -> None:
     )
 
 
+CALLS, PAIRS = 10, 40
+
+
+async def deps_runs(folder: Path) -> None:
+    """Compare runs in turns, so that a busy machine slows both."""
+    from sandbur import Agent, RunContext, tool
+    from sandbur.testing import ScriptedModel, ToolCall
+
+    @tool(effect="read")
+    async def plain(text: str, run: RunContext) -> str:
+        """Act."""
+        return run.session_id[:1] + text
+
+    @tool(effect="read", name="plain")
+    async def with_deps(text: str, run: RunContext[dict[str, str]]) -> str:
+        """Act."""
+        return run.deps["a"] + text
+
+    async def measure(function: object, **options: object) -> float:
+        script = [*(ToolCall("plain", text=f"{n}") for n in range(CALLS)), "done"]
+        agent = Agent(ScriptedModel(script), tools=[function], store=f"sqlite:///{folder}/deps.db")  # type: ignore
+        async with agent:
+            began = time.process_time()
+            await agent.run("go", **options)  # type: ignore
+            return time.process_time() - began
+
+    found: dict[str, list[float]] = {"plain": [], "deps": []}
+    for _ in range(PAIRS):
+        found["plain"].append(await measure(plain))
+        found["deps"].append(await measure(with_deps, deps={"a": "b"}))
+    without, having = median(found["plain"]), median(found["deps"])
+    print(f"{CALLS} tool calls, CPU: {without * 1000:.1f} ms, with deps {having * 1000:.1f} ms")
+    tell("a run with deps, CPU", having / without, 1.02, against="the same run without")
+
+
 def imports(folder: Path, runs: int) -> None:
     found: dict[str, list[float]] = {"pass": [], "import sandbur": [], "import sandbur; sandbur.Agent": []}
     for _ in range(runs * 3):
@@ -111,6 +147,7 @@ def main() -> None:
         imports(Path(name), runs)
         turns(server, Path(name), runs)
         asyncio.run(at_once(server, Path(name)))
+        asyncio.run(deps_runs(Path(name)))
 
 
 if __name__ == "__main__":

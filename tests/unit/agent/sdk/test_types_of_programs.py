@@ -20,8 +20,8 @@ from typing import assert_type
 from collections.abc import Mapping
 from typing import Any
 
-from sandbur import Agent, DoneResult, EventStream, Message, ModelRetry, PendingToolCall, RunContext, RunResult, tool
-from sandbur import web_tools
+from sandbur import Agent, DoneResult, EventStream, Message, ModelRetry, PendingToolCall, RunContext
+from sandbur import RunResult, tool, web_tools
 from sandbur.testing import ScriptedModel
 
 
