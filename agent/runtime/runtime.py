@@ -122,9 +122,8 @@ class Runtime:
     ) -> Session:
         """Start a session; it is stored with its first message.
 
-        Without any model it raises `CredentialsError`, or uses the demo model. `output_schema` replaces the
-        output type of the user's agent, `variables` override those of the settings. `deps` are the
-        dependencies of a program, `labels` its `app`, `user` and `tags`.
+        Without any model it raises `CredentialsError`, or uses the demo model. `output_schema` and `variables`
+        replace those of the agent and the settings; `deps` and `labels` are those of a program.
         """
         await self._take_turns()
         definition = self._definition or PLAIN

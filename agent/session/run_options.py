@@ -1,9 +1,10 @@
 """The options of one run: checks them, and merges those of a run with those of its resume."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ...actions.ports import Masker, Model, NeedsInputs, Ports, implements
-from ...state.application import RunOptions
+from ...state.application import ApplicationState, RunOptions
 from ...state.conversation.messages import encodable
 from ...state.errors import UsageError
 
@@ -51,3 +52,13 @@ def merge_options(begun: RunOptions, given: RunOptions) -> RunOptions:
     if {"output", "is_text"} & changes.keys():
         changes = {"output": given.output, "is_text": given.is_text, **changes}
     return begun.model_copy(update=changes) if changes else begun
+
+
+def dump_changes(state: ApplicationState, unrecorded: Iterable[str]) -> dict[str, Any]:
+    """Return these fields of a state as JSON values, as the beginning of a run records them.
+
+    Options that end are recorded as empty ones: a replay would keep the earlier ones otherwise.
+    """
+    names = set(unrecorded)
+    reset: dict[str, Any] = {"run_options": {}} if "run_options" in names else {}
+    return {**reset, **state.model_dump(mode="json", include=names)}

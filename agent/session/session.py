@@ -37,7 +37,14 @@ from .observers import Observers
 from .open_request import OpenRequest, find_open_request
 from .position import Position
 from .run import Limits, Run, make_run_finished
-from .run_options import ConnectModel, mask_instructions, merge_options, require_deps, require_tool
+from .run_options import (
+    ConnectModel,
+    dump_changes,
+    mask_instructions,
+    merge_options,
+    require_deps,
+    require_tool,
+)
 from .waiting_calls import SessionRules, WaitingCalls
 
 _MAX_CHARS = 120
@@ -455,17 +462,11 @@ class Session:
                 model=self.model_name,
                 version=VERSION,
                 by=self._by,
-                changes=self._dump_changes(),
+                changes=dump_changes(self.state, self._position.unrecorded),
                 conditions=conditions_of(self.settings, self._ports),
                 settings_sha256=self.settings.digest,
             )
         )
-
-    def _dump_changes(self) -> dict[str, Any]:
-        """Return the unrecorded changes as JSON values; options that end are recorded as empty ones."""
-        unrecorded = self._position.unrecorded
-        reset = {"run_options": {}} if "run_options" in unrecorded else {}
-        return {**reset, **self.state.model_dump(mode="json", include=set(unrecorded))}
 
     async def _answer(self, notice: str) -> AsyncIterator[Event]:
         """Answer a command without moving the graph."""

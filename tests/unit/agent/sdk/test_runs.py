@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,23 +13,22 @@ from sandbur import (
     Depends,
     Message,
     Middleware,
-    ModelEvent,
     ModelRequest,
     ModelRetry,
     NextToolCall,
     PendingToolCall,
-    Reply,
     RunContext,
     Text,
     TextDelta,
     ToolCallRequest,
     ToolOutcome,
-    Usage,
     events,
     tool,
 )
+from sandbur.actions.turn.output.partial_output import PartialOutput
+from sandbur.actions.turn.output.types import output_format_of
 from sandbur.state.errors import SessionNotFound, UsageError
-from sandbur.testing import ScriptedModel, ToolCall, assert_replays
+from sandbur.testing import Say, ScriptedModel, ToolCall, assert_replays
 
 
 @pytest.fixture
@@ -206,32 +204,21 @@ async def test_a_validator_that_returns_another_value_is_refused(kept: dict[str,
     assert "returned another value" in result.error.message
 
 
-class PieceByPiece:
-    """A model that sends the next piece of its answer when the reader has read the one before."""
-
-    name, context_window = "test/pieces", 100_000
-
-    def __init__(self, *pieces: str) -> None:
-        self._pieces = pieces
-        self.read = asyncio.Semaphore(0)
-
-    async def aclose(self) -> None: ...
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        for piece in self._pieces:
-            yield TextDelta(piece)
-            await self.read.acquire()
-        yield Reply(Message.assistant("".join(self._pieces)), "stop", Usage(llm_calls=1))
+PIECES = ('{"title": "a long', ' title", "urg', 'ency": 4}')
 
 
-async def test_a_stream_has_the_beginnings_of_a_structured_output(kept: dict[str, Any]) -> None:
-    model = PieceByPiece('{"title": "a long', ' title", "urg', 'ency": 4}')
-    seen: list[Any] = []
-    async for event in Agent(model, output=Report, **kept).stream("a"):
-        if isinstance(event, events.OutputPartial):
-            seen.append(event.value)
-            model.read.release()
-    assert seen == [{"title": "a long"}, {"title": "a long title"}, {"title": "a long title", "urgency": 4}]
+def test_the_beginning_of_an_answer_is_the_value_so_far() -> None:
+    partial = PartialOutput(output_format_of(Report).format)
+    values = [each.value for piece in PIECES for each in partial.values_after(TextDelta(piece))]
+    assert values == [{"title": "a long"}, {"title": "a long title"}, {"title": "a long title", "urgency": 4}]
+
+
+async def test_a_stream_has_the_structured_output_before_the_run_ends(kept: dict[str, Any]) -> None:
+    agent = Agent(ScriptedModel([Say(*PIECES)]), output=Report, **kept)
+    seen = [event async for event in agent.stream("a")]
+    partial = [event.value for event in seen if isinstance(event, events.OutputPartial)]
+    assert partial[-1] == {"title": "a long title", "urgency": 4}
+    assert isinstance(seen[-1], events.RunFinished)
 
 
 async def test_messages_have_names_and_metadata_that_only_the_program_reads(kept: dict[str, Any]) -> None:

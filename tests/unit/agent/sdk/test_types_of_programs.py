@@ -138,7 +138,7 @@ def test_a_type_checker_sees_the_types_of_an_editable_installation(tmp_path: Pat
     ] * 2, found
     mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(python), "program.py"]
     checked = subprocess.run(mypy, cwd=place, capture_output=True, text=True, timeout=300, check=False)
-    wrong = [int(line.split(":")[1]) for line in checked.stdout.splitlines() if ": error:" in line]
+    wrong = {int(line.split(":")[1]) for line in checked.stdout.splitlines() if ": error:" in line}
     assert ["expected: an error" in lines[number - 1] for number in wrong] == [True, True], checked.stdout
     where = [str(python), "-c", "import sandbur; print(sandbur.__file__)"]
     ran = subprocess.run(where, cwd=place, capture_output=True, text=True, check=True)
