@@ -122,8 +122,8 @@ class Runtime:
     ) -> Session:
         """Start a session; it is stored with its first message.
 
-        Without any model it raises `CredentialsError`, or uses the demo model. `output_schema` and `variables`
-        replace those of the agent and the settings; `deps` and `labels` are those of a program.
+        Without any model it raises `CredentialsError`, or uses the demo model. `output_schema` and
+        `variables` replace those of agent and settings; `deps` and `labels` are those of a program.
         """
         await self._take_turns()
         definition = self._definition or PLAIN
