@@ -52,9 +52,12 @@ if TYPE_CHECKING:
     from .agent.models.configured import connect_model, provider_token_counter
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
     from .agent.sdk.agent import Agent
+    from .agent.sdk.pending import PendingToolCall
     from .agent.sdk.result import DoneResult, RunFailed, RunResult
+    from .agent.sdk.run_rules import ModelRetry
     from .agent.sdk.session import AgentSession
     from .agent.sdk.shipped_tools import web_tools, workspace_tools
+    from .agent.sdk.stored_sessions import SessionInfo, SessionUsage
     from .agent.sdk.stream import EventStream
     from .agent.session.observers import Observer
     from .agent.session.run import Limits
@@ -104,6 +107,7 @@ __all__ = [
     "ModelError",
     "ModelEvent",
     "ModelRequest",
+    "ModelRetry",
     "ModelRouter",
     "NextModelCall",
     "NextToolCall",
@@ -111,6 +115,7 @@ __all__ = [
     "Observer",
     "Overloaded",
     "PIIRedaction",
+    "PendingToolCall",
     "Render",
     "Reply",
     "Retry",
@@ -122,8 +127,10 @@ __all__ = [
     "SandburPersister",
     "SessionAdditions",
     "SessionHeld",
+    "SessionInfo",
     "SessionMemory",
     "SessionNotFound",
+    "SessionUsage",
     "Setting",
     "SettingReader",
     "SlashEntry",
@@ -192,6 +199,7 @@ _HOMES = {
     "ModelError": ("sandbur.state.errors", "ModelError"),
     "ModelEvent": ("sandbur.actions.ports", "ModelEvent"),
     "ModelRequest": ("sandbur.actions.ports", "ModelRequest"),
+    "ModelRetry": ("sandbur.agent.sdk.run_rules", "ModelRetry"),
     "ModelRouter": ("sandbur.agent.extensions.middleware.model_router", "ModelRouter"),
     "NextModelCall": ("sandbur.agent.extensions.middleware.middleware", "NextModelCall"),
     "NextToolCall": ("sandbur.agent.extensions.middleware.middleware", "NextToolCall"),
@@ -200,6 +208,7 @@ _HOMES = {
     "Overloaded": ("sandbur.state.errors", "Overloaded"),
     "PIIRedaction": ("sandbur.agent.extensions.middleware.pii_redaction", "PIIRedaction"),
     "Render": ("sandbur.actions.ports", "Render"),
+    "PendingToolCall": ("sandbur.agent.sdk.pending", "PendingToolCall"),
     "Reply": ("sandbur.actions.ports", "Reply"),
     "Retry": ("sandbur.agent.extensions.middleware.retry_and_timeout", "Retry"),
     "Route": ("sandbur.agent.extensions.middleware.model_router", "Route"),
@@ -210,8 +219,10 @@ _HOMES = {
     "SandburPersister": ("sandbur.state.burr.persister", "SandburPersister"),
     "SessionAdditions": ("sandbur.agent.runtime.extension_runtime", "SessionAdditions"),
     "SessionHeld": ("sandbur.state.errors", "SessionHeld"),
+    "SessionInfo": ("sandbur.agent.sdk.stored_sessions", "SessionInfo"),
     "SessionMemory": ("sandbur.actions.workspace.backends.backend", "SessionMemory"),
     "SessionNotFound": ("sandbur.state.errors", "SessionNotFound"),
+    "SessionUsage": ("sandbur.agent.sdk.stored_sessions", "SessionUsage"),
     "Setting": ("sandbur.agent.config.setting", "Setting"),
     "SettingReader": ("sandbur.agent.config.setting_reader", "SettingReader"),
     "SlashEntry": ("sandbur.agent.extensions.extension", "SlashEntry"),

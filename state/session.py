@@ -4,27 +4,18 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from .application import ApplicationState, ExecutionMode
+from .application import OutputSchema as OutputSchema
 from .conversation.messages import Record
 from .store.sessions.listing import SessionSummary
 
 SandboxWish = Literal["auto", "required", "off"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How much a model thinks before it answers, in the providers' words; each provider accepts some."""
-
-
-class OutputSchema(Record):
-    """The JSON Schema of the answers of a session."""
-
-    name: str
-    json_schema: dict[str, Any]
-    """As it was passed."""
-    strict: bool = True
-    """True if the provider should enforce the schema strictly, where it can."""
 
 
 class ToolChoice(Record):
@@ -82,6 +73,12 @@ class SessionSettings(Record):
     """The tool that must end a run; empty: a run ends with an answer."""
     max_result_tokens: int = Field(default=0, exclude_if=lambda tokens: not tokens)
     """A longer result is stored and displayed in part, and can be read from the store; 0: no limit."""
+    app: str = Field(default="", exclude_if=lambda name: not name)
+    """The application of a program that began the session."""
+    user: str = Field(default="", exclude_if=lambda name: not name)
+    """The user of that application."""
+    tags: tuple[str, ...] = Field(default=(), exclude_if=lambda tags: not tags)
+    """Words by which the program finds its sessions."""
     variables: dict[str, str] = Field(default_factory=dict, exclude_if=lambda variables: not variables)
     """Values that the person gives for configured tools."""
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)

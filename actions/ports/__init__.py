@@ -14,8 +14,10 @@ from .model import ModelEvent as ModelEvent
 from .model import ModelRequest as ModelRequest
 from .model import Reply as Reply
 from .model import TokenCounter as TokenCounter
+from .model import ToolChoiceKind as ToolChoiceKind
 from .model import ToolSpec as ToolSpec
 from .model import build_object_schema as build_object_schema
+from .run_inputs import RunInputs as RunInputs
 from .session import PORTS as PORTS
 from .session import CallPlaces as CallPlaces
 from .session import CallSettings as CallSettings
@@ -38,6 +40,7 @@ from .tool import FilesRun as FilesRun
 from .tool import HoldsSecrets as HoldsSecrets
 from .tool import KeptResults as KeptResults
 from .tool import LeavesProcesses as LeavesProcesses
+from .tool import NeedsInputs as NeedsInputs
 from .tool import Prepared as Prepared
 from .tool import Recoverable as Recoverable
 from .tool import Recovered as Recovered

@@ -31,6 +31,14 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputPartial:
+    """The structured answer so far; only streams of `sandbur.Agent` have it."""
+
+    value: Any
+    """A JSON value without what the model has not written yet; a text in it may be a beginning."""
+
+
+@dataclass(frozen=True, slots=True)
 class ThinkingDelta:
     delta: str
 
@@ -194,9 +202,9 @@ class RunFinished:
 
 
 Event = (
-    RunStarted | TextDelta | ThinkingDelta | MessageAdded | ToolRequested | ToolStarted | ToolOutput
-    | ToolFinished | ToolsChanged | PlanChanged | PlanResumed | StepChanged | ApprovalNeeded | UsageChanged
-    | Notice | ErrorRaised | RunFinished
+    RunStarted | TextDelta | OutputPartial | ThinkingDelta | MessageAdded | ToolRequested | ToolStarted
+    | ToolOutput | ToolFinished | ToolsChanged | PlanChanged | PlanResumed | StepChanged | ApprovalNeeded
+    | UsageChanged | Notice | ErrorRaised | RunFinished
 )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from ..tools.functions.run_scope import RunScope
 from ..workspace.safe_open import PathScope
 from .events import Event, Notice
 from .model import Model, TokenCounter, ToolSpec
+from .run_inputs import RunInputs
 from .tool import Tool, Toolbox, Verdict, WrapToolCall
 
 if TYPE_CHECKING:
@@ -341,6 +342,8 @@ class Ports:
     """None: there are none."""
     inbox: SteeringInbox | None = None
     """None: the run takes no steering messages."""
+    inputs: RunInputs = field(default_factory=RunInputs)
+    """What the program passed to the current run."""
 
     def emit(self, event: Event) -> None:
         """Pass an event to the listener at once, before the step ends."""

@@ -21,6 +21,7 @@ from ..tools.functions.run_scope import RunScope
 from ..workspace.backends.backend import KeptFiles
 from ..workspace.safe_open import ANYWHERE, PathScope
 from .model import ToolSpec
+from .run_inputs import RunInputs
 
 if TYPE_CHECKING:
     from .session import Masker
@@ -160,6 +161,8 @@ class ToolContext:
     """The command must run in a sandbox, even if the session's other commands do not."""
     takes_file: bool = False
     """The whole output may be an open file, see `ToolOutcome.output_file`."""
+    inputs: RunInputs = field(default_factory=RunInputs)
+    """What the program passed to the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +299,15 @@ class Recoverable(Protocol):
 
     async def recover(self, arguments: Any, context: ToolContext) -> Recovered:
         """End the remaining processes of the call and return what is known; does not run it again."""
+        ...
+
+
+@runtime_checkable
+class NeedsInputs(Protocol):
+    """A tool that may need the dependencies of a program."""
+
+    def missing_deps(self, inputs: RunInputs) -> str:
+        """Return the type of the dependencies that the tool needs and the run lacks; empty: none."""
         ...
 
 

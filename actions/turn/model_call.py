@@ -13,7 +13,17 @@ from ...state.process.clock import now
 from ...state.process.crashpoints import reach
 from ...state.trace import Failure, ModelCalled, RequestShape
 from ..masking.references import mask_arguments
-from ..ports import Discarded, MaskedStream, Masker, Model, ModelRequest, Ports, Reply, implements
+from ..ports import (
+    Discarded,
+    MaskedStream,
+    Masker,
+    Model,
+    ModelRequest,
+    Ports,
+    Reply,
+    ToolChoiceKind,
+    implements,
+)
 from ..ports.events import RETRIES, Notice, TextDelta, ThinkingDelta, UsageChanged
 from .output.format import OutputFormat
 
@@ -184,12 +194,13 @@ async def ask(
     state: ApplicationState,
     ports: Ports,
     histories: tuple[Transcript, ...],
-    forced_tool: str | None = None,
+    choice: str | None = None,
     output: OutputFormat | None = None,
     kept: Reply | None = None,
 ) -> Reply | None:
     """Ask the model and emit its deltas; returns None if the request does not fit the context window.
 
+    `choice` is the name of a tool that the model must call, `required` (any tool) or `none`.
     `kept`: the reply that an earlier process recorded before it died; the model is not asked again.
     Raises `ModelError` after `MAX_BAD_ROUNDS` unusable replies in a row.
     """
@@ -203,9 +214,9 @@ async def ask(
             f"The model sent unusable tool calls {state.bad_rounds} times in a row.",
             "Resume to try again, perhaps with another model.",
         )
-    request = ModelRequest(
-        ports.requests.system, ports.requests.offer(state.equipment).specs, histories, forced_tool, output
-    )
+    specs = ports.requests.offer(state.equipment).specs
+    general, forced_tool = to_tool_choice(choice)
+    request = ModelRequest(ports.requests.system, specs, histories, forced_tool, output, tool_choice=general)
     if not await _fits(state, ports, request):
         return None
     reach("request_before_send")
@@ -267,6 +278,15 @@ CALL_READS = [
 """The state fields that `ask` and `apply_reply` read."""
 REPLY_FIELDS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "overflow_from"]
 """The state fields that `apply_reply` and `overflow` write."""
+
+
+def to_tool_choice(choice: str | None) -> tuple[ToolChoiceKind, str | None]:
+    """Return the general choice, and the tool that the model must call, if there is one."""
+    match choice:
+        case "required" | "none" | "auto":
+            return choice, None
+        case _:
+            return "auto", choice or None
 
 
 def overflow(state: ApplicationState, action: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from itertools import count
 from re import Pattern
 from typing import Any, NamedTuple, cast
 
-from ...actions.ports import FinishReason, FormattedEntry, Formatter, ModelRequest, ToolSpec
+from ...actions.ports import FinishReason, FormattedEntry, Formatter, ModelRequest, ToolChoiceKind, ToolSpec
 from ...actions.ports.events import TextDelta, ThinkingDelta
 from ...actions.turn.output.format import OutputFormat
 from ...state.application import Usage
@@ -133,10 +133,14 @@ class Dialect(ABC):
     def tool_choice(self, tool: str) -> dict[str, Any]:
         """Return the field that forces the model to call this tool."""
 
+    def general_choice(self, kind: ToolChoiceKind) -> Any:
+        """Return the field that lets the model call any tool, makes it call one, or forbids every call."""
+        return kind
+
     def sends(self, field: str, request: ModelRequest, without: frozenset[str]) -> bool:
         """Return whether a request has this optional field, unless it is left out."""
         if field == "tool_choice":
-            return request.forced_tool is not None
+            return request.forced_tool is not None or request.tool_choice != "auto"
         if field == "output_format":
             return request.output is not None and self.formats(request.output, without)
         return field != "effort" or self._effort is not None
@@ -202,11 +206,14 @@ class Dialect(ABC):
 
     def request_options(self, request: ModelRequest, without: frozenset[str]) -> dict[str, Any]:
         """Return the fields that differ between calls."""
+        fields: dict[str, Any] = {}
         if request.output is not None and self.formats(request.output, without):
-            return self.output_format(request.output)
-        if request.forced_tool is not None and self.forces(without):
+            fields = self.output_format(request.output)
+        elif request.forced_tool is not None and self.forces(without):
             return {"tool_choice": self.tool_choice(request.forced_tool)}
-        return {}
+        if request.tool_choice != "auto" and request.tools and self.forces(without):
+            fields = {**fields, "tool_choice": self.general_choice(request.tool_choice)}
+        return fields
 
 
 _BLOCK_BYTES = 256 * 1024

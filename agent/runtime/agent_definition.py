@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...actions.ports import Formatter, Model, TokenCounter, Tool, ToolSource
+from ...actions.ports.run_inputs import NO_OVERRIDES, Overrides
 from ...actions.turn.output.format import OutputFormat
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Definition:
     done_tool: str = ""
     """The tool call that ends a run; empty: a reply in text ends it."""
     middleware: tuple[Middleware, ...] = ()
+    dependency_overrides: Overrides = field(default_factory=lambda: NO_OVERRIDES)
+    """Provider -> the provider that replaces it in every run."""
 
     @property
     def has_tools(self) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
@@ -29,6 +30,8 @@ from .wiring import settings_of_resumed, settings_of_session
 
 if TYPE_CHECKING:
     pass
+
+_OTHER_FORM = "Answers have another form now; this session keeps the one that it began with."
 
 
 class Runtime:
@@ -114,11 +117,13 @@ class Runtime:
         or_demo: bool = False,
         output_schema: OutputSchema | None = None,
         variables: Mapping[str, str] | None = None,
+        deps: Any = None,
+        labels: Mapping[str, Any] | None = None,
     ) -> Session:
         """Start a session; it is stored with its first message.
 
-        Without any model it raises `CredentialsError`, or uses the demo model. `output_schema` replaces the
-        output type of the user's agent, `variables` override those of the settings.
+        Without any model it raises `CredentialsError`, or uses the demo model. `output_schema` and
+        `variables` replace those of agent and settings; `deps` and `labels` are those of a program.
         """
         await self._take_turns()
         definition = self._definition or PLAIN
@@ -132,6 +137,7 @@ class Runtime:
         form = output_schema or (definition.output and definition.output.output_schema)
         own = {
             **stored,
+            **(labels or {}),
             "agent": definition.source,
             "has_shipped_tools": definition.has_builtin_tools,
             "has_planning": definition.has_planning,
@@ -146,7 +152,7 @@ class Runtime:
             )
         new_state = ApplicationState(execution_mode=self.settings.mode)
         try:
-            opened = await self._assembly.session(session_id, session, new_state, definition)
+            opened = await self._assembly.session(session_id, session, new_state, definition, deps=deps)
         except UsageError as error:
             is_named = self.overrides.get("model") is not None or self.settings.model is None
             if is_named or isinstance(error, UnknownTool):
@@ -157,11 +163,15 @@ class Runtime:
         return opened
 
     async def resume(
-        self, session_id: str, needs_model: bool = True, variables: Mapping[str, str] | None = None
+        self,
+        session_id: str,
+        needs_model: bool = True,
+        variables: Mapping[str, str] | None = None,
+        deps: Any = None,
     ) -> Session:
         """Open a stored session after its last step; flags of this run and `variables` change its settings.
 
-        Without its model a session can only record decisions.
+        Without its model a session can only record decisions. `deps` are the dependencies of a program.
         """
         await self._take_turns()
         stored = self.store.index.settings(session_id)
@@ -180,17 +190,16 @@ class Runtime:
         new_state = ApplicationState(execution_mode=session.mode)
         definition, notices = self._definition_of(session)
         if definition.output is not None and definition.output.output_schema != session.output_schema:
-            notices = [
-                *notices,
-                "Answers have another form now; this session keeps the one that it began with.",
-            ]
+            notices = [*notices, _OTHER_FORM]
+        settled = session_id, session, new_state, definition, needs_model, deps
+        open_again = partial(self._assembly.session, *settled)
         try:
-            opened = await self._assembly.session(session_id, session, new_state, definition, needs_model)
+            opened = await open_again()
         except DamagedRecords:
             damages = await self.store.database.offload(
                 lambda: self.store.quarantine_damage(session_id, trusting=False)
             )
-            opened = await self._assembly.session(session_id, session, new_state, definition, needs_model)
+            opened = await open_again()
         if self.store.writer(session_id).is_foreign:
             opened.take_over()
         if self.overrides.get("mode") is not None:

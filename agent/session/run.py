@@ -27,6 +27,7 @@ from ...actions.turn.calls.proposals import find_hook_denials
 from ...actions.turn.calls.start_check import require_progress
 from ...actions.turn.calls.tool_results import remove_if_empty
 from ...actions.turn.model_call import KeptReply
+from ...actions.turn.output.answers import find_run_output
 from ...state.application import InboxTaken, Usage, VibeStep
 from ...state.calls import CallDecision
 from ...state.conversation.messages import UserContent, make_cut_answer, person_message
@@ -251,7 +252,7 @@ class Run:
             is_command=self._given.is_command,
             is_recorded=self._given.record_only and not self._is_refused(),
             usage=self._used_in_turn,
-            output=self._ports.turn.output,
+            output=find_run_output(position.state, self._ports),
         )
         is_open = position.next_action not in HALTS and (end.status == "done" or self._given.record_only)
         wake_at = wake_time(error) if isinstance(error, Overloaded) else ""

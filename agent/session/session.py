@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from functools import partial
 
-from ...actions.ports import Ports, ToolListing
+from ...actions.ports import Ports, RunInputs, ToolListing
 from ...actions.ports.events import Event, Notice, RunStarted
 from ...actions.turn.calls.recovery import triage
 from ...actions.turn.calls.tool_results import sweep
 from ...actions.turn.calls.user_command import shell_of, without_secrets
 from ...actions.turn.commands import answer_command
 from ...actions.turn.model_call import refusal_of
-from ...actions.turn.output.answers import allow_another_try
-from ...state.application import ApplicationState, ExecutionMode
+from ...actions.turn.output.answers import allow_another_try, find_run_output
+from ...actions.turn.output.format import OutputFormat
+from ...state.application import NO_OPTIONS, ApplicationState, ExecutionMode, RunOptions
 from ...state.calls import CallDecision, Origin
 from ...state.conversation.messages import UserContent, encodable, person_message
 from ...state.conversation.transcript import Transcript
 from ...state.errors import StoreError, UsageError
 from ...state.session import SessionSettings, clean_title
+from ...state.store.store import Store
 from ...state.trace import RunBegan
 from ..runtime.wiring import conditions_of
 from ..version import VERSION
@@ -28,6 +31,14 @@ from .observers import Observers
 from .open_request import OpenRequest, find_open_request
 from .position import Position
 from .run import Limits, Run, RunInput
+from .run_options import (
+    ConnectModel,
+    dump_changes,
+    mask_instructions,
+    merge_options,
+    require_deps,
+    require_tool,
+)
 from .run_result import make_run_finished
 from .waiting_calls import SessionRules, WaitingCalls
 
@@ -44,8 +55,14 @@ class Session:
         limits: Limits,
         observers: Observers | None = None,
         by: str = "",
+        connect: ConnectModel | None = None,
     ) -> None:
-        """`inbox` is that of the `ports`; `by` is who decides, without a name `whoami`."""
+        """`inbox` is that of the `ports`; `by` is who decides, without a name `whoami`.
+
+        `connect` returns the model that a run names in place of the session's model.
+        """
+        self._connect = connect
+        self._own_model = ports.model
         self.id = position.session_id
         self.ports = ports
         self.inbox = inbox
@@ -70,6 +87,10 @@ class Session:
         return self.rules.settings
 
     @property
+    def store(self) -> Store:
+        return self._position.store
+
+    @property
     def next_action(self) -> str:
         """The action that the graph runs next."""
         return self._position.next_action
@@ -79,11 +100,21 @@ class Session:
         """The current tool declarations and prompt, without the conversation."""
         return self.ports.requests.offer(self.state.equipment)
 
-    def send(self, message: UserContent) -> AsyncIterator[Event]:
+    @property
+    def inputs(self) -> RunInputs:
+        """What the program passes to the next run; the caller sets its fields before the run."""
+        return self.ports.inputs
+
+    @property
+    def output(self) -> OutputFormat | None:
+        """The format of the answer of the current or last run; None: a text."""
+        return find_run_output(self.state, self.ports)
+
+    def send(self, message: UserContent, options: RunOptions = NO_OPTIONS) -> AsyncIterator[Event]:
         """Send a message or a command, and run until done or stopped.
 
-        A message is a text, or a list of texts, pictures and documents; a list is never a command. Raises
-        `UsageError` for a file that the model does not accept.
+        A message is a text, or a list of texts, pictures and documents; a list is never a command. `options`
+        are for this run alone. Raises `UsageError` for a file that the model does not accept.
         """
         content = self._mask_content(message)
         answer = None
@@ -93,7 +124,8 @@ class Session:
             # The turn is unfinished, and a command does not end it.
             self._position.change(**answer.changes)
             return self._answer(answer.notice)
-        return self._start(RunInput("prompt", {"user_input": content}, is_command=answer is not None))
+        given = RunInput("prompt", {"user_input": content}, is_command=answer is not None)
+        return self._start(given, options)
 
     def run_command(self, command: str, origin: Origin = "person") -> AsyncIterator[Event]:
         """Run a shell command of the person through the gate; the model reads it with its next call.
@@ -148,8 +180,8 @@ class Session:
                 )
         return tuple(masker.text(encodable(part)) if isinstance(part, str) else part for part in message)
 
-    def carry_on(self) -> AsyncIterator[Event]:
-        """Continue from the exact action where the session stopped.
+    def carry_on(self, options: RunOptions = NO_OPTIONS) -> AsyncIterator[Event]:
+        """Continue from the exact action where the session stopped; `options` change those of the run.
 
         Raises `UsageError` if it has no messages.
         """
@@ -158,21 +190,26 @@ class Session:
                 f"Session {self.id} has no message yet, so there is nothing to go on with.",
                 f"Send one: sandbur -p -r {self.id} MESSAGE",
             )
-        return self._start(RunInput())
+        return self._start(RunInput(), options)
 
     def decide(
-        self, decisions: Sequence[CallDecision], record_only: bool = False, way: str = ""
+        self,
+        decisions: Sequence[CallDecision],
+        record_only: bool = False,
+        way: str = "",
+        options: RunOptions = NO_OPTIONS,
     ) -> AsyncIterator[Event]:
         """Record decisions about pending calls and go on, unless they are only to be recorded.
 
-        `way` is where the person decided, such as `in a browser`; it is recorded with the name. Raises
-        `UsageError` if a call does not wait, or waits for another kind of decision.
+        `way` is where the person decided, such as `in a browser`; it is recorded with the name. `options`
+        change those of the run. Raises `UsageError` if a call does not wait, or waits for another kind of
+        decision.
         """
         if self.next_action != "human_confirm":
             raise UsageError(f"No call of session {self.id} waits for a decision.")
         signed = check_and_sign(self.state, decisions, f"{self._by} ({way})" if way else self._by)
         self.waiting.judge_again(but={each.call_id for each in signed})
-        return self._start(RunInput("human_confirm", {"decisions": signed}, record_only))
+        return self._start(RunInput("human_confirm", {"decisions": signed}, record_only), options)
 
     async def elsewhere(self) -> StoreError | None:
         """Return why this process cannot continue now: `SessionHeld` or `SessionMoved`; None if it can."""
@@ -221,15 +258,40 @@ class Session:
         if self._run is not None:
             await self._run.interrupt()
 
-    def _start(self, given: RunInput) -> AsyncIterator[Event]:
+    def _start(self, given: RunInput, options: RunOptions = NO_OPTIONS) -> AsyncIterator[Event]:
+        if given.record_only or given.is_command or given.inputs.get("runs"):
+            options = self.state.run_options
+        else:
+            require_deps(self.ports)
+            options = self._choose_options(given.first, options)
         run = self._run = Run(self._position, self.ports, self.limits, self.observers, given)
-        events = run.events(self.settings, partial(self._prepare, run, given))
+        events = run.events(self.settings, partial(self._prepare, run, given, options))
         if not self.observers or given.is_command:
             return events
         message = None if given.message is None else person_message(given.message).display_text
         return self.observers.follow(events, message)
 
-    async def _prepare(self, run: Run, given: RunInput) -> RunStarted:
+    def _choose_options(self, first: str | None, given: RunOptions) -> RunOptions:
+        """Return the options of the next run; a run that continues keeps those that it was begun with.
+
+        Raises `UsageError` for options that no run of this session can have.
+        """
+        require_tool(given.tool_choice, self.ports)
+        options = mask_instructions(given, self.ports.masker)
+        if first != "prompt":
+            options = merge_options(self.state.run_options, options)
+        self._use_model(options.model)
+        return options
+
+    def _use_model(self, name: str) -> None:
+        """Use the model of this name for the next run; an empty name means the session's own model."""
+        model = self._own_model
+        if (name and self._connect is not None) and (name != model.name or self.inputs.model is not None):
+            model = self._connect(name, self.inputs.model)
+        if model is not self.ports.model:
+            self.ports = replace(self.ports, model=model)
+
+    async def _prepare(self, run: Run, given: RunInput, options: RunOptions) -> RunStarted:
         """Bring the session to where the run begins, and record that it does."""
         position = self._position
         await self.examine()
@@ -242,6 +304,8 @@ class Session:
             run.go_on_from(self._open_request)
         elif given.first == "prompt" and not given.is_command:
             self.inbox.include_next()
+        if options != self.state.run_options:
+            position.change(run_options=options)
         if not given.is_command:
             self._open_request = OpenRequest()
         self._record_beginning(given.first)
@@ -257,7 +321,7 @@ class Session:
                 model=self.ports.model.name,
                 version=VERSION,
                 by=self._by,
-                changes=self.state.model_dump(mode="json", include=set(self._position.unrecorded)),
+                changes=dump_changes(self.state, self._position.unrecorded),
                 conditions=conditions_of(self.settings, self.ports),
                 settings_sha256=self.settings.digest,
             )
@@ -267,8 +331,7 @@ class Session:
         """Answer a command without moving the graph."""
         yield self._make_run_started()
         yield Notice(notice)
-        output = self.ports.turn.output
-        yield make_run_finished(self.id, self.state, self.next_action, is_command=True, output=output)
+        yield make_run_finished(self.id, self.state, self.next_action, is_command=True, output=self.output)
 
     def _make_run_started(self) -> RunStarted:
         return RunStarted(

@@ -109,15 +109,43 @@ UserContent = str | Sequence[str | AttachedFile]
 
 
 class Message(Record):
-    role: Literal["user", "assistant", "tool"]
-    """A `tool` message holds exactly one `ToolResult`."""
+    role: Literal["user", "assistant", "tool", "system"]
+    """A `tool` message holds exactly one `ToolResult`; a `system` message is an instruction of a program."""
     origin: Literal["person", "model", "tool", "runtime"]
     """`runtime` marks messages of Sandbur itself to the model; front ends do not show them."""
     blocks: tuple[Block, ...]
     wire: Wire | None = None
     """Set only if the provider's JSON cannot be rebuilt from the blocks."""
-    name: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    name: str | None = Field(default=None, exclude_if=partial(is_, None))
     """Who wrote it, where a conversation has several speakers of one role."""
+    metadata: dict[str, Any] | None = Field(default=None, exclude_if=partial(is_, None))
+    """JSON values of a program about the message; they are stored, and not sent to a model."""
+
+    @classmethod
+    def user(
+        cls, content: UserContent, *, name: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> Message:
+        """Return a person's message: a text, or texts, pictures and documents in order."""
+        return person_message(content).model_copy(update=_describe_message(name, metadata))
+
+    @classmethod
+    def assistant(
+        cls, text: str, *, name: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> Message:
+        """Return an answer of a model."""
+        made = assistant_message(encodable(text))
+        return made.model_copy(update=_describe_message(name, metadata))
+
+    @classmethod
+    def system(
+        cls, text: str, *, name: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> Message:
+        """Return an instruction of the program at this place of a history.
+
+        The model reads it as a message of the user, because not every provider takes others there.
+        """
+        blocks = (Text(text=encodable(text)),)
+        return cls(role="system", origin="runtime", blocks=blocks, **_describe_message(name, metadata))
 
     @cached_property
     def text(self) -> str:
@@ -139,7 +167,13 @@ class Message(Record):
     @property
     def for_model(self) -> Message:
         """The message as the model reads it: a call that no model requested is written as text."""
+        if self.role == "system":
+            return self._instruction_as_text
         return self._command_as_text if self.is_user_command else self
+
+    @cached_property
+    def _instruction_as_text(self) -> Message:
+        return Message(role="user", origin=self.origin, blocks=self.blocks)
 
     @cached_property
     def _command_as_text(self) -> Message:
@@ -188,6 +222,16 @@ class Message(Record):
     def dialect_cache(self) -> dict[str, Any]:
         """A cache: request dialect -> this message as pieces of JSON of that dialect."""
         return {}
+
+
+def _describe_message(name: str | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the fields of a message that no model reads; raises `TypeError` for metadata that is no JSON."""
+    if metadata is not None:
+        json.dumps(dict(metadata), allow_nan=False)
+    return {
+        "name": encodable(name) if name else None,
+        "metadata": None if metadata is None else dict(metadata),
+    }
 
 
 def encodable(text: str) -> str:

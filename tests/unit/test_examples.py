@@ -31,6 +31,11 @@ PRINTED = {
         r'the model was given \["anvil","rope"\] 3',
         "You have ordered an anvil and a rope.",
     ],
+    "support_desk": [
+        r"Decision\(order='17', cents=500\)",
+        "Order 17 came broken done",
+        "scripted/model",
+    ],
     "structured_output": ["damage of A-17, urgency 4"],
     "middleware": [
         r"look_up took 0\.\d s",

@@ -243,6 +243,7 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
         withheld=ports.calls.withheld,
         allowed_by=call.decided_by,
         shows=lambda file: reads(ports.model, file),
+        inputs=ports.inputs,
         # Middleware reads and replaces the bytes themselves.
         takes_file=ports.calls.wrap is None and ports.places.scratch is not None,
     )

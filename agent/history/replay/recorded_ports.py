@@ -20,6 +20,7 @@ from ....actions.ports import (
     ToolTraits,
 )
 from ....actions.ports.advice import CallAdvice, PromptAdvice
+from ....actions.ports.run_inputs import ValidateAnswer
 from ....actions.turn.calls.tool_results import edit_note
 from ....actions.turn.output.answers import parse_problem
 from ....state.application import InboxTaken
@@ -187,6 +188,19 @@ def make_recorded_check(stage: Stage) -> Callable[[Any], str]:
         return parse_problem(after["chat_history"].last)
 
     return check
+
+
+def recorded_validation(moment: Moment) -> ValidateAnswer | None:
+    """Return what repeats the recorded verdict of a program on an answer; None: no answer was refused."""
+    refused, before = moment.after["rejected_answers"], moment.before["rejected_answers"]
+    if not before and refused <= before:
+        return None
+    problem = parse_problem(moment.after["chat_history"].last) if refused > before else ""
+
+    async def validate(text: str, value: Any) -> str:
+        return problem
+
+    return validate
 
 
 class RecordedWitness:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ....actions.ports import FinishReason, FormattedEntry, ModelRequest, ToolSpec
+from ....actions.ports import FinishReason, FormattedEntry, ModelRequest, ToolChoiceKind, ToolSpec
 from ....actions.ports.events import TextDelta, ThinkingDelta
 from ....actions.turn.output.format import OutputFormat
 from ....state.application import Usage
@@ -315,6 +315,9 @@ class AnthropicMessagesDialect(Dialect):
 
     def tool_choice(self, tool: str) -> dict[str, Any]:
         return {"type": "tool", "name": tool}
+
+    def general_choice(self, kind: ToolChoiceKind) -> dict[str, Any]:
+        return {"type": "any" if kind == "required" else kind}
 
     def formats(self, output: OutputFormat, without: frozenset[str]) -> bool:
         # This API always enforces a schema.

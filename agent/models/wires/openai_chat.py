@@ -237,7 +237,7 @@ class OpenAIChatDialect(Dialect):
 
     def items(self, message: Message) -> list[dict[str, Any]]:
         match message.role:
-            case "user":
+            case "user" | "system":
                 return self._user(message)
             case "assistant":
                 return self._assistant(message)

@@ -74,7 +74,7 @@ async def test_every_page_shows_them_as_lines(store: Store) -> None:
     pages = (
         list_timeline(store.database, "s1")[0].text,
         str([happened.what for happened in read_account(store, "s1").happened]),
-        str(message_view(message, Texts(session._ports.masker))),
+        str(message_view(message, Texts(session.ports.masker))),
     )
     for page in pages:
         for file in ALL:

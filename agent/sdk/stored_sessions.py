@@ -1,0 +1,146 @@
+"""What a program reads of stored sessions: the list of them, and the usage of one."""
+
+import base64
+import binascii
+import json
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, cast
+
+from pydantic import Field
+
+from ...state.application import Usage
+from ...state.errors import UsageError
+from ...state.process.clock import format_time
+from ...state.store.recording import list_traces
+from ...state.store.sessions.listing import SessionSummary
+from ...state.store.store import Store
+from ...state.trace import ModelCalled
+
+
+class SessionUsage(Usage):
+    """The sum over all runs of a session; the cost is in US dollars, None where no price is known."""
+
+    by_model: dict[str, Usage] = Field(default_factory=dict[str, Usage])
+    """`provider/model` as it was asked -> its share, without calls that no record has one by one."""
+
+
+def load_usage(store: Store, session_id: str, total: Usage) -> SessionUsage:
+    """Return the usage of a session with that of the sessions it was forked from, as far as it counts."""
+    by_model: dict[str, Usage] = {}
+    for owner, last in store.index.lineage(session_id):
+        for traced in list_traces(store.database, owner):
+            if isinstance(traced.record, ModelCalled) and (last is None or traced.seq < last):
+                known = by_model.get(traced.record.model, Usage())
+                by_model[traced.record.model] = known + traced.record.total_usage
+    fields: dict[str, Any] = {name: getattr(total, name) for name in Usage.model_fields}
+    return SessionUsage(**fields, by_model=by_model)
+
+
+_PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """One stored session in a list."""
+
+    id: str
+    title: str
+    status: str
+    """As `RunResult.status` of its last run; or `new`, `running`, `interrupted` if its process died."""
+    app: str
+    user: str
+    tags: tuple[str, ...]
+    model: str
+    created_at: datetime
+    updated_at: datetime
+    cursor: str
+    """Pass it to `Agent.sessions` for the sessions after this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionQuery:
+    """Which sessions a program asks for; None means any."""
+
+    app: str | None = None
+    user: str | None = None
+    tags: Sequence[str] = ()
+    status: str | None = None
+    since: datetime | None = None
+    text: str | None = None
+    limit: int | None = None
+    cursor: str | None = None
+
+    def matches(self, summary: SessionSummary) -> bool:
+        wanted = ((self.app, summary.app), (self.user, summary.user), (self.status, summary.status))
+        is_wanted = all(want is None or want == has for want, has in wanted)
+        has_text = self.text is None or self.text.casefold() in summary.title.casefold()
+        return is_wanted and has_text and set(self.tags) <= set(summary.tags)
+
+
+async def list_sessions(store: Store, query: SessionQuery) -> AsyncGenerator[SessionInfo]:
+    """Yield the sessions of a query, the newest first; raises `UsageError` for a wrong cursor or time."""
+    first, since = _parse_cursor(query.cursor), _format_since(query.since)
+    place, given = first, 0
+    while query.limit is None or given < query.limit:
+        page = await store.database.offload(partial(_select_page, store, query, place, since))
+        for summary in page[: None if query.limit is None else query.limit - given]:
+            given += 1
+            yield _describe(summary)
+        if len(page) < _PAGE:
+            return
+        place = page[-1].updated_at, page[-1].id
+
+
+def _select_page(
+    store: Store, query: SessionQuery, place: tuple[str, str] | None, since: str
+) -> list[SessionSummary]:
+    """Return the next sessions after a place.
+
+    This is the one place that selects: today from the list of all sessions, newest first.
+    """
+    found: list[SessionSummary] = []
+    for summary in store.newest_sessions():
+        if summary.updated_at < since:
+            break
+        if (place is None or (summary.updated_at, summary.id) < place) and query.matches(summary):
+            found.append(summary)
+            if len(found) == _PAGE:
+                break
+    return found
+
+
+def _describe(summary: SessionSummary) -> SessionInfo:
+    text = json.dumps([summary.updated_at, summary.id])
+    return SessionInfo(
+        id=summary.id,
+        title=summary.title,
+        status=summary.status,
+        app=summary.app,
+        user=summary.user,
+        tags=summary.tags,
+        model=summary.model,
+        created_at=datetime.fromisoformat(summary.created_at),
+        updated_at=datetime.fromisoformat(summary.updated_at),
+        cursor=base64.urlsafe_b64encode(text.encode()).decode(),
+    )
+
+
+def _parse_cursor(cursor: str | None) -> tuple[str, str] | None:
+    if cursor is None:
+        return None
+    try:
+        found: Any = json.loads(base64.urlsafe_b64decode(cursor))
+    except (ValueError, binascii.Error):
+        found = None
+    if not isinstance(found, list) or [type(each) for each in cast("list[Any]", found)] != [str, str]:
+        raise UsageError(f"{cursor!r} is no cursor.", "Pass `cursor` of the last session that was listed.")
+    updated_at, session_id = cast("list[str]", found)
+    return updated_at, session_id
+
+
+def _format_since(since: datetime | None) -> str:
+    """Return a time as the store writes it; a time without a zone is local."""
+    return "" if since is None else format_time(since.astimezone(UTC))
