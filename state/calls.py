@@ -20,8 +20,9 @@ Effect = Literal["read", "idempotent", "verifiable", "effect"]
 """What a second run of a call would mean: nothing, nothing, it can be checked, unknown."""
 
 Decision = Literal["undecided", "approved", "denied", "invalid"]
-Origin = Literal["model", "person", "command"]
-"""Who requests a call: a model, a person, or a command file that a person called."""
+Origin = Literal["model", "person", "command", "tool"]
+"""Who requests a call: a model, a person, a command file that a person called, or a running call of a
+tool."""
 DecidedBy = Literal["policy", "rule", "person", "runtime", "hook"]
 
 
@@ -114,6 +115,12 @@ class PendingCall(Record):
     recovery: Recovery = _NO_RECOVERY
     """Empty for a call that no process died over. Stored as fields of the call itself."""
 
+    @property
+    def parent_call_id(self) -> str:
+        """The call whose tool requests this one; its result goes to that tool and into no history. Empty:
+        there is none."""
+        return parent_call_id_of(self.call_id)
+
     @model_validator(mode="before")
     @classmethod
     def _group_recovery(cls, stored: Any) -> Any:
@@ -144,6 +151,21 @@ class PendingCall(Record):
 def digest_arguments(arguments: str) -> str:
     """Return the SHA-256 by which records name the arguments of a call."""
     return hashlib.sha256(arguments.encode()).hexdigest()
+
+
+def nested_call_id(parent_call_id: str, number: int) -> str:
+    """Return the id of a nested call; `number` counts from 1. No other call has an id with a slash."""
+    return f"{parent_call_id}/{number}"
+
+
+def parent_call_id_of(call_id: str) -> str:
+    """Return the id of the call whose tool requested this call; empty if no tool did."""
+    return call_id.rpartition("/")[0]
+
+
+def digest_request(tool: str, arguments: str) -> str:
+    """Return the SHA-256 by which a nested call is recognized when its tool runs again."""
+    return digest_arguments(f"{tool}\n{arguments}")
 
 
 def update_recovery(call: PendingCall, **known: Any) -> PendingCall:
@@ -177,6 +199,14 @@ class JournaledCall(Record):
     """Set for `finished`."""
     starts: int = 0
     """How often the call was started."""
+
+
+class NestedCall(Record):
+    """A call that a tool requested while it ran, as it was proposed."""
+
+    call: PendingCall
+    requested: str
+    """The digest of the tool's name and the arguments, as `digest_request` returns it."""
 
 
 class KeptResult(Record):

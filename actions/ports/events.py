@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ...state.application import StepStatus, Usage, VibeStep
-from ...state.calls import PendingCall
+from ...state.calls import PendingCall, parent_call_id_of
 from ...state.conversation.messages import Outcome, ToolResult
 
 
@@ -46,12 +46,17 @@ class MessageAdded:
 
 @dataclass(frozen=True, slots=True)
 class ToolRequested:
-    """The model asked for a call; it is not running yet."""
+    """The model, or the tool of a running call, asked for a call; it is not running yet."""
 
     call_id: str
     tool: str
     arguments: str
     step_id: str | None = None
+
+    @property
+    def parent_call_id(self) -> str:
+        """The call whose tool asked for this one; empty: the model or a person did."""
+        return parent_call_id_of(self.call_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,11 @@ class ToolStarted:
     call_id: str
     tool: str
     step_id: str | None = None
+
+    @property
+    def parent_call_id(self) -> str:
+        """As of `ToolRequested`."""
+        return parent_call_id_of(self.call_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,11 @@ class ToolFinished:
     content: str
     duration_ms: int
     step_id: str | None = None
+
+    @property
+    def parent_call_id(self) -> str:
+        """As of `ToolRequested`."""
+        return parent_call_id_of(self.call_id)
 
     @classmethod
     def of(cls, result: ToolResult, step_id: str | None = None) -> ToolFinished:
@@ -282,4 +297,7 @@ def _tells_of_record(event: Event) -> bool:
     if isinstance(event, MessageAdded):
         # A person's message is on disk before the run gets it.
         return event.role == "assistant"
-    return isinstance(event, UsageChanged | ToolRequested)
+    if isinstance(event, ToolRequested):
+        # The commit of a nested call that reads comes after its start; a kill lets its tool request it again.
+        return not event.parent_call_id
+    return isinstance(event, UsageChanged)

@@ -31,6 +31,7 @@ from ....state.calls import (
     JournaledCall,
     KeptResult,
     Move,
+    NestedCall,
     PendingCall,
 )
 from ....state.conversation.messages import Message, ToolResult, ToolUse
@@ -159,6 +160,9 @@ class RecordedTool:
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         moment = self._stage.moment
         result = moment.results.get(context.call_id)
+        waiting = _find_nested(context.call_id, moment.after["pending_tool_calls"])
+        if result is None and waiting is not None:
+            return ToolOutcome("error", "", waits_for=waiting)
         if result is None:
             return ToolOutcome("error", "(what this call came to is not in the recording)")
         content = _find_settled_text(result, moment.before["pending_tool_calls"])
@@ -169,6 +173,11 @@ class RecordedTool:
             blocks=result.blocks,
             ends_run=result.ends_run,
         )
+
+
+def _find_nested(call_id: str, pending: Sequence[PendingCall]) -> PendingCall | None:
+    """Return the nested call for whose decision this call waits."""
+    return next((call for call in pending if call.parent_call_id == call_id), None)
 
 
 def _find_settled_text(result: ToolResult, pending: Sequence[PendingCall]) -> str:
@@ -300,6 +309,12 @@ class RecordedJournal:
 
     async def record_proposal(self, use: ToolUse, call: PendingCall | None) -> None:
         self._seen.add((self._stage.moment.seq, use.call_id))
+
+    async def record_nested_proposal(self, nested: NestedCall) -> None: ...
+
+    async def load_nested_calls(self, parent_call_id: str) -> Sequence[NestedCall]:
+        """Return nothing: the recorded result of a call already contains what its nested calls came to."""
+        return ()
 
     async def record_start(
         self,
