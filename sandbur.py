@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .actions.tools.functions.results import TaskComplete, ToolError
     from .actions.tools.functions.run_context import RunContext
     from .actions.tools.http.documents import http_tools, openapi_tools
+    from .actions.tools.python.tool import python_tool
     from .actions.workspace.backends.backend import FileBackend, SessionMemory, StoreFiles, WorkspaceFolder
     from .actions.workspace.backends.composite import Composite
     from .agent.config.setting import Setting
@@ -139,6 +140,7 @@ __all__ = [
     "file_tools",
     "http_tools",
     "openapi_tools",
+    "python_tool",
     "tool",
     "web_tools",
     "workspace_tools",
@@ -218,6 +220,7 @@ _HOMES = {
     "file_tools": ("sandbur.actions.tools.files.virtual", "file_tools"),
     "http_tools": ("sandbur.actions.tools.http.documents", "http_tools"),
     "openapi_tools": ("sandbur.actions.tools.http.documents", "openapi_tools"),
+    "python_tool": ("sandbur.actions.tools.python.tool", "python_tool"),
     "tool": ("sandbur.actions.tools.functions.decorator", "tool"),
     "web_tools": ("sandbur.agent.sdk.shipped_tools", "web_tools"),
     "workspace_tools": ("sandbur.agent.sdk.shipped_tools", "workspace_tools"),

@@ -18,7 +18,7 @@ from typing_extensions import TypeForm
 
 from ...actions.ports import Model, TokenCounter, Tool
 from ...actions.ports.events import Event
-from ...actions.tools.functions.decorator import index_tools
+from ...actions.tools.functions.decorator import index_tools, with_brought
 from ...actions.turn.output.types import TypedOutput, output_format_of
 from ...state.application import ExecutionMode
 from ...state.conversation.messages import Message, UserContent
@@ -370,10 +370,7 @@ def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
 def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
     """Return the tools, with functions wrapped as tools; raises `UsageError` for two tools of one name."""
     given = tuple(tools)
-    if not given:
-        return ()
-
-    return tuple(index_tools(given).values())
+    return tuple(with_brought(index_tools(given)).values()) if given else ()
 
 
 _MOST_ID_CHARS = 64
