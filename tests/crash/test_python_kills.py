@@ -49,7 +49,7 @@ def kill_and_resume(name: str, moment: str, folder: Path) -> tuple[str, str]:
     where, point = (moment, "") if moment in ("before", "after") else ("", moment)
     died = run_victim("python_victim", name, where, str(folder), point=point)
     assert died.code == -signal.SIGKILL, died.err
-    wait_for(lambda: not alive("from program import main"), lambda: alive("from program import main"))
+    wait_for(lambda: not alive("exec(marshal.loads("), lambda: alive("exec(marshal.loads("))
     (folder / "died").touch()
     resumed = run_victim("python_victim", name, moment, str(folder))
     assert resumed.code == 0, resumed.err

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import marshal
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,20 +18,27 @@ from ..shell.execution.process import run_supervised
 from ..shell.execution.spool import CommandLimits, Ended, Spool
 from ..shell.execution.supervisor_pool import prepare
 from ..shell.output import MAX_EVENT_BYTES, Captured, LiveOutput, capture
-from ..shell.sandbox.launch import Launch
+from ..shell.sandbox.launch import Launch, open_file
 from ..shell.sandbox.seccomp import single_process_filter
 from ..shell.sandbox.wall import WallKind
-from .confinement import INSIDE, PYTHON, CodeLimits, confine_code
+from .confinement import PYTHON, CodeLimits, confine_code
 from .frames import BadFrame, CallFrame, CodeChannel, EndFrame
 
 MakeCall = Callable[[str, str], Awaitable[ToolResult]]
 """Makes a call: takes a function's name and the arguments as JSON text."""
 
-_START = "import sys; sys.path.append({folder!r}); from program import main; sys.path.pop(); main({channel})"
+_START = "import marshal, os; exec(marshal.loads(os.read({program}, {size}))); main({channel})"
+_PROGRAM = Path(__file__).with_name("inside") / "program.py"
 _WHOLE_S = 24 * 3600.0
 """The limit for the process; the limit for the code's own time is kept here."""
 _LEAVING_S = 2.0
 """How long a process may take to exit after its last message."""
+
+
+@cache
+def _compile_program() -> bytes:
+    """Return the program as the interpreter of the sandbox, the same as this one, loads it fastest."""
+    return marshal.dumps(compile(_PROGRAM.read_text("utf-8"), "<program>", "exec"))
 
 
 class CodeEnd(NamedTuple):
@@ -66,14 +75,16 @@ class CodeProcess:
         prepare()
         work = self._folder / "work"
         make_private(work)
-        order = {"code": code, "functions": functions, "filter": single_process_filter().hex()}
+        order = {"code": code, "functions": dict(functions), "filter": single_process_filter()}
         with (
             CodeChannel() as channel,
             Spool(self._folder, secrets.token_hex(8)) as spool,
             LiveOutput(emit) as live,
-            confine_code(self._kind, work, self._limits, channel.descriptor) as launch,
+            open_file(_compile_program()) as program,
+            confine_code(self._kind, work, self._limits, (channel.descriptor, program)) as launch,
         ):
-            process = asyncio.ensure_future(self._supervise(work, spool, live, launch, channel.descriptor))
+            start = _START.format(program=program, size=len(_compile_program()), channel=channel.descriptor)
+            process = asyncio.ensure_future(self._supervise(start, work, spool, live, launch))
             process.add_done_callback(lambda _: channel.end())
             try:
                 await channel.send(order)
@@ -87,9 +98,9 @@ class CodeProcess:
             return CodeEnd(frame, capture(spool.output, False), problem, is_late)
 
     async def _supervise(
-        self, work: Path, spool: Spool, live: LiveOutput, launch: Launch, channel: int
+        self, start: str, work: Path, spool: Spool, live: LiveOutput, launch: Launch
     ) -> Ended:
-        """Run the program until it ends; `channel` is its end of the socket."""
+        """Run the program that begins with these statements until it ends."""
 
         def show_news() -> bool:
             chunk, skipped = spool.news(MAX_EVENT_BYTES)
@@ -97,7 +108,6 @@ class CodeProcess:
                 live.feed(chunk, skipped)
             return bool(chunk)
 
-        start = _START.format(folder=INSIDE, channel=channel)
         words = [PYTHON, "-S", "-s", "-P", "-c", start]
         limits = CommandLimits(_WHOLE_S, _WHOLE_S, self._limits.max_output_bytes)
         return await run_supervised(words, work, limits, spool, show_news, frozenset(os.environ), launch)

@@ -19,7 +19,6 @@ from ..shell.sandbox.launch import Launch, open_file, spell
 from ..shell.sandbox.seccomp import filter_program
 from ..shell.sandbox.wall import WallKind
 
-INSIDE = str(Path(__file__).with_name("inside"))
 PYTHON = os.path.realpath(sys.executable)
 """The interpreter itself, not its link in a virtual environment, so that it needs no other folder."""
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/nix/store", "/gnu/store")
@@ -52,13 +51,15 @@ def _python_places() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     shared = Path(sysconfig.get_config_var("LIBDIR") or "/usr/lib")
     objects = (str(path) for path in shared.glob("libpython*"))
-    places = (PYTHON, paths["stdlib"], paths["platstdlib"], *objects, INSIDE)
+    places = (PYTHON, paths["stdlib"], paths["platstdlib"], *objects)
     return tuple(dict.fromkeys(os.path.realpath(place) for place in places if os.path.lexists(place)))
 
 
 @contextmanager
-def confine_code(kind: WallKind, folder: Path, limits: CodeLimits, channel: int) -> Generator[Launch]:
-    """Prepare one program that may write in `folder` and use the open file `channel`. Raises `OSError`."""
+def confine_code(
+    kind: WallKind, folder: Path, limits: CodeLimits, files: tuple[int, ...]
+) -> Generator[Launch]:
+    """Prepare one program that may write in `folder` and gets these open files. Raises `OSError`."""
     environment = {"HOME": str(folder), "TMPDIR": str(folder), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
     environment |= {"PYTHONUNBUFFERED": "", "PYTHONDONTWRITEBYTECODE": "1"}
     with ExitStack() as stack:
@@ -70,14 +71,14 @@ def confine_code(kind: WallKind, folder: Path, limits: CodeLimits, channel: int)
             arguments = stack.enter_context(open_file(_bubblewrap_arguments(folder, program)))
             orders = stack.enter_context(open_file(spell(steps)))
             words = (str(bubblewrap()), "--args", str(arguments), "--")
-            yield Launch(words, orders, (orders, arguments, program, channel), environment)
+            yield Launch(words, orders, (orders, arguments, program, *files), environment)
             return
         ruleset = new_ruleset((os.fsencode(path), rights) for path, rights in _list_rights(folder))
         stack.callback(os.close, ruleset)
         steps += [("drop-powers", _READS_AS_ROOT)] if os.geteuid() == 0 else []
         steps += [("restrict-to", str(ruleset)), ("filter", str(program))]
         orders = stack.enter_context(open_file(spell(steps)))
-        yield Launch((), orders, (orders, program, ruleset, channel), environment)
+        yield Launch((), orders, (orders, program, ruleset, *files), environment)
 
 
 def _list_limits(limits: CodeLimits) -> Iterator[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
@@ -196,6 +197,14 @@ def _folder_of(context: ToolContext, stack: ExitStack) -> Path:
     )
 
 
+def _spell_value(value: str) -> str:
+    """Return JSON text without escapes of letters; unchanged if it is no JSON after all."""
+    try:
+        return json.dumps(json.loads(value), ensure_ascii=False) if value else ""
+    except (ValueError, RecursionError):
+        return value
+
+
 def outcome_of(end: CodeEnd) -> ToolOutcome:
     """Return the outcome for the model: what was printed, then the value or the error."""
     printed = end.printed.text.rstrip("\n")
@@ -206,7 +215,7 @@ def outcome_of(end: CodeEnd) -> ToolOutcome:
     elif frame.error:
         outcome = ToolOutcome("error", "\n".join(filter(None, [printed, frame.error.rstrip("\n")])))
     else:
-        value = frame.shown or frame.value or ""
+        value = frame.shown or _spell_value(frame.value or "")
         parts = [printed, f"value: {value[:_MOST_VALUE_CHARS]}" if value else ""]
         outcome = ToolOutcome("ok", "\n".join(filter(None, parts)) or "(no output, no value)")
     full = end.printed.full

@@ -1,20 +1,28 @@
 """Runs a model's code as the only process of its sandbox; functions in it ask the agent to call tools.
 
-The agent starts this module with an open socket. Both sides write lines of JSON: the agent an order and the
-results of calls, this program calls and finally how the code ended. The agent trusts none of it, because the
-code can write to the socket, too.
+The agent starts this module with an open socket. What the agent writes is marshalled: an order, then the
+results of calls. This program writes lines of JSON: calls, and finally how the code ended. The agent trusts
+none of it, because the code can write to the socket, too.
+
+It starts for every piece of code, so it imports as little as possible.
 """
 
-import ctypes
-import importlib
-import json
+from __future__ import annotations
+
+import _ctypes
+import marshal
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from _json import encode_basestring_ascii, make_encoder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
 _NAME = "<code>"
 _READ_BYTES = 1 << 16
+_LENGTH_BYTES = 8
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
 _ONLY_TREE = 0x400
 """The flag of `compile` for a syntax tree; `ast` would take its time to be imported."""
@@ -30,27 +38,43 @@ class ToolFailed(Exception):
         self.outcome = outcome
 
 
+def to_json(value: Any) -> str:
+    """Return a value as JSON text; raises `TypeError`, `ValueError` or `RecursionError` if it has none."""
+    parts = _encoder(value, 0)
+    return "".join(parts)
+
+
+def _refuse(value: Any) -> Any:
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+# As `json.dumps` encodes, without the time that the package around it takes to be imported.
+_encoder: Any = make_encoder({}, _refuse, encode_basestring_ascii, None, ": ", ", ", False, False, False)
+
+
 class AgentLine:
     """The socket to the agent."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._buffer = b""
 
     def send(self, frame: Mapping[str, Any]) -> None:
-        content = memoryview(json.dumps(frame).encode() + b"\n")
+        content = memoryview(to_json(frame).encode() + b"\n")
         while content:
             content = content[os.write(self._descriptor, content) :]
 
     def receive(self) -> Any:
         """Return the next message; ends the process if the agent is gone."""
-        parts = [self._buffer]
-        while b"\n" not in parts[-1]:
-            parts.append(os.read(self._descriptor, _READ_BYTES))
+        return marshal.loads(self._read(int.from_bytes(self._read(_LENGTH_BYTES), "big")))
+
+    def _read(self, count: int) -> bytes:
+        parts: list[bytes] = []
+        while count:
+            parts.append(os.read(self._descriptor, min(count, _READ_BYTES)))
             if not parts[-1]:
                 os._exit(1)
-        first, _, self._buffer = b"".join(parts).partition(b"\n")
-        return json.loads(first)
+            count -= len(parts[-1])
+        return b"".join(parts)
 
     def request(self, function: str, arguments: Mapping[str, Any]) -> str:
         """Have the agent call a tool and return its text; raises `ToolFailed`."""
@@ -79,16 +103,13 @@ def make_function(line: AgentLine, name: str, parameters: Sequence[str]) -> Call
 
 def confine(codes: bytes) -> None:
     """Put a system call filter in force for the rest of this process's life. Raises `OSError`."""
-
-    class Program(ctypes.Structure):
-        _fields_ = (("length", ctypes.c_ushort), ("codes", ctypes.c_char_p))
-
-    library = ctypes.CDLL(None, use_errno=True)
-    program = Program(len(codes) // 8, codes)
-    if library.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) or library.prctl(
-        _SECCOMP, _FILTER, ctypes.byref(program), 0, 0
-    ):
-        raise OSError(ctypes.get_errno(), "the system call filter was refused")
+    system: Any = _ctypes
+    call, control = system.call_function, system.dlsym(system.dlopen("", 0), "prctl")
+    # A `struct sock_fprog`: the number of codes, and where they are.
+    address = id(codes) + sys.getsizeof(b"") - 1
+    program = (len(codes) // 8).to_bytes(8, sys.byteorder) + address.to_bytes(8, sys.byteorder)
+    if call(control, (_NO_NEW_PRIVILEGES, 1, 0, 0, 0)) or call(control, (_SECCOMP, _FILTER, program, 0, 0)):
+        raise OSError("the system call filter was refused")
 
 
 class _Ending:
@@ -133,15 +154,15 @@ def _evaluate(code: str, names: dict[str, Any]) -> Any:
 
 def _describe(value: Any) -> dict[str, Any]:
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        return {"value": text, "shown": value if isinstance(value, str) else ""}
+        return {"value": to_json(value), "shown": value if isinstance(value, str) else ""}
     except (TypeError, ValueError, RecursionError):
         return {"shown": repr(value)[:_MOST_SHOWN]}
 
 
 def _format_error(error: BaseException, code: str) -> str:
     # A program without an error does not load them.
-    linecache, traceback = map(importlib.import_module, ("linecache", "traceback"))
+    linecache: Any = __import__("linecache")
+    traceback: Any = __import__("traceback")
     linecache.cache[_NAME] = (len(code), None, code.splitlines(keepends=True), _NAME)
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != _NAME:
@@ -154,7 +175,7 @@ def main(descriptor: int) -> None:
     """Carry out the order that comes first. Never returns."""
     line = AgentLine(descriptor)
     order = line.receive()
-    confine(bytes.fromhex(order["filter"]))
+    confine(order["filter"])
     names: dict[str, Any] = {"__name__": "__main__", "ToolFailed": ToolFailed}
     for name, parameters in order["functions"].items():
         names[name] = make_function(line, name, parameters)
