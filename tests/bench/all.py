@@ -25,6 +25,7 @@ PROGRAMS = (
     ("network_commits",),
     ("sdk", "1"),
     ("middleware", "1"),
+    ("python_code", "3"),
     ("mcp",),
     ("tools",),
     ("telemetry", "1"),
