@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..state.application import ASKED_ONCE_MORE, NESTS_CALLS, ApplicationState
-from ..state.calls import PendingCall
+from ..state.calls import NESTED_CALL_DECIDES, PendingCall
 from ..state.conversation.messages import ToolResult
 from .ports import Ports
 from .ports.events import ToolFinished
@@ -66,6 +66,8 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
         return _announce_tools({**changes, **await _end_run(last, state, ports, results)}, state, ports)
     for call in runner.asked.values():
         await ports.journal.record_decision(call, by="")
+    for suspended in runner.waiting.values():
+        await ports.journal.record_decision(suspended.call, by=NESTED_CALL_DECIDES)
     left = tuple(_list_left(calls, results, runner))
     if left:
         # Older versions of the graph have no transition back to the question.

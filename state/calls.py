@@ -240,6 +240,9 @@ class CallDecision(Record):
 HOOK_DECIDES = "a hook"
 """The `by` of a decision where a hook denies a call that a person would have been asked about."""
 
+NESTED_CALL_DECIDES = "its nested call"
+"""The `by` of the decision that a call runs again because one of its nested calls needed a decision."""
+
 VIRTUAL = "virtual:"
 """The start of the path of a file in a back end, which is not on the disk."""
 

@@ -10,6 +10,9 @@ from support.tools.processes import alive
 from support.victims.victims import run_victim
 from support.waiting import wait_for
 
+from sandbur.state.maintenance.verify import audit_all
+from sandbur.state.store.store import Store
+
 POINTS = (
     # Before, in and after the start of the code.
     "started_before_commit",
@@ -55,6 +58,11 @@ def kill_and_resume(name: str, moment: str, folder: Path) -> tuple[str, str]:
     assert resumed.code == 0, resumed.err
     got: Any = json.loads(resumed.out)
     assert got["status"] == "done"
+    verified = Store.open(f"sqlite:///{folder}/runs.db")
+    try:
+        assert [found for _, found in audit_all(verified.database, {"s1": None})] == [[]]
+    finally:
+        verified.close()
     ((outcome, content),) = got["results"]
     return outcome, content
 

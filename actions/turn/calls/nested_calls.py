@@ -53,7 +53,8 @@ class NestedCallRunner:
                 raise NestedCallsDiffer(self._describe_other(use))
             answer = await self._find_result(known.call)
         if answer is None:
-            answer = await self._run(use, requested)
+            call = known.call if known is not None else await self._propose(use, requested)
+            answer = await self._run(call)
         self._made.append(describe_nested_call(self._number, use.tool, use.arguments, answer.outcome))
         return answer
 
@@ -72,9 +73,13 @@ class NestedCallRunner:
             await record_refusal(self._ports, answer, self._state.active_step_id)
         return answer
 
-    async def _run(self, use: ToolUse, requested: str) -> ToolResult:
+    async def _propose(self, use: ToolUse, requested: str) -> PendingCall:
         call = await propose_nested(use, self._ports, self._state, self._number)
         await self._ports.journal.record_nested_proposal(NestedCall(call=call, requested=requested))
+        return call
+
+    async def _run(self, call: PendingCall) -> ToolResult:
+        """Run a proposed call, which is judged again right before its start."""
         step_id = self._state.active_step_id
         self._ports.emit(ToolRequested(call.call_id, call.tool, call.arguments, step_id))
         if call.decision == "undecided":
