@@ -299,6 +299,8 @@ class RecordedJournal:
         self._undone = owner.undone
         self._seen: set[tuple[int, str]] = set()
         """Step and call id."""
+        self._started: set[tuple[int, str]] = set()
+        """Step and id of the calls that the replay has started."""
 
     async def load_calls(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]:
         found = ((call_id, self._call(call_id)) for call_id in call_ids)
@@ -327,6 +329,7 @@ class RecordedJournal:
                 "state",
                 f"today's program runs the call {pending.call_id} ({pending.tool}), which did not run then",
             )
+        self._started.add((self._stage.moment.seq, pending.call_id))
 
     async def record_decision(self, call: PendingCall, by: str) -> None: ...
 
@@ -381,6 +384,8 @@ class RecordedJournal:
             call = JournaledCall(call_id=call_id, move=move, at=found.at, starts=starts + (move == "started"))
         if call is not None and call.move == "finished":
             call = call.model_copy(update={"result": self._result(call_id)})
+        if call is not None and (self._stage.moment.seq, call_id) in self._started:
+            call = call.model_copy(update={"move": "started", "starts": call.starts + 1, "result": None})
         return call
 
     def _result(self, call_id: str) -> ToolResult | None:
