@@ -76,13 +76,7 @@ def filter_program(machine: str = "", looks_only: bool = False, knows_scopes: bo
     if looks_only:
         refused = (*refused, *known.changing, *(() if knows_scopes else known.signalling))
     program = [
-        _code(_LOAD, _ARCH_AT),
-        _code(_EQUAL, known.arch, 1, 0),
-        # Programs of another architecture number their calls otherwise.
-        _code(_RETURN, _KILL),
-        _code(_LOAD, _NUMBER_AT),
-        _code(_AT_LEAST, _X32, 0, 1),
-        _code(_RETURN, _REFUSE | _ENOSYS),
+        *_begin(known),
         *_only(known.socket, 0, 0xFFFFFFFF, (_NETLINK,) if looks_only else _FAMILIES),
         *_only(known.socketpair, 1, _KIND_MASK, _CONNECTED),
         *(_none_of(known.ioctl, 1, _FILE_FLAGS) if looks_only else ()),
@@ -99,17 +93,23 @@ def single_process_filter(machine: str = "") -> bytes:
     are not known.
     """
     known = _MACHINES[machine or platform.machine()]
-    program = [
+    program = _begin(known)
+    for number in (*known.starting, *known.signalling):
+        program += [_code(_EQUAL, number, 0, 1), _code(_RETURN, _REFUSE | _EPERM)]
+    return b"".join([*program, _code(_RETURN, _ALLOW)])
+
+
+def _begin(known: _Machine) -> list[bytes]:
+    """Return the codes that leave the number of a call of this machine to those after them."""
+    return [
         _code(_LOAD, _ARCH_AT),
         _code(_EQUAL, known.arch, 1, 0),
+        # Programs of another architecture number their calls otherwise.
         _code(_RETURN, _KILL),
         _code(_LOAD, _NUMBER_AT),
         _code(_AT_LEAST, _X32, 0, 1),
         _code(_RETURN, _REFUSE | _ENOSYS),
     ]
-    for number in (*known.starting, *known.signalling):
-        program += [_code(_EQUAL, number, 0, 1), _code(_RETURN, _REFUSE | _EPERM)]
-    return b"".join([*program, _code(_RETURN, _ALLOW)])
 
 
 def _none_of(number: int, argument: int, values: tuple[int, ...]) -> list[bytes]:

@@ -14,10 +14,8 @@ import pytest
 from support.commands.command import Command, Ended
 from support.models.server import ModelServer, call, say
 from support.places import ROOT
-from support.required import lacks
+from support.tools.sandboxes import require_code_sandbox
 from support.waiting import until
-
-from sandbur.actions.tools.shell.sandbox.wall import wall_kind
 
 PAGE = (ROOT / "docs/python.md").read_text("utf-8")
 ON = {"SANDBUR_EXECUTE_PYTHON": "1"}
@@ -29,8 +27,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def _needs_sandbox() -> None:
-    if wall_kind() is None:
-        lacks("no sandbox for code works on this machine")
+    require_code_sandbox()
 
 
 def key(server: ModelServer) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.required import lacks
+from support.tools.sandboxes import require_code_sandbox
 
 from sandbur import (
     Agent,
@@ -20,7 +20,6 @@ from sandbur import (
     tool,
 )
 from sandbur.actions.tools.python.tool import PythonTool
-from sandbur.actions.tools.shell.sandbox.wall import wall_kind
 from sandbur.state.errors import UsageError
 from sandbur.testing import ScriptedModel, ToolCall
 
@@ -32,8 +31,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def _needs_sandbox() -> None:
-    if wall_kind() is None:
-        lacks("no sandbox for code works on this machine")
+    require_code_sandbox()
 
 
 class Shop:
