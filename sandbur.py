@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .actions.tools.functions.results import TaskComplete, ToolError
     from .actions.tools.functions.run_context import RunContext
     from .actions.tools.http.documents import http_tools, openapi_tools
+    from .actions.tools.python.tool import python_tool
     from .actions.workspace.backends.backend import FileBackend, SessionMemory, StoreFiles, WorkspaceFolder
     from .actions.workspace.backends.composite import Composite
     from .agent.config.setting import Setting
@@ -161,6 +162,7 @@ __all__ = [
     "http_tools",
     "openapi_tools",
     "provider_token_counter",
+    "python_tool",
     "tool",
     "web_tools",
     "workspace_tools",
@@ -253,6 +255,7 @@ _HOMES = {
     "http_tools": ("sandbur.actions.tools.http.documents", "http_tools"),
     "openapi_tools": ("sandbur.actions.tools.http.documents", "openapi_tools"),
     "provider_token_counter": ("sandbur.agent.models.configured", "provider_token_counter"),
+    "python_tool": ("sandbur.actions.tools.python.tool", "python_tool"),
     "tool": ("sandbur.actions.tools.functions.decorator", "tool"),
     "web_tools": ("sandbur.agent.sdk.shipped_tools", "web_tools"),
     "workspace_tools": ("sandbur.agent.sdk.shipped_tools", "workspace_tools"),

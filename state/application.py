@@ -58,12 +58,14 @@ Phase = Literal["idle", "planning", "working", "answering"]
 ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
 ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED, RUN_BY_PERSON, NOTICES_CYCLES = 2, 3, 4, 5, 6
-GRAPH_VERSION = 6
+NESTS_CALLS = 7
+GRAPH_VERSION = 7
 """2: a call that needs a second approval goes from `execute_tools` back to `human_confirm`.
 3: a tool ends the run, from `execute_tools` to `prompt`; or `router` asks for another answer.
 4: a person requests a compression, from `prompt` to `context_compressor` and back.
 5: a person runs a command, from `prompt` to `execute_tools` or `human_confirm`, and back.
 6: repeated calls are also found in cycles, and by the time between them.
+7: a call of a running tool waits for a decision beside the call of that tool.
 """
 
 

@@ -36,11 +36,15 @@ from .session import ToolListings as ToolListings
 from .session import Trace as Trace
 from .session import TurnRules as TurnRules
 from .tool import BadArguments as BadArguments
+from .tool import CallsTools as CallsTools
 from .tool import FilesRun as FilesRun
 from .tool import HoldsSecrets as HoldsSecrets
 from .tool import KeptResults as KeptResults
 from .tool import LeavesProcesses as LeavesProcesses
 from .tool import NeedsInputs as NeedsInputs
+from .tool import NestedCalls as NestedCalls
+from .tool import NestedCallsDiffer as NestedCallsDiffer
+from .tool import NestedCallWaits as NestedCallWaits
 from .tool import Prepared as Prepared
 from .tool import Recoverable as Recoverable
 from .tool import Recovered as Recovered

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...state.application import StepStatus, Usage, VibeStep
-from ...state.calls import PendingCall
+from ...state.calls import PendingCall, parent_call_id_of
 from ...state.conversation.messages import Outcome, ToolResult
 
 
@@ -54,12 +54,17 @@ class MessageAdded:
 
 @dataclass(frozen=True, slots=True)
 class ToolRequested:
-    """The model asked for a call; it is not running yet."""
+    """The model, or the tool of a running call, asked for a call; it is not running yet."""
 
     call_id: str
     tool: str
     arguments: str
     step_id: str | None = None
+
+    @property
+    def parent_call_id(self) -> str:
+        """The call whose tool asked for this one; empty: the model or a person did."""
+        return parent_call_id_of(self.call_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,11 @@ class ToolStarted:
     call_id: str
     tool: str
     step_id: str | None = None
+
+    @property
+    def parent_call_id(self) -> str:
+        """As of `ToolRequested`."""
+        return parent_call_id_of(self.call_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,11 @@ class ToolFinished:
     content: str
     duration_ms: int
     step_id: str | None = None
+
+    @property
+    def parent_call_id(self) -> str:
+        """As of `ToolRequested`."""
+        return parent_call_id_of(self.call_id)
 
     @classmethod
     def of(cls, result: ToolResult, step_id: str | None = None) -> ToolFinished:
@@ -232,11 +247,7 @@ class EventQueue:
 
     def put(self, event: Event, is_committed: bool = False) -> None:
         """Add an event, now or with the next commit."""
-        # A person's message is on disk before the run gets it.
-        is_recorded = isinstance(event, UsageChanged | ToolRequested) or (
-            isinstance(event, MessageAdded) and event.role == "assistant"
-        )
-        if not is_recorded or is_committed:
+        if is_committed or not _is_recorded(event):
             self._append(event)
             return
         if not self._uncommitted:
@@ -284,3 +295,14 @@ class EventQueue:
         released, self._uncommitted = self._uncommitted, []
         for event in released:
             self._append(event)
+
+
+def _is_recorded(event: Event) -> bool:
+    """Return whether an event is about a fact that the next commit records."""
+    if isinstance(event, MessageAdded):
+        # A person's message is on disk before the run gets it.
+        return event.role == "assistant"
+    if isinstance(event, ToolRequested):
+        # The commit of a nested call that reads comes after its start; a kill lets its tool request it again.
+        return not event.parent_call_id
+    return isinstance(event, UsageChanged)

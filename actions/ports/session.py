@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ...state.application import ExecutionMode, InboxTaken
-from ...state.calls import ApprovalFingerprint, FileChange, JournaledCall, KeptResult, PendingCall
+from ...state.calls import (
+    ApprovalFingerprint,
+    FileChange,
+    JournaledCall,
+    KeptResult,
+    NestedCall,
+    PendingCall,
+)
 from ...state.conversation.messages import (
     NO_EQUIPMENT,
     Equipment,
@@ -67,6 +74,13 @@ class Journal(Protocol):
 
         `call` is None for a decision tool, which never becomes pending.
         """
+
+    async def record_nested_proposal(self, nested: NestedCall) -> None:
+        """Record a call that the tool of a running call requests; committed with the start of that call."""
+
+    async def load_nested_calls(self, parent_call_id: str) -> Sequence[NestedCall]:
+        """Return the nested calls of a call in their order, as they were first proposed."""
+        ...
 
     async def record_decision(self, call: PendingCall, by: str) -> None:
         """Record a decision; committed with the step that applies it.

@@ -18,6 +18,7 @@ SHIPPED = (
     ".agent.extensions.hooks",
     ".agent.extensions.mcp",
     ".agent.extensions.skills",
+    ".agent.extensions.python_code",
     ".agent.history.tracking",
     ".agent.history.replay",
     ".ui.acp",

@@ -30,7 +30,7 @@ from ...state.store.seals import load_or_make_key
 from ...state.store.store import Store
 from ..config.load import load_settings, may_find_tools
 from ..config.settings import Overrides, Settings
-from ..extensions.active_tools.session_tools import Equipped, equip, learn_secrets
+from ..extensions.active_tools.session_tools import Equipped, bind_callers, equip, learn_secrets
 from ..graph import ACTIONS, CALLS_START_NEXT, build_application, build_graph
 from ..models.fallback import NoModel, apply_formatter
 from ..models.providers import key_names
@@ -120,7 +120,8 @@ class Assembly:
         settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
         gate = SessionGate(gate_of := gates_of(self._settings, self._env, sandbox), settings)
         model = self._model_of(settings, definition, needs_model)
-        context.tools.update(toolbox := await self._with_files(session_id, equipped.toolbox))
+        toolbox = bind_callers(await self._with_files(session_id, equipped.toolbox))
+        context.tools.update(toolbox)
         observers.add(onion, *parts.observers)
         trace = observers.around_trace(await self._store.open_trace(session_id))
         position = Position(session_id, await self._application(session_id, new_state), self._store)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...actions.ports import (
     CallPlaces,
     CallSettings,
+    CallsTools,
     Gate,
     KnowsAllowRules,
     Model,
@@ -242,6 +243,10 @@ def offers_of(
     An output type always has its tool, so that all models of a session get the same tools.
     """
     steering = DECISION_TOOLS if session.has_planning else ()
+    callers = [tool for tool in toolbox.values() if implements(tool, CallsTools)]
+    hidden = {name for caller in callers for name in caller.list_hidden()}
+    if hidden:
+        toolbox = {name: tool for name, tool in toolbox.items() if name not in hidden}
     if output is not None:
         steering = (*steering, final_answer(output.request_schema, session.has_planning))
     if not any(tool.traits.groups or tool.traits.equips for tool in toolbox.values()):

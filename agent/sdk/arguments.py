@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 from typing_extensions import TypedDict
 
 from ...actions.ports import Model, TokenCounter, Tool
-from ...actions.tools.functions.decorator import index_tools
+from ...actions.tools.functions.decorator import index_tools, with_brought
 from ...actions.tools.functions.injection import require_overrides
 from ...actions.turn.output.format import OutputFormat
 from ...state.application import ExecutionMode
@@ -227,7 +227,4 @@ def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
 def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
     """Return the tools, with functions wrapped as tools; raises `UsageError` for two tools of one name."""
     given = tuple(tools)
-    if not given:
-        return ()
-
-    return tuple(index_tools(given).values())
+    return tuple(with_brought(index_tools(given)).values()) if given else ()

@@ -42,6 +42,12 @@ PRINTED = {
         r"ring took 0\.\d s",
         "Ada has 555-0100, and can be called tomorrow.",
     ],
+    "python_code": [
+        r'approved: refund \{"number": 4, "cents": 80\}',
+        "3 of 4 are late",
+        "value: order 4: 80 back",
+        "The dearest late order is paid back.",
+    ],
     "mcp_tools": ["mcp__clock__difference: 3.5 hours", "Tokyo is 3.5 hours ahead of Kolkata."],
     "images": [
         "The third quarter is too low.",

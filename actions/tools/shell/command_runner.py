@@ -19,7 +19,7 @@ from ....state.process.crashpoints import reach
 from ...ports import Recovered, ToolContext, ToolOutcome
 from ...workspace.paths import FileProblem, format_path, make_absolute, require_folder
 from ...workspace.snapshot import FilesBefore, compare_saved_snapshot, take_snapshot
-from .execution.process import run_supervised
+from .execution.process import run_supervised, shell_words
 from .execution.recovery import recover, still_running
 from .execution.spool import CommandLimits, Spool
 from .execution.supervisor_pool import prepare
@@ -105,7 +105,7 @@ class CommandRunner:
             try:
                 async with self._launch(cwd, context, wall) as launch:
                     ended = await run_supervised(
-                        arguments.command,
+                        shell_words(arguments.command),
                         cwd,
                         limits,
                         spool,

@@ -161,7 +161,8 @@ async def _repetition(
         return 0, 0
     if state.graph_version < NOTICES_CYCLES:
         return (MOST_IN_A_ROW, 1) if find_cycle(now, state.active_history, longest=1) else (0, 0)
-    if ports.toolbox[now.tool].traits.repeats:
+    if ports.toolbox[now.tool].traits.repeats or now.origin == "tool":
+        # The loops of a program are no sign of a model that goes round in circles.
         return 0, 0
     polled = {name for name, tool in ports.toolbox.items() if tool.traits.repeats}
     cycle = find_cycle(now, state.active_history, polled)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ....state.application import ApplicationState
-from ....state.calls import JournaledCall, PendingCall
+from ....state.calls import JournaledCall, PendingCall, parent_call_id_of
 from ....state.conversation.attachments import AttachedFile
 from ....state.conversation.messages import (
     Equipment,
@@ -25,7 +25,7 @@ from ....state.conversation.messages import (
     user_command_message,
 )
 from ....state.process.crashpoints import reach
-from ...ports import Ports, Toolbox, ToolOutcome
+from ...ports import Journal, Ports, Toolbox, ToolOutcome
 from .equipping import merge_equipment
 
 _SESSION_TEMP = "temp"
@@ -110,6 +110,11 @@ _TO_CHECK = (
     " Output so far: {output}"
 )
 _SUPERSEDED = "Not run: the user interrupted and said something else."
+_STOPPED = (
+    "Stopped in its middle: the user interrupted and said something else. These calls were made:\n{calls}"
+)
+_MOST_LISTED = 30
+_MOST_ARGUMENT_CHARS = 160
 
 
 def with_results(
@@ -120,10 +125,12 @@ def with_results(
 ) -> dict[str, Any]:
     """Return the state changes that append `results` to the active history; `left` are calls without one.
 
+    The result of a nested call is for the tool that requested it, and stands in no history.
     `more` are messages to the model after all of them.
     """
     own = {call.call_id: call for call in state.pending_tool_calls if call.origin != "model"}
-    messages = [_ran(own[one.call_id], one) if one.call_id in own else tool_message(one) for one in results]
+    answers = [one for one in results if not parent_call_id_of(one.call_id)]
+    messages = [_ran(own[one.call_id], one) if one.call_id in own else tool_message(one) for one in answers]
     if state.note and not left:
         messages.append(runtime_message(state.note))
     if more is not None:
@@ -204,6 +211,30 @@ def find_settled_result(call: PendingCall, recorded: JournaledCall | None) -> To
     return result(call, "unknown", text + addition)
 
 
+async def list_nested_calls(journal: Journal, call_id: str) -> str:
+    """Return the recorded nested calls of a call as text, one a line; empty if there are none."""
+    calls = [nested.call for nested in await journal.load_nested_calls(call_id)]
+    known = await journal.load_calls(call.call_id for call in calls)
+    lines = [
+        describe_nested_call(number, call.tool, call.arguments, _describe_progress(known.get(call.call_id)))
+        for number, call in enumerate(calls[:_MOST_LISTED], 1)
+    ]
+    more = len(calls) - len(lines)
+    return "\n".join([*lines, *([f"and {more} more"] if more else [])])
+
+
+def _describe_progress(recorded: JournaledCall | None) -> str:
+    if recorded is None or recorded.move == "proposed":
+        return "did not run"
+    return "outcome unknown" if recorded.result is None else recorded.result.outcome
+
+
+def describe_nested_call(number: int, tool: str, arguments: str, outcome: str) -> str:
+    """Return one line about a nested call: its number, tool, arguments and outcome."""
+    shown = arguments if len(arguments) <= _MOST_ARGUMENT_CHARS else f"{arguments[:_MOST_ARGUMENT_CHARS]}..."
+    return f"{number}. {tool} {shown}: {outcome}"
+
+
 async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState:
     """Give each pending call a result without running it."""
     calls = state.pending_tool_calls
@@ -211,7 +242,11 @@ async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState
     results: list[ToolResult] = []
     for call in calls:
         known = recorded.get(call.call_id)
-        answer = find_settled_result(call, known) or refusal(call) or result(call, "interrupted", _SUPERSEDED)
+        answer = find_settled_result(call, known) or refusal(call)
+        if answer is None:
+            made = await list_nested_calls(ports.journal, call.call_id)
+            why = _STOPPED.format(calls=made) if made else _SUPERSEDED
+            answer = result(call, "interrupted", why)
         if known is None or known.result is None:
             clear_once_committed(ports, call.call_id)
             await ports.journal.record_result(answer, flush=False)

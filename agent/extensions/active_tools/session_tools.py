@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ....actions.masking.masker import make_value_label
-from ....actions.ports import HoldsSecrets, Masker, Tool, ToolSource, implements
+from ....actions.ports import CallsTools, HoldsSecrets, Masker, Tool, Toolbox, ToolSource, implements
 from ....actions.tools.registry import FindsService, toolbox_of, with_reader
 from ....actions.tools.shell.sandbox.sandbox import Sandbox
 from ....actions.turn.decision_tools import RESERVED_NAMES
@@ -58,6 +58,16 @@ async def equip(
     return Equipped(
         complete_groups(found.tools, session), digests, (*notices, *found.unknown, *found.unreachable)
     )
+
+
+def bind_callers(toolbox: Toolbox) -> Toolbox:
+    """Return the tools, those that call others bound to them, in the same order."""
+    if not any(implements(tool, CallsTools) for tool in toolbox.values()):
+        return toolbox
+    return {
+        name: tool.with_tools(toolbox) if implements(tool, CallsTools) else tool
+        for name, tool in toolbox.items()
+    }
 
 
 def rename_duplicates(tools: Iterable[Tool], taken: Mapping[str, Tool]) -> dict[str, Tool]:

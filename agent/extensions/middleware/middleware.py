@@ -12,7 +12,7 @@ from ....actions.ports import ModelRequest, Reply, RunInputs, Tool, ToolContext,
 from ....actions.ports.events import Event, RunFinished, ToolFinished
 from ....actions.tools.functions.run_context import RunContext
 from ....state.application import Usage
-from ....state.calls import Effect
+from ....state.calls import Effect, parent_call_id_of
 from ....state.conversation.messages import Outcome, assistant_message, parse_json_object
 
 SYSTEM, FEATURE, PERSON = 0, 100, 500
@@ -37,6 +37,11 @@ class ToolCallRequest:
     @property
     def call_id(self) -> str:
         return self._context.call_id
+
+    @property
+    def parent_call_id(self) -> str:
+        """The call whose tool makes this one; empty: the model made it."""
+        return parent_call_id_of(self.call_id)
 
     @property
     def arguments(self) -> Mapping[str, Any]:

@@ -39,6 +39,7 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
             "mcp_servers": {},
             "http_tools": {},
             "openapi": {},
+            "execute_python": False,
             "variables": (),
             "otel": False,
         },
