@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.commands.warm_start import Running, warm_start
+from support.commands.warm_start import Running, can_be_warm, warm_start
 from support.crash.points import ROOT
 from support.crash.scenarios import FORM, HOOK, OLD
 from support.models.server import ModelServer
@@ -24,8 +24,6 @@ MODELS = {
     "messages": "anthropic/claude-test",
 }
 _HIDDEN = ("SANDBUR_", "XDG_", "OPENAI_", "ANTHROPIC_")
-FULL = bool(os.environ.get("SANDBUR_FULL"))
-"""Every process starts from the command line, nothing is warm."""
 RUN_S = 180.0
 GONE_S = 20.0
 """How long what the agent started may outlive it: a second, and one for a busy machine."""
@@ -124,7 +122,7 @@ class Place:
 
     def _started(self, words: tuple[str, ...], env: dict[str, str]) -> "Running | Cold":
         full = self.env(**env)
-        if FULL or not hasattr(os, "pidfd_open") or not warm_start().fits(full):
+        if not can_be_warm(full):
             return Cold(self.start(*words, env=env))
         process = warm_start().start(words, self.workspace, full, leads_session=True)
         (self.folder / "agent.pid").write_text(str(process.pid))
