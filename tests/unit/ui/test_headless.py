@@ -9,6 +9,7 @@ from typing import IO
 
 import pytest
 from support.commands.command import Command
+from support.commands.warm_process import WarmProcess
 from support.tools.processes import alive
 
 from sandbur.agent.config.trust import trust
@@ -308,7 +309,7 @@ def test_carrying_a_finished_run_on_gives_its_answer_again(command: Command) -> 
     assert (again.code, again.out) == (0, first.out)
 
 
-def until(process: "subprocess.Popen[bytes]", kind: str) -> str:
+def until(process: "subprocess.Popen[bytes] | WarmProcess", kind: str) -> str:
     """Read stream lines until one of this type; return its session id."""
     out: IO[bytes] | None = process.stdout
     assert out is not None
