@@ -90,6 +90,11 @@ MODULES_OF_COMMANDS = {
     "mcp": ("sandbur.ui.commands.mcp.run_tools", "sandbur.agent.extensions.mcp.connection"),
 }
 """What a command needs besides, by its first word: imported when the first of its kind is asked for."""
+MODULES_OF_STORES = {
+    "postgresql": ("sandbur.state.databases.servers.postgres",),
+    "mysql": ("sandbur.state.databases.servers.mysql",),
+}
+"""The same, by the start of `SANDBUR_STORE`."""
 
 
 class Server:
@@ -121,7 +126,7 @@ class Server:
         size, fds, _, _ = socket.recv_fds(connection, 8, 3, socket.MSG_WAITALL)
         with connection.makefile("rb") as stream:
             request = json.loads(stream.read(int.from_bytes(size, "big")))
-        for name in MODULES_OF_COMMANDS.get((*request["words"], "")[0], ()):
+        for name in modules_of(request):
             import_module(name)
         assert threading.active_count() == 1
         pid = os.fork()
@@ -155,6 +160,12 @@ class Server:
         # Who has stopped to wait, such as a test that has failed, needs no answer.
         with connection, suppress(BrokenPipeError, ConnectionResetError):
             connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def modules_of(request: dict[str, Any]) -> tuple[str, ...]:
+    first = (*request["words"], "")[0]
+    kind = request["env"].get("SANDBUR_STORE", "").partition(":")[0]
+    return MODULES_OF_COMMANDS.get(first, ()) + MODULES_OF_STORES.get(kind, ())
 
 
 def compute_constants() -> None:
