@@ -1,7 +1,6 @@
 """The report of a run: whole, readable, harmless, of a sane size, and the same in both forms."""
 
 import json
-import sqlite3
 import stat
 from pathlib import Path
 
@@ -9,9 +8,9 @@ import pytest
 from support.commands.command import Command
 from support.commands.killed import killed_in_a_command
 from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
-from support.places import FIXTURES
 from support.screens.html_check import Page
 from support.screens.reports import Says, act, made, page
+from support.stores.old_stores import opened
 from support.stores.reopening import reopened
 from support.stores.tampering import rewrite
 
@@ -24,7 +23,6 @@ from sandbur.state.store.store import Store
 from sandbur.ui.report.blocks import Bar, Table
 from sandbur.ui.report.compose import compose_steps
 
-STORES = sorted(FIXTURES.glob("store-*.sql"))
 FORMS = ("html", "md")
 
 
@@ -158,12 +156,8 @@ async def test_the_account_adds_up(store: Store) -> None:
     assert [call.outcome for call in account.calls] == ["ok", "ok"]
 
 
-@pytest.mark.parametrize("path", STORES, ids=lambda path: path.stem)
-def test_sessions_of_older_versions_have_reports(path: Path, tmp_path: Path) -> None:
-    connection = sqlite3.connect(tmp_path / "old.db")
-    connection.executescript(path.read_text("utf-8"))
-    connection.close()
-    store = Store.open(f"sqlite:///{tmp_path}/old.db")
+def test_sessions_of_older_versions_have_reports(old: Path) -> None:
+    store = opened(old)
     for session in store.sessions():
         assert session.title in page(store, session.id).text
         made(store, "md", session.id)
