@@ -42,7 +42,7 @@ def opening(server: Served, project: str) -> None:
     with opened_browser() as browser:
         # Its scripts are loaded before anything is measured.
         browser.open(f"{server.url}project/{project}")
-        browser.until_shown("App Runs")
+        browser.until_shown("Last Run")
         seconds = {}
         for name, last in (("short", 1), ("long", 2 * TURNS + 1), ("long", 2 * TURNS + 1)):
             browser.open("about:blank")
