@@ -88,6 +88,7 @@ def test_an_empty_pipe_is_an_empty_prompt(command: Command, stdin: str) -> None:
     assert "The prompt is empty." in ended.err
 
 
+@pytest.mark.slow
 def test_a_silent_pipe_does_not_hold_a_prompt_up(command: Command) -> None:
     reader, writer = os.pipe()
     process = command.start("-p", "hello", "-m", "demo", stdin=reader)
