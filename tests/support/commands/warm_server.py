@@ -35,7 +35,7 @@ MODULES = (
     "sandbur.agent.runtime.prompts",
     "sandbur.agent.runtime.wiring",
     "sandbur.agent.session.secrets",
-    "sandbur.agent.config.store_only",
+    "sandbur.agent.config.data_folder",
     "sandbur.agent.policy.gate",
     "sandbur.agent.policy.hidden_files",
     "sandbur.agent.policy.shell.destructive_commands",
