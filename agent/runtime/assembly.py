@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +124,7 @@ class Assembly:
         )  # fmt: skip
         session = Session(
             session_id, await self._application(session_id, new_state), ports, inbox, self._store,
-            SessionRules(settings, gate_of, gate.change), self._limits(settings), observers,
+            SessionRules(settings, gate_of, gate.change), self._limits(settings, definition), observers,
             by=whoami(self._env),
         )  # fmt: skip
         await session.read_inbox()
@@ -275,8 +275,12 @@ class Assembly:
 
         return stack_middleware(layers, session_id, settings, self._env)
 
-    def _limits(self, session: SessionSettings) -> Limits:
+    def _limits(self, session: SessionSettings, definition: Definition) -> Limits:
+        """Return the limits: those of flags, then of the agent, then of the settings."""
         limits = Limits.of(self._settings)
+        given = definition.overrides
+        own = {key: given[key] for key in asdict(limits) if key in given and self._overrides.get(key) is None}
+        limits = replace(limits, **own)
         if session.max_budget_usd is not None:
             limits = replace(limits, max_budget_usd=session.max_budget_usd)
         if limits.max_budget_usd is not None:

@@ -24,13 +24,14 @@ from ...state.application import ExecutionMode
 from ...state.conversation.messages import Message, UserContent
 from ...state.errors import ConfigError, SessionHeld, UsageError
 from ...state.process.cancellation import run_in_background
-from ...state.session import Effort, SandboxWish
+from ...state.session import Effort, SandboxWish, SessionSettings
 from ..config.load import parse_extension_file
-from ..runtime.agent_definition import Definition, Instructions
+from ..runtime.agent_definition import AgentParts, Definition, Instructions
 from ..runtime.runtime import Runtime
 from ..session.run import Limits
 from ..session.session import Session
 from .arguments import require_fitting, require_values
+from .file_agents import join_arguments, parse_agent_text, read_agent_text, restore_for
 from .result import OutputT, RunResult
 from .session import AgentSession
 from .stream import EventStream, StreamedRun
@@ -122,10 +123,51 @@ class Agent(Generic[OutputT]):
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._streams: set[StreamedRun] = set()
 
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        model: str | Model | None = None,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        middleware: Sequence[Middleware] = (),
+        limits: Limits | None = None,
+        store: str | None = None,
+        cwd: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Agent[Any]:
+        """Return the agent that a JSON, YAML or TOML file describes.
+
+        `tools` and `middleware` are added to those of the file; the other arguments replace what it says.
+        With an `output_schema` in the file, results are JSON values of it, otherwise texts. A session goes
+        on with the file that it began with, even if the file has changed. Raises `ConfigError` with file,
+        line and key.
+        """
+        own = as_tools(tools)
+        given = {
+            "model": model, "tools": own, "middleware": tuple(middleware), "limits": limits, "store": store,
+            "cwd": cwd, "env": env,
+        }  # fmt: skip
+        module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
+        names = frozenset(tool.spec.name for tool in own)
+        parts = parse_agent_text(read_agent_text(Path(path)), env, names)
+        agent = _make_agent(parts, given)
+        agent._module = module
+
+        def restore(session: SessionSettings) -> tuple[Definition, list[str]]:
+            return restore_for(
+                parts,
+                lambda older: _make_agent(older, given).definition_of(agent.definition.source),
+                lambda stored: parse_agent_text(stored, env, names),
+            )(session)
+
+        agent._definition = replace(agent._definition, restore=restore)
+        return agent
+
     @property
     def definition(self) -> Definition:
         """The definition from which the runtime opens sessions."""
-        return self.definition_of(self._source())
+        return self.definition_of(self._source() or self._definition.source)
 
     def definition_of(self, source: str) -> Definition:
         """Return the definition, with `source` as the name by which the agent can be loaded again."""
@@ -278,6 +320,19 @@ class Agent(Generic[OutputT]):
             return ""
         name = next((name for name, value in vars(module).items() if value is self), "")
         return f"{self._module}:{name}" if name else ""
+
+
+def _make_agent(parts: AgentParts, given: Mapping[str, Any]) -> Agent[Any]:
+    """Return the agent of a file, with what a program gives it."""
+    made: Agent[Any] = Agent(**join_arguments(parts, given))
+    own = parts.complete(made._definition)  # pyright: ignore[reportPrivateUsage]
+    typed = None if own.output is None else TypedOutput(own.output, _keep_value)
+    made._definition, made._typed = own, typed  # pyright: ignore[reportPrivateUsage]
+    return made
+
+
+def _keep_value(value: Any) -> Any:
+    return value
 
 
 def _output_type(output: TypeForm[OutputT]) -> TypedOutput[OutputT] | None:

@@ -65,7 +65,9 @@ class Product:
         return process.returncode, output
 
 
-@pytest.fixture(scope="module", params=["mcp", "telemetry", "replay", "acp", "tracking", "hooks", "skills"])
+@pytest.fixture(
+    scope="module", params=["mcp", "telemetry", "replay", "acp", "tracking", "hooks", "skills", "agent_files"]
+)
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
 
