@@ -11,7 +11,7 @@ from typing import Any
 from ...state.errors import ConfigError, SandburError
 from ...state.session import AgentFileText, SessionSettings
 from ..config.paths import decode_text, read_bytes
-from ..config.settings import CONFINING, MODES, Settings
+from ..config.settings import MODES, Settings
 from ..extensions.extension import load
 from ..extensions.registry import find_agent_file_parser
 from ..runtime.agent_definition import AgentParts, Definition
@@ -94,12 +94,13 @@ def narrow(parts: AgentParts, settings: Settings) -> AgentParts:
     has_mode = "mode" in settings.sources or parts.file.is_project
     if has_mode and _is_looser(arguments.get("mode"), settings.mode):
         notices.append(f"Ignored `mode` in {parts.file.path}: your own is {settings.mode}.")
-        del arguments["mode"]
+        arguments["mode"] = settings.mode
+    arguments.setdefault("mode", settings.mode)
     own: Limits = arguments.get("limits", Limits())
     limits: dict[str, Any] = {name: _lower(one, getattr(settings, name)) for name, one in asdict(own).items()}
     arguments["limits"] = Limits(**limits)
-    if settings.sandbox != CONFINING[0]:
-        arguments["sandbox"] = settings.sandbox
+    # What the file does not say is the person's, and not the default of `Agent`.
+    arguments |= {"sandbox": settings.sandbox, "compress_at": settings.compress_at}
     return replace(parts, arguments=arguments, notices=tuple(notices))
 
 

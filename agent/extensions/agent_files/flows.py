@@ -60,6 +60,7 @@ class FlowRouter(Middleware):
 
     def __init__(self, flows: Sequence[ReadyFlow]) -> None:
         self._flows = flows
+        self._has_prompts = any(ready.flow.prompt is not None for ready in flows)
 
     async def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Reply:
         if request.purpose != "turn":
@@ -85,6 +86,8 @@ class FlowRouter(Middleware):
 
     def _with_instructions(self, request: ModelRequest) -> ModelRequest:
         """Return the request with the instructions of flows after the messages that started them."""
+        if not self._has_prompts:
+            return request
         changed: list[Message] = []
         has_any = False
         for message in request.histories[0]:

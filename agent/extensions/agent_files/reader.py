@@ -8,6 +8,7 @@ from typing import Any, NoReturn, cast, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from ...config.sources import describe_problem
 from .document import ParsedFile, Place
 from .schema import AgentFile
 
@@ -29,7 +30,7 @@ def _refuse(invalid: ValidationError, document: ParsedFile) -> NoReturn:
         document.refuse(place, "is no key here", _suggest(place))
     if first["type"] == "missing" and place:
         document.refuse(place, f"lacks the key `{last}`", "Add it.")
-    document.refuse(place, f"does not fit: {_problem(first['msg'])}")
+    document.refuse(place, f"does not fit: {describe_problem(first['msg'])}")
 
 
 def _find_place(loc: tuple[str | int, ...], values: Any) -> tuple[Place, str]:
@@ -46,15 +47,6 @@ def _find_place(loc: tuple[str | int, ...], values: Any) -> tuple[Place, str]:
         else:
             missing = str(part)
     return place, missing
-
-
-def _problem(message: str) -> str:
-    """Return pydantic's sentence as a clause."""
-    message = message.removeprefix("Value error, ")
-    clause = message[:1].lower() + message[1:]
-    if "match pattern" in clause:
-        return "it has characters or a form that are not possible here"
-    return clause.replace("input should be", "it should be")
 
 
 def _suggest(place: Place) -> str:

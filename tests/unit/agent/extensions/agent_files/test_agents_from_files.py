@@ -2,6 +2,9 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -106,6 +109,59 @@ async def test_a_plan_flow_goes_on_after_an_interruption_without_asking_for_a_pl
     assert (result.status, result.output) == ("done", "We are there.")
     assert [step.description for step in result.steps] == ["Pack for Rome.", "Leave."]
     assert [step.summary for step in result.steps] == ["first", "second"]
+
+
+KILLED = """
+import os, signal
+from pathlib import Path
+from sandbur import Agent, tool
+from sandbur.testing import ScriptedModel, ToolCall
+
+PLACE = Path("runs.txt")
+
+
+@tool
+def pack(place: str) -> str:
+    "Pack for a place."
+    runs = PLACE.read_text() if PLACE.exists() else ""
+    PLACE.write_text(runs + place)
+    if not runs:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "packed"
+
+
+script = [ToolCall("finish_step", status="completed", summary="packed"), "Done."]
+if not PLACE.exists():
+    script.insert(0, ToolCall("pack", place="Rome"))
+agent = Agent.from_file("agent.yaml", model=ScriptedModel(script), tools=[pack], store="sqlite:///runs.db")
+
+
+async def main():
+    async with agent, agent.session("s1") as session:
+        result = await session.run(None if session.history else "go to Rome")
+        for call in session.pending:
+            result = await session.settle(call.call_id, "done", result="packed")
+        print(result.status, [step.description for step in result.steps], PLACE.read_text())
+
+
+import asyncio
+asyncio.run(main())
+"""
+
+
+def test_a_killed_run_of_a_flow_goes_on_with_its_plan_and_repeats_no_call(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
+    write(
+        tmp_path,
+        "flows: [{name: f, trigger: 'go to {town}', plan: ['Pack for {town}.']}]\nrules: {allow: [pack]}",
+    )
+    (tmp_path / "trip.py").write_text(KILLED)
+    line = [sys.executable, "trip.py"]
+    first = subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert first.returncode == -signal.SIGKILL
+    second = subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert second.stdout == "done ['Pack for Rome.'] Rome\n", second.stderr
 
 
 async def test_a_plan_flow_whose_step_fails_lets_the_model_plan_the_rest(

@@ -74,12 +74,13 @@ def test_a_projects_file_only_narrows(command: Command, file: Path) -> None:
     assert not (command.folder / "b").exists()
 
 
-def test_a_file_is_no_looser_than_what_the_person_set(command: Command, file: Path) -> None:
-    file.write_text("mode: auto-edit\nrules: {deny: []}\ntools: [run_shell_command]\n")
-    ended = command.run(
-        "--agent", "agent.yaml", "-m", "demo", "-p", "run touch x", COLUMNS="300", SANDBUR_MODE="plan"
-    )
-    assert f"Ignored `mode` in {file}: your own is plan." in ended.err
+@pytest.mark.parametrize("mode", ["mode: auto-edit\n", ""])
+def test_a_file_is_no_looser_than_what_the_person_set(command: Command, file: Path, mode: str) -> None:
+    file.write_text(f"{mode}tools: [run_shell_command]\n")
+    words = ("--agent", "agent.yaml", "-m", "demo", "-p", "run touch x")
+    ended = command.run(*words, COLUMNS="300", SANDBUR_MODE="plan")
+    assert (f"Ignored `mode` in {file}: your own is plan." in ended.err) == bool(mode)
+    assert "plan mode only looks" in ended.out
     assert not (command.folder / "x").exists()
 
 
