@@ -17,7 +17,7 @@ from ..extensions.registry import find_agent_file_parser
 from ..runtime.agent_definition import AgentParts, Definition
 from ..session.run import Limits
 
-_MOST_BYTES = 4_000_000
+_MOST_BYTES = 1_000_000
 Build = Callable[[AgentParts], Definition]
 """Makes an agent of the parts, with what its program adds, and returns its definition."""
 

@@ -7,13 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from ....actions.ports import Tool
-from ....actions.tools.registry import SERVER_PREFIX, builtin_tools, network_tools, usual_network_tools
+from ....actions.tools.registry import (
+    SERVER_PREFIX,
+    builtin_tools,
+    load_declared_traits,
+    network_tools,
+    usual_network_tools,
+)
+from ....actions.turn.decision_tools import RESERVED_NAMES
 from ....actions.turn.output.format import output_schema
 from ....actions.turn.output.json_schema import BadSchema
-from ....state.errors import ConfigError
+from ....state.errors import ConfigError, SandburError, UsageError
 from ....state.session import AgentFileText, OutputSchema
 from ...config.sources import reader_of
 from ...config.values import settable_rows
+from ...policy.rules.rules import parse_rule
 from ...runtime.agent_definition import AgentParts
 from ...session.run import Limits
 from .document import ParsedFile, read_document
@@ -41,6 +49,7 @@ def parse_agent_file(
     known = {*tools, *more_tools}
     prefixes = tuple(f"{SERVER_PREFIX}{name}__" for name in file.mcp_servers)
     require_known_tools(file, document, known, prefixes)
+    _check_rules(file, document, known)
     flows = prepare_flows(file.flows, document)
     has_plans = any(flow.plan is not None for flow in file.flows)
     if has_plans and file.planning == "off":
@@ -92,10 +101,26 @@ def _make_tools(
         else:
             document.refuse(place, f"names no tool that ships: {entry}", f"There are: {', '.join(shipped)}.")
         name = tool.spec.name
-        if name in found:
-            document.refuse(place, f"is a second tool called {name}", "Rename one of them.")
+        if name in found or name in RESERVED_NAMES:
+            other = "a second tool" if name in found else "not the only tool"
+            document.refuse(place, f"is {other} called {name}", "Rename it.")
         found[name] = tool
     return found
+
+
+def _check_rules(file: AgentFile, document: ParsedFile, tools: set[str]) -> None:
+    for key in ("allow", "ask", "deny"):
+        texts: list[str] = getattr(file.rules, key)
+        for number, text in enumerate(texts):
+            try:
+                parse_rule(text, {*tools, *load_declared_traits()})
+            except UsageError as error:
+                document.refuse(("rules", key, number), f"does not fit: {_clause(error)}", error.hint)
+
+
+def _clause(error: SandburError) -> str:
+    """Return the sentence of an error as a clause."""
+    return f"{error.message[:1].lower()}{error.message[1:]}".rstrip(".")
 
 
 def _check_servers(file: AgentFile, document: ParsedFile) -> Mapping[str, Any]:
@@ -109,7 +134,7 @@ def _check_servers(file: AgentFile, document: ParsedFile) -> Mapping[str, Any]:
         try:
             reader_of(row).check({name: table}, str(document.path), ConfigError)
         except ConfigError as error:
-            problem = error.message.removeprefix(f"{document.path}: ").rstrip(".")
+            problem = error.message.partition(" does not fit: ")[2].rstrip(".") or _clause(error)
             document.refuse(("mcp_servers", name), f"does not fit: {problem}", error.hint)
     return file.mcp_servers
 

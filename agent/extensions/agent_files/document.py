@@ -74,34 +74,30 @@ def _read_toml(path: Path, text: str) -> tuple[Any, dict[Place, int]]:
 
 def _read_json(path: Path, text: str) -> tuple[Any, dict[Place, int]]:
     try:
-        values = json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
+        values = json.loads(text)
     except json.JSONDecodeError as error:
         raise ConfigError(
             f"{path}, line {error.lineno}: this is no valid JSON: {error.msg}.", "Correct it."
         ) from None
-    except ValueError as error:
-        name = str(error)
-        line = next((n for n, each in enumerate(text.splitlines(), 1) if name in each), 1)
-        raise ConfigError(
-            f"{path}, line {line}: {name} cannot be here.", "Write it once, or as a text."
-        ) from None
-    return values, find_json_lines(text)
+    try:
+        return values, find_json_lines(text)
+    except _NotInJson as problem:
+        raise ConfigError(f"{path}, line {problem.line}: {problem} cannot be here.", "Correct it.") from None
 
 
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(next(f'a second "{name}"' for name in names if names.count(name) > 1))
-    return found
+class _NotInJson(ValueError):
+    """What the parser takes and an agent file must not have."""
 
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(name)
+    def __init__(self, what: str, line: int) -> None:
+        super().__init__(what)
+        self.line = line
 
 
 def find_json_lines(text: str) -> dict[Place, int]:
-    """Return the line of each key and item of a valid JSON text."""
+    """Return the line of each key and item of a text that the parser accepted.
+
+    Raises `_NotInJson` for a number that is none, and for a second key of one name.
+    """
     lines: dict[Place, int] = {}
     tokens = _number_tokens(text)
     _walk_json(tokens, next(tokens), (), lines)
@@ -121,6 +117,8 @@ def _walk_json(
 ) -> None:
     token, line = first
     lines.setdefault(place, line)
+    if token in ("NaN", "Infinity", "-Infinity"):
+        raise _NotInJson(token, line)
     if token == "[":
         number = 0
         for item in tokens:
@@ -130,14 +128,20 @@ def _walk_json(
                 _walk_json(tokens, item, (*place, number), lines)
                 number += 1
     elif token == "{":
-        for key in tokens:
-            if key[0] == "}":
-                return
-            if key[0] != ",":
-                inner = (*place, json.loads(key[0]))
-                lines[inner] = key[1]
-                next(tokens)  # the colon
-                _walk_json(tokens, next(tokens), inner, lines)
+        _walk_json_object(tokens, place, lines)
+
+
+def _walk_json_object(tokens: Iterator[tuple[str, int]], place: Place, lines: dict[Place, int]) -> None:
+    for token, line in tokens:
+        if token == "}":
+            return
+        if token != ",":
+            inner = (*place, json.loads(token))
+            if inner in lines:
+                raise _NotInJson(f"the second key `{inner[-1]}`"[:80], line)
+            lines[inner] = line
+            next(tokens)  # the colon
+            _walk_json(tokens, next(tokens), inner, lines)
 
 
 def _read_yaml(path: Path, text: str) -> tuple[Any, dict[Place, int]]:

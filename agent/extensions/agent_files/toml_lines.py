@@ -26,6 +26,8 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self._text = text.replace("\r\n", "\n")
         self._at = 0
+        self._counted = (0, 1)
+        """A position that was noted, and its line: the next one to note comes after it."""
         self._lines: dict[_Place, int] = {}
         self._tables: Counter[_Place] = Counter()
         """How many tables each array of tables has so far."""
@@ -46,8 +48,11 @@ class _Scanner:
         self._at = found.end() if found else self._at
 
     def _note(self, place: _Place) -> None:
+        position, line = self._counted
+        line += self._text.count("\n", position, self._at)
+        self._counted = (self._at, line)
         for end in range(1, len(place) + 1):
-            self._lines.setdefault(place[:end], self._text.count("\n", 0, self._at) + 1)
+            self._lines.setdefault(place[:end], line)
 
     def _read_key(self) -> list[str]:
         parts: list[str] = []

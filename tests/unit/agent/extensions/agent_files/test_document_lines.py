@@ -105,7 +105,7 @@ def test_words_of_yaml_mean_what_json_has_and_nothing_else() -> None:
         ("x.yaml", "", "x.yaml, line 1: the file holds no table."),
         ("x.yaml", "[" * 5000 + "]" * 5000, "x.yaml is nested too deeply."),
         ("x.json", '{"a": 1,\n"b": }', "x.json, line 2: this is no valid JSON: Expecting value."),
-        ("x.json", '{"a": 1,\n"a": 2}', 'x.json, line 1: a second "a" cannot be here.'),
+        ("x.json", '{"a": 1,\n"a": 2}', "x.json, line 2: the second key `a` cannot be here."),
         ("x.json", '{"a":\nNaN}', "x.json, line 2: NaN cannot be here."),
         ("x.json", "[" * 100_000, "x.json is nested too deeply."),
         ("x.toml", "a = 1\na = 2\n", "x.toml, line 2: this is no valid TOML: Cannot overwrite a value."),

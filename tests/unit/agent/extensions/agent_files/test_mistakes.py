@@ -50,6 +50,9 @@ MISTAKES = [
     ("planning: off\nflows:\n- name: f\n  trigger: go\n  plan: [a]\n",
      "line 1: `planning` is off, and a flow has a plan.", ""),
     ("mcp_servers:\n  clock: {comand: x}\n", "line 2: `mcp_servers.clock` does not fit: ", ""),
+    ("rules:\n  allow: [read_file, 'shell(']\n", "line 2: `rules.allow[1]` does not fit: the rule", ""),
+    ("rules:\n  deny:\n  - read_fil\n", "line 3: `rules.deny[0]` does not fit: the rule", "`read_file`"),
+    (TOOL.replace("find", "start_plan"), "line 2: `tools[0]` is not the only tool called start_plan.", ""),
     ("output_schema: {type: objekt}\n", "line 1: `output_schema` is no schema: ", ""),
 ]  # fmt: skip
 
