@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from ....state.errors import ConfigError
+from ....state.process.installation import make_install_command
 from ..extension import load
 from .toml_lines import find_toml_lines
 
@@ -148,7 +149,7 @@ def _read_yaml(path: Path, text: str) -> tuple[Any, dict[Place, int]]:
     if find_spec("yaml") is None:
         raise ConfigError(
             f"{path} is YAML, and the package PyYAML is not installed.",
-            "Install sandbur[yaml], or write the file as TOML or JSON.",
+            f"Write it as TOML or JSON, or install that with: {make_install_command('yaml')}",
         )
     parse: Callable[[Path, str], tuple[Any, dict[Place, int]]] = load(_YAML)
     return parse(path, text)

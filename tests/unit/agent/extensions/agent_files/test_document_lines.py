@@ -1,5 +1,7 @@
 """Each value of an agent file has its line, in JSON, YAML and TOML."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -116,3 +118,21 @@ def test_a_text_that_cannot_be_read_names_file_and_line(name: str, text: str, pr
     with pytest.raises(ConfigError) as raised:
         read_document(Path(name), text)
     assert problem in raised.value.message
+
+
+def test_yaml_without_its_package_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("instructions: x\n")
+    code = """
+import sys
+sys.modules["yaml"] = None
+from sandbur import Agent
+try:
+    Agent.from_file("a.yaml")
+except Exception as error:
+    print(error.message, error.hint)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "is YAML, and the package PyYAML is not installed." in done.stdout, done.stderr
+    assert "-m pip install" in done.stdout or "uv pip install" in done.stdout
