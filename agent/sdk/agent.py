@@ -156,7 +156,8 @@ class Agent(Generic[OutputT]):
 
         def restore(session: SessionSettings) -> tuple[Definition, list[str]]:
             return restore_for(
-                parts,
+                parts.file,
+                lambda: agent.definition,
                 lambda older: _make_agent(older, given).definition_of(agent.definition.source),
                 lambda stored: parse_agent_text(stored, env, names),
             )(session)

@@ -58,25 +58,27 @@ def join_arguments(parts: AgentParts, given: Mapping[str, Any]) -> dict[str, Any
 
 
 def restore_for(
-    parts: AgentParts,
+    file: AgentFileText,
+    current: Callable[[], Definition],
     build: Build,
     parse: Callable[[AgentFileText], AgentParts],
     may_use: Callable[[AgentFileText], bool] = lambda _: True,
 ) -> Callable[[SessionSettings], tuple[Definition, list[str]]]:
     """Return what gives a stored session the agent that it began with, whatever the file says now.
 
-    `may_use` decides whether a stored text counts: who can write into a store must not choose what runs.
+    `current` returns the definition of `file`, as it is now. `may_use` decides whether a stored text counts:
+    who can write into a store must not choose what runs.
     """
 
     def restore(session: SessionSettings) -> tuple[Definition, list[str]]:
         stored = session.agent_file
-        if stored is None or stored.path != parts.file.path or stored.digest == parts.file.digest:
-            return build(parts), []
+        if stored is None or stored.path != file.path or stored.digest == file.digest:
+            return current(), []
         changed = f"The file {stored.path} has changed since this session began"
         if not stored.is_whole:
-            return build(parts), [f"{changed}, and had a secret in it: the session takes it as it is now."]
+            return current(), [f"{changed}, and had a secret in it: the session takes it as it is now."]
         if not may_use(stored):
-            return build(parts), [
+            return current(), [
                 f"{changed}, and the earlier one is not trusted here: the session takes it as it is now."
             ]
         return build(parse(stored)), [f"{changed}: it goes on with what it began with."]

@@ -80,8 +80,8 @@ def _define(file: AgentFileText, settings: Settings, env: Mapping[str, str]) -> 
     def may_use(stored: AgentFileText) -> bool:
         return is_trusted_agent_file(Path(stored.path), stored.digest, env)
 
-    parts = parse(file)
-    return replace(build(parts), restore=restore_for(parts, build, parse, may_use))
+    made = build(parse(file))
+    return replace(made, restore=restore_for(file, lambda: made, build, parse, may_use))
 
 
 def _load_known_file(session: SessionSettings, env: Mapping[str, str]) -> tuple[Definition, list[str]]:
