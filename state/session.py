@@ -18,6 +18,23 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How much a model thinks before it answers, in the providers' words; each provider accepts some."""
 
 
+class AgentFileText(Record):
+    """The file that describes the agent of a session, as it was when the session began."""
+
+    path: str
+    digest: str
+    """SHA-256 of the file's bytes."""
+    text: str
+    """Without secrets; if the file has some, this text has another digest."""
+    is_project: bool = Field(default=False, exclude_if=lambda is_project: not is_project)
+    """True if the configuration of a project named it, and not a person."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the text is the file's, with no secret taken out."""
+        return hashlib.sha256(self.text.encode()).hexdigest() == self.digest
+
+
 class ToolChoice(Record):
     """The tools that a session offers to the model."""
 
@@ -51,7 +68,9 @@ class SessionSettings(Record):
     network_tools: tuple[str, ...] = Field((), exclude_if=lambda tools: not tools)
     """Names of additional tools; fixed at the start of the session, like everything the model is sent."""
     agent: str = Field(default="", exclude_if=lambda source: not source)
-    """`package.module:name` of the agent of the session; empty if there is none."""
+    """`package.module:name` of the agent of the session, or the path of its file; empty if there is none."""
+    agent_file: AgentFileText | None = Field(default=None, exclude_if=lambda file: file is None)
+    """The file that describes the agent; None: the agent comes from a program, or there is none."""
     has_shipped_tools: bool = Field(default=True, exclude_if=lambda has: has)
     """False for an agent of a program with only its own tools."""
     has_planning: bool = Field(default=True, exclude_if=lambda has: has)

@@ -65,8 +65,8 @@ class Settings(Declared):
         "line",
         "SANDBUR_AGENT",
         group="run",
-        flag=("--agent", "MODULE:NAME", "an agent of yours, such as support.bot:agent"),
-        about="an agent of a program of yours, as MODULE:NAME, that new sessions belong to",
+        flag=("--agent", "MODULE:NAME|FILE", "an agent of yours, such as support.bot:agent or support.yaml"),
+        about="an agent of yours that new sessions belong to: MODULE:NAME of a program, or an agent file",
     )
     fallback_models: tuple[str, ...] = _row(
         (),

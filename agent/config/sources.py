@@ -145,10 +145,10 @@ def fit(
         raise error(f"{source}: {key} is missing.", "Add it.")
     if first["type"] == "string_too_short":
         raise error(f"{source}: {key} is empty.", "Give it a value, or leave it out.")
-    raise error(f"{source}: {key} does not fit: {_problem(first['msg'])}.", "Correct it.")
+    raise error(f"{source}: {key} does not fit: {describe_problem(first['msg'])}.", "Correct it.")
 
 
-def _problem(message: str) -> str:
+def describe_problem(message: str) -> str:
     """Rewrite pydantic's sentence as a clause."""
     message = message.removeprefix("Value error, ")
     clause = message[:1].lower() + message[1:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,8 +137,9 @@ class Assembly:
             turn_rules(settings, output), events, parts.hooks, inbox, inputs,
         )  # fmt: skip
         session = Session(
-            position, ports, inbox, SessionRules(settings, gate_of, gate.change), self._limits(settings),
-            observers, whoami(self._env), partial(self._connect_for_run, session_id, settings, onion),
+            position, ports, inbox, SessionRules(settings, gate_of, gate.change),
+            self._limits(settings, definition), observers, whoami(self._env),
+            partial(self._connect_for_run, session_id, settings, onion),
         )  # fmt: skip
         await session.inbox.read()
         await self._begin(session, parts, onion, model)
@@ -310,8 +311,12 @@ class Assembly:
 
         return stack_middleware(layers, session_id, settings, self._env, inputs)
 
-    def _limits(self, session: SessionSettings) -> Limits:
+    def _limits(self, session: SessionSettings, definition: Definition) -> Limits:
+        """Return the limits: those of flags, then of the agent, then of the settings."""
         limits = Limits.of(self._settings)
+        given = definition.overrides
+        own = {key: given[key] for key in asdict(limits) if key in given and self._overrides.get(key) is None}
+        limits = replace(limits, **own)
         if session.max_budget_usd is not None:
             limits = replace(limits, max_budget_usd=session.max_budget_usd)
         if limits.max_budget_usd is not None:

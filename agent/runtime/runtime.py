@@ -19,7 +19,7 @@ from ..config.data_folder import make_private
 from ..config.load import load_settings
 from ..config.settings import Overrides, Settings, load_extensions, merge_overrides
 from ..session.inbox import leave_message
-from ..session.secrets import masker_for
+from ..session.secrets import SecretMasker, masker_for
 from ..session.session import Session
 from .agent_definition import PLAIN, Definition, SessionPlace
 from .assembly import Assembly
@@ -79,9 +79,9 @@ class Runtime:
         if definition is None and settings.agent is not None:
             from ..sdk.loading import load_named_agent
 
-            definition = load_named_agent(
-                settings.agent, settings.cwd, env, is_named_by_person="agent" in overrides
-            )
+            definition = load_named_agent(settings, overrides, env)
+            if overrides.get("agent"):
+                overrides = {**overrides, "agent": definition.source}
         if definition is not None:
             overrides = merge_overrides(definition.overrides, overrides)
             settings = load_settings(overrides, env, of_project=not is_embedded)
@@ -132,7 +132,8 @@ class Runtime:
         place = SessionPlace(session_id, self.settings.cwd)
         system, more = await session_prompt(place, self.settings.add_dirs, self.env, definition)
         system, stored, prompt_notices = await self._extend_prompt(system, definition)
-        system = masker_for(self.env, self.settings.cwd).text(system)
+        masker = masker_for(self.env, self.settings.cwd)
+        system = masker.text(system)
         session = settings_of_session(self.settings, model, system)
         form = output_schema or (definition.output and definition.output.output_schema)
         own = {
@@ -143,7 +144,8 @@ class Runtime:
             "has_planning": definition.has_planning,
             "output_schema": form,
             "done_tool": definition.done_tool,
-            "variables": {**session.variables, **(variables or {})},
+            **_keep_file(definition, masker),
+            "variables": {**definition.variables, **session.variables, **(variables or {})},
         }
         session = session.model_copy(update=own)
         if self.store.index.exists(session_id):
@@ -232,7 +234,7 @@ class Runtime:
             system = "\n\n".join(filter(None, (system, section.text)))
             stored |= section.stored
             notices += section.notices
-        return system, stored, tuple(notices)
+        return system, stored, (*definition.notices, *notices)
 
     def _choose_model(self, or_demo: bool) -> tuple[str, list[str]]:
         """Return the model of a new session, and a notice about the choice."""
@@ -309,12 +311,29 @@ class Runtime:
         if given is not None and (
             given.source == session.agent or self.overrides.get("agent") or not self._loads
         ):
-            return given, []
+            return given.of_session(session)
         if not session.agent:
             return PLAIN, []
         from ..sdk.loading import load_known_agent
 
-        return load_known_agent(session.agent, Path(session.cwd), self.env)
+        return load_known_agent(session, self.env)
+
+
+def _keep_file(definition: Definition, masker: SecretMasker) -> dict[str, Any]:
+    """Return what a new session keeps of the file of its agent.
+
+    Raises `ConfigError` for a variable with a secret: a session stores its variables.
+    """
+    if definition.file is None:
+        return {}
+    for name, value in definition.variables.items():
+        if masker.text(value) != value:
+            raise ConfigError(
+                f"{definition.source}: the variable {name} holds a secret, which a session would store.",
+                "Write ${NAME} where it is sent, and set the variable NAME of the environment.",
+            )
+    text = masker.text(definition.file.text)
+    return {"agent_file": definition.file.model_copy(update={"text": text})}
 
 
 def _name_lost_files(state: ApplicationState) -> list[str]:

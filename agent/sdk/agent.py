@@ -19,19 +19,19 @@ from typing_extensions import TypeForm, Unpack
 
 from ...actions.ports import Formatter, Model, TokenCounter, Tool
 from ...actions.ports.events import Event
-from ...actions.turn.output.types import TypedOutput, output_format_of
+from ...actions.turn.output.types import TypedOutput
 from ...state.application import ExecutionMode
 from ...state.calls import Settlement
 from ...state.conversation.messages import Message, UserContent
 from ...state.errors import SessionHeld, UsageError, WrongType
-from ...state.process.cancellation import run_in_background
+from ...state.process.cancellation import is_in_loop, run_in_background
 from ...state.session import Effort, SandboxWish
-from ..runtime.agent_definition import Definition, Instructions
+from ..runtime.agent_definition import AgentParts, Definition, Instructions
 from ..runtime.runtime import Runtime
 from ..session.run import Limits
 from ..session.session import Session
-from .arguments import AgentArguments, define_agent, require_fitting
-from .opening import Opening, SessionArguments, session_values
+from .arguments import AgentArguments, as_tools, define_agent, parse_output_type, require_fitting
+from .file_agents import join_arguments, parse_agent_text, read_agent_text, restore_for
 from .result import OutputT, RunResult
 from .run_request import (
     NewRunArguments,
@@ -43,7 +43,14 @@ from .run_request import (
 )
 from .run_rules import OutputValidator, RunRules, split_instructions
 from .session import AgentSession
-from .stored_sessions import SessionInfo, SessionQuery, list_sessions
+from .stored_sessions import (
+    Opening,
+    SessionArguments,
+    SessionInfo,
+    SessionQuery,
+    list_sessions,
+    session_values,
+)
 from .stream import EventStream, StreamedRun
 
 if TYPE_CHECKING:
@@ -128,7 +135,7 @@ class Agent(Generic[OutputT]):
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         require_fitting(self._arguments)
         self.name, self.output, self._env = name, output, env
-        typed = _output_type(output)
+        typed = parse_output_type(output)
         of_session, of_run = split_instructions(instructions)
         checks = [OutputValidator(each) for each in output_validators]
         self._rules: RunRules[OutputT] = RunRules(typed, of_run, checks)
@@ -138,10 +145,49 @@ class Agent(Generic[OutputT]):
         self._users, self._entered = 0, set[str]()  # users of the runtime; ids of open sessions
         self._ending, self._streams = dict[str, asyncio.Task[None]](), set[StreamedRun]()
 
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        model: str | Model | None = None,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        middleware: Sequence[Middleware] = (),
+        limits: Limits | None = None,
+        store: str | None = None,
+        cwd: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Agent[Any]:
+        """Return the agent that a JSON, YAML or TOML file describes.
+
+        `tools` and `middleware` are added to those of the file; the other arguments replace what it says.
+        With an `output_schema` in the file, results are JSON values of it, otherwise texts. A session goes
+        on with the file that it began with, even if the file has changed. Raises `ConfigError` with file,
+        line and key.
+        """
+        own = as_tools(tools)
+        given = {
+            "model": model, "tools": own, "middleware": tuple(middleware), "limits": limits, "store": store,
+            "cwd": cwd, "env": env,
+        }  # fmt: skip
+        module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
+        names = frozenset(tool.spec.name for tool in own)
+        parts = parse_agent_text(read_agent_text(Path(path)), env, names)
+        agent = _make_agent(parts, given)
+        agent._module = module
+        restore = restore_for(
+            parts.file,
+            lambda: agent.definition,
+            lambda older: _make_agent(older, given).definition_of(agent.definition.source),
+            lambda stored: parse_agent_text(stored, env, names),
+        )
+        agent._definition = replace(agent._definition, restore=restore)
+        return agent
+
     @property
     def definition(self) -> Definition:
         """The definition from which the runtime opens sessions."""
-        return self.definition_of(self._source())
+        return self.definition_of(self._source() or self._definition.source)
 
     def definition_of(self, source: str) -> Definition:
         """Return the definition, with `source` as the name by which the agent can be loaded again."""
@@ -195,7 +241,7 @@ class Agent(Generic[OutputT]):
         **options: Unpack[NewRunArguments],
     ) -> RunResult[Any]:
         """Do what `run` does without an event loop; raises `UsageError` if one is running."""
-        if _is_in_loop():
+        if is_in_loop():
             raise UsageError(
                 "run_sync cannot be called where an event loop is running.", "Write `await agent.run(...)`."
             )
@@ -451,14 +497,11 @@ class Agent(Generic[OutputT]):
         return f"{self._module}:{name}" if name else ""
 
 
-def _output_type(output: TypeForm[OutputT]) -> TypedOutput[OutputT] | None:
-    """Return the parser of an output type; None for a text."""
-    return None if cast("object", output) in (str, None) else output_format_of(output)
-
-
-def _is_in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+def _make_agent(parts: AgentParts, given: Mapping[str, Any]) -> Agent[Any]:
+    """Return the agent of a file, with what a program gives it."""
+    made: Agent[Any] = Agent(**join_arguments(parts, given))
+    own = parts.complete(made._definition)  # pyright: ignore[reportPrivateUsage]
+    made._definition = own  # pyright: ignore[reportPrivateUsage]
+    typed = None if own.output is None else TypedOutput[Any](own.output, lambda value: value)
+    made._rules = RunRules(typed)  # pyright: ignore[reportPrivateUsage]
+    return made

@@ -5,12 +5,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, TypeForm
 
 from ...actions.ports import Model, TokenCounter, Tool
 from ...actions.tools.functions.decorator import index_tools, with_brought
 from ...actions.tools.functions.injection import require_overrides
 from ...actions.turn.output.format import OutputFormat
+from ...actions.turn.output.types import TypedOutput, output_format_of
 from ...state.application import ExecutionMode
 from ...state.errors import ConfigError, UsageError, WrongType
 from ...state.session import Effort, SandboxWish
@@ -19,6 +20,7 @@ from ..config.values import read_values
 from ..extensions.middleware.middleware import Middleware
 from ..runtime.agent_definition import Definition, Instructions
 from ..session.run import Limits
+from .result import OutputT
 
 
 class AgentArguments(TypedDict, total=False):
@@ -228,3 +230,8 @@ def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
     """Return the tools, with functions wrapped as tools; raises `UsageError` for two tools of one name."""
     given = tuple(tools)
     return tuple(with_brought(index_tools(given)).values()) if given else ()
+
+
+def parse_output_type(output: TypeForm[OutputT]) -> TypedOutput[OutputT] | None:
+    """Return the parser of an output type; None for a text."""
+    return None if cast("object", output) in (str, None) else output_format_of(output)

@@ -16,9 +16,9 @@ from ...state.application import RunOptions
 from ...state.conversation.messages import Message
 from ...state.errors import UsageError, WrongType
 from .arguments import require_model
-from .opening import SessionArguments
 from .pending import OnApproval
 from .result import OutputT
+from .stored_sessions import SessionArguments
 
 _FORM = """\
 Give the final answer to the following message as JSON, as text of your reply, with nothing before or after \

@@ -48,6 +48,16 @@ PRINTED = {
         "value: order 4: 80 back",
         "The dearest late order is paid back.",
     ],
+    "agent_file": [
+        line
+        for suffix in ("json", "yaml", "toml")
+        for line in (
+            rf'the shop got \{{"email": "ada@example.org", "dialogId": "dialog-{suffix}"\}} with the key',
+            r"It is saved. Demos are on Monday.  2 model calls",
+            r"We open at nine.  0 model calls",
+            r"You have leave for 5 days. \[Check that 5 days are left., Ask the manager.\] 3 model calls",
+        )
+    ],
     "mcp_tools": ["mcp__clock__difference: 3.5 hours", "Tokyo is 3.5 hours ahead of Kolkata."],
     "images": [
         "The third quarter is too low.",

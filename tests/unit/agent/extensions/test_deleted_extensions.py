@@ -67,7 +67,8 @@ class Product:
 
 
 @pytest.fixture(
-    scope="module", params=["mcp", "telemetry", "replay", "acp", "tracking", "hooks", "skills", "python_code"]
+    scope="module",
+    params=["mcp", "telemetry", "replay", "acp", "tracking", "hooks", "skills", "python_code", "agent_files"],
 )
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
