@@ -30,7 +30,6 @@ from ...actions.ports import (
     implements,
 )
 from ...actions.tools.registry import FindsService, usual_network_tools
-from ...actions.tools.shell.sandbox.sandbox import Workplace, open_sandbox
 from ...actions.turn.calls.approval_fingerprint import take_fingerprint
 from ...actions.turn.calls.tool_results import session_temp
 from ...actions.turn.decision_tools import DECISION_TOOLS, final_answer
@@ -209,6 +208,7 @@ def sandbox_of(
     if session.sandbox == "off":
         notice = "--allow-net means nothing without a sandbox." if session.allow_net else ""
         return None, notice
+    from ...actions.tools.shell.sandbox.sandbox import Workplace, open_sandbox
 
     temp = session_temp(places_of(settings.home, session_id).scratch) if session_id else None
     place = Workplace(

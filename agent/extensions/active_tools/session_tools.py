@@ -1,20 +1,24 @@
 """Collects the tools of a session: built-in, from the agent, installed packages, the project and tool
 servers."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....actions.masking.masker import make_value_label
 from ....actions.ports import CallsTools, HoldsSecrets, Masker, Tool, Toolbox, ToolSource, implements
 from ....actions.tools.registry import FindsService, toolbox_of, with_reader
-from ....actions.tools.shell.sandbox.sandbox import Sandbox
 from ....actions.turn.decision_tools import RESERVED_NAMES
 from ....state.errors import ConfigError, UnknownTool
 from ....state.session import SessionSettings
 from ...runtime.agent_definition import Definition
 from ...runtime.wiring import tool_digest
 from .selection import complete_groups, select_tools
+
+if TYPE_CHECKING:
+    from ....actions.tools.shell.sandbox.sandbox import Sandbox
 
 
 class Equipped(NamedTuple):
