@@ -30,7 +30,14 @@ from ..runtime.agent_definition import AgentParts, Definition, Instructions
 from ..runtime.runtime import Runtime
 from ..session.run import Limits
 from ..session.session import Session
-from .arguments import AgentArguments, as_tools, define_agent, parse_output_type, require_fitting
+from .arguments import (
+    AgentArguments,
+    as_tools,
+    define_agent,
+    find_variable,
+    parse_output_type,
+    require_fitting,
+)
 from .file_agents import join_arguments, parse_agent_text, read_agent_text, restore_for
 from .result import OutputT, RunResult
 from .run_request import (
@@ -489,12 +496,7 @@ class Agent(Generic[OutputT]):
             await run_in_background(runtime.aclose())
 
     def _source(self) -> str:
-        """Return `module:name` of the variable that holds this agent; None if there is none."""
-        module = sys.modules.get(self._module)
-        if module is None or self._module == "__main__":
-            return ""
-        name = next((name for name, value in vars(module).items() if value is self), "")
-        return f"{self._module}:{name}" if name else ""
+        return find_variable(self._module, self)
 
 
 def _make_agent(parts: AgentParts, given: Mapping[str, Any]) -> Agent[Any]:

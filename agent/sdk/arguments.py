@@ -1,5 +1,6 @@
 """Checks the arguments of `Agent(...)`; an error names the argument, its value and what it accepts."""
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -235,3 +236,12 @@ def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
 def parse_output_type(output: TypeForm[OutputT]) -> TypedOutput[OutputT] | None:
     """Return the parser of an output type; None for a text."""
     return None if cast("object", output) in (str, None) else output_format_of(output)
+
+
+def find_variable(module_name: str, agent: object) -> str:
+    """Return `module:name` of the variable that holds an agent; empty if there is none."""
+    module = sys.modules.get(module_name)
+    if module is None or module_name == "__main__":
+        return ""
+    name = next((name for name, value in vars(module).items() if value is agent), "")
+    return f"{module_name}:{name}" if name else ""
