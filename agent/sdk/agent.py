@@ -19,12 +19,11 @@ from typing_extensions import TypeForm, Unpack
 
 from ...actions.ports import Formatter, Model, TokenCounter, Tool
 from ...actions.ports.events import Event
-from ...actions.turn.output.types import TypedOutput
 from ...state.application import ExecutionMode
 from ...state.calls import Settlement
 from ...state.conversation.messages import Message, UserContent
-from ...state.errors import SessionHeld, UsageError, WrongType
-from ...state.process.cancellation import is_in_loop, run_in_background
+from ...state.errors import SessionHeld, WrongType
+from ...state.process.cancellation import run_in_background
 from ...state.session import Effort, SandboxWish
 from ..runtime.agent_definition import AgentParts, Definition, Instructions
 from ..runtime.runtime import Runtime
@@ -37,8 +36,9 @@ from .arguments import (
     find_variable,
     parse_output_type,
     require_fitting,
+    require_no_loop,
 )
-from .file_agents import join_arguments, parse_agent_text, read_agent_text, restore_for
+from .file_agents import complete_agent, join_arguments, parse_agent_text, read_agent_text, restore_for
 from .result import OutputT, RunResult
 from .run_request import (
     NewRunArguments,
@@ -172,20 +172,23 @@ class Agent(Generic[OutputT]):
         on with the file that it began with, even if the file has changed. Raises `ConfigError` with file,
         line and key.
         """
-        own = as_tools(tools)
-        given = {
-            "model": model, "tools": own, "middleware": tuple(middleware), "limits": limits, "store": store,
-            "cwd": cwd, "env": env,
-        }  # fmt: skip
+        given = {"model": model, "limits": limits, "store": store, "cwd": cwd, "env": env}
+        given |= {"tools": (own := as_tools(tools)), "middleware": tuple(middleware)}
         module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         names = frozenset(tool.spec.name for tool in own)
         parts = parse_agent_text(read_agent_text(Path(path)), env, names)
-        agent = _make_agent(parts, given)
+
+        def make(found: AgentParts) -> Agent[Any]:
+            made: Agent[Any] = Agent(**join_arguments(found, given))
+            made._definition, made._rules = complete_agent(found, made._definition)
+            return made
+
+        agent = make(parts)
         agent._module = module
         restore = restore_for(
             parts.file,
             lambda: agent.definition,
-            lambda older: _make_agent(older, given).definition_of(agent.definition.source),
+            lambda older: make(older).definition_of(agent.definition.source),
             lambda stored: parse_agent_text(stored, env, names),
         )
         agent._definition = replace(agent._definition, restore=restore)
@@ -248,10 +251,7 @@ class Agent(Generic[OutputT]):
         **options: Unpack[NewRunArguments],
     ) -> RunResult[Any]:
         """Do what `run` does without an event loop; raises `UsageError` if one is running."""
-        if is_in_loop():
-            raise UsageError(
-                "run_sync cannot be called where an event loop is running.", "Write `await agent.run(...)`."
-            )
+        require_no_loop()
         return asyncio.run(self.run(message, output=output, **options))
 
     def stream(
@@ -497,13 +497,3 @@ class Agent(Generic[OutputT]):
 
     def _source(self) -> str:
         return find_variable(self._module, self)
-
-
-def _make_agent(parts: AgentParts, given: Mapping[str, Any]) -> Agent[Any]:
-    """Return the agent of a file, with what a program gives it."""
-    made: Agent[Any] = Agent(**join_arguments(parts, given))
-    own = parts.complete(made._definition)  # pyright: ignore[reportPrivateUsage]
-    made._definition = own  # pyright: ignore[reportPrivateUsage]
-    typed = None if own.output is None else TypedOutput[Any](own.output, lambda value: value)
-    made._rules = RunRules(typed)  # pyright: ignore[reportPrivateUsage]
-    return made

@@ -15,6 +15,7 @@ from ...actions.turn.output.format import OutputFormat
 from ...actions.turn.output.types import TypedOutput, output_format_of
 from ...state.application import ExecutionMode
 from ...state.errors import ConfigError, UsageError, WrongType
+from ...state.process.cancellation import is_in_loop
 from ...state.session import Effort, SandboxWish
 from ..config.load import parse_extension_file
 from ..config.values import read_values
@@ -245,3 +246,11 @@ def find_variable(module_name: str, agent: object) -> str:
         return ""
     name = next((name for name, value in vars(module).items() if value is agent), "")
     return f"{module_name}:{name}" if name else ""
+
+
+def require_no_loop() -> None:
+    """Raise `UsageError` where an event loop runs, which a blocking call would stop."""
+    if is_in_loop():
+        raise UsageError(
+            "run_sync cannot be called where an event loop is running.", "Write `await agent.run(...)`."
+        )

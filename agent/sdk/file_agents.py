@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from ...actions.turn.output.types import TypedOutput
 from ...state.errors import ConfigError, SandburError
 from ...state.session import AgentFileText, SessionSettings
 from ..config.paths import decode_text, read_bytes
@@ -16,6 +17,7 @@ from ..extensions.extension import load
 from ..extensions.registry import find_agent_file_parser
 from ..runtime.agent_definition import AgentParts, Definition
 from ..session.run import Limits
+from .run_rules import RunRules
 
 _MOST_BYTES = 1_000_000
 Build = Callable[[AgentParts], Definition]
@@ -55,6 +57,18 @@ def join_arguments(parts: AgentParts, given: Mapping[str, Any]) -> dict[str, Any
     for key in ("tools", "middleware"):
         joined[key] = (*parts.arguments.get(key, ()), *given.get(key, ()))
     return joined
+
+
+def complete_agent(parts: AgentParts, made: Definition) -> tuple[Definition, RunRules[Any]]:
+    """Return the definition of an agent with what its file adds, and the rules of its runs."""
+    own = parts.complete(made)
+    typed: TypedOutput[Any] | None = None if own.output is None else TypedOutput(own.output, _keep_value)
+    return own, RunRules(typed)
+
+
+def _keep_value(value: Any) -> Any:
+    """Return an answer as the JSON value that it is."""
+    return value
 
 
 def restore_for(
