@@ -102,6 +102,7 @@ async def _summarize(
         ports.requests.offer(state.equipment).specs,
         (Transcript.of(asked),),
         purpose="summary",
+        strict_tools=ports.requests.strict_tools,
     )
     try:
         return await call_model(state, ports, request, is_aside=True)

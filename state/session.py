@@ -82,6 +82,8 @@ class SessionSettings(Record):
     """The tool that must end a run; empty: a run ends with an answer."""
     max_result_tokens: int = Field(default=0, exclude_if=lambda tokens: not tokens)
     """A longer result is stored and displayed in part, and can be read from the store; 0: no limit."""
+    strict_tools: bool = Field(default=False, exclude_if=lambda wish: not wish)
+    """True if providers should enforce the schemas of tools, where they can; fixed at the start."""
     variables: dict[str, str] = Field(default_factory=dict, exclude_if=lambda variables: not variables)
     """Values that the person gives for configured tools."""
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)

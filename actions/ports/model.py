@@ -56,6 +56,8 @@ class ModelRequest:
     """`summary`: the request compresses older messages; its reply is not displayed."""
     model: Model | None = None
     """The model to ask instead of the session's model; set only by middleware."""
+    strict_tools: bool = False
+    """Whether the provider should enforce the schemas of tools, where it can."""
 
     @property
     def messages(self) -> Iterable[Message]:

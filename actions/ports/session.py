@@ -272,6 +272,8 @@ class RequestSettings:
     """Without one, requests are estimated by their bytes."""
     masks_replies: bool = True
     """False for recorded replies, which stay unchanged."""
+    strict_tools: bool = False
+    """See `ModelRequest.strict_tools`."""
 
     def offer(self, equipment: Equipment) -> ToolListing:
         """Return the tools offered with this equipment; equal equipment returns the same object."""

@@ -207,7 +207,12 @@ async def ask(
             "Resume to try again, perhaps with another model.",
         )
     request = ModelRequest(
-        ports.requests.system, ports.requests.offer(state.equipment).specs, histories, forced_tool, output
+        ports.requests.system,
+        ports.requests.offer(state.equipment).specs,
+        histories,
+        forced_tool,
+        output,
+        strict_tools=ports.requests.strict_tools,
     )
     if not await _fits(state, ports, request):
         return None

@@ -185,6 +185,13 @@ class Settings(Declared):
         harmless=True,
         about="with more tools than this, beside those that ship, the model finds them by a search",
     )
+    strict_tools: bool = _row(
+        True,
+        "switch",
+        "SANDBUR_STRICT_TOOLS",
+        harmless=True,
+        about="whether providers that can do so enforce the schemas of tools in new sessions",
+    )
     max_turns: int | None = _row(
         None,
         "count",

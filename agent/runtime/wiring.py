@@ -62,7 +62,7 @@ _REPLACED = ("fallback_models", "effort", "cwd", "add_dirs", "allow_net")
 """Settings of a session that a flag of a later run replaces."""
 _ADDED = ("allow", "deny", "ask")
 """Settings of a session that a flag of a later run extends."""
-_AT_FIRST = ("catastrophic", "mode", "max_result_tokens", "sandbox")
+_AT_FIRST = ("catastrophic", "mode", "max_result_tokens", "sandbox", "strict_tools")
 """Settings that are fixed when a session begins, or that change in another way."""
 _CHOICES = {
     "only": "tools",
@@ -288,7 +288,9 @@ def request_settings(
 ) -> RequestSettings:
     """Return the fixed part of a session's requests; `output` is the type of its answers."""
     first, offers = offers_of(toolbox, session, output)
-    return RequestSettings(session.system_prompt, first, compress_at, offers, token_counter, masks_replies)
+    return RequestSettings(
+        session.system_prompt, first, compress_at, offers, token_counter, masks_replies, session.strict_tools
+    )
 
 
 def call_places(session: SessionSettings, places: Places | None) -> CallPlaces:

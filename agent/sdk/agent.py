@@ -66,6 +66,7 @@ class Agent(Generic[OutputT]):
         max_listed_tools: With more tools than this, the model finds tools by a search. None: 40.
         planning: `auto`: the model may make plans if it has tools; `off`: it gets no planning tools.
         max_result_tokens: A longer result is stored, and the model gets a part of it. None: 20,000.
+        strict_tools: Whether a provider that can do so enforces the schemas of the tools.
         env: The environment variables to use instead of those of the process.
 
     Raises `SandburError` for an argument that does not fit; the message says what to do.
@@ -101,6 +102,7 @@ class Agent(Generic[OutputT]):
         max_listed_tools: int | None = None,
         max_result_tokens: int | None = None,
         planning: Literal["auto", "off"] = "auto",
+        strict_tools: bool = True,
         env: Mapping[str, str] | None = None,
     ) -> None:
         require_fitting(locals())
@@ -111,7 +113,7 @@ class Agent(Generic[OutputT]):
             ask=ask, deny=deny, store=store, fallback_models=fallback_models, sandbox=sandbox,
             allow_net=allow_net, compress_at=compress_at, effort=effort, groups=groups,
             available_groups=available_groups, max_listed_tools=max_listed_tools,
-            max_result_tokens=max_result_tokens,
+            max_result_tokens=max_result_tokens, strict_tools=strict_tools,
         )  # fmt: skip
         made = _make_definition(model, instructions, as_tools(tools), require_done, tuple(middleware), given)
         form, may_plan = self._typed and self._typed.format, planning == "auto" and made.has_tools

@@ -108,11 +108,7 @@ class SchemaArguments:
 
     def check(self, spec: ToolSpec, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
         given = parse_arguments_object(spec, text)
-        errors = self._errors(given)
-        if errors and (nulls := self._needless_nulls(spec, given, errors)):
-            given = {name: value for name, value in given.items() if name not in nulls}
-            errors = self._errors(given)
-        if errors:
+        if errors := self._errors(given):
             problems = [_problem(error, given) for error in errors[:_MOST_PROBLEMS]]
             more = f"; and {len(errors) - len(problems)} more" if len(errors) > len(problems) else ""
             raise BadArguments(f"{spec.name}: {'; '.join(problems)}{more}. {describe_expected(spec)}")
@@ -123,18 +119,6 @@ class SchemaArguments:
             return list(self._validator.iter_errors(given))
         except ValueError as error:
             raise BadArguments(f"the arguments cannot be checked: {error}") from None
-
-    def _needless_nulls(
-        self, spec: ToolSpec, given: Mapping[str, Any], errors: list[ValidationError]
-    ) -> set[str]:
-        """Return the arguments that are null although they should be missing, as some models send them."""
-        paths = [error.instance_path for error in errors]
-        required = spec.parameters["required"]
-        return {
-            str(path[0])
-            for path in paths
-            if len(path) == 1 and given.get(str(path[0]), ...) is None and path[0] not in required
-        }
 
 
 def _problem(error: ValidationError, given: Mapping[str, Any]) -> str:

@@ -90,6 +90,9 @@ def _nullable(made: dict[str, Any], given: Any, root: Schema) -> dict[str, Any]:
 
 
 def takes_null(schema: Any, root: Schema) -> bool:
+    kind = cast(Schema, schema).get("type") if isinstance(schema, Mapping) else None
+    if isinstance(kind, str) and kind != "null":
+        return False
     return not problems({**definitions_of(root), "allOf": [schema]}, None)
 
 

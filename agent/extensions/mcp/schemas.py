@@ -7,6 +7,8 @@ from typing import Any, cast
 from jsonschema import Draft202012Validator, exceptions
 
 from ....actions.ports import BadArguments
+from ....actions.turn.output.json_schema import BadSchema
+from ....actions.turn.output.strict_schema import without_added_nulls
 from .text import one_line, plain
 
 MOST_SCHEMA_BYTES = 50_000
@@ -116,10 +118,17 @@ class Arguments:
             raise BadArguments(f"{self._name}: the arguments are not valid JSON ({error}).") from None
         if not isinstance(value, dict):
             raise BadArguments(f"{self._name}: the arguments must be one JSON object.")
-        arguments = cast("dict[str, Any]", value)
+        arguments = self._without_added_nulls(cast("dict[str, Any]", value)) if "null" in text else value
         if problem := self._problem(arguments):
             raise BadArguments(f"{self._name}: {problem}. {self._signature()}")
         return arguments
+
+    def _without_added_nulls(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Leave out nulls for optional arguments; those of an invalid schema stay."""
+        try:
+            return without_added_nulls(self._schema, arguments, self._schema)
+        except (BadSchema, RecursionError, TypeError, ValueError, AttributeError):
+            return arguments
 
     def _problem(self, arguments: dict[str, Any]) -> str:
         try:

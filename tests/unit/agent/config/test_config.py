@@ -61,6 +61,7 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
         groups=(),
         available_groups=(),
         max_listed_tools=40,
+        strict_tools=True,
         store=f"sqlite:///{home}/sandbur.db",
         tenant="",
         home=home,
