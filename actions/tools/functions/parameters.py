@@ -11,13 +11,13 @@ from typing import Any
 from ....state.calls import Effect
 from ....state.errors import UsageError
 from ...ports import ToolSpec, ToolTraits, Verified
-from .arguments import FunctionArguments
 from .callee import Parameter, name_of, parameters_of, parse_docstring
 from .calling import call_function
 from .injection import Injection, needs_of
 from .named_files import NamedFiles
 from .run_context import RunContext
 from .run_scope import RunScope
+from .schemas.arguments import FunctionArguments
 
 _ANSWERS: dict[Any, Verified] = {
     "done": "done",

@@ -7,7 +7,7 @@ from sandbur.actions.ports import ToolSpec
 from sandbur.actions.tools.functions.callee import parameters_of
 from sandbur.actions.tools.functions.function_tool import FunctionTool
 from sandbur.actions.tools.functions.parameters import Callee, FunctionReading, ToolOptions
-from sandbur.actions.tools.functions.schema_tool import SchemaArguments, usable_name, usual
+from sandbur.actions.tools.functions.schemas.schema_tool import SchemaArguments, usable_name, usual
 from sandbur.state.errors import UsageError
 
 

@@ -15,7 +15,7 @@ from sandbur import RunContext
 from sandbur.actions.ports import BadArguments
 from sandbur.actions.tools.functions.function_tool import FunctionTool
 from sandbur.actions.tools.functions.parameters import ToolOptions
-from sandbur.actions.tools.functions.schema_tool import usable_name
+from sandbur.actions.tools.functions.schemas.schema_tool import usable_name
 from sandbur.state.errors import UsageError
 
 TYPES = {"object", "array", "string", "number", "integer", "boolean", "null"}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from jsonschema_rs import Draft202012Validator, FancyRegexOptions, ValidationError
 
-from ....state.errors import UsageError
-from ...ports import BadArguments, ToolSpec
-from ..schema import describe_expected, describe_value, parse_arguments_object
+from .....state.errors import UsageError
+from ....ports import BadArguments, ToolSpec
+from ...schema import describe_expected, describe_value, parse_arguments_object
 from .flat_schema import Schema, flat, map_schema
 
 if TYPE_CHECKING:
