@@ -108,13 +108,7 @@ class Agent(Generic[OutputT]):
         require_fitting(locals())
         self.name, self.output, self._env = name, output, env
         self._typed = _output_type(output)
-        given = _collect_settings(
-            limits or Limits(), cwd, add_dirs, mcp_servers, model=_name_of(model), mode=mode, allow=allow,
-            ask=ask, deny=deny, store=store, fallback_models=fallback_models, sandbox=sandbox,
-            allow_net=allow_net, compress_at=compress_at, effort=effort, groups=groups,
-            available_groups=available_groups, max_listed_tools=max_listed_tools,
-            max_result_tokens=max_result_tokens, strict_tools=strict_tools,
-        )  # fmt: skip
+        given = _collect_settings(locals())
         made = _make_definition(model, instructions, as_tools(tools), require_done, tuple(middleware), given)
         form, may_plan = self._typed and self._typed.format, planning == "auto" and made.has_tools
         self._definition = replace(made, output=form, token_counter=token_counter, has_planning=may_plan)
@@ -333,19 +327,23 @@ def _make_definition(
     )
 
 
-def _collect_settings(
-    limits: Limits,
-    cwd: str | Path | None,
-    add_dirs: Sequence[str | Path],
-    servers: str | Path | Mapping[str, Any] | None,
-    **more: Any,
-) -> dict[str, Any]:
-    """Return the settings that the arguments set, by key, lists as tuples; raises `UsageError`."""
+_SETTINGS = (
+    "mode", "allow", "ask", "deny", "store", "fallback_models", "sandbox", "allow_net", "compress_at",
+    "effort", "groups", "available_groups", "max_listed_tools", "max_result_tokens", "strict_tools",
+)  # fmt: skip
+"""The arguments that are settings of the same name."""
+
+
+def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that the arguments of an agent set, by key, lists as tuples; raises `UsageError`."""
     plain = (str, int, float, type(None))
-    overrides = {key: value if isinstance(value, plain) else tuple(value) for key, value in more.items()} | {
+    settings = {key: given[key] if isinstance(given[key], plain) else tuple(given[key]) for key in _SETTINGS}
+    cwd, servers, limits = given["cwd"], given["mcp_servers"], given["limits"] or Limits()
+    overrides = settings | {
         **asdict(limits),
+        "model": _name_of(given["model"]),
         "cwd": None if cwd is None else Path(cwd).absolute(),
-        "add_dirs": tuple(Path(each).absolute() for each in add_dirs),
+        "add_dirs": tuple(Path(each).absolute() for each in given["add_dirs"]),
         "mcp_servers": None if servers is None else _servers(servers),
     }
     overrides = {key: value for key, value in overrides.items() if value not in (None, ())}
