@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .actions.ports.events import Notice, TextDelta, ThinkingDelta
     from .actions.tools.files.virtual import file_tools
     from .actions.tools.functions.decorator import tool
+    from .actions.tools.functions.function_tool import FunctionTool as Tool
     from .actions.tools.functions.injection import Depends
     from .actions.tools.functions.results import TaskComplete, ToolError
     from .actions.tools.functions.run_context import RunContext
@@ -125,6 +126,7 @@ __all__ = [
     "ThinkingDelta",
     "TimeLimit",
     "TokenCounter",
+    "Tool",
     "ToolCallRequest",
     "ToolError",
     "ToolOutcome",
@@ -204,6 +206,7 @@ _HOMES = {
     "ThinkingDelta": ("sandbur.actions.ports.events", "ThinkingDelta"),
     "TimeLimit": ("sandbur.agent.extensions.middleware.retry_and_timeout", "TimeLimit"),
     "TokenCounter": ("sandbur.actions.ports", "TokenCounter"),
+    "Tool": ("sandbur.actions.tools.functions.function_tool", "FunctionTool"),
     "ToolCallRequest": ("sandbur.agent.extensions.middleware.middleware", "ToolCallRequest"),
     "ToolError": ("sandbur.actions.tools.functions.results", "ToolError"),
     "ToolOutcome": ("sandbur.actions.ports", "ToolOutcome"),

@@ -46,6 +46,8 @@ class Conditions(Record):
     """Tool name -> how many of its results stayed in requests, if not all."""
     tools: dict[str, str] = Field(default_factory=dict[str, str])
     """Tool name -> digest of its description for the model."""
+    versions: dict[str, str] = Field(default_factory=dict[str, str], exclude_if=lambda tools: not tools)
+    """Tool name -> the version that its author gives it, if any."""
 
 
 class RunBegan(Record):

@@ -23,6 +23,8 @@ class ToolSpec:
     description: str
     parameters: Mapping[str, Any]
     """JSON schema of the arguments object."""
+    version: str = ""
+    """The version that the author gives it, for records; a model does not see it. Empty: none."""
 
 
 def build_object_schema(

@@ -332,12 +332,14 @@ def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
         tool_choice=settings.tool_choice,
         ephemeral={name: most for name, tool in ports.toolbox.items() if (most := tool.traits.ephemeral)},
         tools={spec.name: tool_digest(spec) for spec in ports.requests.first_offer.specs},
+        versions={spec.name: spec.version for spec in ports.requests.first_offer.specs if spec.version},
     )
 
 
 def tool_digest(spec: ToolSpec) -> str:
     """Return a short digest of a tool's declaration."""
-    described = json.dumps([spec.name, spec.description, dict(spec.parameters)])
+    version = [spec.version] if spec.version else []
+    described = json.dumps([spec.name, spec.description, dict(spec.parameters), *version])
     return hashlib.sha256(described.encode()).hexdigest()[:_DIGEST_CHARS]
 
 

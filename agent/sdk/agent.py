@@ -335,7 +335,7 @@ _SETTINGS = (
 
 
 def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that the arguments of an agent set, by key, lists as tuples; raises `UsageError`."""
+    """Return the settings in the arguments of an agent by key, lists as tuples; raises `UsageError`."""
     plain = (str, int, float, type(None))
     settings = {key: given[key] if isinstance(given[key], plain) else tuple(given[key]) for key in _SETTINGS}
     cwd, servers, limits = given["cwd"], given["mcp_servers"], given["limits"] or Limits()

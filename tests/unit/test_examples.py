@@ -22,8 +22,9 @@ PRINTED = {
         "convert: error: convert: to must be 'EUR', 'USD' or 'JPY', got a string. Expected: .*",
         "convert: ok: 54.5",
         "book: ok: Done.",
+        "note: ok: 2 entries",
         "50 euros are 54.50 dollars; it is in the ledger.",
-        r"ledger: \['54.50 lunch'\]",
+        r"ledger: \['54.50 lunch', 'note: with Ada'\]",
     ],
     "injection": [
         "database opened",

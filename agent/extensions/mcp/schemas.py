@@ -118,7 +118,9 @@ class Arguments:
             raise BadArguments(f"{self._name}: the arguments are not valid JSON ({error}).") from None
         if not isinstance(value, dict):
             raise BadArguments(f"{self._name}: the arguments must be one JSON object.")
-        arguments = self._without_added_nulls(cast("dict[str, Any]", value)) if "null" in text else value
+        arguments = cast("dict[str, Any]", value)
+        if "null" in text:
+            arguments = self._without_added_nulls(arguments)
         if problem := self._problem(arguments):
             raise BadArguments(f"{self._name}: {problem}. {self._signature()}")
         return arguments

@@ -40,7 +40,7 @@ def strict_parameters(tool: ToolSpec, moved: Collection[str] = TEXT_LIMITS) -> d
 def _schemas(value: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the schemas in a schema; not the maps whose keys are names of properties."""
     names = {
-        id(one["properties"])
+        id(cast("Mapping[str, object]", one)["properties"])
         for one in walk_values(value)
         if isinstance(one, Mapping) and "properties" in cast("Mapping[str, Any]", one)
     }

@@ -96,6 +96,8 @@ class SchemaArguments:
     """Checks arguments against a JSON schema."""
 
     def __init__(self, schema: Schema, what: str, parameter: str) -> None:
+        """`parameter` takes all arguments as one dict; empty: the function takes each by its name."""
+        self.schema = schema
         self._parameter = parameter
         patterns = FancyRegexOptions(backtrack_limit=_BACKTRACKS)
         try:
@@ -112,7 +114,7 @@ class SchemaArguments:
             problems = [_problem(error, given) for error in errors[:_MOST_PROBLEMS]]
             more = f"; and {len(errors) - len(problems)} more" if len(errors) > len(problems) else ""
             raise BadArguments(f"{spec.name}: {'; '.join(problems)}{more}. {describe_expected(spec)}")
-        return given, {self._parameter: given}
+        return given, {self._parameter: given} if self._parameter else given
 
     def _errors(self, given: dict[str, Any]) -> list[ValidationError]:
         try:
