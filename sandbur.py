@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .agent.extensions.middleware.retry_and_timeout import Retry, TimeLimit
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
     from .agent.sdk.agent import Agent
+    from .agent.sdk.compaction import Compaction
     from .agent.sdk.result import DoneResult, RunFailed, RunResult
     from .agent.sdk.session import AgentSession
     from .agent.sdk.shipped_tools import web_tools, workspace_tools
@@ -76,6 +77,7 @@ __all__ = [
     "AsyncSandburPersister",
     "CallLimit",
     "CommandEntry",
+    "Compaction",
     "Composite",
     "ContextFull",
     "CredentialsError",
@@ -156,6 +158,7 @@ _HOMES = {
     "AsyncSandburPersister": ("sandbur.state.burr.persister", "AsyncSandburPersister"),
     "CallLimit": ("sandbur.agent.extensions.middleware.call_limit", "CallLimit"),
     "CommandEntry": ("sandbur.agent.extensions.extension", "CommandEntry"),
+    "Compaction": ("sandbur.agent.sdk.compaction", "Compaction"),
     "Composite": ("sandbur.actions.workspace.backends.composite", "Composite"),
     "ContextFull": ("sandbur.state.errors", "ContextFull"),
     "CredentialsError": ("sandbur.state.errors", "CredentialsError"),

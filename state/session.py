@@ -27,6 +27,20 @@ class OutputSchema(Record):
     """True if the provider should enforce the schema strictly, where it can."""
 
 
+class CompactionRules(Record):
+    """What becomes of older messages when a request does not fit into the model's window."""
+
+    kind: Literal["summary", "truncate", "off"] = "summary"
+    """A model summarizes them; they are left out; the run ends with an error."""
+    prompt: str = ""
+    """The request for a summary; `{messages}` stands for the older messages. Empty: the usual one."""
+    keep_messages: int = 0
+    """How many of the newest messages stay unchanged; 0: those that fill a quarter of the window."""
+
+
+USUAL_COMPACTION = CompactionRules()
+
+
 class ToolChoice(Record):
     """The tools that a session offers to the model."""
 

@@ -6,7 +6,7 @@ from pydantic import Field, field_serializer
 
 from .application import Usage
 from .conversation.messages import Message, Record
-from .session import EVERY_TOOL, ToolChoice
+from .session import EVERY_TOOL, USUAL_COMPACTION, CompactionRules, ToolChoice
 
 
 class RequestShape(Record):
@@ -39,6 +39,7 @@ class Conditions(Record):
     """Context window of the model, in tokens."""
     compress_at: float
     """The share of the window that a request could fill."""
+    compaction: CompactionRules = Field(USUAL_COMPACTION, exclude_if=lambda rules: rules == USUAL_COMPACTION)
     counts_tokens: bool = Field(False, exclude_if=lambda counts: not counts)
     """True if requests were counted by the provider before they were sent, not only estimated."""
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)

@@ -129,6 +129,19 @@ class UsageChanged:
     """Of the newest model call."""
 
 
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """Older messages of a history were replaced; they stay in the store."""
+
+    kind: Literal["summary", "truncate", "results"]
+    """By a summary; by nothing; only tool results were replaced, each by one line."""
+    messages: int
+    """How many messages or results were replaced."""
+    tokens_before: int
+    """The estimated tokens of a request with the old history."""
+    tokens_after: int
+
+
 NoticeKind = Literal["info", "retry", "fallback", "discarded", "compression", "truncation", "refusal"]
 RETRIES: frozenset[NoticeKind] = frozenset({"retry", "fallback"})
 """Notices about a model call that starts again; `fallback`: with another model."""
@@ -196,7 +209,7 @@ class RunFinished:
 Event = (
     RunStarted | TextDelta | ThinkingDelta | MessageAdded | ToolRequested | ToolStarted | ToolOutput
     | ToolFinished | ToolsChanged | PlanChanged | PlanResumed | StepChanged | ApprovalNeeded | UsageChanged
-    | Notice | ErrorRaised | RunFinished
+    | Compacted | Notice | ErrorRaised | RunFinished
 )  # fmt: skip
 
 
@@ -282,4 +295,4 @@ def _tells_of_record(event: Event) -> bool:
     if isinstance(event, MessageAdded):
         # A person's message is on disk before the run gets it.
         return event.role == "assistant"
-    return isinstance(event, UsageChanged | ToolRequested)
+    return isinstance(event, UsageChanged | ToolRequested | Compacted)

@@ -25,6 +25,7 @@ CONFINING = ("off", "auto", "required")
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 Catastrophic = Literal["ask", "run"]
 Resuming = Literal["ask", "go"]
+CompactionKind = Literal["summary", "truncate", "off"]
 Theme = Literal["dark", "light", "none"]
 Editing = Literal["emacs", "vi"]
 SearchProvider = Literal["searxng", "brave", "tavily"]
@@ -235,6 +236,29 @@ class Settings(Declared):
         "SANDBUR_COMPRESS_AT",
         harmless=True,
         about="the part of the context window at which the history is compressed",
+    )
+    compaction: CompactionKind = _row(
+        "summary",
+        "compaction",
+        "SANDBUR_COMPACTION",
+        harmless=True,
+        about="what becomes of older messages: a `summary`, `truncate` leaves them out, `off` ends the run",
+    )
+    compaction_model: str | None = _row(
+        None, "line", "SANDBUR_COMPACTION_MODEL", about="the model that writes summaries, if another one"
+    )
+    compaction_prompt: str | None = _row(
+        None,
+        "text",
+        "SANDBUR_COMPACTION_PROMPT",
+        about="what that model is asked, in place of the usual; `{messages}` stands for the older messages",
+    )
+    compaction_keep: int | None = _row(
+        None,
+        "count",
+        "SANDBUR_COMPACTION_KEEP",
+        harmless=True,
+        about="how many of the newest messages stay word for word; without it a quarter of the window",
     )
     max_result_tokens: int = _row(
         20_000,

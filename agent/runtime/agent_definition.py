@@ -34,6 +34,8 @@ class Definition:
     """Settings of the agent by key; flags override them."""
     model: Model | None = None
     """An object in place of the model that the settings name."""
+    summary_model: Model | None = None
+    """An object in place of the `compaction_model` of the settings."""
     token_counter: TokenCounter | None = None
     """None: the model counts if it can, otherwise requests are estimated."""
     instructions: Instructions | None = None

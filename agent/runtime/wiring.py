@@ -38,7 +38,7 @@ from ...state.application import ExecutionMode
 from ...state.calls import ApprovalFingerprint, PendingCall
 from ...state.conversation.messages import NO_EQUIPMENT, encodable
 from ...state.errors import UsageError
-from ...state.session import Effort, SessionSettings, ToolChoice
+from ...state.session import USUAL_COMPACTION, CompactionRules, Effort, SessionSettings, ToolChoice
 from ...state.trace import Conditions
 from ..config.load import store_files
 from ..config.paths import config_home, user_home
@@ -285,12 +285,15 @@ def request_settings(
     output: OutputFormat | None = None,
     token_counter: TokenCounter | None = None,
     masks_replies: bool = True,
+    compaction: CompactionRules = USUAL_COMPACTION,
+    summary_model: Model | None = None,
 ) -> RequestSettings:
     """Return the fixed part of a session's requests; `output` is the type of its answers."""
     first, offers = offers_of(toolbox, session, output)
     return RequestSettings(
-        session.system_prompt, first, compress_at, offers, token_counter, masks_replies, session.strict_tools
-    )
+        session.system_prompt, first, compress_at, offers, token_counter, masks_replies, session.strict_tools,
+        compaction, summary_model,
+    )  # fmt: skip
 
 
 def call_places(session: SessionSettings, places: Places | None) -> CallPlaces:
@@ -328,6 +331,7 @@ def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
         add_dirs=settings.add_dirs,
         context_window=ports.model.context_window,
         compress_at=ports.requests.compress_at,
+        compaction=ports.requests.compaction,
         counts_tokens=ports.requests.token_counter is not None,
         tool_choice=settings.tool_choice,
         ephemeral={name: most for name, tool in ports.toolbox.items() if (most := tool.traits.ephemeral)},
@@ -341,6 +345,15 @@ def tool_digest(spec: ToolSpec) -> str:
     version = [spec.version] if spec.version else []
     described = json.dumps([spec.name, spec.description, dict(spec.parameters), *version])
     return hashlib.sha256(described.encode()).hexdigest()[:_DIGEST_CHARS]
+
+
+def compaction_of(settings: Settings) -> CompactionRules:
+    """Return what becomes of older messages, by the settings of this process."""
+    return CompactionRules(
+        kind=settings.compaction,
+        prompt=settings.compaction_prompt or "",
+        keep_messages=settings.compaction_keep or 0,
+    )
 
 
 def counter_of(definition: Definition, model: Model) -> TokenCounter | None:

@@ -31,6 +31,7 @@ from ..runtime.runtime import Runtime
 from ..session.run import Limits
 from ..session.session import Session
 from .arguments import require_fitting, require_values
+from .compaction import Compaction, compaction_settings, find_summary_model
 from .result import OutputT, RunResult
 from .session import AgentSession
 from .stream import EventStream, StreamedRun
@@ -57,6 +58,8 @@ class Agent(Generic[OutputT]):
         limits: The limits of one run.
         store: `sqlite:///PATH`, `postgresql://...` or `mysql://...`. None: the command's store.
         cwd, add_dirs: The folders that its file tools may use; None: the current folder.
+        compress_at: The share of the model's window at which older messages make room.
+        compaction: How they make room, and by which model.
         effort: How much the model reasons: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
         token_counter: Counts the tokens of a request; None: the model if it can count, else an estimate.
         middleware: Middleware around its model calls and tool calls, and observers of its runs.
@@ -93,6 +96,7 @@ class Agent(Generic[OutputT]):
         sandbox: SandboxWish = "off",
         allow_net: Sequence[str] = (),
         compress_at: float = 0.8,
+        compaction: Compaction | None = None,
         effort: Effort | None = None,
         token_counter: TokenCounter | None = None,
         middleware: Sequence[Middleware] = (),
@@ -111,7 +115,10 @@ class Agent(Generic[OutputT]):
         given = _collect_settings(locals())
         made = _make_definition(model, instructions, as_tools(tools), require_done, tuple(middleware), given)
         form, may_plan = self._typed and self._typed.format, planning == "auto" and made.has_tools
-        self._definition = replace(made, output=form, token_counter=token_counter, has_planning=may_plan)
+        self._definition = replace(
+            made, output=form, token_counter=token_counter, has_planning=may_plan,
+            summary_model=find_summary_model(compaction),
+        )  # fmt: skip
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         self._runtime: Runtime | None = None
         self._users, self._entered = 0, set[str]()  # users of the runtime; ids of open sessions
@@ -340,6 +347,7 @@ def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     settings = {key: given[key] if isinstance(given[key], plain) else tuple(given[key]) for key in _SETTINGS}
     cwd, servers, limits = given["cwd"], given["mcp_servers"], given["limits"] or Limits()
     overrides = settings | {
+        **compaction_settings(given["compaction"]),
         **asdict(limits),
         "model": _name_of(given["model"]),
         "cwd": None if cwd is None else Path(cwd).absolute(),

@@ -8,6 +8,7 @@ from ...state.errors import UsageError, WrongType
 from ..config.values import read_values
 from ..extensions.middleware.middleware import Middleware
 from ..session.run import Limits
+from .compaction import Compaction
 
 _LISTS = {
     "allow": "rules",
@@ -18,6 +19,10 @@ _LISTS = {
     "groups": "names of groups",
     "available_groups": "names of groups",
     "add_dirs": "folders",
+}
+_OBJECTS: Mapping[str, tuple[type[object], str]] = {
+    "limits": (Limits, "sandbur.Limits, such as Limits(timeout_s=60)"),
+    "compaction": (Compaction, "sandbur.Compaction, such as Compaction(kind='truncate')"),
 }
 
 
@@ -41,9 +46,8 @@ def require_fitting(given: Mapping[str, Any]) -> None:
         for one in given[name]:
             if not isinstance(one, str | Path):
                 raise _wrong(f"{name}=[...]", one, f"texts, the {of_what}")
-    limits, instructions, env = given["limits"], given["instructions"], given["env"]
-    if limits is not None and not isinstance(limits, Limits):
-        raise _wrong("limits", limits, "sandbur.Limits, such as Limits(timeout_s=60)")
+    _require_objects(given)
+    instructions, env = given["instructions"], given["env"]
     if not isinstance(instructions, str) and not callable(instructions):
         raise _wrong("instructions", instructions, "a text, or a function that returns one")
     if env is not None and not isinstance(env, Mapping):
@@ -65,6 +69,12 @@ def _require_list(name: str, value: Any, of_what: str) -> None:
 
 def _example(value: Any) -> str:
     return repr(value) if isinstance(value, str) else getattr(value, "__name__", "...")
+
+
+def _require_objects(given: Mapping[str, Any]) -> None:
+    for name, (kind, expected) in _OBJECTS.items():
+        if given[name] is not None and not isinstance(given[name], kind):
+            raise _wrong(name, given[name], expected)
 
 
 def _require_paths(given: Mapping[str, Any]) -> None:

@@ -26,6 +26,11 @@ PRINTED = {
         "50 euros are 54.50 dollars; it is in the ledger.",
         r"ledger: \['54.50 lunch', 'note: with Ada'\]",
     ],
+    "compaction": [
+        r"summary of \d+ messages, shorter: True",
+        r"summary of \d+ messages, shorter: True",
+        "They travel.",
+    ],
     "injection": [
         "database opened",
         "database closed",
