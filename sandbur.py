@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
     from .agent.sdk.agent import Agent
     from .agent.sdk.compaction import Compaction
+    from .agent.sdk.groups import ToolGroups
     from .agent.sdk.result import DoneResult, RunFailed, RunResult
     from .agent.sdk.session import AgentSession
     from .agent.sdk.shipped_tools import web_tools, workspace_tools
@@ -131,6 +132,7 @@ __all__ = [
     "Tool",
     "ToolCallRequest",
     "ToolError",
+    "ToolGroups",
     "ToolOutcome",
     "ToolResult",
     "ToolSpec",
@@ -212,6 +214,7 @@ _HOMES = {
     "Tool": ("sandbur.actions.tools.functions.function_tool", "FunctionTool"),
     "ToolCallRequest": ("sandbur.agent.extensions.middleware.middleware", "ToolCallRequest"),
     "ToolError": ("sandbur.actions.tools.functions.results", "ToolError"),
+    "ToolGroups": ("sandbur.agent.sdk.groups", "ToolGroups"),
     "ToolOutcome": ("sandbur.actions.ports", "ToolOutcome"),
     "ToolResult": ("sandbur.state.conversation.messages", "ToolResult"),
     "ToolSpec": ("sandbur.actions.ports", "ToolSpec"),

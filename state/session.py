@@ -52,6 +52,12 @@ class ToolChoice(Record):
     """Groups that are active from the start."""
     available_groups: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
     """Groups that the model may activate."""
+    group_descriptions: dict[str, str] = Field(
+        default_factory=dict[str, str], exclude_if=lambda groups: not groups
+    )
+    """What each group is for, as the model reads it."""
+    can_reset: bool = Field(default=False, exclude_if=lambda can: not can)
+    """True if the model may take groups back, which sessions of older versions do not offer."""
     most_listed: int = Field(default=0, exclude_if=lambda count: not count)
     """With more additional tools than this, the model finds tools by a search; 0: all are listed."""
 

@@ -179,6 +179,9 @@ class Settings(Declared):
     available_groups: tuple[str, ...] = _row(
         (), "names", "SANDBUR_AVAILABLE_GROUPS", about="groups of tools that the model may make active"
     )
+    group_descriptions: Mapping[str, str] = _row(
+        {}, "aliases", merge="entries", harmless=True, about="what a group of tools is for, by its name"
+    )
     max_listed_tools: int = _row(
         40,
         "count",

@@ -69,6 +69,7 @@ _CHOICES = {
     "never": "disallowed_tools",
     "groups": "groups",
     "available_groups": "available_groups",
+    "group_descriptions": "group_descriptions",
     "most_listed": "max_listed_tools",
 }
 """The field of a session's tool selection -> the setting."""
@@ -109,7 +110,7 @@ def settings_of_session(settings: Settings, model: str, system_prompt: str = "")
     return SessionSettings(
         model=model,
         network_tools=usual_network_tools(settings.search_provider is not None) if settings.web_tools else (),
-        tool_choice=ToolChoice.model_validate(_choices(settings, _CHOICES)),
+        tool_choice=_first_choice(settings),
         system_prompt=system_prompt,
         variables=_parse_variables(settings.of("variables") or ()),
         **_values(settings, (*_REPLACED, *_ADDED, *_AT_FIRST)),
@@ -147,6 +148,15 @@ def _readable(folder: Path) -> str:
     if encodable(name) != name:
         raise UsageError(f"The name of the folder {encodable(name)} is not UTF-8.", "Rename it.")
     return name
+
+
+def _first_choice(settings: Settings) -> ToolChoice:
+    """Return the tools that a new session offers."""
+    found = _choices(settings, _CHOICES)
+    known = {*found["groups"], *found["available_groups"]}
+    texts = {name: text for name, text in found["group_descriptions"].items() if name in known}
+    can_reset = bool(found["available_groups"])
+    return ToolChoice.model_validate({**found, "group_descriptions": texts, "can_reset": can_reset})
 
 
 def _choices(settings: Settings, names: Iterable[str]) -> dict[str, Any]:

@@ -64,8 +64,9 @@ class Agent(Generic[OutputT]):
         token_counter: Counts the tokens of a request; None: the model if it can count, else an estimate.
         middleware: Middleware around its model calls and tool calls, and observers of its runs.
         mcp_servers: MCP servers: the path of a `.mcp.json`, or the value of `mcpServers` in such a file.
-        groups: Groups of its tools (`@tool(needs=...)`) that are active from the start.
-        available_groups: Groups that the model may activate.
+        groups: Groups of its tools (`@tool(needs=...)`) that are active from the start, or a dict with what each
+            is for.
+        available_groups: Groups that the model may activate and take back; also a dict.
         max_listed_tools: With more tools than this, the model finds tools by a search. None: 40.
         planning: `auto`: the model may make plans if it has tools; `off`: it gets no planning tools.
         max_result_tokens: A longer result is stored, and the model gets a part of it. None: 20,000.
@@ -101,8 +102,8 @@ class Agent(Generic[OutputT]):
         token_counter: TokenCounter | None = None,
         middleware: Sequence[Middleware] = (),
         mcp_servers: str | Path | Mapping[str, Any] | None = None,
-        groups: Sequence[str] = (),
-        available_groups: Sequence[str] = (),
+        groups: Sequence[str] | Mapping[str, str] = (),
+        available_groups: Sequence[str] | Mapping[str, str] = (),
         max_listed_tools: int | None = None,
         max_result_tokens: int | None = None,
         planning: Literal["auto", "off"] = "auto",
@@ -348,6 +349,7 @@ def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     cwd, servers, limits = given["cwd"], given["mcp_servers"], given["limits"] or Limits()
     overrides = settings | {
         **compaction_settings(given["compaction"]),
+        "group_descriptions": _describe_groups(given["groups"], given["available_groups"]),
         **asdict(limits),
         "model": _name_of(given["model"]),
         "cwd": None if cwd is None else Path(cwd).absolute(),
@@ -357,6 +359,12 @@ def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     overrides = {key: value for key, value in overrides.items() if value not in (None, ())}
     require_values(overrides)
     return overrides
+
+
+def _describe_groups(*given: Sequence[str] | Mapping[str, str]) -> dict[str, str] | None:
+    """Return what groups are for, by name; None if nothing is said."""
+    found = {name: text for one in given if isinstance(one, Mapping) for name, text in one.items() if text}
+    return found or None
 
 
 def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:

@@ -20,6 +20,8 @@ _LISTS = {
     "available_groups": "names of groups",
     "add_dirs": "folders",
 }
+_DESCRIBED = ("groups", "available_groups")
+"""Lists of names that may also be dicts of names and descriptions."""
 _OBJECTS: Mapping[str, tuple[type[object], str]] = {
     "limits": (Limits, "sandbur.Limits, such as Limits(timeout_s=60)"),
     "compaction": (Compaction, "sandbur.Compaction, such as Compaction(kind='truncate')"),
@@ -63,7 +65,8 @@ def require_values(overrides: Mapping[str, Any]) -> None:
 
 
 def _require_list(name: str, value: Any, of_what: str) -> None:
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+    is_other = isinstance(value, Mapping) and name not in _DESCRIBED
+    if is_other or isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise _wrong(name, value, f"a list of {of_what}", f"Write {name}=[{_example(value)}].")
 
 

@@ -13,6 +13,7 @@ from ...state.errors import UsageError
 from ...state.session import WaitingMessage
 from ..session.decisions import make_decision
 from ..session.session import Session
+from .groups import ToolGroups
 from .result import OutputT, RunResult, result_of
 from .stream import EventStream, StreamedRun
 
@@ -88,6 +89,11 @@ class AgentSession(Generic[OutputT]):
     def result(self) -> RunResult[OutputT] | None:
         """The result of the last run of this object; None before the first one."""
         return None if self._last is None else result_of(self._last, self._parse, self._notices)
+
+    @property
+    def groups(self) -> ToolGroups:
+        """The groups of its tools: which are active, `activate(...)` and `reset(...)`."""
+        return ToolGroups(lambda: self._active_session)
 
     def stream(self, message: UserContent | None = None) -> EventStream:
         """Send a message, or without one continue an interrupted run; return the stream of events.

@@ -71,7 +71,7 @@ ONE_IMPORTER = {
     "actions/tools/shell/failure_hints.py": "loaded after a command failed",
     "agent/session/call_descriptions.py": "loaded when a call waits for a person",
     "agent/models/transport/aws_events.py": "a wire format that needs an optional library",
-    "agent/extensions/active_tools/equip_tools.py": "each tool is a file",
+    "agent/sdk/groups.py": "a public class of its own, like the session that has it",
     "agent/models/demo/sample.py": "makes a value of a JSON schema, and knows nothing of the demo",
 }
 """Modules under 60 lines that only a neighbour imports, with their reason."""

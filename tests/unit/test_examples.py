@@ -26,6 +26,7 @@ PRINTED = {
         "50 euros are 54.50 dollars; it is in the ledger.",
         r"ledger: \['54.50 lunch', 'note: with Ada'\]",
     ],
+    "tool_groups": [r"It is about 42 euros\. \('billing',\)", r"You are welcome\. \(\)"],
     "compaction": [
         r"summary of \d+ messages, shorter: True",
         r"summary of \d+ messages, shorter: True",

@@ -60,6 +60,7 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
         disallowed_tools=(),
         groups=(),
         available_groups=(),
+        group_descriptions={},
         max_listed_tools=40,
         strict_tools=True,
         store=f"sqlite:///{home}/sandbur.db",
