@@ -46,6 +46,13 @@ if TYPE_CHECKING:
     from .agent.extensions.middleware.pii_redaction import PIIRedaction
     from .agent.extensions.middleware.retry_and_timeout import Retry, TimeLimit
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
+    from .agent.runtime.tool_servers import (
+        Elicitation,
+        ServerPrompt,
+        ServerResource,
+        ServerTool,
+        ToolServers,
+    )
     from .agent.sdk.agent import Agent
     from .agent.sdk.compaction import Compaction
     from .agent.sdk.groups import ToolGroups
@@ -85,6 +92,7 @@ __all__ = [
     "Depends",
     "Document",
     "DoneResult",
+    "Elicitation",
     "EventStream",
     "Extension",
     "ExtensionRuntime",
@@ -114,6 +122,9 @@ __all__ = [
     "RunResult",
     "SandburError",
     "SandburPersister",
+    "ServerPrompt",
+    "ServerResource",
+    "ServerTool",
     "SessionAdditions",
     "SessionHeld",
     "SessionMemory",
@@ -135,6 +146,7 @@ __all__ = [
     "ToolGroups",
     "ToolOutcome",
     "ToolResult",
+    "ToolServers",
     "ToolSpec",
     "ToolUse",
     "Unreachable",
@@ -167,6 +179,7 @@ _HOMES = {
     "Depends": ("sandbur.actions.tools.functions.injection", "Depends"),
     "Document": ("sandbur.state.conversation.content", "Document"),
     "DoneResult": ("sandbur.agent.sdk.result", "DoneResult"),
+    "Elicitation": ("sandbur.agent.runtime.tool_servers", "Elicitation"),
     "EventStream": ("sandbur.agent.sdk.stream", "EventStream"),
     "Extension": ("sandbur.agent.extensions.extension", "Extension"),
     "ExtensionRuntime": ("sandbur.agent.runtime.extension_runtime", "ExtensionRuntime"),
@@ -196,6 +209,9 @@ _HOMES = {
     "RunResult": ("sandbur.agent.sdk.result", "RunResult"),
     "SandburError": ("sandbur.state.errors", "SandburError"),
     "SandburPersister": ("sandbur.state.burr.persister", "SandburPersister"),
+    "ServerPrompt": ("sandbur.agent.runtime.tool_servers", "ServerPrompt"),
+    "ServerResource": ("sandbur.agent.runtime.tool_servers", "ServerResource"),
+    "ServerTool": ("sandbur.agent.runtime.tool_servers", "ServerTool"),
     "SessionAdditions": ("sandbur.agent.runtime.extension_runtime", "SessionAdditions"),
     "SessionHeld": ("sandbur.state.errors", "SessionHeld"),
     "SessionMemory": ("sandbur.actions.workspace.backends.backend", "SessionMemory"),
@@ -217,6 +233,7 @@ _HOMES = {
     "ToolGroups": ("sandbur.agent.sdk.groups", "ToolGroups"),
     "ToolOutcome": ("sandbur.actions.ports", "ToolOutcome"),
     "ToolResult": ("sandbur.state.conversation.messages", "ToolResult"),
+    "ToolServers": ("sandbur.agent.runtime.tool_servers", "ToolServers"),
     "ToolSpec": ("sandbur.actions.ports", "ToolSpec"),
     "ToolUse": ("sandbur.state.conversation.messages", "ToolUse"),
     "Unreachable": ("sandbur.state.errors", "Unreachable"),

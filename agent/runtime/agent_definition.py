@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...actions.ports import Model, TokenCounter, Tool, ToolSource
 from ...actions.turn.output.format import OutputFormat
+from .tool_servers import OnElicitation
 
 if TYPE_CHECKING:
     from ..extensions.middleware.middleware import Middleware
@@ -36,6 +37,8 @@ class Definition:
     """An object in place of the model that the settings name."""
     summary_model: Model | None = None
     """An object in place of the `compaction_model` of the settings."""
+    on_elicitation: OnElicitation | None = None
+    """Answers questions of tool servers; None: they are declined, or kept for a person."""
     token_counter: TokenCounter | None = None
     """None: the model counts if it can, otherwise requests are estimated."""
     instructions: Instructions | None = None

@@ -25,6 +25,7 @@ from .assembly import Assembly
 from .cleanup import clear_up
 from .extension_runtime import ExtensionRuntime
 from .prompts import session_prompt
+from .tool_servers import ToolServers
 from .wiring import settings_of_resumed, settings_of_session
 
 if TYPE_CHECKING:
@@ -96,6 +97,20 @@ class Runtime:
     async def let_go(self, session: Session) -> None:
         """Release a session that this process will not continue, so that many of them cost no memory."""
         await self._assembly.let_go(session)
+
+    async def refresh_tools(self, session: Session) -> Session:
+        """Return the session for its next run: opened again if tools of a source have changed since."""
+        for runtime in self._assembly.extensions.list_running():
+            if await runtime.has_changed_tools(session.settings):
+                return await self.reopen(session)
+        return session
+
+    def tool_servers(self, session: Session) -> ToolServers:
+        """Return the tool servers of a session; raises `UsageError` if it has none."""
+        for runtime in self._assembly.extensions.list_running():
+            if (servers := runtime.tool_servers(session.settings)) is not None:
+                return servers
+        raise UsageError("This session has no tool servers.", "Configure some: Agent(mcp_servers={...}).")
 
     def extension(self, name: str) -> ExtensionRuntime | None:
         """Return the runtime of an extension; None: it is not installed, or not needed so far."""

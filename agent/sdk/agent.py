@@ -28,6 +28,7 @@ from ...state.session import Effort, SandboxWish
 from ..config.load import parse_extension_file
 from ..runtime.agent_definition import Definition, Instructions
 from ..runtime.runtime import Runtime
+from ..runtime.tool_servers import OnElicitation, ToolServers
 from ..session.run import Limits
 from ..session.session import Session
 from .arguments import require_fitting, require_values
@@ -64,8 +65,9 @@ class Agent(Generic[OutputT]):
         token_counter: Counts the tokens of a request; None: the model if it can count, else an estimate.
         middleware: Middleware around its model calls and tool calls, and observers of its runs.
         mcp_servers: MCP servers: the path of a `.mcp.json`, or the value of `mcpServers` in such a file.
-        groups: Groups of its tools (`@tool(needs=...)`) that are active from the start, or a dict with what each
-            is for.
+        on_elicitation: Answers questions of MCP servers: an async function of an `Elicitation` that returns
+            the fields of the answer, or None, which declines.
+        groups: Groups of its tools (`@tool(needs=...)`) that are active at first; a dict describes them.
         available_groups: Groups that the model may activate and take back; also a dict.
         max_listed_tools: With more tools than this, the model finds tools by a search. None: 40.
         planning: `auto`: the model may make plans if it has tools; `off`: it gets no planning tools.
@@ -102,6 +104,7 @@ class Agent(Generic[OutputT]):
         token_counter: TokenCounter | None = None,
         middleware: Sequence[Middleware] = (),
         mcp_servers: str | Path | Mapping[str, Any] | None = None,
+        on_elicitation: OnElicitation | None = None,
         groups: Sequence[str] | Mapping[str, str] = (),
         available_groups: Sequence[str] | Mapping[str, str] = (),
         max_listed_tools: int | None = None,
@@ -118,7 +121,7 @@ class Agent(Generic[OutputT]):
         form, may_plan = self._typed and self._typed.format, planning == "auto" and made.has_tools
         self._definition = replace(
             made, output=form, token_counter=token_counter, has_planning=may_plan,
-            summary_model=find_summary_model(compaction),
+            summary_model=find_summary_model(compaction), on_elicitation=on_elicitation,
         )  # fmt: skip
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         self._runtime: Runtime | None = None
@@ -164,7 +167,8 @@ class Agent(Generic[OutputT]):
         are the values of `{var.NAME}` in its HTTP tools; the session stores them.
         """
         parse = None if self._typed is None else self._typed.parse
-        return AgentSession(partial(self._open_session, session_id, variables), self._close_session, parse)
+        opened = partial(self._open_session, session_id, variables)
+        return AgentSession(opened, self._close_session, parse, self._refresh_tools, self._servers_of)
 
     async def history(self, session_id: str) -> tuple[Message, ...]:
         """Return the global history of a stored session; raises `SessionNotFound`."""
@@ -225,6 +229,12 @@ class Agent(Generic[OutputT]):
         ending = None if session_id is None else self._ending.get(session_id)
         if ending is not None and not ending.get_loop().is_closed():
             await asyncio.wait([ending])
+
+    async def _refresh_tools(self, session: Session) -> Session:
+        return await cast("Runtime", self._runtime).refresh_tools(session)
+
+    def _servers_of(self, session: Session) -> ToolServers:
+        return cast("Runtime", self._runtime).tool_servers(session)
 
     async def _open_session(self, session_id: str | None, variables: Mapping[str, str] | None) -> Session:
         await self._end_abandoned_runs(session_id)

@@ -11,6 +11,7 @@ from ...state.conversation.messages import Message, UserContent
 from ...state.conversation.transcript import Transcript
 from ...state.errors import UsageError
 from ...state.session import WaitingMessage
+from ..runtime.tool_servers import ToolServers
 from ..session.decisions import make_decision
 from ..session.session import Session
 from .groups import ToolGroups
@@ -33,8 +34,15 @@ class AgentSession(Generic[OutputT]):
         opened: Callable[[], Awaitable[Session]],
         closed: Callable[[Session, StreamedRun | None], Awaitable[None]],
         parse: Callable[[Any], OutputT] | None = None,
+        refreshed: Callable[[Session], Awaitable[Session]] | None = None,
+        servers: Callable[[Session], ToolServers] | None = None,
     ) -> None:
-        """Without `parse` the output is the text of the answer."""
+        """Without `parse` the output is the text of the answer.
+
+        `refreshed` returns the session for the next run, with the tools that servers have now.
+        """
+        self._refreshed = refreshed
+        self._servers = servers
         self._opened = opened
         self._closed = closed
         self._parse = parse
@@ -94,6 +102,16 @@ class AgentSession(Generic[OutputT]):
     def groups(self) -> ToolGroups:
         """The groups of its tools: which are active, `activate(...)` and `reset(...)`."""
         return ToolGroups(lambda: self._active_session)
+
+    @property
+    def servers(self) -> ToolServers:
+        """Its tool servers: their tools, prompts and resources, for the program itself.
+
+        Raises `UsageError` if it has none.
+        """
+        if self._servers is None:
+            raise UsageError("This session has no tool servers.", "Configure some: Agent(mcp_servers={...}).")
+        return self._servers(self._active_session)
 
     def stream(self, message: UserContent | None = None) -> EventStream:
         """Send a message, or without one continue an interrupted run; return the stream of events.
@@ -216,7 +234,7 @@ class AgentSession(Generic[OutputT]):
     async def _follow_run(
         self, run: StreamedRun, start: Callable[[Session], AsyncIterator[Event]]
     ) -> AsyncGenerator[Event]:
-        session = self._active_session
+        session = await self._refresh()
         events = cast("AsyncGenerator[Event]", start(session))
         run.interrupt = session.interrupt
         self._notices = []
@@ -228,6 +246,15 @@ class AgentSession(Generic[OutputT]):
                     if isinstance(one, RunFinished):
                         self._last = one
                     yield one
+
+    async def _refresh(self) -> Session:
+        """Return the session, opened again if a tool server has other tools now."""
+        session = self._active_session
+        if self._refreshed is not None:
+            self._session = await self._refreshed(session)
+            if self._session is not session:
+                self._opening_notices = (*self._opening_notices, *self._session.notices)
+        return self._active_session
 
     def _notices_after(self, event: Event) -> list[Notice]:
         """Return the notices of opening the session, after the event that begins the first run."""

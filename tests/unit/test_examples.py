@@ -44,7 +44,11 @@ PRINTED = {
         r"ring took 0\.\d s",
         "Ada has 555-0100, and can be called tomorrow.",
     ],
-    "mcp_tools": ["mcp__clock__difference: 3.5 hours", "Tokyo is 3.5 hours ahead of Kolkata."],
+    "mcp_tools": [
+        r"How far apart are the clocks of Asia/Kolkata and Asia/Tokyo\?",
+        "mcp__clock__difference: 3.5 hours",
+        "Tokyo is 3.5 hours ahead of Kolkata.",
+    ],
     "images": [
         "The third quarter is too low.",
         "Now it is right.",

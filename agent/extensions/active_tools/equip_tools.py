@@ -37,7 +37,7 @@ class EquipTools(BuiltinTool[EquipToolsArguments]):
         texts: Mapping[str, str] | None = None,
         can_reset: bool = False,
     ) -> None:
-        """`groups` may be activated, `texts` say what they are for; with `can_reset` they may be taken back."""
+        """`groups` may be activated, and taken back with `can_reset`; `texts` say what they are for."""
         self._members = {
             group: [name for name, tool in tools.items() if group in tool.traits.groups] for group in groups
         }

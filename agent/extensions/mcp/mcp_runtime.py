@@ -16,10 +16,12 @@ from ....state.session import SessionSettings
 from ...config.settings import Settings
 from ...runtime.agent_definition import Definition
 from ...runtime.extension_runtime import ExtensionRuntime, ProcessContext
+from ...runtime.tool_servers import OnElicitation, ToolServers
+from ...runtime.wiring import tool_digest
 from .configuration.servers import hidden_values
 
 if TYPE_CHECKING:
-    from .prompts import Prompts
+    from .content.prompts import Prompts
     from .server_requests.sampling import Sampler
     from .source import McpSource
 
@@ -30,9 +32,17 @@ class LazyServers:
     name = "mcp"
 
     def __init__(
-        self, settings: Settings, env: Mapping[str, str], connect: Callable[[], Model] | None = None
+        self,
+        settings: Settings,
+        env: Mapping[str, str],
+        connect: Callable[[], Model] | None = None,
+        on_elicitation: OnElicitation | None = None,
     ) -> None:
-        """`connect` creates the model that servers may use; None: sampling is not available."""
+        """`connect` creates the model that servers may use; None: sampling is not available.
+
+        `on_elicitation` answers questions of servers.
+        """
+        self._on_elicitation = on_elicitation
         self._settings = settings
         self._env = env
         self._connect = connect
@@ -44,6 +54,16 @@ class LazyServers:
 
     def notices(self) -> Sequence[str]:
         return () if self._source is None else self._source.notices()
+
+    async def has_changed(self, known: Mapping[str, str]) -> bool:
+        """Return whether the tools differ from `known`, those of a session: name -> digest."""
+        if self._source is None or not self._source.may_have_changed:
+            return False
+        now = {tool.spec.name: tool_digest(tool.spec) for tool in await self._source.tools()}
+        then = {
+            name: digest for name, digest in known.items() if name in now or name.startswith(SERVER_PREFIX)
+        }
+        return now != then
 
     async def aclose(self) -> None:
         if self._source is not None:
@@ -61,7 +81,9 @@ class LazyServers:
                     f"Tool servers are configured, and the package {missing.name} is not installed.",
                     f"Install it with: {make_install_command('mcp')}",
                 ) from None
-            self._source, self._sampler = open_source(self._settings, self._env, self._connect)
+            self._source, self._sampler = open_source(
+                self._settings, self._env, self._connect, self._on_elicitation
+            )
         return self._source
 
 
@@ -90,8 +112,21 @@ class McpRuntime(ExtensionRuntime):
             # Sampling has no place in the session's usage records, so no budget could be enforced.
             has_budget = settings.max_budget_usd is not None
             connect = None if has_budget else partial(self.process.connect_model, session)
-            self._servers[cwd] = LazyServers(settings, self.process.env, connect)
+            answers = definition.on_elicitation
+            self._servers[cwd] = LazyServers(settings, self.process.env, connect, answers)
         return (self._servers[cwd],)
+
+    async def has_changed_tools(self, session: SessionSettings) -> bool:
+        servers = self._servers.get(Path(session.cwd))
+        return servers is not None and await servers.has_changed(session.own_tools)
+
+    def tool_servers(self, session: SessionSettings) -> ToolServers | None:
+        servers = self._servers.get(Path(session.cwd))
+        if servers is None:
+            return None
+        from .content.program import ProgramServers
+
+        return ProgramServers(servers.source())
 
     def prompts(self, session: SessionSettings) -> Prompts | None:
         """Return the prompts of a session's servers; None: it has no servers."""

@@ -8,24 +8,13 @@ from typing import Any, Protocol, cast
 
 import mcp_types as types
 
+from ....runtime.tool_servers import Elicitation, OnElicitation
 from ..configuration.servers import McpServer
 from ..text import one_line, plain
 
 _MOST_QUESTION_CHARS = 2000
 MOST_SAMPLES = 20
 """Limit of model calls of one server per connection."""
-
-
-@dataclass(frozen=True, slots=True)
-class Elicitation:
-    """A question of a server to the person."""
-
-    server: str
-    message: str
-    """Untrusted, without control characters."""
-    schema: Mapping[str, Any]
-    """Of the answer: an object of plain values; empty where an address is to be visited."""
-    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +28,18 @@ class AsksPerson(Protocol):
     """Puts a question to the person, and waits."""
 
     async def __call__(self, question: Elicitation) -> ElicitationAnswer: ...
+
+
+def ask_program(answers: OnElicitation | None) -> AsksPerson | None:
+    """Return what puts questions to a function of a program; None if there is none."""
+    if answers is None:
+        return None
+
+    async def ask(question: Elicitation) -> ElicitationAnswer:
+        content = await answers(question)
+        return ElicitationAnswer("decline" if content is None else "accept", content)
+
+    return ask
 
 
 Samples = Callable[[str, str, int], Awaitable[tuple[str, str]]]
