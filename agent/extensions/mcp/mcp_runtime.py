@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from ...runtime.agent_definition import Definition
 from ...runtime.extension_runtime import ExtensionRuntime, ProcessContext
 from ...runtime.tool_servers import OnElicitation, ToolServers
 from ...runtime.wiring import tool_digest
-from .configuration.servers import hidden_values
+from .configuration.servers import hidden_values, stored_tokens
 
 if TYPE_CHECKING:
     from .content.prompts import Prompts
@@ -37,12 +37,13 @@ class LazyServers:
         env: Mapping[str, str],
         connect: Callable[[], Model] | None = None,
         on_elicitation: OnElicitation | None = None,
+        show_sign_in: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         """`connect` creates the model that servers may use; None: sampling is not available.
 
-        `on_elicitation` answers questions of servers.
+        `on_elicitation` answers questions of servers, `show_sign_in` shows where to sign in.
         """
-        self._on_elicitation = on_elicitation
+        self._on_elicitation, self._show_sign_in = on_elicitation, show_sign_in
         self._settings = settings
         self._env = env
         self._connect = connect
@@ -82,7 +83,7 @@ class LazyServers:
                     f"Install it with: {make_install_command('mcp')}",
                 ) from None
             self._source, self._sampler = open_source(
-                self._settings, self._env, self._connect, self._on_elicitation
+                self._settings, self._env, self._connect, self._on_elicitation, self._show_sign_in
             )
         return self._source
 
@@ -96,7 +97,11 @@ class McpRuntime(ExtensionRuntime):
         """Working folder -> the servers of the sessions that use it."""
 
     def secrets(self, session: SessionSettings) -> Mapping[str, str]:
-        return hidden_values(self.process.settings.of("mcp_servers"), self.process.env)
+        servers, env = self.process.settings.of("mcp_servers"), self.process.env
+        return {
+            **hidden_values(servers, env),
+            **stored_tokens(servers, env, self.process.settings.home / "mcp"),
+        }
 
     def tool_sources(
         self, session: SessionSettings, definition: Definition, needs_model: bool

@@ -24,6 +24,7 @@ from .server_requests.inquiry import ANSWER, AnswerQuestion, Inquiries
 from .server_requests.questions import Host, ask_program
 from .server_requests.sampling import Sampler
 from .tool import McpTool
+from .transport.oauth import ShowAddress
 
 SLOW_S = 4.0
 """A longer wait for a server at session start is reported, in seconds."""
@@ -213,13 +214,17 @@ def open_source(
     env: Mapping[str, str],
     connect: Callable[[], Model] | None,
     on_elicitation: OnElicitation | None = None,
+    show_sign_in: ShowAddress | None = None,
 ) -> tuple[McpSource, Sampler | None]:
     """Return the configured servers, and what asks a model for them; `connect` creates that model.
 
-    `on_elicitation` answers their questions.
+    `on_elicitation` answers their questions, `show_sign_in` begins a new sign-in where a server wants one.
     """
     sampler = None if connect is None else Sampler(connect)
     host = Host(
-        roots=(settings.cwd, *settings.add_dirs), samples=sampler, asks_person=ask_program(on_elicitation)
+        roots=(settings.cwd, *settings.add_dirs),
+        samples=sampler,
+        asks_person=ask_program(on_elicitation),
+        show_sign_in=show_sign_in,
     )
     return McpSource(settings.of("mcp_servers"), env, settings.home / "mcp", host), sampler

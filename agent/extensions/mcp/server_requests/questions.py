@@ -11,6 +11,7 @@ import mcp_types as types
 from ....runtime.tool_servers import Elicitation, OnElicitation
 from ..configuration.servers import McpServer
 from ..text import one_line, plain
+from ..transport.oauth import ShowAddress
 
 _MOST_QUESTION_CHARS = 2000
 MOST_SAMPLES = 20
@@ -55,8 +56,13 @@ class Host:
         asks_person: AsksPerson | None = None,
         samples: Samples | None = None,
         tell: Callable[[str], None] | None = None,
+        show_sign_in: ShowAddress | None = None,
     ) -> None:
-        """`tell` is called with a sentence about each question that was declined."""
+        """`tell` is called with a sentence about each question that was declined.
+
+        `show_sign_in` begins a new sign-in at servers that want one; None: nobody can sign in now.
+        """
+        self.show_sign_in = show_sign_in
         self._roots = tuple(roots)
         self._asks_person = asks_person
         self._samples = samples
