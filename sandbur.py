@@ -12,16 +12,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .actions.ports import (
+        FormattedEntry,
+        Formatter,
         Model,
         ModelEvent,
         ModelRequest,
+        Render,
         Reply,
         TokenCounter,
         ToolOutcome,
         ToolSpec,
+        WireFormat,
         events,
     )
     from .actions.ports.events import Notice, TextDelta, ThinkingDelta
+    from .actions.tools.fetch_attachment import fetch_attachment
     from .actions.tools.files.virtual import file_tools
     from .actions.tools.functions.decorator import tool
     from .actions.tools.functions.function_tool import FunctionTool as Tool
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from .actions.tools.functions.results import TaskComplete, ToolError
     from .actions.tools.functions.run_context import RunContext
     from .actions.tools.http.documents import http_tools, openapi_tools
+    from .actions.tools.python.tool import python_tool
     from .actions.workspace.backends.backend import FileBackend, SessionMemory, StoreFiles, WorkspaceFolder
     from .actions.workspace.backends.composite import Composite
     from .agent.config.setting import Setting
@@ -45,7 +51,10 @@ if TYPE_CHECKING:
     from .agent.extensions.middleware.model_router import ModelRouter, Route
     from .agent.extensions.middleware.pii_redaction import PIIRedaction
     from .agent.extensions.middleware.retry_and_timeout import Retry, TimeLimit
+    from .agent.models.configured import connect_model, provider_token_counter
+    from .agent.runtime.compaction import Compaction
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
+    from .agent.runtime.tool_groups import ToolGroups
     from .agent.runtime.tool_servers import (
         Elicitation,
         ServerPrompt,
@@ -54,18 +63,19 @@ if TYPE_CHECKING:
         ToolServers,
     )
     from .agent.sdk.agent import Agent
-    from .agent.sdk.compaction import Compaction
-    from .agent.sdk.groups import ToolGroups
+    from .agent.sdk.pending import PendingToolCall
     from .agent.sdk.result import DoneResult, RunFailed, RunResult
+    from .agent.sdk.run_rules import ModelRetry
     from .agent.sdk.session import AgentSession
     from .agent.sdk.shipped_tools import web_tools, workspace_tools
+    from .agent.sdk.stored_sessions import SessionInfo, SessionUsage
     from .agent.sdk.stream import EventStream
     from .agent.session.observers import Observer
     from .agent.session.run import Limits
     from .agent.version import VERSION as __version__  # noqa: N811
     from .state.application import Usage
     from .state.burr.persister import AsyncSandburPersister, SandburPersister
-    from .state.conversation.content import Document, Image
+    from .state.conversation.attachments import Audio, Document, Image, Video
     from .state.conversation.messages import Message, Text, Thinking, ToolResult, ToolUse
     from .state.errors import (
         ContextFull,
@@ -83,6 +93,7 @@ __all__ = [
     "Agent",
     "AgentSession",
     "AsyncSandburPersister",
+    "Audio",
     "CallLimit",
     "CommandEntry",
     "Compaction",
@@ -97,6 +108,8 @@ __all__ = [
     "Extension",
     "ExtensionRuntime",
     "FileBackend",
+    "FormattedEntry",
+    "Formatter",
     "Image",
     "Limits",
     "Message",
@@ -107,6 +120,7 @@ __all__ = [
     "ModelError",
     "ModelEvent",
     "ModelRequest",
+    "ModelRetry",
     "ModelRouter",
     "NextModelCall",
     "NextToolCall",
@@ -114,6 +128,8 @@ __all__ = [
     "Observer",
     "Overloaded",
     "PIIRedaction",
+    "PendingToolCall",
+    "Render",
     "Reply",
     "Retry",
     "Route",
@@ -127,8 +143,10 @@ __all__ = [
     "ServerTool",
     "SessionAdditions",
     "SessionHeld",
+    "SessionInfo",
     "SessionMemory",
     "SessionNotFound",
+    "SessionUsage",
     "Setting",
     "SettingReader",
     "SlashEntry",
@@ -151,12 +169,18 @@ __all__ = [
     "ToolUse",
     "Unreachable",
     "Usage",
+    "Video",
+    "WireFormat",
     "WorkspaceFolder",
     "__version__",
+    "connect_model",
     "events",
+    "fetch_attachment",
     "file_tools",
     "http_tools",
     "openapi_tools",
+    "provider_token_counter",
+    "python_tool",
     "tool",
     "web_tools",
     "workspace_tools",
@@ -170,21 +194,24 @@ _HOMES = {
     "Agent": ("sandbur.agent.sdk.agent", "Agent"),
     "AgentSession": ("sandbur.agent.sdk.session", "AgentSession"),
     "AsyncSandburPersister": ("sandbur.state.burr.persister", "AsyncSandburPersister"),
+    "Audio": ("sandbur.state.conversation.attachments", "Audio"),
     "CallLimit": ("sandbur.agent.extensions.middleware.call_limit", "CallLimit"),
     "CommandEntry": ("sandbur.agent.extensions.extension", "CommandEntry"),
-    "Compaction": ("sandbur.agent.sdk.compaction", "Compaction"),
+    "Compaction": ("sandbur.agent.runtime.compaction", "Compaction"),
     "Composite": ("sandbur.actions.workspace.backends.composite", "Composite"),
     "ContextFull": ("sandbur.state.errors", "ContextFull"),
     "CredentialsError": ("sandbur.state.errors", "CredentialsError"),
     "Depends": ("sandbur.actions.tools.functions.injection", "Depends"),
-    "Document": ("sandbur.state.conversation.content", "Document"),
+    "Document": ("sandbur.state.conversation.attachments", "Document"),
     "DoneResult": ("sandbur.agent.sdk.result", "DoneResult"),
     "Elicitation": ("sandbur.agent.runtime.tool_servers", "Elicitation"),
     "EventStream": ("sandbur.agent.sdk.stream", "EventStream"),
     "Extension": ("sandbur.agent.extensions.extension", "Extension"),
     "ExtensionRuntime": ("sandbur.agent.runtime.extension_runtime", "ExtensionRuntime"),
     "FileBackend": ("sandbur.actions.workspace.backends.backend", "FileBackend"),
-    "Image": ("sandbur.state.conversation.content", "Image"),
+    "FormattedEntry": ("sandbur.actions.ports", "FormattedEntry"),
+    "Formatter": ("sandbur.actions.ports", "Formatter"),
+    "Image": ("sandbur.state.conversation.attachments", "Image"),
     "Limits": ("sandbur.agent.session.run", "Limits"),
     "Message": ("sandbur.state.conversation.messages", "Message"),
     "Middleware": ("sandbur.agent.extensions.middleware.middleware", "Middleware"),
@@ -194,6 +221,7 @@ _HOMES = {
     "ModelError": ("sandbur.state.errors", "ModelError"),
     "ModelEvent": ("sandbur.actions.ports", "ModelEvent"),
     "ModelRequest": ("sandbur.actions.ports", "ModelRequest"),
+    "ModelRetry": ("sandbur.agent.sdk.run_rules", "ModelRetry"),
     "ModelRouter": ("sandbur.agent.extensions.middleware.model_router", "ModelRouter"),
     "NextModelCall": ("sandbur.agent.extensions.middleware.middleware", "NextModelCall"),
     "NextToolCall": ("sandbur.agent.extensions.middleware.middleware", "NextToolCall"),
@@ -201,6 +229,8 @@ _HOMES = {
     "Observer": ("sandbur.agent.session.observers", "Observer"),
     "Overloaded": ("sandbur.state.errors", "Overloaded"),
     "PIIRedaction": ("sandbur.agent.extensions.middleware.pii_redaction", "PIIRedaction"),
+    "Render": ("sandbur.actions.ports", "Render"),
+    "PendingToolCall": ("sandbur.agent.sdk.pending", "PendingToolCall"),
     "Reply": ("sandbur.actions.ports", "Reply"),
     "Retry": ("sandbur.agent.extensions.middleware.retry_and_timeout", "Retry"),
     "Route": ("sandbur.agent.extensions.middleware.model_router", "Route"),
@@ -214,8 +244,10 @@ _HOMES = {
     "ServerTool": ("sandbur.agent.runtime.tool_servers", "ServerTool"),
     "SessionAdditions": ("sandbur.agent.runtime.extension_runtime", "SessionAdditions"),
     "SessionHeld": ("sandbur.state.errors", "SessionHeld"),
+    "SessionInfo": ("sandbur.agent.sdk.stored_sessions", "SessionInfo"),
     "SessionMemory": ("sandbur.actions.workspace.backends.backend", "SessionMemory"),
     "SessionNotFound": ("sandbur.state.errors", "SessionNotFound"),
+    "SessionUsage": ("sandbur.agent.sdk.stored_sessions", "SessionUsage"),
     "Setting": ("sandbur.agent.config.setting", "Setting"),
     "SettingReader": ("sandbur.agent.config.setting_reader", "SettingReader"),
     "SlashEntry": ("sandbur.agent.extensions.extension", "SlashEntry"),
@@ -230,7 +262,7 @@ _HOMES = {
     "Tool": ("sandbur.actions.tools.functions.function_tool", "FunctionTool"),
     "ToolCallRequest": ("sandbur.agent.extensions.middleware.middleware", "ToolCallRequest"),
     "ToolError": ("sandbur.actions.tools.functions.results", "ToolError"),
-    "ToolGroups": ("sandbur.agent.sdk.groups", "ToolGroups"),
+    "ToolGroups": ("sandbur.agent.runtime.tool_groups", "ToolGroups"),
     "ToolOutcome": ("sandbur.actions.ports", "ToolOutcome"),
     "ToolResult": ("sandbur.state.conversation.messages", "ToolResult"),
     "ToolServers": ("sandbur.agent.runtime.tool_servers", "ToolServers"),
@@ -238,12 +270,18 @@ _HOMES = {
     "ToolUse": ("sandbur.state.conversation.messages", "ToolUse"),
     "Unreachable": ("sandbur.state.errors", "Unreachable"),
     "Usage": ("sandbur.state.application", "Usage"),
+    "Video": ("sandbur.state.conversation.attachments", "Video"),
+    "WireFormat": ("sandbur.actions.ports", "WireFormat"),
     "WorkspaceFolder": ("sandbur.actions.workspace.backends.backend", "WorkspaceFolder"),
     "__version__": ("sandbur.agent.version", "VERSION"),
+    "connect_model": ("sandbur.agent.models.configured", "connect_model"),
     "events": ("sandbur.actions.ports.events", ""),
+    "fetch_attachment": ("sandbur.actions.tools.fetch_attachment", "fetch_attachment"),
     "file_tools": ("sandbur.actions.tools.files.virtual", "file_tools"),
     "http_tools": ("sandbur.actions.tools.http.documents", "http_tools"),
     "openapi_tools": ("sandbur.actions.tools.http.documents", "openapi_tools"),
+    "provider_token_counter": ("sandbur.agent.models.configured", "provider_token_counter"),
+    "python_tool": ("sandbur.actions.tools.python.tool", "python_tool"),
     "tool": ("sandbur.actions.tools.functions.decorator", "tool"),
     "web_tools": ("sandbur.agent.sdk.shipped_tools", "web_tools"),
     "workspace_tools": ("sandbur.agent.sdk.shipped_tools", "workspace_tools"),

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Literal
 
 from ..state.application import ApplicationState, Usage
-from ..state.conversation.messages import Document, Image, Message, Text, ToolResult, ToolUse, runtime_message
+from ..state.conversation.content import Attachment
+from ..state.conversation.messages import Message, Text, ToolResult, ToolUse, runtime_message
 from ..state.conversation.transcript import Transcript
 from ..state.errors import ContextFull
 from ..state.process.crashpoints import reach
@@ -104,7 +105,7 @@ async def _replacement_of(
         ports.emit(Notice(notice, "compression"))
     text, used = "", Usage()
     if not is_cut and (reply := await _summarize(state, ports, older, max_chars)):
-        text, used = reply.message.text.strip(), reply.total_usage
+        text, used = reply.message.text.strip(), reply.usage + reply.discarded
         ports.emit(UsageChanged(state.turn_usage + used, reply.usage))
     reach("compaction_mid")
     summary = text[:_MAX_SUMMARY_CHARS] or _render_messages(older, _MAX_SUMMARY_CHARS)
@@ -251,7 +252,7 @@ def _block_text(role: str, block: object) -> str:
             return f"call {block.tool}: {_cut(block.arguments)}"
         case ToolResult():
             return f"result ({block.outcome}): {_cut(block.display_text)}"
-        case Image() | Document():
+        case Attachment():
             return f"{role}: {block.label}"
         case _:
             return ""

@@ -44,6 +44,7 @@ _NEW_TURN: dict[str, Any] = {
         "active_step_id",
         "pending_tool_calls",
         "equipment",
+        "run_options",
         "graph_version",
         *STEERING_FIELDS,
     ],
@@ -96,7 +97,10 @@ async def prompt(
         return {"user_input": ""}
     # Steering messages that the last run did not take come before this message.
     closed = await add_steering_to_chat(await _close_open_turn(state, ports), ports)
-    history = closed.chat_history.append(message)
+    history = closed.chat_history
+    if state.run_options.instructions:
+        history = history.append(runtime_message(state.run_options.instructions))
+    history = history.append(message)
     if advice is not None and advice.context:
         history = history.append(runtime_message(advice.context))
     ports.emit(MessageAdded("user", text))

@@ -39,6 +39,7 @@ def build_object_schema(
     }
 
 
+ToolChoiceKind = Literal["auto", "required", "none"]
 FinishReason = Literal["stop", "tool_calls", "length", "refusal"]
 
 
@@ -60,6 +61,8 @@ class ModelRequest:
     """The model to ask instead of the session's model; set only by middleware."""
     strict_tools: bool = False
     """Whether the provider should enforce the schemas of tools, where it can."""
+    tool_choice: ToolChoiceKind = "auto"
+    """`required`: the model must call a tool, whichever it likes; `none`: it must not call any."""
 
     @property
     def messages(self) -> Iterable[Message]:
@@ -82,10 +85,6 @@ class Reply:
     """Of this message alone, `llm_calls` = 1; None where the provider reports nothing."""
     discarded: Usage = field(default_factory=Usage)
     """Of the tries before it, `llm_calls` = 0."""
-
-    @property
-    def total_usage(self) -> Usage:
-        return self.usage + self.discarded
 
 
 @dataclass(frozen=True, slots=True)

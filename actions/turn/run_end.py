@@ -4,10 +4,9 @@ The stored tool result says that it ends the run, so a resumed run ends as well.
 """
 
 import itertools
-from collections.abc import Mapping
 
 from ...state.application import ENDED_BY_TOOL, ApplicationState
-from ...state.conversation.messages import Message, ToolResult, assistant_message, runtime_message
+from ...state.conversation.messages import Message, assistant_message, runtime_message
 from ..ports import Ports
 from ..ports.events import MessageAdded, Notice, PlanChanged, StepChanged
 from .burr_action import Changes
@@ -32,11 +31,6 @@ async def ask_hooks_to_continue(state: ApplicationState, ports: Ports, answer: s
         return None
     ports.emit(Notice(f"A hook lets the turn go on: {reason}"))
     return runtime_message(f"{_GO_ON}{reason}")
-
-
-def find_ending_result(results: Mapping[int, ToolResult]) -> ToolResult | None:
-    """Return the first result, in the order of the calls, that ends the run; None if there is none."""
-    return next((results[place] for place in sorted(results) if results[place].ends_run is not None), None)
 
 
 def end_turn(state: ApplicationState, ports: Ports, answer: str) -> Changes:

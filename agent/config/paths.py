@@ -6,7 +6,6 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ...state.databases.sqlite import require_own_file
 from ...state.errors import ConfigError, UsageError
 
 CONFIG_NAME = ".sandbur/config.toml"
@@ -144,22 +143,3 @@ def refuse_if_world_writable(path: Path) -> None:
     """Raise an error for a security-relevant file that any user of the machine can write."""
     if path.exists() and path.stat().st_mode & stat.S_IWOTH:
         raise ConfigError(f"{path} can be changed by every user of this machine.", f"Run: chmod o-w {path}")
-
-
-def make_private(home: Path) -> None:
-    """Remove other users' rights on the data folder; a folder that is shared on purpose stays shared.
-
-    Raises `UntrustedFolder` for another user's, `ConfigError` for a link that leads nowhere.
-    """
-    if home.is_symlink() and not home.exists():
-        raise ConfigError(
-            f"The data folder {home} is a link to what does not exist.", "Remove it or set SANDBUR_HOME."
-        )
-    try:
-        require_own_file(home)
-        found = home.stat()
-        is_shared = bool(found.st_mode & stat.S_ISVTX) or home == Path.home()
-        if found.st_uid == os.geteuid() and found.st_mode & 0o077 and not is_shared:
-            home.chmod(stat.S_IMODE(found.st_mode) & 0o700)
-    except OSError:
-        return

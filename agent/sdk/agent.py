@@ -7,38 +7,52 @@ import os
 import sys
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import asdict, replace
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast, overload
 
-from typing_extensions import TypeForm
+from typing_extensions import TypeForm, Unpack
 
-from ...actions.ports import Model, TokenCounter, Tool
+from ...actions.ports import Formatter, Model, TokenCounter, Tool
 from ...actions.ports.events import Event
-from ...actions.tools.functions.decorator import index_tools
-from ...actions.turn.output.types import TypedOutput, output_format_of
+from ...actions.turn.output.types import TypedOutput
 from ...state.application import ExecutionMode
+from ...state.calls import Settlement
 from ...state.conversation.messages import Message, UserContent
-from ...state.errors import ConfigError, SessionHeld, UsageError
-from ...state.process.cancellation import run_in_background
+from ...state.errors import SessionHeld, UsageError, WrongType
+from ...state.process.cancellation import is_in_loop, run_in_background
 from ...state.session import Effort, SandboxWish
-from ..config.load import parse_extension_file
-from ..runtime.agent_definition import Definition, Instructions
+from ..runtime.agent_definition import AgentParts, Definition, Instructions, find_variable
+from ..runtime.compaction import Compaction
 from ..runtime.runtime import Runtime
-from ..runtime.tool_servers import OnElicitation, ToolServers
+from ..runtime.tool_servers import OnElicitation
 from ..session.run import Limits
 from ..session.session import Session
-from .arguments import require_fitting, require_values
-from .compaction import Compaction, compaction_settings, find_summary_model
+from .arguments import AgentArguments, as_tools, define_agent, parse_output_type, require_fitting
+from .file_agents import join_arguments, parse_agent_text, read_agent_text, restore_for
 from .result import OutputT, RunResult
+from .run_request import (
+    NewRunArguments,
+    RunArguments,
+    RunInstructions,
+    RunRequest,
+    make_request,
+    split_arguments,
+)
+from .run_rules import OutputValidator, RunRules, split_instructions
 from .session import AgentSession
+from .stored_sessions import Opening, SessionArguments, SessionInfo, SessionQuery, list_sessions, load_history
 from .stream import EventStream, StreamedRun
 
 if TYPE_CHECKING:
     from ..extensions.middleware.middleware import Middleware
+
+OwnT = TypeVar("OwnT")
+ValidatorT = TypeVar("ValidatorT", bound=Callable[..., Any])
 
 
 class Agent(Generic[OutputT]):
@@ -49,7 +63,9 @@ class Agent(Generic[OutputT]):
 
     Args:
         model: `provider/model`, or an object that is a `sandbur.Model`. None: the default of the command.
-        instructions: The system instructions: a text, or a function of the new session, sync or async.
+        instructions: The system instructions: a text, or a function of the new session, sync or async. A
+            function that takes a `RunContext` writes instructions for each run, which come with its message;
+            a list may hold texts and such functions.
         tools: Functions, decorated with `sandbur.tool` or plain, and tools of `sandbur.workspace_tools()`.
         output: The type of its answer: a pydantic model, a dataclass or another type with a schema. `str` or
             None: a text.
@@ -63,6 +79,7 @@ class Agent(Generic[OutputT]):
         compaction: How they make room, and by which model.
         effort: How much the model reasons: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
         token_counter: Counts the tokens of a request; None: the model if it can count, else an estimate.
+        formatter: Decides how messages are sent to a model that is named; None: the built-in formats.
         middleware: Middleware around its model calls and tool calls, and observers of its runs.
         mcp_servers: MCP servers: the path of a `.mcp.json`, or the value of `mcpServers` in such a file.
         on_elicitation: Answers questions of MCP servers: an async function of an `Elicitation` that returns
@@ -74,6 +91,8 @@ class Agent(Generic[OutputT]):
         max_result_tokens: A longer result is stored, and the model gets a part of it. None: 20,000.
         strict_tools: Whether a provider that can do so enforces the schemas of the tools.
         env: The environment variables to use instead of those of the process.
+        dependency_overrides: Providers of `Depends` and their replacements, for tests: `{get_db: fake_db}`.
+        output_validators: Functions that check an output; see `output_validator`.
 
     Raises `SandburError` for an argument that does not fit; the message says what to do.
     """
@@ -82,7 +101,7 @@ class Agent(Generic[OutputT]):
         self,
         model: str | Model | None = None,
         *,
-        instructions: Instructions = "",
+        instructions: Instructions | RunInstructions | Sequence[str | RunInstructions] = "",
         tools: Iterable[Tool | Callable[..., Any]] = (),
         output: TypeForm[OutputT] = str,
         require_done: bool = False,
@@ -102,6 +121,7 @@ class Agent(Generic[OutputT]):
         compaction: Compaction | None = None,
         effort: Effort | None = None,
         token_counter: TokenCounter | None = None,
+        formatter: Formatter | None = None,
         middleware: Sequence[Middleware] = (),
         mcp_servers: str | Path | Mapping[str, Any] | None = None,
         on_elicitation: OnElicitation | None = None,
@@ -112,73 +132,261 @@ class Agent(Generic[OutputT]):
         planning: Literal["auto", "off"] = "auto",
         strict_tools: bool = True,
         env: Mapping[str, str] | None = None,
+        dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]] = MappingProxyType({}),
+        output_validators: Sequence[Callable[..., Any]] = (),
     ) -> None:
-        require_fitting(locals())
+        self._arguments = {name: value for name, value in locals().items() if name != "self"}
+        require_fitting(self._arguments)
         self.name, self.output, self._env = name, output, env
-        self._typed = _output_type(output)
-        given = _collect_settings(locals())
-        made = _make_definition(model, instructions, as_tools(tools), require_done, tuple(middleware), given)
-        form, may_plan = self._typed and self._typed.format, planning == "auto" and made.has_tools
-        self._definition = replace(
-            made, output=form, token_counter=token_counter, has_planning=may_plan,
-            summary_model=find_summary_model(compaction), on_elicitation=on_elicitation,
-        )  # fmt: skip
+        typed = parse_output_type(output)
+        of_session, of_run = split_instructions(instructions)
+        checks = [OutputValidator(each) for each in output_validators]
+        self._rules: RunRules[OutputT] = RunRules(typed, of_run, checks)
+        self._definition = define_agent(self._arguments, of_session, typed and typed.format)
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         self._runtime: Runtime | None = None
         self._users, self._entered = 0, set[str]()  # users of the runtime; ids of open sessions
-        self._ending: dict[str, asyncio.Task[None]] = {}
-        self._streams: set[StreamedRun] = set()
+        self._ending, self._streams = dict[str, asyncio.Task[None]](), set[StreamedRun]()
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        model: str | Model | None = None,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        middleware: Sequence[Middleware] = (),
+        limits: Limits | None = None,
+        store: str | None = None,
+        cwd: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Agent[Any]:
+        """Return the agent that a JSON, YAML or TOML file describes.
+
+        `tools` and `middleware` are added to those of the file; the other arguments replace what it says.
+        With an `output_schema` in the file, results are JSON values of it, otherwise texts. A session goes
+        on with the file that it began with, even if the file has changed. Raises `ConfigError` with file,
+        line and key.
+        """
+        own = as_tools(tools)
+        given = {
+            "model": model, "tools": own, "middleware": tuple(middleware), "limits": limits, "store": store,
+            "cwd": cwd, "env": env,
+        }  # fmt: skip
+        module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
+        names = frozenset(tool.spec.name for tool in own)
+        parts = parse_agent_text(read_agent_text(Path(path)), env, names)
+        agent = _make_agent(parts, given)
+        agent._module = module
+        restore = restore_for(
+            parts.file,
+            lambda: agent.definition,
+            lambda older: _make_agent(older, given).definition_of(agent.definition.source),
+            lambda stored: parse_agent_text(stored, env, names),
+        )
+        agent._definition = replace(agent._definition, restore=restore)
+        return agent
 
     @property
     def definition(self) -> Definition:
         """The definition from which the runtime opens sessions."""
-        return self.definition_of(self._source())
+        return self.definition_of(find_variable(self._module, self) or self._definition.source)
 
     def definition_of(self, source: str) -> Definition:
         """Return the definition, with `source` as the name by which the agent can be loaded again."""
         return replace(self._definition, source=source)
 
-    async def run(self, message: UserContent, *, session_id: str | None = None) -> RunResult[OutputT]:
-        """Send a message and return the result of the run, in a new session or in the session of this id."""
-        async with self, self.session(session_id) as session:
-            return await session.run(message)
+    @overload
+    async def run(
+        self, message: UserContent, *, output: None = None, **options: Unpack[NewRunArguments]
+    ) -> RunResult[OutputT]: ...
+    @overload
+    async def run(
+        self, message: UserContent, *, output: type[OwnT], **options: Unpack[NewRunArguments]
+    ) -> RunResult[OwnT]: ...
+    @overload
+    async def run(
+        self, message: UserContent, *, output: TypeForm[OwnT], **options: Unpack[NewRunArguments]
+    ) -> RunResult[OwnT]: ...
+    async def run(
+        self,
+        message: UserContent,
+        *,
+        output: TypeForm[Any] | None = None,
+        **options: Unpack[NewRunArguments],
+    ) -> RunResult[Any]:
+        """Send a message and return the result of the run, in a new session or in that of `session_id`.
 
-    def run_sync(self, message: UserContent, *, session_id: str | None = None) -> RunResult[OutputT]:
+        `output` is the type of this answer, in place of the agent's. The other arguments, such as `deps`,
+        `model` and `on_approval`, are for this run, too; `app`, `user` and `tags` are kept by a new session.
+        """
+        request = make_request(output, options)
+        async with self, self._session_of(options) as session:
+            return await session.run_request(message, request)
+
+    @overload
+    def run_sync(
+        self, message: UserContent, *, output: None = None, **options: Unpack[NewRunArguments]
+    ) -> RunResult[OutputT]: ...
+    @overload
+    def run_sync(
+        self, message: UserContent, *, output: type[OwnT], **options: Unpack[NewRunArguments]
+    ) -> RunResult[OwnT]: ...
+    @overload
+    def run_sync(
+        self, message: UserContent, *, output: TypeForm[OwnT], **options: Unpack[NewRunArguments]
+    ) -> RunResult[OwnT]: ...
+    def run_sync(
+        self,
+        message: UserContent,
+        *,
+        output: TypeForm[Any] | None = None,
+        **options: Unpack[NewRunArguments],
+    ) -> RunResult[Any]:
         """Do what `run` does without an event loop; raises `UsageError` if one is running."""
-        if _is_in_loop():
+        if is_in_loop():
             raise UsageError(
                 "run_sync cannot be called where an event loop is running.", "Write `await agent.run(...)`."
             )
-        return asyncio.run(self.run(message, session_id=session_id))
+        return asyncio.run(self.run(message, output=output, **options))
 
-    def stream(self, message: UserContent, *, session_id: str | None = None) -> EventStream:
-        """Send a message and return the stream of the run's events; the last event is a `RunFinished`."""
+    def stream(
+        self,
+        message: UserContent,
+        *,
+        output: TypeForm[Any] | None = None,
+        **options: Unpack[NewRunArguments],
+    ) -> EventStream:
+        """Send a message and return the stream of the run's events; the last event is a `RunFinished`.
+
+        The arguments are those of `run`.
+        """
+        request = make_request(output, options)
+        session_id = options.get("session_id")
         return EventStream(
-            lambda run: self._stream_events(run, message, session_id),
+            lambda run: self._stream_events(run, message, request, options),
             lambda run: self._begin_stream(run, session_id),
         )
 
     def session(
-        self, session_id: str | None = None, *, variables: Mapping[str, str] | None = None
+        self,
+        session_id: str | None = None,
+        *,
+        variables: Mapping[str, str] | None = None,
+        deps: Any = None,
+        **labels: Unpack[SessionArguments],
     ) -> AgentSession[OutputT]:
         """Return a session for `async with`: a new one, or the one of this id, created if it does not exist.
 
-        Entering a session that is open, here or in another process, raises `SessionHeld`. `variables`
-        are the values of `{var.NAME}` in its HTTP tools; the session stores them.
+        Entering a session that is open, here or in another process, raises `SessionHeld`; one of another
+        `app` or `user` raises `UsageError`. `variables` are the values of `{var.NAME}` in its HTTP tools; the
+        session stores them. `deps` are for all its runs, and are never stored.
         """
-        parse = None if self._typed is None else self._typed.parse
-        opened = partial(self._open_session, session_id, variables)
-        return AgentSession(opened, self._close_session, parse, self._refresh_tools, self._servers_of)
+        opening = Opening.of(session_id, variables, deps, labels)
+        opened = partial(self._open_session, opening)
+        return AgentSession[OutputT](opened, self._close_session, self._rules, deps, lambda: self._runtime)
+
+    def _session_of(self, options: NewRunArguments) -> AgentSession[OutputT]:
+        session_id, labels = split_arguments(options)
+        return self.session(session_id, deps=options.get("deps"), **cast("SessionArguments", labels))
+
+    async def approve(
+        self,
+        session_id: str,
+        *call_ids: str,
+        arguments: str | Mapping[str, Any] | None = None,
+        record_only: bool = False,
+        **options: Unpack[RunArguments],
+    ) -> RunResult[OutputT]:
+        """Approve waiting calls of a stored session, by default all, and continue its run; see
+        `AgentSession.approve`."""
+        async with self._stored_session(session_id, options) as session:
+            return await session.approve(*call_ids, arguments=arguments, record_only=record_only, **options)
+
+    async def deny(
+        self,
+        session_id: str,
+        *call_ids: str,
+        reason: str = "",
+        record_only: bool = False,
+        **options: Unpack[RunArguments],
+    ) -> RunResult[OutputT]:
+        """Deny waiting calls of a stored session, by default all, and continue its run."""
+        async with self._stored_session(session_id, options) as session:
+            return await session.deny(*call_ids, reason=reason, record_only=record_only, **options)
+
+    async def settle(
+        self,
+        session_id: str,
+        call_id: str,
+        outcome: Settlement,
+        result: str = "",
+        record_only: bool = False,
+        **options: Unpack[RunArguments],
+    ) -> RunResult[OutputT]:
+        """Settle a call with an unknown outcome of a stored session; see `AgentSession.settle`."""
+        async with self._stored_session(session_id, options) as session:
+            return await session.settle(call_id, outcome, result, record_only, **options)
+
+    @asynccontextmanager
+    async def _stored_session(
+        self, session_id: str, options: RunArguments
+    ) -> AsyncGenerator[AgentSession[OutputT]]:
+        """Open a session that exists; raises `SessionNotFound`."""
+        async with self:
+            await asyncio.to_thread(cast("Runtime", self._runtime).store.index.settings, session_id)
+            async with self.session(session_id, deps=options.get("deps")) as session:
+                yield session
+
+    async def sessions(
+        self,
+        *,
+        app: str | None = None,
+        user: str | None = None,
+        tags: Sequence[str] = (),
+        status: str | None = None,
+        since: datetime | None = None,
+        text: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> AsyncGenerator[SessionInfo]:
+        """Yield the stored sessions with all of these, the newest first.
+
+        `since` is the time of the last step, `text` a part of the title. `limit` bounds a page, and `cursor`
+        of its last session begins the next one.
+        """
+        query = SessionQuery(app, user, tags, status, since, text, limit, cursor)
+        async with self, aclosing(list_sessions(cast("Runtime", self._runtime).store, query)) as found:
+            async for each in found:
+                yield each
+
+    def output_validator(self, function: ValidatorT) -> ValidatorT:
+        """Add a function that checks each output, as a decorator: `@agent.output_validator`.
+
+        It takes the output, and `RunContext` and `Depends` parameters. By `ModelRetry(reason)` or a
+        `ValueError` it sends the model back, at most three times in a row; then the run ends as an error.
+        """
+        self._rules.validators.append(OutputValidator(function))
+        return function
+
+    def clone(self, **changes: Unpack[AgentArguments]) -> Agent[OutputT]:
+        """Return another agent with the arguments of this one, except the changed ones.
+
+        Objects such as tools and middleware are shared. A changed `output` changes the type of the agent:
+        annotate it.
+        """
+        if unknown := changes.keys() - self._arguments.keys():
+            raise WrongType(f"Agent takes no argument `{min(unknown)}`.")
+        kept = {**self._arguments, "output_validators": [each.function for each in self._rules.validators]}
+        arguments: dict[str, Any] = {**kept, **changes}
+        made: Agent[OutputT] = Agent(**arguments)
+        made._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
+        return made
 
     async def history(self, session_id: str) -> tuple[Message, ...]:
         """Return the global history of a stored session; raises `SessionNotFound`."""
         async with self:
-            store = cast("Runtime", self._runtime).store
-            view = await asyncio.to_thread(store.show, session_id)
-            history = tuple(view.state.chat_history)
-            for file in (file for message in history for file in message.files):
-                await asyncio.to_thread(file.load)
-            return history
+            return await asyncio.to_thread(load_history, cast("Runtime", self._runtime).store, session_id)
 
     async def delete(self, session_id: str) -> None:
         """Delete a session from the store; raises `SessionNotFound` or `SessionHeld`."""
@@ -211,10 +419,13 @@ class Agent(Generic[OutputT]):
         self._streams.add(run)
 
     async def _stream_events(
-        self, run: StreamedRun, message: UserContent, session_id: str | None
+        self, run: StreamedRun, message: UserContent, request: RunRequest[Any], options: NewRunArguments
     ) -> AsyncGenerator[Event]:
         try:
-            async with self.session(session_id) as session, session.stream(message) as events:
+            async with (
+                self._session_of(options) as session,
+                session.stream_request(message, request) as events,
+            ):
                 run.session_id, run.interrupt = session.id, session.interrupt
                 async for event in events:
                     yield event
@@ -230,13 +441,8 @@ class Agent(Generic[OutputT]):
         if ending is not None and not ending.get_loop().is_closed():
             await asyncio.wait([ending])
 
-    async def _refresh_tools(self, session: Session) -> Session:
-        return await cast("Runtime", self._runtime).refresh_tools(session)
-
-    def _servers_of(self, session: Session) -> ToolServers:
-        return cast("Runtime", self._runtime).tool_servers(session)
-
-    async def _open_session(self, session_id: str | None, variables: Mapping[str, str] | None) -> Session:
+    async def _open_session(self, opening: Opening) -> Session:
+        session_id = opening.session_id
         await self._end_abandoned_runs(session_id)
         # The lease does not separate two objects of one session in one process.
         if session_id is not None and session_id in self._entered:
@@ -247,12 +453,7 @@ class Agent(Generic[OutputT]):
             undo.callback(self._entered.discard, session_id)
             await self._use()
             undo.push_async_callback(self._leave)
-            runtime = cast("Runtime", self._runtime)
-            if runtime.store.index.exists(session_id):
-                await runtime.require_free(session_id)
-                session = await runtime.resume(session_id, variables=variables)
-            else:
-                session = await runtime.create(_check_id(session_id), variables=variables)
+            session = await opening.open(cast("Runtime", self._runtime), session_id)
             undo.pop_all()
         return session
 
@@ -285,131 +486,12 @@ class Agent(Generic[OutputT]):
             self._runtime = None
             await run_in_background(runtime.aclose())
 
-    def _source(self) -> str:
-        """Return `module:name` of the variable that holds this agent; None if there is none."""
-        module = sys.modules.get(self._module)
-        if module is None or self._module == "__main__":
-            return ""
-        name = next((name for name, value in vars(module).items() if value is self), "")
-        return f"{self._module}:{name}" if name else ""
 
-
-def _output_type(output: TypeForm[OutputT]) -> TypedOutput[OutputT] | None:
-    """Return the parser of an output type; None for a text."""
-    return None if cast("object", output) in (str, None) else output_format_of(output)
-
-
-def _is_in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _find_done_tool(tools: Sequence[Tool]) -> str:
-    """Return the name of the tool that ends runs; raises `UsageError` unless there is exactly one."""
-    names = [tool.spec.name for tool in tools if tool.traits.is_done_tool]
-    if len(names) == 1:
-        return names[0]
-    if names:
-        raise UsageError(
-            f"require_done takes one tool that ends the run; there are {', '.join(names)}.",
-            "Mark one with done=True; others can return TaskComplete(...), which ends the run as well.",
-        )
-    raise UsageError(
-        "require_done needs one tool that ends the run; there is none.", "Mark it: @tool(done=True)."
-    )
-
-
-def _name_of(model: str | Model | None) -> str | None:
-    return model if model is None or isinstance(model, str) else model.name
-
-
-def _make_definition(
-    model: str | Model | None,
-    instructions: Instructions,
-    tools: tuple[Tool, ...],
-    require_done: bool,
-    middleware: tuple[Middleware, ...],
-    overrides: Mapping[str, Any],
-) -> Definition:
-    return Definition(
-        overrides=overrides,
-        model=None if isinstance(model, str) else model,
-        instructions=instructions,
-        has_builtin_tools=False,
-        tools=tools,
-        done_tool=_find_done_tool(tools) if require_done else "",
-        middleware=middleware,
-    )
-
-
-_SETTINGS = (
-    "mode", "allow", "ask", "deny", "store", "fallback_models", "sandbox", "allow_net", "compress_at",
-    "effort", "groups", "available_groups", "max_listed_tools", "max_result_tokens", "strict_tools",
-)  # fmt: skip
-"""The arguments that are settings of the same name."""
-
-
-def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings in the arguments of an agent by key, lists as tuples; raises `UsageError`."""
-    plain = (str, int, float, type(None))
-    settings = {key: given[key] if isinstance(given[key], plain) else tuple(given[key]) for key in _SETTINGS}
-    cwd, servers, limits = given["cwd"], given["mcp_servers"], given["limits"] or Limits()
-    overrides = settings | {
-        **compaction_settings(given["compaction"]),
-        "group_descriptions": _describe_groups(given["groups"], given["available_groups"]),
-        **asdict(limits),
-        "model": _name_of(given["model"]),
-        "cwd": None if cwd is None else Path(cwd).absolute(),
-        "add_dirs": tuple(Path(each).absolute() for each in given["add_dirs"]),
-        "mcp_servers": None if servers is None else _servers(servers),
-    }
-    overrides = {key: value for key, value in overrides.items() if value not in (None, ())}
-    require_values(overrides)
-    return overrides
-
-
-def _describe_groups(*given: Sequence[str] | Mapping[str, str]) -> dict[str, str] | None:
-    """Return what groups are for, by name; None if nothing is said."""
-    found = {name: text for one in given if isinstance(one, Mapping) for name, text in one.items() if text}
-    return found or None
-
-
-def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return MCP servers by name; raises `UsageError` for a file that cannot be read."""
-    if isinstance(given, Mapping):
-        return given
-
-    path = Path(given)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"The file {path} cannot be read: {error.strerror}.", "Check the path.") from None
-    tables, problems = parse_extension_file("mcp_servers", content, path)
-    for problem in problems:
-        raise ConfigError(problem)
-    return {name: table.model_dump(exclude_defaults=True) for name, table in tables.items()}
-
-
-def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
-    """Return the tools, with functions wrapped as tools; raises `UsageError` for two tools of one name."""
-    given = tuple(tools)
-    if not given:
-        return ()
-
-    return tuple(index_tools(given).values())
-
-
-_MOST_ID_CHARS = 64
-
-
-def _check_id(session_id: str) -> str:
-    plain = session_id.isascii() and all(each.isalnum() or each in "-_.:@" for each in session_id)
-    if not plain or not 0 < len(session_id) <= _MOST_ID_CHARS:
-        raise UsageError(
-            f"{session_id[:80]!r} cannot be the id of a session.",
-            f"Use up to {_MOST_ID_CHARS} letters, digits and any of - _ . : @",
-        )
-    return session_id
+def _make_agent(parts: AgentParts, given: Mapping[str, Any]) -> Agent[Any]:
+    """Return the agent of a file, with what a program gives it."""
+    made: Agent[Any] = Agent(**join_arguments(parts, given))
+    own = parts.complete(made._definition)  # pyright: ignore[reportPrivateUsage]
+    made._definition = own  # pyright: ignore[reportPrivateUsage]
+    typed = None if own.output is None else TypedOutput[Any](own.output, lambda value: value)
+    made._rules = RunRules(typed)  # pyright: ignore[reportPrivateUsage]
+    return made

@@ -1,8 +1,6 @@
-"""What saving a growing history costs, against Burr's own persister. Usage: burr_persister.py [STEPS]"""
+"""What saving a growing history costs, against Burr's own persister."""
 
 import os
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -67,7 +65,9 @@ def theirs(path: Path) -> Iterator[Any]:
         yield persister
 
 
-def measure(name: str, opened: Callable[[Path], Any], folder: Path, steps: int) -> tuple[int, float, float]:
+def measure_one(
+    name: str, opened: Callable[[Path], Any], folder: Path, steps: int
+) -> tuple[int, float, float]:
     path = folder / name / "runs.db"
     path.parent.mkdir()
     with opened(path) as persister:
@@ -85,16 +85,10 @@ def measure(name: str, opened: Callable[[Path], Any], folder: Path, steps: int) 
     return on_disk, mean, late
 
 
-def main() -> None:
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 800
+def measure(folder: Path, steps: int) -> None:
     print(f"{steps} steps, each adds a message of {MESSAGE} bytes: {steps * MESSAGE:,} bytes of content")
-    with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as name:
-        mine = measure("sandbur", ours, Path(name), steps)
-        burr = measure("burr", theirs, Path(name), steps)
+    mine = measure_one("sandbur", ours, folder, steps)
+    burr = measure_one("burr", theirs, folder, steps)
     bytes_ratio, mean_ratio, late_ratio = (a / b for a, b in zip(mine, burr, strict=True))
     print(f"sandbur / burr: bytes {bytes_ratio:.4f}, mean save {mean_ratio:.2f}, late save {late_ratio:.2f}")
     print(f"sandbur: {mine[0] / (steps * MESSAGE):.2f} bytes on disk for a byte of content")
-
-
-if __name__ == "__main__":
-    main()

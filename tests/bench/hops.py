@@ -1,8 +1,8 @@
-"""How many files and functions one tool call passes. Usage: python tests/bench/hops.py [--list] [TOOL]
+"""How many files and functions one tool call passes.
 
 From the reply that proposes the call to its `ToolFinished`, in the thread of the event loop, on the public
-path: `Agent`, a store on disk, the tool `echo` (a shell command) or `list` (of a folder). With `--list` every
-function is printed. The limit is 60 files of the product for `echo`.
+path: `Agent`, a store on disk, the tool `echo` (a shell command) or `list` (of a folder). The
+limit is 60 files of the product for `echo`. `python -m bench.hops TOOL`, in `tests/`, lists every function.
 """
 
 import asyncio
@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from bench.figures import tell
 
 import sandbur
 from sandbur import Agent, events
@@ -88,21 +90,16 @@ async def count(tool: str) -> Hops:
     return hops
 
 
-def main(words: list[str]) -> int:
-    tools = [word for word in words if word in CALLS] or list(CALLS)
-    too_many = False
-    for tool in tools:
-        hops = asyncio.run(count(tool))
-        print(
-            f"{tool}: {hops.calls} calls of {len(hops.functions)} functions in {len(hops.files)} files,"
-            f" {hops.depth} deep"
-        )
-        if "--list" in words:
-            for file, function in sorted(hops.functions):
-                print(f"  {file}  {function}")
-        too_many |= tool == "echo" and len(hops.files) > LIMIT_FILES
-    return int(too_many)
+async def measure(folder: Path, calls: int) -> None:
+    for tool in CALLS:
+        hops = [await count(tool) for _ in range(calls)][-1]
+        size = f"{hops.calls} calls of {len(hops.functions)} functions, {hops.depth} deep"
+        if tool == "echo":
+            tell(f"{tool}: {size}", len(hops.files), LIMIT_FILES, " files")
+        else:
+            print(f"{tool}: {size}, in {len(hops.files)} files")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    for file, function in sorted(asyncio.run(count(sys.argv[1])).functions):
+        print(f"{file}  {function}")

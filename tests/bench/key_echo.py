@@ -1,4 +1,4 @@
-"""How soon a key is seen while an answer streams in. Usage: python tests/bench/key_echo.py [KEYS]
+"""How soon a key is seen while an answer streams in.
 
 A chat in a pseudo-terminal; its model sends 500 chunks a second. Each key is one that no answer has, so that
 its first byte on the screen is its echo. The baseline is the same line while the model says nothing.
@@ -19,10 +19,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-from figures import tell
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
+from bench.figures import tell
 from support.screens.terminal_pair import Terminal
 
 CHUNKS_A_SECOND = 500
@@ -119,7 +116,7 @@ def echo_ms(terminal: Terminal, key: str) -> float:
     return took
 
 
-def main(keys: int) -> None:
+def measure(_: Path, keys: int) -> None:
     with serving() as server:
         quiet = echoes_ms(server, 0, keys)
         began, sent = time.monotonic(), server.sent
@@ -129,7 +126,3 @@ def main(keys: int) -> None:
         print(f"{name}: median {median(took):.1f} ms, most {max(took):.1f} ms")
         tell(f"a key's echo, 95 of 100, {name}", quantiles(took, n=20)[-1], 16, " ms")
     print(f"{'ratio of medians':>20}: {median(busy) / median(quiet):.1f}")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)

@@ -1,18 +1,11 @@
-"""Counts how often a link that is swapped meanwhile leads a file tool outside; run it, it tests nothing.
+"""Counts how often a link that is swapped meanwhile leads a file tool outside."""
 
-python tests/bench/link_races.py [TIMES]
-"""
-
-import asyncio
 import os
-import sys
 import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from support.victims.link_races import SECRET, Race, race
 
@@ -46,20 +39,16 @@ def by_name(running: Race, times: int) -> int:
     return escaped
 
 
-async def main() -> None:
-    times = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+async def measure(_: Path, times: int) -> None:
     with tempfile.TemporaryDirectory() as folder, race(Path(folder)) as running:
         print(f"looked at, then opened by name: {by_name(running, times)} of {times} escaped")
     for title, tool, arguments, share in CALLS:
+        tries = max(1, times // share)
         with tempfile.TemporaryDirectory() as folder, race(Path(folder)) as running:
             began = time.perf_counter()
-            found = await running.repeated(tool, times // share, **arguments)
-            took = (time.perf_counter() - began) / (times // share) * 1000
+            found = await running.repeated(tool, tries, **arguments)
+            took = (time.perf_counter() - began) / tries * 1000
         print(
-            f"{title}: {found.escaped} of {times // share} escaped;"
+            f"{title}: {found.escaped} of {tries} escaped;"
             f" {found.done} done, {found.refused} refused, {took:.2f} ms each"
         )
-
-
-if __name__ == "__main__":
-    asyncio.run(main())

@@ -1,21 +1,15 @@
-"""What a transaction costs on a server, in bare ones, and a turn, in turns on SQLite.
-
-python tests/bench/network_commits.py
-"""
+"""What a transaction costs on a server, in bare ones, and a turn, in turns on SQLite."""
 
 import asyncio
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from figures import tell
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from support.models.scripted import Recorder, ScriptedModel, collect, open_session
+from bench.figures import Rounds, tell
+from bench.sessions import open_scripted
+from support.models.scripted import Recorder, collect
 from support.stores.databases import fresh_place, fresh_url, is_there
 from support.stores.rows import head, put, step
 
@@ -24,7 +18,6 @@ from sandbur.state.store.store import Store
 
 ROUNDS = 400
 TURNS = 100
-TRIES = 5
 LIMIT = 1.2
 
 
@@ -39,7 +32,7 @@ def median_ms(work: Callable[[], object]) -> float:
     return statistics.median(times) * 1000
 
 
-def measure(kind: str) -> None:
+def measure_commits(kind: str) -> None:
     with fresh_place(kind) as place:
         database = open_database(place.url)
         database.commit([head()])
@@ -59,11 +52,10 @@ def measure(kind: str) -> None:
     )
 
 
-async def turns(url: str, name: str) -> float:
+async def time_turns(url: str, name: str) -> float:
     """Return the milliseconds of CPU of one tool turn of a run, its commits and all."""
     store = Store.open(url)
-    scripted = [[("act", {"text": "z" * 500 + str(n)})] for n in range(TURNS)]
-    session = await open_session(store, ScriptedModel(*scripted, "done"), Recorder(), session_id=name)
+    session = await open_scripted(store, TURNS, Recorder(), session_id=name, text="z" * 500)
     began = time.process_time()
     _, end = await collect(session.send("go"))
     took = time.process_time() - began
@@ -72,27 +64,20 @@ async def turns(url: str, name: str) -> float:
     return took / TURNS * 1000
 
 
-def compare(kinds: list[str]) -> None:
-    """Tell what a turn costs on servers, next to SQLite in the same rounds."""
-    spent: dict[str, list[float]] = {kind: [] for kind in ("sqlite", *kinds)}
-    for number in range(TRIES + 1):
-        for kind, times in spent.items():
-            with tempfile.TemporaryDirectory() as name, fresh_url(kind, Path(name)) as url:
-                took = asyncio.run(turns(url, f"r{number}"))
-            if number:  # the first round imports
-                times.append(took)
-    bare = statistics.median(spent["sqlite"])
+def compare_turns(kinds: list[str], number: int) -> None:
+    """Print what a turn costs on servers, next to SQLite in the same rounds."""
+    rounds = Rounds(("sqlite", *kinds), number)
+    for count, kind in enumerate(rounds):
+        with tempfile.TemporaryDirectory() as name, fresh_url(kind, Path(name)) as url:
+            rounds.note(asyncio.run(time_turns(url, f"r{count}")))
+    bare = rounds.median("sqlite")
     for kind in kinds:
-        ratio = statistics.median(spent[kind]) / bare
+        ratio = rounds.median(kind) / bare
         tell(f"CPU of a turn on {kind}", ratio, LIMIT, against=f"one on SQLite, {bare:.1f} ms")
 
 
-def main() -> None:
-    found = [each for each in ("postgresql", "mysql") if is_there(each)]
-    for each in found:
-        measure(each)
-    compare(found)
-
-
-if __name__ == "__main__":
-    main()
+def measure(_: Path, number: int) -> None:
+    kinds = [each for each in ("postgresql", "mysql") if is_there(each)]
+    for kind in kinds:
+        measure_commits(kind)
+    compare_turns(kinds, number)

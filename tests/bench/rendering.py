@@ -1,22 +1,18 @@
-"""What it costs to show an answer. Usage: python tests/bench/rendering.py [CHARACTERS]
+"""What it costs to show an answer.
 
 An answer streams into a terminal of its own, 500 pieces a second of a clock that is counted and not waited
-for, once with a run around it: calls, a plan, a status line. Told are the CPU seconds, of which a run without
-a screen has none, and the bytes that arrive for each byte of the text. An echo is one key of a person who
-types while the answer comes.
+for, once with a run around it: calls, a plan, a status line. It prints the CPU seconds, of which a run
+without a screen has none, and the bytes that arrive for each byte of the text. An echo is one key of a
+person who types while the answer comes.
 """
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
 from statistics import median, quantiles
 
-from figures import tell
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
+from bench.figures import tell
 from rich.console import Console
 
 from sandbur.actions.ports.events import (
@@ -115,8 +111,7 @@ class Played:
         return len(data.encode()) + data.count("\n")
 
 
-def main() -> None:
-    characters = int(sys.argv[1]) if len(sys.argv) > 1 else 12_000
+def measure(folder: Path, characters: int) -> None:
     text = answer(characters)
     Played(list(deltas(text[:2000]))).play()  # imports, caches
     for name, events in (("answer", list(deltas(text))), ("run", list(run_around(text)))):
@@ -130,7 +125,3 @@ def main() -> None:
     spread = quantiles(typing.echoes, n=100)
     for share in (50, 95):
         tell(f"CPU of an echo, {share} of 100", 1000 * spread[share - 1], ECHO_LIMIT_MS, " ms")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,16 +1,14 @@
-"""Prints what a sandbox costs a command, and the wall one that only reads; run it, it tests nothing."""
+"""What a sandbox costs a command, and the wall one that only reads."""
 
 import asyncio
-import itertools
 import json
-import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-from figures import tell
+from bench.figures import Rounds, tell
+from bench.shell_commands import COUNT, THINKING_S, make_files
 
 from sandbur.actions.ports import ToolContext
 from sandbur.actions.tools.shell.sandbox.sandbox import Sandbox, SandboxKind, Workplace
@@ -18,16 +16,13 @@ from sandbur.actions.tools.shell.sandbox.wall import KINDS as WALLS
 from sandbur.actions.tools.shell.sandbox.wall import WallKind, why_no_wall
 from sandbur.actions.tools.shell.tool import RunShellCommand
 
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 25
 KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 READS = ("ls", "cat f1 | wc -c", "find . -name 'f1*'", "git status --short")
 LIMITS: dict[WallKind, float] = {"landlock": 1.3, "bubblewrap": 2}
 """Of the time of the same command without a wall; bubblewrap stands in where Landlock is not there."""
-THINKING_S = 0.02
-COUNT = itertools.count()
 
 
-async def turned(folder: Path, sandbox: Sandbox | None) -> None:
+async def run_command(folder: Path, sandbox: Sandbox | None) -> None:
     """Run a command as a turn does: supervised, with the files of its workspace watched."""
     tool, call = RunShellCommand(sandbox=sandbox), f"c{next(COUNT)}"
     context = ToolContext(call, folder / "ws", lambda text: None, folder / call, folder / "cache")
@@ -35,7 +30,7 @@ async def turned(folder: Path, sandbox: Sandbox | None) -> None:
     assert outcome.outcome == "ok", outcome.content
 
 
-async def read(folder: Path, tool: RunShellCommand, command: str, is_walled: bool) -> None:
+async def run_reading(folder: Path, tool: RunShellCommand, command: str, is_walled: bool) -> None:
     """Run a command that only reads, as a turn does."""
     call = f"c{next(COUNT)}"
     context = ToolContext(call, folder / "ws", lambda text: None, folder / call, is_walled=is_walled)
@@ -43,49 +38,45 @@ async def read(folder: Path, tool: RunShellCommand, command: str, is_walled: boo
     assert outcome.outcome == "ok", outcome.content
 
 
-async def walls(folder: Path) -> None:
+async def measure_walls(folder: Path, number: int) -> None:
     """Print what the wall costs commands that only read; the best of it is held to a limit."""
     kinds: list[WallKind] = [kind for kind in WALLS if not why_no_wall(kind)]
     tools = {kind: RunShellCommand(wall=kind) for kind in kinds}
     for command in READS:
-        times: dict[str, list[float]] = {}
-        for _, kind in itertools.product(range(2 * ROUNDS), ("off", *kinds)):
+        rounds = Rounds(("off", *kinds), 2 * number, warm_up=0)
+        for kind in rounds:
             # A model takes longer between two commands.
             await asyncio.sleep(THINKING_S)
             began = time.perf_counter()
-            await read(folder, tools.get(kind, tools[kinds[0]]), command, is_walled=kind != "off")
-            times.setdefault(kind, []).append(time.perf_counter() - began)
-        bare = statistics.median(times["off"])
+            await run_reading(folder, tools.get(kind, tools[kinds[0]]), command, is_walled=kind != "off")
+            rounds.note(time.perf_counter() - began)
+        bare = rounds.median("off")
         for kind in kinds:
             title = f"`{command}` behind a wall of {kind}"
-            tell(title, statistics.median(times[kind]) / bare, LIMITS[kind], against=f"{bare * 1000:.1f} ms")
+            tell(title, rounds.median(kind) / bare, LIMITS[kind], against=f"{bare * 1000:.1f} ms")
 
 
-def told(title: str, times: dict[str, list[float]]) -> None:
-    bare = statistics.median(times["off"])
-    parts = (f"{kind} {(ms := statistics.median(t)):6.1f} ms (x{ms / bare:.2f})" for kind, t in times.items())
-    print(f"{title:24}", *parts, sep="  ")
+async def measure_sandboxes(folder: Path, number: int) -> None:
+    made = {kind: Sandbox(kind, Workplace((folder / "ws",), Path.home())) for kind in KINDS}
+    found: dict[str, Sandbox | None] = {"off": None}
+    found |= {kind: sandbox for kind, sandbox in made.items() if not sandbox.trouble()}
+    rounds = Rounds(found, number, warm_up=0)
+    for kind in rounds:
+        began = time.perf_counter()
+        await run_command(folder, found[kind])
+        rounds.note((time.perf_counter() - began) * 1000)
+    bare = rounds.median("off")
+    parts = (f"{kind} {(ms := rounds.median(kind)):6.1f} ms (x{ms / bare:.2f})" for kind in found)
+    print(f"{'a shell command':24}", *parts, sep="  ")
+    for sandbox in made.values():
+        sandbox.close()
 
 
-async def main() -> None:
+async def measure(_: Path, number: int) -> None:
+    # A sandbox has a /tmp of its own.
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         folder = Path(name)
-        folder.joinpath("ws").mkdir()
-        for number in range(300):
-            folder.joinpath("ws", f"f{number}").write_bytes(bytes(10_000))
+        make_files(folder)
         await asyncio.to_thread(subprocess.run, ["git", "init", "-q", folder / "ws"], check=True)
-        made = {kind: Sandbox(kind, Workplace((folder / "ws",), Path.home())) for kind in KINDS}
-        found: dict[str, Sandbox | None] = {"off": None}
-        found |= {kind: sandbox for kind, sandbox in made.items() if not sandbox.trouble()}
-        times: dict[str, list[float]] = {}
-        for _, (kind, sandbox) in itertools.product(range(ROUNDS), found.items()):
-            began = time.perf_counter()
-            await turned(folder, sandbox)
-            times.setdefault(kind, []).append((time.perf_counter() - began) * 1000)
-        told("a shell command", times)
-        await walls(folder)
-        for sandbox in made.values():
-            sandbox.close()
-
-
-asyncio.run(main())
+        await measure_sandboxes(folder, number)
+        await measure_walls(folder, number)

@@ -1,26 +1,27 @@
-"""What an `Agent` in a program of somebody's own costs. Usage: python tests/bench/sdk.py [RUNS]
+"""What an `Agent` in a program of somebody's own costs.
 
 1. 50 tool turns by an `Agent` in its process, and by the command for the same agent: CPU of both, with the
    start (limit 1).
 2. 200 sessions at once, as a ratio to as many in a row.
-3. `import sandbur`, over a bare interpreter (limit 60 ms).
+3. A run whose tool takes `deps`, as a ratio to the same run without.
+4. `import sandbur`, over a bare interpreter (limit 60 ms).
 """
 
 import asyncio
 import os
-import resource
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
-from statistics import median
 
-from figures import tell
-from turns import tool_server
+from bench.figures import Rounds, python_cpu_ms, tell
+from bench.sessions import RESULT, tool_server
+
+from sandbur import Agent, RunContext, tool
+from sandbur.testing import ScriptedModel, ToolCall
 
 TURNS = 50
 SESSIONS = 200
+CALLS, PAIRS = 10, 40
+IMPORTS = ("import sandbur", "import sandbur; sandbur.Agent")
 MODULE = '''
 import asyncio, os, sys
 from sandbur import Agent, tool
@@ -42,40 +43,26 @@ def environment(folder: Path, url: str) -> dict[str, str]:
             "OPENAI_BASE_URL": url, "PYTHONPATH": str(folder)}  # fmt: skip
 
 
-def cpu_of(words: list[str], folder: Path, url: str) -> float:
-    """Return the seconds of the processor that a Python process takes for these words."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [sys.executable, *words], env=environment(folder, url), cwd=folder, capture_output=True, check=False
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def turns(server: str, folder: Path, runs: int) -> None:
+def compare_turns(server: str, folder: Path, number: int) -> None:
     (folder / "bot.py").write_text(MODULE)
     ways = {
         "agent": ["bot.py"],
         "command": ["-m", "sandbur.ui.cli.main", "--agent", "bot:agent", "-p", "go"],
     }
-    found: dict[str, list[float]] = {way: [] for way in ways}
-    for number in range(runs):
-        for way, words in ways.items():
-            url = f"{server}/{way}{number}-{time.monotonic_ns()}/{TURNS}/20/v1"
-            found[way].append(cpu_of(words, folder, url))
-    ours, command = median(found["agent"]), median(found["command"])
+    rounds = Rounds(ways, number, warm_up=0)
+    for way in rounds:
+        url = f"{server}/{way}-{time.monotonic_ns()}/{TURNS}/20/v1"
+        rounds.note(python_cpu_ms(ways[way], environment(folder, url), folder) / 1000)
+    ours, command = rounds.median("agent"), rounds.median("command")
     print(f"{TURNS} tool turns, CPU: agent in process {ours:.2f} s, command {command:.2f} s")
     tell(f"an agent in process, {TURNS} tool turns, CPU", ours / command, 1, against="the command")
 
 
 async def at_once(server: str, folder: Path) -> None:
-    from sandbur import Agent, tool
-
     @tool(effect="read")
     def act(text: str) -> str:
         """Act."""
-        return "r" * 200
+        return RESULT
 
     env = environment(folder, f"{server}/many-{time.monotonic_ns()}/0/0/v1")
     async with Agent("openai/m", tools=[act], mode="yolo", env=env, cwd=folder) as agent:
@@ -93,25 +80,44 @@ async def at_once(server: str, folder: Path) -> None:
     )
 
 
-def imports(folder: Path, runs: int) -> None:
-    found: dict[str, list[float]] = {"pass": [], "import sandbur": [], "import sandbur; sandbur.Agent": []}
-    for _ in range(runs * 3):
-        for code, times in found.items():
-            times.append(cpu_of(["-c", code], folder, "") * 1000)
-    bare, *others = (median(times) for times in found.values())
-    for code, took in zip(list(found)[1:], others, strict=True):
+async def compare_deps(folder: Path) -> None:
+    @tool(effect="read")
+    async def plain(text: str, run: RunContext) -> str:
+        """Act."""
+        return run.session_id[:1] + text
+
+    @tool(effect="read", name="plain")
+    async def with_deps(text: str, run: RunContext[dict[str, str]]) -> str:
+        """Act."""
+        return run.deps["a"] + text
+
+    rounds = Rounds(("plain", "deps"), PAIRS)
+    for name in rounds:
+        function, options = (plain, {}) if name == "plain" else (with_deps, {"deps": {"a": "b"}})
+        script = [*(ToolCall("plain", text=f"{number}") for number in range(CALLS)), "done"]
+        async with Agent(
+            ScriptedModel(script), tools=[function], store=f"sqlite:///{folder}/deps.db"
+        ) as agent:
+            began = time.process_time()
+            await agent.run("go", **options)
+            rounds.note(time.process_time() - began)
+    tell("a run with deps, CPU", rounds.ratio("deps", "plain"), 1.02, against="the same run without")
+
+
+def measure_imports(folder: Path, number: int) -> None:
+    rounds = Rounds(("pass", *IMPORTS), number * 3, warm_up=0)
+    for code in rounds:
+        rounds.note(python_cpu_ms(["-c", code], environment(folder, ""), folder))
+    bare = rounds.median("pass")
+    for code in IMPORTS:
+        took = rounds.median(code)
         print(f"{code}: {took - bare:.1f} ms over a bare interpreter, {took / bare:.2f} x")
-        if code == "import sandbur":
-            tell("import sandbur, over a bare interpreter", took - bare, 60, " ms")
+    tell("import sandbur, over a bare interpreter", rounds.median(IMPORTS[0]) - bare, 60, " ms")
 
 
-def main() -> None:
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    with tool_server() as server, tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as name:
-        imports(Path(name), runs)
-        turns(server, Path(name), runs)
-        asyncio.run(at_once(server, Path(name)))
-
-
-if __name__ == "__main__":
-    main()
+def measure(folder: Path, number: int) -> None:
+    with tool_server() as server:
+        measure_imports(folder, number)
+        compare_turns(server, folder, number)
+        asyncio.run(at_once(server, folder))
+    asyncio.run(compare_deps(folder))

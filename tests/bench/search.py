@@ -1,27 +1,18 @@
-"""CPU of a search without ripgrep next to GNU grep, over the same files.
-
-python tests/bench/search.py [FILES]
-"""
+"""CPU of a search without ripgrep next to GNU grep, over the same files."""
 
 import asyncio
 import os
-import resource
 import shutil
-import statistics
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable
+import time
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent.parent.parent)]
+from bench.figures import Rounds, children_cpu_ms, tell
 
-from figures import tell  # noqa: E402
+from sandbur.actions.tools.files.search.engine import Search
+from sandbur.actions.workspace.tree import FileFilter
 
-from sandbur.actions.tools.files.search.engine import Search  # noqa: E402
-from sandbur.actions.workspace.tree import FileFilter  # noqa: E402
-
-FILES = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
 ROUNDS = 5
 TEXT = "".join(f"def function_{n}(argument):\n    return argument * {n} + some_value\n" for n in range(30))
 PATTERNS = {"a word in few files": ("needle_", 2.5), "a word in every file": ("argument [*] 29 ", 10),
@@ -30,17 +21,7 @@ PATTERNS = {"a word in few files": ("needle_", 2.5), "a word in every file": ("a
 
 
 def cpu_s() -> float:
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(one.ru_utime + one.ru_stime for one in used)
-
-
-def measured(work: Callable[[], object]) -> float:
-    costs: list[float] = []
-    for _ in range(ROUNDS):
-        before = cpu_s()
-        work()
-        costs.append(cpu_s() - before)
-    return statistics.median(costs)
+    return time.process_time() + children_cpu_ms() / 1000
 
 
 async def search(folder: Path, pattern: str) -> None:
@@ -55,19 +36,23 @@ def grep(folder: Path, pattern: str) -> None:
     subprocess.run(line, cwd=folder, env=env, stdout=subprocess.DEVNULL, check=False)
 
 
-def main() -> None:
+def make_files(folder: Path, files: int) -> None:
+    for number in range(files):
+        path = Path(folder, f"p{number // 4000}/m{number // 200}/f{number}.py")
+        if number % 200 == 0:
+            path.parent.mkdir(parents=True)
+        path.write_text(TEXT + ("needle_1 = 1\n" if number % 1000 == 0 else ""))
+
+
+def measure(folder: Path, files: int) -> None:
     if shutil.which("grep") is None:
         sys.exit("There is no grep to compare with.")
-    with tempfile.TemporaryDirectory() as name:
-        for number in range(FILES):
-            path = Path(name, f"p{number // 4000}/m{number // 200}/f{number}.py")
-            if number % 200 == 0:
-                path.parent.mkdir(parents=True)
-            path.write_text(TEXT + ("needle_1 = 1\n" if number % 1000 == 0 else ""))
-        for what, (pattern, limit) in PATTERNS.items():
-            ours = measured(lambda pattern=pattern: asyncio.run(search(Path(name), pattern)))
-            theirs = measured(lambda pattern=pattern: grep(Path(name), pattern))
-            tell(f"{what} in {FILES} files, CPU", ours / theirs, limit, against=f"grep, {theirs:.2f} s")
-
-
-main()
+    make_files(folder, files)
+    for what, (pattern, limit) in PATTERNS.items():
+        rounds = Rounds(("ours", "grep"), ROUNDS, warm_up=0)
+        for name in rounds:
+            before = cpu_s()
+            grep(folder, pattern) if name == "grep" else asyncio.run(search(folder, pattern))
+            rounds.note(cpu_s() - before)
+        ours, theirs = rounds.median("ours"), rounds.median("grep")
+        tell(f"{what} in {files} files, CPU", ours / theirs, limit, against=f"grep, {theirs:.2f} s")

@@ -1,4 +1,4 @@
-"""Prints what supervising and spooling a command costs, next to a bare pipe; run it, it tests nothing."""
+"""What supervising and spooling a command costs, next to a bare pipe."""
 
 import asyncio
 import itertools
@@ -6,19 +6,17 @@ import json
 import os
 import statistics
 import subprocess
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from figures import tell
+from bench.figures import Rounds, tell
 
 from sandbur import Agent, ModelRequest, workspace_tools
 from sandbur.actions.ports import ToolContext
 from sandbur.actions.tools.shell.tool import RunShellCommand
 from sandbur.testing import ScriptedModel, ToolCall, temporary_store
 
-ROUNDS = 25
 LIMIT_MS = 8
 """What a command may take over a bare `subprocess.run`, in time and in CPU time."""
 THINKING_S = 0.02
@@ -50,21 +48,25 @@ async def watched(command: str, folder: Path) -> None:
     await supervised(command, folder, is_watched=True)
 
 
-CONTENDERS: tuple[Callable[[str, Path], Awaitable[None]], ...] = (piped, supervised, watched)
+CONTENDERS: dict[str, Callable[[str, Path], Awaitable[None]]] = {
+    "piped": piped,
+    "supervised": supervised,
+    "watched": watched,
+}
 
 
-async def elapsed(title: str, command: str, folder: Path) -> None:
-    times: dict[str, list[float]] = {}
-    # In turns, so that a busy moment of the machine meets all of them.
-    for _, run in itertools.product(range(ROUNDS), CONTENDERS):
+async def measure_wall_time(title: str, command: str, folder: Path, number: int) -> None:
+    rounds = Rounds(CONTENDERS, number, warm_up=0)
+    for name in rounds:
         await asyncio.sleep(THINKING_S)
         began = time.perf_counter()
-        await run(command, folder)
-        times.setdefault(run.__name__, []).append((time.perf_counter() - began) * 1000)
-    medians = {name: statistics.median(one) for name, one in times.items()}
+        await CONTENDERS[name](command, folder)
+        rounds.note((time.perf_counter() - began) * 1000)
+    medians = {name: rounds.median(name) for name in CONTENDERS}
     bare = medians["piped"]
-    told = (f"{name} {ms:6.1f} ms (x{ms / bare:.1f})" for name, ms in medians.items())
-    print(f"{title:26}", *told, sep="  ")
+    print(
+        f"{title:26}", *(f"{name} {ms:6.1f} ms (x{ms / bare:.1f})" for name, ms in medians.items()), sep="  "
+    )
     if command == "true":
         tell("`true`, supervised, over a bare subprocess.run", medians["supervised"] - bare, LIMIT_MS, " ms")
 
@@ -77,26 +79,26 @@ def busy_ms() -> float:
     return (user + nice + system + interrupts + soft) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
-async def cpu(folder: Path) -> None:
+async def measure_cpu(folder: Path, number: int) -> None:
     """Print the CPU time of a command, which is right only where nothing else runs."""
-    taken: dict[str, float] = {}
-    for _, run in itertools.product(range(4), (piped, supervised)):
+    rounds = Rounds(("piped", "supervised"), 4, warm_up=0)
+    for name in rounds:
         began = busy_ms()
-        for _ in range(ROUNDS):
-            await run("true", folder)
-        taken[run.__name__] = taken.get(run.__name__, 0) + busy_ms() - began
-    bare, ours = (taken[name] / ROUNDS / 4 for name in ("piped", "supervised"))
+        for _ in range(number):
+            await CONTENDERS[name]("true", folder)
+        rounds.note((busy_ms() - began) / number)
+    bare, ours = rounds.mean("piped"), rounds.mean("supervised")
     print(f"CPU of the machine, which has to be quiet: `true` bare {bare:.1f} ms, supervised {ours:.1f} ms")
     tell("`true`, supervised, CPU over a bare subprocess.run", ours - bare, LIMIT_MS, " ms")
 
 
-async def through_an_agent(folder: Path) -> None:
+async def measure_agent(folder: Path, number: int) -> None:
     """Print how long it takes from a reply with a command to the request with its result, journal and all."""
     asked: list[float] = []
 
     def reply(request: ModelRequest) -> object:
         asked.append(time.perf_counter())
-        if len(asked) > ROUNDS:
+        if len(asked) > number:
             return "Done."
         return ToolCall("run_shell_command", command=f"true {len(asked)}")
 
@@ -111,19 +113,19 @@ async def through_an_agent(folder: Path) -> None:
     print(f"through an agent: {statistics.median(turns):.1f} ms a turn of `true`, fastest {min(turns):.1f}")
 
 
-async def main() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.joinpath("ws").mkdir()
-        for number in range(300):
-            folder.joinpath("ws", f"f{number}").write_bytes(bytes(10_000))
-        began = time.perf_counter()
-        await supervised("true", folder)
-        print(f"first: {(time.perf_counter() - began) * 1000:.1f} ms")
-        await cpu(folder)
-        await through_an_agent(folder)
-        for title, command in COMMANDS.items():
-            await elapsed(title, command, folder)
+def make_files(folder: Path) -> None:
+    """Make a workspace of 300 files in `ws`."""
+    folder.joinpath("ws").mkdir()
+    for number in range(300):
+        folder.joinpath("ws", f"f{number}").write_bytes(bytes(10_000))
 
 
-asyncio.run(main())
+async def measure(folder: Path, number: int) -> None:
+    make_files(folder)
+    began = time.perf_counter()
+    await supervised("true", folder)
+    print(f"first: {(time.perf_counter() - began) * 1000:.1f} ms")
+    await measure_cpu(folder, number)
+    await measure_agent(folder, number)
+    for title, command in COMMANDS.items():
+        await measure_wall_time(title, command, folder, number)

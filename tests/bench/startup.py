@@ -1,29 +1,24 @@
-"""Prints what starting the command costs; it tests nothing. Usage: python tests/bench/startup.py [ROUNDS]
+"""What starting the command costs.
 
 1. Wall time until a command ends, or a chat shows its prompt, next to a bare interpreter.
 2. CPU of `-p hi` until its first request arrives, over all wires, next to `import httpx2` and one post
    (limit 1.6, and 350 ms); with `transport = "sdk"` for comparison; with the demo until it ends.
+3. CPU of the commands that only print, over a bare interpreter.
 """
 
 import os
 import pty
-import resource
 import select
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from figures import tell
+from bench.figures import Rounds, children_cpu_ms, python_cpu_ms, tell
 from support.models.server import Answer, ModelServer, Request, say
+from support.places import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 11
 POST = """
 import asyncio, sys
 import httpx2
@@ -45,20 +40,36 @@ LIMIT, LIMIT_MS = 1.6, 350
 PROMPT = "❯".encode()
 
 
-def ended(*words: str) -> float:
+COMMAND = ("-m", "sandbur.ui.cli.main")
+PRINTING = {
+    "--help": 35,
+    "--version": 35,
+    "sessions list": 150,
+    "-m demo -p hello -q": 350,
+}
+"""The milliseconds of the processor that each command may take, those with -- over a bare interpreter."""
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    return {**os.environ, "HOME": str(home), "SANDBUR_HOME": f"{home}/data", "PYTHONPATH": str(ROOT),
+            "LC_ALL": "C.UTF-8", "TERM": "xterm-256color", **more}  # fmt: skip
+
+
+def run_to_its_end(home: Path, *words: str) -> float:
     """Return the milliseconds until the interpreter has run these words."""
     began = time.perf_counter()
-    subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, env=environment(), check=True)
+    line = [sys.executable, *words]
+    subprocess.run(line, stdout=subprocess.DEVNULL, env=environment(home), check=True)
     return (time.perf_counter() - began) * 1000
 
 
-def first_prompt() -> float:
+def show_prompt(home: Path) -> float:
     """Return the milliseconds until a new chat shows its prompt in a terminal."""
     main_end, chat_end = pty.openpty()
     began = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "sandbur.ui.cli.main", "-m", "demo"],
-        stdin=chat_end, stdout=chat_end, stderr=chat_end, env=environment(), start_new_session=True,
+        [sys.executable, *COMMAND, "-m", "demo"],
+        stdin=chat_end, stdout=chat_end, stderr=chat_end, env=environment(home), start_new_session=True,
     )  # fmt: skip
     seen = b""
     while PROMPT not in seen:
@@ -74,29 +85,22 @@ def first_prompt() -> float:
     return took
 
 
-def environment() -> dict[str, str]:
-    home = HOME.name
-    return {**os.environ, "HOME": home, "SANDBUR_HOME": f"{home}/data", "PYTHONPATH": str(ROOT),
-            "LC_ALL": "C.UTF-8", "TERM": "xterm-256color"}  # fmt: skip
-
-
-CONTENDERS: dict[str, Callable[[], float]] = {
-    "bare interpreter": lambda: ended("-c", "pass"),
-    "sandbur --help": lambda: ended("-m", "sandbur.ui.cli.main", "--help"),
-    "sandbur --version": lambda: ended("-m", "sandbur.ui.cli.main", "--version"),
-    "first prompt": first_prompt,
+CONTENDERS: dict[str, Callable[[Path], float]] = {
+    "bare interpreter": lambda home: run_to_its_end(home, "-c", "pass"),
+    "sandbur --help": lambda home: run_to_its_end(home, *COMMAND, "--help"),
+    "sandbur --version": lambda home: run_to_its_end(home, *COMMAND, "--version"),
+    "first prompt": show_prompt,
 }
 
 
-def cpu_of(words: list[str], env: dict[str, str], started: list[int]) -> None:
-    """Let the interpreter run these words; `started` is told its process first."""
-    process = subprocess.Popen(
-        [sys.executable, *words], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, cwd=HOME.name,
-    )  # fmt: skip
-    started.append(process.pid)
-    if process.wait(60):
-        sys.exit(f"{words} failed")
+def measure_wall_times(home: Path, number: int) -> None:
+    rounds = Rounds(CONTENDERS, number, warm_up=0)
+    for name in rounds:
+        rounds.note(CONTENDERS[name](home))
+    bare = rounds.median("bare interpreter")
+    for name in CONTENDERS:
+        median = rounds.median(name)
+        print(f"{name:<26}{median:7.1f} ms       bare {median - bare:+7.1f} ms   {median / bare:5.1f} x")
 
 
 def cpu_ms(pid: int) -> float:
@@ -106,7 +110,7 @@ def cpu_ms(pid: int) -> float:
 
 
 class FirstRequest:
-    """Answers a model's requests, and tells what the client had spent when the first of them arrived."""
+    """Answers a model's requests, and notes what the client had spent when the first of them arrived."""
 
     def __init__(self) -> None:
         self.started: list[int] = []
@@ -117,38 +121,38 @@ class FirstRequest:
             self.spent_ms = cpu_ms(self.started[-1])
         return say("hello")
 
-    def measured(self, words: list[str], env: dict[str, str], to_the_end: bool) -> float:
+    def measure(self, words: list[str], env: dict[str, str], to_the_end: bool) -> float:
         self.started, self.spent_ms = [], 0.0
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu_of(words, env, self.started)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        whole = (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime) * 1000
+        before, null = children_cpu_ms(), subprocess.DEVNULL
+        process = subprocess.Popen(
+            [sys.executable, *words], env=env, stdin=null, stdout=null, stderr=null, cwd=env["HOME"]
+        )
+        self.started.append(process.pid)
+        if process.wait(60):
+            sys.exit(f"{words} failed")
+        whole = children_cpu_ms() - before
         return whole if to_the_end else self.spent_ms or whole
 
 
-def first_requests(server: ModelServer, first: FirstRequest) -> None:
-    env = environment() | {f"{name}_BASE_URL": server.base_url for name in ("OPENAI", "ANTHROPIC")}
-    env |= {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
-    hello = ["-m", "sandbur.ui.cli.main", "-p", "hi", "-m"]
+def measure_first_requests(home: Path, server: ModelServer, first: FirstRequest, number: int) -> None:
+    keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+    env = environment(home, OPENAI_BASE_URL=server.base_url, ANTHROPIC_BASE_URL=server.base_url, **keys)
+    hello = [*COMMAND, "-p", "hi", "-m"]
+    by_sdk = {**env, "SANDBUR_TRANSPORT": "sdk"}
     contenders = {
         "httpx2 and one post": (["-c", POST, f"{server.base_url}/chat/completions"], env),
         "-p hi, demo": ([*hello, "demo"], env),
         "-p hi, a model with a price, to its end": ([*hello, PRICED], env),
         **{f"-p hi, {wire}": ([*hello, name], env) for wire, name in WIRES.items()},
-        **{
-            f"-p hi, {wire} by sdk": ([*hello, name], {**env, "SANDBUR_TRANSPORT": "sdk"})
-            for wire, name in WIRES.items()
-        },
+        **{f"-p hi, {wire} by sdk": ([*hello, name], by_sdk) for wire, name in WIRES.items()},
     }
-    spent: dict[str, list[float]] = {name: [] for name in contenders}
-    for number in range(ROUNDS + 1):
-        for name, (words, surroundings) in contenders.items():
-            cost = first.measured(words, surroundings, PRICED in words)
-            if number:  # the first round compiles
-                spent[name].append(cost)
-    cost = {name: statistics.median(costs) for name, costs in spent.items()}
-    bare = cost["httpx2 and one post"]
-    for name, median in cost.items():
+    rounds = Rounds(contenders, number)
+    for name in rounds:
+        words, surroundings = contenders[name]
+        rounds.note(first.measure(words, surroundings, PRICED in words))
+    bare = rounds.median("httpx2 and one post")
+    for name in contenders:
+        median = rounds.median(name)
         if name.removeprefix("-p hi, ") in WIRES:
             tell(f"{name}, CPU", median, LIMIT_MS, " ms")
             tell(f"{name}, CPU", median / bare, LIMIT, against=f"httpx2 and one post, {bare:.0f} ms")
@@ -156,21 +160,20 @@ def first_requests(server: ModelServer, first: FirstRequest) -> None:
             print(f"{name:<58} {median:9.2f} ms  {median / bare:.2f}")
 
 
-def wall_times() -> None:
-    times: dict[str, list[float]] = {name: [] for name in CONTENDERS}
-    for _ in range(ROUNDS):
-        for name, measure in CONTENDERS.items():
-            times[name].append(measure())
-    bare = statistics.median(times["bare interpreter"])
-    for name, measured in times.items():
-        median = statistics.median(measured)
-        print(f"{name:<26}{median:7.1f} ms       bare {median - bare:+7.1f} ms   {median / bare:5.1f} x")
+def measure_starts(home: Path, number: int) -> None:
+    measure_wall_times(home, number)
+    first = FirstRequest()
+    with ModelServer(first.answer, check=False, record=False) as server:
+        measure_first_requests(home, server, first, number)
 
 
-if __name__ == "__main__":
-    HOME = tempfile.TemporaryDirectory()
-    wall_times()
-    FIRST = FirstRequest()
-    with ModelServer(FIRST.answer, check=False, record=False) as answering:
-        first_requests(answering, FIRST)
-    HOME.cleanup()
+def measure_printing(home: Path, number: int) -> None:
+    commands = {"": ("-c", "pass")} | {line: (*COMMAND, *line.split()) for line in PRINTING}
+    rounds = Rounds(commands, number)
+    for line in rounds:
+        rounds.note(python_cpu_ms(commands[line], environment(home), home))
+    for line, limit in PRINTING.items():
+        is_over_bare = line.startswith("--")
+        over = rounds.median("") if is_over_bare else 0
+        what = f"{line}, CPU{' over a bare interpreter' if is_over_bare else ''}"
+        tell(what, rounds.median(line) - over, limit, " ms")

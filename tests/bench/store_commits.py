@@ -1,7 +1,4 @@
-"""What the store costs: commits and bytes of a turn, a step against a bare commit, opening a long session.
-
-python tests/bench/store_commits.py [ROUNDS]
-"""
+"""What the store costs: commits and bytes of a turn, a step against a bare commit, opening a long session."""
 
 import asyncio
 import os
@@ -9,39 +6,29 @@ import sqlite3
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(TESTS), str(TESTS.parent)]
+from bench.figures import tell
+from bench.sessions import LATE_RESULT, Answer, open_scripted
+from support.models.scripted import Recorder, ScriptedModel, collect, open_session
+from support.places import ROOT
 
-from figures import tell  # noqa: E402
-from support.models.scripted import Recorder, ScriptedModel, collect, open_session  # noqa: E402
+from sandbur.state.application import ApplicationState
+from sandbur.state.calls import Effect
+from sandbur.state.conversation.messages import person_message
+from sandbur.state.databases.chain import Entry
+from sandbur.state.process.identity import make_runner_name
+from sandbur.state.session import SessionSettings
+from sandbur.state.store.store import Store
 
-from sandbur.actions.ports import ToolOutcome  # noqa: E402
-from sandbur.state.application import ApplicationState  # noqa: E402
-from sandbur.state.calls import Effect  # noqa: E402
-from sandbur.state.conversation.messages import person_message  # noqa: E402
-from sandbur.state.databases.chain import Entry  # noqa: E402
-from sandbur.state.process.identity import make_runner_name  # noqa: E402
-from sandbur.state.session import SessionSettings  # noqa: E402
-from sandbur.state.store.store import Store  # noqa: E402
-
-TURNS, RESULT_BYTES, STEPS = 800, 2000, 400
+TURNS, RESULT_BYTES, STEPS = 800, len(LATE_RESULT), 400
 COUNTED_TURNS = 100
 EFFECTS: tuple[Effect, ...] = ("effect", "read")
 SESSION = "5f2b9c1e-7d40-4c2a-9f6e-0d1c2b3a4f5e"
-
-
-class Answer(Recorder):
-    """A trivial tool with a result of two kilobytes."""
-
-    async def run(self, arguments: str, context: Any) -> ToolOutcome:
-        return ToolOutcome("ok", "r" * RESULT_BYTES)
 
 
 class Bare:
@@ -81,7 +68,7 @@ def counted(connection: sqlite3.Connection, path: Path, keeps_log: bool) -> Gene
     found: list[Written] = []
     commits = 0
 
-    def heard(statement: str) -> None:
+    def count_commit(statement: str) -> None:
         nonlocal commits
         commits += statement == "COMMIT"
 
@@ -89,7 +76,7 @@ def counted(connection: sqlite3.Connection, path: Path, keeps_log: bool) -> Gene
     if keeps_log:
         connection.execute("PRAGMA wal_autocheckpoint = 0")
     page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
-    connection.set_trace_callback(heard)
+    connection.set_trace_callback(count_commit)
     before = _bytes_written()
     yield found
     connection.set_trace_callback(None)
@@ -103,9 +90,8 @@ async def turns_written(folder: Path, turns: int, effect: Effect, keeps_log: boo
     """Return what tool turns of a session write."""
     path = folder / f"{effect}-{turns}.db"
     store = Store.open(f"sqlite:///{path}", home=folder / "home")
-    script: list[Any] = [[("act", {"text": f"turn {n}"})] for n in range(turns)]
-    model = ScriptedModel(*script, "end", context_window=10**9)
-    session = await open_session(store, model, Answer(effect=effect), session_id=SESSION)
+    tool = Answer(LATE_RESULT, effect=effect)
+    session = await open_scripted(store, turns, tool, session_id=SESSION, text="turn")
     connection: sqlite3.Connection = store.database._connection  # pyright: ignore
     with counted(connection, path, keeps_log) as found:
         await collect(session.send("go"))
@@ -176,8 +162,7 @@ async def commits(folder: Path) -> tuple[float, float]:
 
 async def long_session(folder: Path) -> str:
     store = Store.open(f"sqlite:///{folder}/long.db", home=folder / "home")
-    turns: list[Any] = [[("act", {"text": "y" * RESULT_BYTES + str(n)})] for n in range(TURNS)]
-    session = await open_session(store, ScriptedModel(*turns, "end", context_window=10**7), Recorder())
+    session = await open_scripted(store, TURNS, Recorder(), text="y" * RESULT_BYTES)
     await collect(session.send("go"))
     store.close()
     return f"sqlite:///{folder}/long.db"
@@ -197,7 +182,7 @@ async def opened(url: str, session_id: str, home: Path) -> float:
 
 def command(url: str, *words: str) -> float:
     """Return the milliseconds of the whole command `sandbur`, answered by the demo model."""
-    env = {**os.environ, "PYTHONPATH": str(TESTS.parent), "SANDBUR_STORE": url}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "SANDBUR_STORE": url}
     line = [sys.executable, "-m", "sandbur.ui.cli.main", "-p", *words, "/mode plan", "-m", "demo"]
     began = time.perf_counter()
     subprocess.run(line, env=env, check=True, capture_output=True, cwd="/")
@@ -208,25 +193,19 @@ def best(measure: Callable[[], float], rounds: int) -> float:
     return min(measure() for _ in range(rounds))
 
 
-def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        os.environ["SANDBUR_HOME"] = f"{folder}/home"
-        ours, bare = asyncio.run(commits(folder))
-        tell("a step's commit, over a bare transaction", ours / bare, 1.5, "", f"{bare:.3f} ms")
-        tell_written(folder)
-        url = asyncio.run(long_session(folder))
-        empty = f"sqlite:///{folder}/empty.db"
-        asyncio.run(opened(empty, "new", folder / "home"))
-        long_ms = best(lambda: asyncio.run(opened(url, "s1", folder / "home")), rounds)
-        new_ms = best(lambda: asyncio.run(opened(empty, "new", folder / "home")), rounds)
-        print(f"opening in a running process: {TURNS} turns {long_ms:.1f} ms, a new session {new_ms:.1f} ms")
-        tell(f"reopening {TURNS} turns", long_ms, 40, " ms")
-        long_ms = best(lambda: command(url, "-r", "s1"), rounds)
-        new_ms = best(lambda: command(empty), rounds)
-        against = f"{new_ms:.0f} ms"
-        tell(f"command after {TURNS} turns, over one of a new session", long_ms / new_ms, 1.5, "", against)
-
-
-main()
+def measure(folder: Path, rounds: int) -> None:
+    os.environ["SANDBUR_HOME"] = f"{folder}/home"
+    ours, bare = asyncio.run(commits(folder))
+    tell("a step's commit, over a bare transaction", ours / bare, 1.5, "", f"{bare:.3f} ms")
+    tell_written(folder)
+    url = asyncio.run(long_session(folder))
+    empty = f"sqlite:///{folder}/empty.db"
+    asyncio.run(opened(empty, "new", folder / "home"))
+    long_ms = best(lambda: asyncio.run(opened(url, "s1", folder / "home")), rounds)
+    new_ms = best(lambda: asyncio.run(opened(empty, "new", folder / "home")), rounds)
+    print(f"opening in a running process: {TURNS} turns {long_ms:.1f} ms, a new session {new_ms:.1f} ms")
+    tell(f"reopening {TURNS} turns", long_ms, 40, " ms")
+    long_ms = best(lambda: command(url, "-r", "s1"), rounds)
+    new_ms = best(lambda: command(empty), rounds)
+    against = f"{new_ms:.0f} ms"
+    tell(f"command after {TURNS} turns, over one of a new session", long_ms / new_ms, 1.5, "", against)

@@ -1,31 +1,25 @@
 """What finding one session costs among many in a store, next to a store of twenty.
 
-python tests/bench/stored_sessions.py [SESSIONS] [ROUNDS]
-
 Each figure is the whole command: how many times the processor and the peak memory it takes of what the same
 command takes in the small store.
 """
 
 import os
-import statistics
 import sys
-import tempfile
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(TESTS), str(TESTS.parent)]
+from bench.figures import Rounds, tell
+from support.places import ROOT
 
-from figures import tell  # noqa: E402
+from sandbur.state.databases.chain import insert_row
+from sandbur.state.session import SessionSettings
+from sandbur.state.store.store import Store
 
-from sandbur.state.databases.chain import insert_row  # noqa: E402
-from sandbur.state.session import SessionSettings  # noqa: E402
-from sandbur.state.store.store import Store  # noqa: E402
-
-SESSIONS = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
-ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 7
+ROUNDS = 7
 FEW = 20
 PROMPT = "You are an agent. " * 200
 MESSAGES, MESSAGE = 4, '{"role":"user","blocks":[{"kind":"text","text":"%s"}]}' % ("word " * 400)
@@ -46,7 +40,7 @@ class Place:
         self.work.mkdir(parents=True)
         self._env = {
             **os.environ, "HOME": str(root), "SANDBUR_HOME": str(root / "data"), "LC_ALL": "C.UTF-8",
-            "SANDBUR_DURABILITY": "normal", "PYTHONPATH": str(TESTS.parent),
+            "SANDBUR_DURABILITY": "normal", "PYTHONPATH": str(ROOT),
         }  # fmt: skip
         self.cost("-p", "hello", "-m", "demo")
         store = Store.open(f"sqlite:///{root}/data/sandbur.db", durability="normal")
@@ -82,33 +76,26 @@ class Place:
         return Cost((usage.ru_utime + usage.ru_stime) * 1000, usage.ru_maxrss / 1024)
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        began = time.perf_counter()
-        few, many = Place(Path(name, "few"), FEW), Place(Path(name, "many"), SESSIONS)
-        print(f"{SESSIONS} sessions, {many.size_mb:.0f} MB, made in {time.perf_counter() - began:.0f} s")
-        commands = {
-            "sessions list": lambda _: ("sessions", "list"),
-            "sessions list --json": lambda _: ("sessions", "list", "--json"),
-            "-p -c": lambda _: ("-p", "-c", "hello", "-m", "demo"),
-            "-p -r PREFIX": lambda place: ("-p", "-r", place.real.id[:13], "hello", "-m", "demo"),
-            "-p -r NAME": lambda place: ("-p", "-r", "the one that is wanted", "hello", "-m", "demo"),
-        }
-        for what, words in commands.items():
-            costs: dict[Place, list[Cost]] = {few: [], many: []}
-            for number in range(ROUNDS + 1):
-                for place in (few, many):
-                    cost = place.cost(*words(place))
-                    if number:
-                        costs[place].append(cost)
-            small, large = (
-                Cost(*(statistics.median(column) for column in zip(*costs[place], strict=True)))
-                for place in (few, many)
-            )
-            tell(f"{what}, CPU more", large.cpu_ms - small.cpu_ms, LIMIT_MS, " ms", f"{small.cpu_ms:.0f} ms")
-            tell(f"{what}, CPU", large.cpu_ms / small.cpu_ms, LIMIT_RATIO, against=f"{FEW} sessions")
-            tell(f"{what}, memory more", large.peak_mb - small.peak_mb, LIMIT_MB, " MB",
-                 f"{small.peak_mb:.0f} MB")  # fmt: skip
+COMMANDS: dict[str, Callable[[Place], tuple[str, ...]]] = {
+    "sessions list": lambda _: ("sessions", "list"),
+    "sessions list --json": lambda _: ("sessions", "list", "--json"),
+    "-p -c": lambda _: ("-p", "-c", "hello", "-m", "demo"),
+    "-p -r PREFIX": lambda place: ("-p", "-r", place.real.id[:13], "hello", "-m", "demo"),
+    "-p -r NAME": lambda place: ("-p", "-r", "the one that is wanted", "hello", "-m", "demo"),
+}
 
 
-main()
+def measure(folder: Path, sessions: int) -> None:
+    began = time.perf_counter()
+    places = {"few": Place(folder / "few", FEW), "many": Place(folder / "many", sessions)}
+    size_mb = places["many"].size_mb
+    print(f"{sessions} sessions, {size_mb:.0f} MB, made in {time.perf_counter() - began:.0f} s")
+    for what, words in COMMANDS.items():
+        rounds = Rounds(places, ROUNDS)
+        for name in rounds:
+            rounds.note(*places[name].cost(*words(places[name])))
+        small, large = (Cost(rounds.median(name), rounds.median(name, 1)) for name in places)
+        tell(f"{what}, CPU more", large.cpu_ms - small.cpu_ms, LIMIT_MS, " ms", f"{small.cpu_ms:.0f} ms")
+        tell(f"{what}, CPU", large.cpu_ms / small.cpu_ms, LIMIT_RATIO, against=f"{FEW} sessions")
+        more_mb = large.peak_mb - small.peak_mb
+        tell(f"{what}, memory more", more_mb, LIMIT_MB, " MB", f"{small.peak_mb:.0f} MB")

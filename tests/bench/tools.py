@@ -1,28 +1,23 @@
-"""Prints what a function costs as a tool, as ratios to pydantic alone. Usage: python tests/bench/tools.py
+"""What a function costs as a tool, as ratios to pydantic alone.
 
 1. The schema of a tool, built from its signature: `TypeAdapter` of the same fields is the baseline.
 2. A call: `validate_json` of the same arguments and the bare function are the baseline.
 """
 
-import asyncio
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Literal
 
-from figures import tell
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from pydantic import BaseModel, Field, TypeAdapter
+from bench.figures import tell
+from pydantic import BaseModel, Field, TypeAdapter, create_model
 from support.tools.tool_calls import context
 
 from sandbur import Depends, RunContext, Tool, tool
 from sandbur.actions.tools.functions.run_scope import RunScope
 
-ROUNDS, CALLS = 60, 400
+ROUNDS = 60
 ARGUMENTS = '{"email": "a@b.c", "limit": 5, "home": {"street": "A 1", "city": "B"}, "tags": ["x", "y"]}'
 MOST_SCHEMA_MS, MOST_CALL_MS = 2.0, 0.1
 
@@ -77,11 +72,11 @@ def milliseconds(work: Callable[[], Any], rounds: int) -> float:
     return median(times) * 1000
 
 
-async def per_call(tool_of: Any, scope: RunScope | None = None) -> float:
+async def per_call(tool_of: Any, calls: int, scope: RunScope | None = None) -> float:
     """Return the milliseconds from the model's text to the result."""
     within = context(scope=scope)
     times: list[float] = []
-    for _ in range(CALLS):
+    for _ in range(calls):
         began = time.perf_counter()
         await tool_of.run(tool_of.parse(ARGUMENTS), within)
         times.append(time.perf_counter() - began)
@@ -98,18 +93,16 @@ class Fields(BaseModel):
 
 def plain_schema() -> Any:
     fields = {name: (one.annotation, one) for name, one in Fields.model_fields.items()}
-    from pydantic import create_model
-
     kind: Any = create_model("Plain", **fields)  # pyright: ignore
     return TypeAdapter(kind).json_schema()
 
 
-async def main() -> None:
+async def measure(_: Path, calls: int) -> None:
     built, plain = milliseconds(lambda: tool(find), ROUNDS), milliseconds(plain_schema, ROUNDS)
     print(f"schema of a tool: {built / plain:.2f} x pydantic alone")
     tell("schema of a tool, built", built, MOST_SCHEMA_MS, " ms")
     adapter: Any = TypeAdapter(Fields)
-    bare = milliseconds(lambda: [adapter.validate_json(ARGUMENTS) for _ in range(100)], CALLS) / 100
+    bare = milliseconds(lambda: [adapter.validate_json(ARGUMENTS) for _ in range(100)], calls) / 100
     schema = tool(find).spec.parameters
     kinds = {
         "async function": (tool(find), None),
@@ -118,14 +111,10 @@ async def main() -> None:
         "JSON schema": (Tool.from_schema("find", schema, lambda_of), None),
     }
     for name, (made, scope) in kinds.items():
-        took = await per_call(made, scope)
+        took = await per_call(made, calls, scope)
         print(f"call, {name}: {took:.3f} ms, {took / bare:.0f} x validate_json alone")
         tell(f"call of a tool, {name}", took, MOST_CALL_MS, " ms")
 
 
 async def lambda_of(arguments: dict[str, Any]) -> str:
     return arguments["email"]
-
-
-if __name__ == "__main__":
-    asyncio.run(main())

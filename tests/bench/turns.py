@@ -1,4 +1,4 @@
-"""What a durable turn costs, as ratios to baselines of one run. Usage: python tests/bench/turns.py [RUNS]
+"""What a durable turn costs, as ratios to baselines of one run.
 
 1. 800 tool turns with 2 KB results: late turns against early ones, and against httpx sending the same bytes.
 2. 50 streamed tool turns: an `Agent` with a `@tool` and full persistence against raw loops on the openai SDK.
@@ -6,108 +6,22 @@
 Both with `transport = "http"`, and for comparison with `sdk`. Limits are for CPU, where nothing else is said.
 """
 
-import asyncio
 import json
-import os
 import resource
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from figures import tell
-from support.models.scripted import Recorder, open_session
+import httpx2
+from bench.figures import Rounds, tell
+from bench.sessions import LATE_RESULT, RESULT, Answer, Run, run_served, tool_server
 
 from sandbur import Agent, tool
-from sandbur.actions.ports import Model, ModelEvent, ModelRequest, Reply, ToolOutcome
-from sandbur.actions.ports.events import ToolFinished
-from sandbur.agent.models.connect import connect
-from sandbur.agent.models.providers import ProviderOverride, TransportName
-from sandbur.state.store.store import Store
+from sandbur.agent.models.providers import TransportName
 
-RESULT = "r" * 200
-LATE_RESULT = "r" * 2000
 TRANSPORTS: tuple[TransportName, ...] = ("http", "sdk")
-
-
-@contextmanager
-def tool_server() -> Any:
-    command = [sys.executable, str(Path(__file__).parent / "tool_server.py")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.terminate()
-
-
-class TimedModel:
-    """Passes a model on and notes how long each call took, from the request to the reply."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self.name, self.context_window = model.name, 10**9
-        self.seconds: list[float] = []
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        began = time.perf_counter()
-        async for event in self._model.stream(request):
-            if isinstance(event, Reply):
-                self.seconds.append(time.perf_counter() - began)
-            yield event
-
-    async def aclose(self) -> None:
-        await self._model.aclose()
-
-
-class Answer(Recorder):
-    """A trivial tool."""
-
-    def __init__(self, result: str) -> None:
-        super().__init__()
-        self._result = result
-
-    async def run(self, arguments: str, context: Any) -> ToolOutcome:
-        return ToolOutcome("ok", self._result)
-
-
-@dataclass
-class Run:
-    seconds: list[float] = field(default_factory=list[float])
-    """Of each turn."""
-    cpu: list[float] = field(default_factory=list[float])
-    """Of each turn, in all threads."""
-    model: list[float] = field(default_factory=list[float])
-    """Of each model call."""
-    on_disk: int = 0
-    content: int = 0
-    """Bytes of the last request."""
-
-
-async def sandbur(url: str, folder: Path, result: str, transport: TransportName) -> Run:
-    store = Store.open(f"sqlite:///{folder}/{time.monotonic_ns()}/sandbur.db")
-    lab = ProviderOverride(url, None, "chat", transport=transport)
-    model = TimedModel(connect("lab/m", env={}, providers={"lab": lab}))
-    session = await open_session(store, model, Answer(result))
-    run, began, cpu = Run(model=model.seconds), time.perf_counter(), time.process_time()
-    async for event in session.send("go"):
-        if isinstance(event, ToolFinished):
-            run.seconds.append(time.perf_counter() - began)
-            run.cpu.append(time.process_time() - cpu)
-            began, cpu = time.perf_counter(), time.process_time()
-    run.content = session.state.chat_history.size_bytes
-    await model.aclose()
-    store.close()
-    run.on_disk = sum(path.stat().st_size for path in Path(store.name).parent.iterdir())
-    return run
 
 
 async def agent_run(url: str, folder: Path, transport: TransportName) -> None:
@@ -142,7 +56,7 @@ TOOLS: list[Any] = [
 
 async def raw_openai_whole(url: str, result: str) -> None:
     """Loop with replies that come as a whole."""
-    from openai import AsyncOpenAI
+    from openai import AsyncOpenAI  # it counts in the memory of no other
 
     client = AsyncOpenAI(base_url=url, api_key="x", max_retries=0)
     messages: list[Any] = [{"role": "user", "content": "go"}]
@@ -158,7 +72,7 @@ async def raw_openai_whole(url: str, result: str) -> None:
 
 
 async def raw_openai(url: str, result: str) -> list[float]:
-    from openai import AsyncOpenAI
+    from openai import AsyncOpenAI  # it counts in the memory of no other
 
     client = AsyncOpenAI(base_url=url, api_key="x", max_retries=0)
     messages: list[Any] = [{"role": "user", "content": "go"}]
@@ -193,8 +107,6 @@ async def raw_openai(url: str, result: str) -> list[float]:
 
 async def bare_httpx(server: str, run: str, turns: int) -> Run:
     """Send the bytes of the last request of `run` and read the streamed answer."""
-    import httpx2
-
     url, made = f"{server}/bare/0/0/v1", Run()
     async with httpx2.AsyncClient() as client:
         body = (await client.post(f"{server}/{run}/last/0", content=b"{}")).content
@@ -216,14 +128,12 @@ async def short_turns(server: str, folder: Path, runs: int) -> None:
         "streamed": lambda url: raw_openai(url, RESULT),
         "whole": lambda url: raw_openai_whole(url, RESULT),
     }
-    spent: dict[str, list[float]] = {name: [] for name in contenders}
-    for number in range(runs + 1):
-        for name, run in contenders.items():
-            began = time.process_time()
-            await run(f"{server}/{name}{number}/50/20/v1")
-            if number:  # the first round imports
-                spent[name].append(time.process_time() - began)
-    cost = {name: median(times) / 51 * 1000 for name, times in spent.items()}
+    rounds = Rounds(contenders, runs)
+    for number, name in enumerate(rounds):
+        began = time.process_time()
+        await contenders[name](f"{server}/{name}{number}/50/20/v1")
+        rounds.note((time.process_time() - began) / 51 * 1000)
+    cost = {name: rounds.median(name) for name in contenders}
     for loop, limit in (("streamed", 0.35), ("whole", 0.5)):
         against = f"a raw openai loop, {loop}, {cost[loop]:.2f} ms"
         tell(f"50 turns, CPU {cost['http']:.2f} ms a turn", cost["http"] / cost[loop], limit, against=against)
@@ -232,9 +142,9 @@ async def short_turns(server: str, folder: Path, runs: int) -> None:
 
 async def long_run(server: str, folder: Path, transport: TransportName) -> None:
     name = f"long-{transport}"
-    run = await sandbur(f"{server}/{name}/800/20/v1", folder, LATE_RESULT, transport)
-    rest = [turn - call for turn, call in zip(run.seconds, run.model, strict=False)]
-    early, late = median(rest[1:11]), median(rest[-10:])
+    url = f"{server}/{name}/800/20/v1"
+    run = await run_served(url, folder, Answer(LATE_RESULT), transport=transport)
+    early, late = median(run.rest[1:11]), median(run.rest[-10:])
     bare = await bare_httpx(server, name, 30)
     cpu, bare_cpu = median(run.cpu[-10:]) * 1000, median(bare.cpu) * 1000
     against = f"httpx with the same bytes, {bare_cpu:.2f} ms"
@@ -249,13 +159,8 @@ async def long_run(server: str, folder: Path, transport: TransportName) -> None:
     tell("peak memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, 200, " MB")
 
 
-async def main() -> None:
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 7
-    with tool_server() as server, tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR")) as name:
+async def measure(folder: Path, runs: int) -> None:
+    with tool_server() as server:
         for transport in TRANSPORTS:
-            await long_run(server, Path(name), transport)
-        await short_turns(server, Path(name), runs)
-
-
-if __name__ == "__main__":
-    asyncio.run(main())
+            await long_run(server, folder, transport)
+        await short_turns(server, folder, runs)

@@ -1,13 +1,9 @@
-"""Prints the CPU time of a verdict of the gate, and how the gate judges many kinds of command lines."""
+"""The CPU time of a verdict of the gate, and how the gate judges many kinds of command lines."""
 
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from support.samples.commands import CATASTROPHES, DENIED, HARMLESS, MENTIONS, READS, UNSAFE
 from support.tools.gate import TOOLS, command
@@ -24,32 +20,30 @@ TYPICAL = (
     "npm test",
     "cd src && cat a.py | head -5",
 )
-ROUNDS = 400
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        workspace = Path(name, "work")
-        furnish(workspace)
-        for text in TYPICAL:
-            print(f"{milliseconds(workspace, text):7.3f} ms  interactive  {text}")
-        print(f"{milliseconds(workspace, 'make && ls', 'yolo'):7.3f} ms  yolo, one deny rule  make && ls")
+def measure(folder: Path, rounds: int) -> None:
+    workspace = folder / "work"
+    furnish(workspace)
+    for text in TYPICAL:
+        print(f"{milliseconds(workspace, text, rounds):7.3f} ms  interactive  {text}")
+    print(f"{milliseconds(workspace, 'make && ls', rounds, 'yolo'):7.3f} ms  yolo, one deny rule  make && ls")
 
-        def passes(text: str) -> bool:
-            return command(workspace, text).decision == "allow"
+    def passes(text: str) -> bool:
+        return command(workspace, text).decision == "allow"
 
-        def stays(text: str) -> bool:
-            return command(workspace, text, "yolo", deny=DENY).decision == "allow"
+    def stays(text: str) -> bool:
+        return command(workspace, text, "yolo", deny=DENY).decision == "allow"
 
-        def runs(text: str) -> bool:
-            return command(workspace, text, "yolo").decision == "allow"
+    def runs(text: str) -> bool:
+        return command(workspace, text, "yolo").decision == "allow"
 
-        told("unsafe commands that pass unasked", UNSAFE, passes)
-        told("plainly read-only commands that ask", READS, lambda text: not passes(text))
-        told("variants of what is denied that run in yolo", DENIED, stays)
-        told("mentions of what is denied that do not run in yolo", MENTIONS, lambda text: not stays(text))
-        told("catastrophes that run in yolo", CATASTROPHES, runs)
-        told("harmless commands that ask in yolo", HARMLESS, lambda text: not runs(text))
+    print_wrong("unsafe commands that pass unasked", UNSAFE, passes)
+    print_wrong("plainly read-only commands that ask", READS, lambda text: not passes(text))
+    print_wrong("variants of what is denied that run in yolo", DENIED, stays)
+    print_wrong("mentions of what is denied that do not run in yolo", MENTIONS, lambda text: not stays(text))
+    print_wrong("catastrophes that run in yolo", CATASTROPHES, runs)
+    print_wrong("harmless commands that ask in yolo", HARMLESS, lambda text: not runs(text))
 
 
 def furnish(workspace: Path) -> None:
@@ -66,23 +60,19 @@ def furnish(workspace: Path) -> None:
     (workspace / "src" / "out").symlink_to("/etc")
 
 
-def milliseconds(workspace: Path, text: str, mode: ExecutionMode = "interactive") -> float:
+def milliseconds(workspace: Path, text: str, rounds: int, mode: ExecutionMode = "interactive") -> float:
     tool = TOOLS["run_shell_command"]
     policy = Policy((), parse_rules(DENY, TOOLS), workspace)
     arguments = tool.parse(f'{{"command": "{text}"}}')
     policy.judge(tool, arguments, mode)
     begin = time.process_time()
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         policy.judge(tool, arguments, mode)
-    return (time.process_time() - begin) * 1000 / ROUNDS
+    return (time.process_time() - begin) * 1000 / rounds
 
 
-def told(what: str, commands: list[str], is_bad: Callable[[str], bool]) -> None:
+def print_wrong(what: str, commands: list[str], is_bad: Callable[[str], bool]) -> None:
     bad = [text for text in commands if is_bad(text)]
     print(f"{len(bad):3} of {len(commands)} {what}")
     for text in bad:
         print(f"        {text!r}")
-
-
-if __name__ == "__main__":
-    main()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import stat
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _MOST_LINE_BYTES = 64 << 20
 """Size limit of one message, which may contain pictures."""
 _END_S = 2.0
+_PIPES = "An editor starts this command, with pipes for stdin and stdout."
 
 
 async def serve(command: Command) -> int:
@@ -81,6 +83,8 @@ class LineTransport:
 
 async def _streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Take over stdin and stdout: other output goes to stderr, and nothing else reads stdin."""
+    if stat.S_ISCHR(os.fstat(0).st_mode) and not os.isatty(0):
+        raise UsageError(_PIPES)  # the event loop cannot watch /dev/null, and would wait for it forever
     inward, outward = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -94,5 +98,5 @@ async def _streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
             lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), outward
         )
     except (OSError, ValueError):
-        raise UsageError("An editor starts this command, with pipes for stdin and stdout.") from None
+        raise UsageError(_PIPES) from None
     return reader, asyncio.StreamWriter(transport, protocol, None, loop)

@@ -1,6 +1,5 @@
 """Tool calls as an editor shows them: kind, files, changes and result."""
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from ...actions.ports.events import ToolFinished, ToolRequested
 from ...state.calls import PendingCall
 from ...state.conversation.messages import Outcome, parse_json_object
 from ..terminal.lines import format_unknown, preview, title
-from ..terminal.text.sanitize import one_line, plain
+from ..terminal.text.sanitize import fence_text, one_line, plain
 
 FindTool = Callable[[str], Tool | None]
 _Content = ContentToolCallContent | FileEditToolCallContent
@@ -39,13 +38,6 @@ _MOST_LIVE_CHARS = 4000
 _MOST_RESULT_CHARS = 20_000
 _PAUSE_S = 0.1
 """Between two views of live output."""
-
-
-def fence_text(text: str) -> str:
-    """Return text as a code block that nothing in it ends: editors render markdown."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{text}\n{fence}"
 
 
 def kind_of(tool: Tool | None) -> ToolKind:

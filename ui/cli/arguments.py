@@ -1,7 +1,7 @@
 """Reads the command line into one typed value; only the standard library is imported for it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, cast
 
 from ...agent.config.settings import SETTINGS
@@ -10,6 +10,7 @@ from ..commands.chat import ChatCommand
 from .argument_types import nearest
 from .grammar import (
     COMMANDS,
+    COMPLETE,
     YOLO,
     Command,
     Parser,
@@ -60,9 +61,11 @@ ELSEWHERE = {
 def parse(argv: Sequence[str]) -> Command:
     """Parse the command line; raises `UsageError`, or `SystemExit` after printing help."""
     words = list(argv)
+    if words[:1] == [COMPLETE]:
+        return command_class(COMPLETE)().but(words=tuple(words[1:]))
     if len(words) == 2 and words[0] == "help" and _is_command(words[1]):
         words = [words[1], "--help"]
-    at = _command_position(words)
+    at = find_command(words, _is_command)
     name = words.pop(at) if at is not None else "chat"
     parser = parser_for(name)
     words, last = _split_at_dashes(words)
@@ -105,7 +108,7 @@ def _is_command(word: str) -> bool:
     return load_commands() and word in COMMANDS
 
 
-def _command_position(words: list[str]) -> int | None:
+def find_command(words: Sequence[str], is_command: Callable[[str], bool]) -> int | None:
     """Return the index of the command name: the first word that belongs to no flag, if it is a known name.
 
     After -p, -c or -r that word is always a prompt.
@@ -117,7 +120,7 @@ def _command_position(words: list[str]) -> int | None:
         if re.match(r"-[qvy]*[pcr]|--(print|continue|resume)\b|--$", word):
             return None
         if not word.startswith("-") or word == "-":
-            return position if _is_command(word) else None
+            return position if is_command(word) else None
         position += 2 if word in with_value else 1
     return None
 

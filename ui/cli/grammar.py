@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 from ...agent.config.setting import Declaration, Declared, Kind
 from ...agent.config.settings import (
@@ -116,7 +116,8 @@ class Command(Declared):
         """Import the module of the command, run it, and return the exit code."""
         return await self._load(self.HOME)(self)
 
-    def _load(self, home: str) -> Callable[[Self], Awaitable[int]]:
+    def _load(self, home: str) -> Callable[..., Any]:
+        """Return the function at `module.function` of the package of the command."""
         module, _, function = home.rpartition(".")
         return getattr(import_module(f".{module}", type(self).__module__.rpartition(".")[0]), function)
 
@@ -227,6 +228,8 @@ COMMANDS: dict[str, Listed] = {
 for _extension in list_shipped():
     insert_commands(COMMANDS, _extension.commands)
 CHAT = Listed("chat.ChatCommand", "the terminal agent you can kill at any moment")
+COMPLETE = "_complete"
+"""The command that shells ask for candidates; it is in no help, and its words are not parsed."""
 
 
 def load_commands() -> bool:
@@ -240,14 +243,14 @@ def load_commands() -> bool:
 
 def command_class(name: str) -> type[Command]:
     """Return the class of a command; `chat` is the one without a name."""
-    home = COMMANDS.get(name, CHAT).home
+    home = "setup.complete_words.CompleteCommand" if name == COMPLETE else COMMANDS.get(name, CHAT).home
     if ":" in home:
         return load(home)
     module, _, kind = home.rpartition(".")
     return getattr(import_module(f"..commands.{module}", __package__), kind)
 
 
-class Formatter(argparse.RawDescriptionHelpFormatter):
+class HelpLayout(argparse.RawDescriptionHelpFormatter):
     """The help formatter of argparse, with the width of the window."""
 
     def __init__(self, prog: str) -> None:
@@ -278,7 +281,7 @@ class Parser(argparse.ArgumentParser):
             prog=f"sandbur {'' if name == 'chat' else name}".strip(),
             description=description,
             epilog=epilog,
-            formatter_class=Formatter,
+            formatter_class=HelpLayout,
             allow_abbrev=False,
         )
 
@@ -323,13 +326,22 @@ def parser_for(name: str) -> Parser:
 
 def options_with_value(name: str) -> set[str]:
     """Return the flags of a command that take a value, without building a parser."""
-    specs = [one for title in ("", *command_class(name).GROUPS) for one in _arguments(name, title)]
-    takes = (names for names, how in specs if "nargs" not in how and how.get("action", "append") == "append")
+    takes = (
+        names
+        for names, how in arguments_of(name)
+        if "nargs" not in how and how.get("action", "append") == "append"
+    )
     return {option for names in takes for option in names if option.startswith("-")}
 
 
+def arguments_of(name: str) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
+    """Yield the names and the `add_argument` keywords of each flag and positional argument of a command."""
+    for title in ("", *command_class(name).GROUPS):
+        yield from _arguments(name, title)
+
+
 def _arguments(name: str, group: str) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
-    """Yield the names and the `add_argument` keywords of each flag and positional argument in a group."""
+    """Yield what `arguments_of` yields, of one group of the help."""
     for field, one in command_class(name).declarations.items():
         spec: ArgumentSpec = one.argument or ((), "not on the command line", "", {})
         spelled, place, only, how = spec

@@ -75,9 +75,10 @@ def _report(error: Exception, command: Command | None) -> int:
 
 
 def _run(command: Command) -> int:
-    from .open_session import enter_folder
+    if (folder := command.overrides.get("cwd")) is not None:
+        from .open_session import enter_folder
 
-    enter_folder(command.overrides.get("cwd"))
+        enter_folder(folder)
     if (code := command.run_at_once()) is not None:
         return code
     gc.set_threshold(_GARBAGE_AT, 20, 20)

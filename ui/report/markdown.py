@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ...actions.workspace.paths import format_count
 from ...agent.history.reports.run_report import Account, CallAccount, CutText, FileDiff
-from ..terminal.text.sanitize import one_line, plain
+from ..terminal.text.sanitize import fence_text, one_line, plain
 from . import blocks, words
 from .compose import compose_report
 
@@ -19,13 +19,6 @@ _FENCED = re.compile(
 _FENCE = re.compile(r"`{3,}|~{3,}")
 _HEADING = re.compile(r"^ {0,3}#{1,6} +([^\n]+)$", re.MULTILINE)
 _RULE = re.compile(r"^ {0,3}(?=(?:-[ \t]*){3,}$|=+[ \t]*$)", re.MULTILINE)
-
-
-def fence_text(text: str, language: str = "") -> str:
-    """Return a code block whose fence is longer than every run of backticks in it."""
-    longest = max((len(run[0]) for run in _TICKS.finditer(text)), default=0)
-    fence = "`" * max(longest + 1, 3)
-    return f"{fence}{language}\n{text.rstrip()}\n{fence}\n"
 
 
 def code(text: str) -> str:
@@ -56,8 +49,8 @@ def prose(text: str) -> str:
         parts += [
             _escape_markup(text[end : found.start()]),
             "\n\n",
-            fence_text(found["text"], found["language"]),
-            "\n",
+            fence_text(found["text"].rstrip(), found["language"]),
+            "\n\n",
         ]
         end = found.end()
     parts.append(_escape_markup(text[end:]))
@@ -176,7 +169,7 @@ def _diff(diff: FileDiff) -> Iterator[str]:
     yield f"{diff.change.capitalize()} {code(diff.path)}{note}\n\n"
     if diff.lines:
         rest = [f"... {format_count(diff.left_out, 'line')} left out ..."] if diff.left_out else []
-        yield fence_text(plain("\n".join([*diff.lines, *rest])), "diff") + "\n"
+        yield fence_text(plain("\n".join([*diff.lines, *rest])).rstrip(), "diff") + "\n\n"
 
 
 def _quote(text: str) -> str:
@@ -189,4 +182,4 @@ def _cut_prose(cut: CutText) -> str:
 
 def _cut_fence(cut: CutText) -> str:
     text = f"{cut.text}\n{words.describe_cut(cut)}\n{cut.tail}" if cut.left_out else cut.text
-    return fence_text(plain(text))
+    return fence_text(plain(text).rstrip()) + "\n"

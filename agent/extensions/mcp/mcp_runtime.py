@@ -127,11 +127,7 @@ class McpRuntime(ExtensionRuntime):
 
     def tool_servers(self, session: SessionSettings) -> ToolServers | None:
         servers = self._servers.get(Path(session.cwd))
-        if servers is None:
-            return None
-        from .content.program import ProgramServers
-
-        return ProgramServers(servers.source())
+        return None if servers is None else servers.source().for_program()
 
     def prompts(self, session: SessionSettings) -> Prompts | None:
         """Return the prompts of a session's servers; None: it has no servers."""

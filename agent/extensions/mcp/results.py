@@ -10,6 +10,7 @@ from typing import Any, cast
 import mcp_types as types
 
 from ....actions.ports import ToolOutcome
+from ....state.conversation.attachments import AttachedFile
 from ....state.conversation.messages import Document, Image, Outcome, Text, encodable
 from ....state.errors import UsageError
 
@@ -20,7 +21,7 @@ _MOST_BLOCK_BYTES = 5_000_000
 """Base64, as providers count it."""
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
-Block = Text | Image | Document
+Block = Text | AttachedFile
 
 
 def outcome_of(result: types.CallToolResult) -> ToolOutcome:
@@ -71,7 +72,7 @@ def _read(block: Any) -> str | Block:
     return "(content of a kind that is not known here)"
 
 
-def read_contents(contents: Any) -> str | Block:
+def read_contents(contents: Any) -> str | Image | Document:
     """Return the text of a resource, or an image for the model."""
     if isinstance(contents, types.TextResourceContents):
         return f"[{contents.uri}]\n{contents.text}"
@@ -84,7 +85,7 @@ def read_contents(contents: Any) -> str | Block:
     return f"[{contents.uri}] ({kind[:60]}, {len(contents.blob):,} characters of base64: not shown)"
 
 
-def _image(kind: str, data: str) -> str | Block:
+def _image(kind: str, data: str) -> str | Image:
     if kind not in _IMAGES:
         return f"(an image of type {kind[:60]}, which no model takes: not shown)"
     if problem := _unfit(data):

@@ -18,6 +18,7 @@ from ...runtime.tool_servers import OnElicitation
 from .catalogue import Catalogue, ListedTool
 from .configuration.servers import McpServer
 from .connection import NoAnswer, ServerConnection, ServerDown, ServerHealth, ServerLost, ServerRefused
+from .content.program import ProgramServers
 from .content.prompts import Prompts
 from .content.resources import resource_tools
 from .server_requests.inquiry import ANSWER, AnswerQuestion, Inquiries
@@ -118,6 +119,10 @@ class McpSource:
             if catalogue.has_changed
         ]
         return (*self._notices, *self._slowest(), *found_notices, *changed)
+
+    def for_program(self) -> ProgramServers:
+        """Return the servers as a program uses them."""
+        return ProgramServers(self)
 
     def _is_required(self, name: str) -> bool:
         return self._connections[name].server.table.required

@@ -258,7 +258,9 @@ def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[
             before=before,
             after=after,
             goes_to=parts.next_action(step, owner.steps[place + 1 : place + 2]),
-            steering=parts.take_steering(since, step.row, step.action, _newest_inbox_number(after))
+            steering=parts.take_steering(
+                since, step.row, step.action, _newest_inbox_number(after), after["run_options"].instructions
+            )
             if has_new_steering
             else (),
             **parts.of(since, step.row, first),
@@ -348,9 +350,16 @@ class _Parts:
         called = next((one for one in traces if isinstance(one, ModelCalled)), None)
         return None if called is not None and is_kept and called.reply is None else called
 
-    def take_steering(self, first: int, last: int, action: str, newest: int) -> list[WaitingMessage]:
-        """Return the steering messages that these rows contain; `newest` is the number of the last one."""
+    def take_steering(
+        self, first: int, last: int, action: str, newest: int, instructions: str = ""
+    ) -> list[WaitingMessage]:
+        """Return the steering messages that these rows contain; `newest` is the number of the last one.
+
+        `instructions` are those of the run, which belong to none of them.
+        """
         rows = select_rows_between(self._messages, first, last)
+        if instructions and action == "prompt":
+            rows = [row for row in rows if row.message.text != instructions]
         log = next((row.log for row in reversed(rows) if _is_persons_message(row.message)), None)
         found: list[tuple[str, str]] = []
         for row in rows:

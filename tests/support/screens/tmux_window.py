@@ -15,7 +15,7 @@ from pathlib import Path
 from support.places import ROOT
 from support.required import require
 
-from sandbur.agent.config.yolo import acknowledge
+from sandbur.agent.config.data_folder import acknowledge
 
 DEAF_S = 0.3
 """The question ignores keys for a moment."""

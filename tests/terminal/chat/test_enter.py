@@ -14,7 +14,7 @@ from support.commands.command import Command
 from support.required import require
 from support.screens.terminal_pair import Terminal as Pair
 
-from sandbur.agent.config.yolo import acknowledge
+from sandbur.agent.config.data_folder import acknowledge
 
 LATE = ("strace", "-f", "-qq", "-e", "trace=ioctl", "-e", "inject=ioctl:delay_exit=5000", "-o", "/dev/null")
 """In microseconds."""

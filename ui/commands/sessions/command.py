@@ -117,6 +117,4 @@ class SessionsCommand(ActionCommand):
     def run_at_once(self) -> int | None:
         if self.action != "list":
             return None
-        from .listing import list_at_rest
-
-        return list_at_rest(self)
+        return self._load("listing.list_at_rest")(self)

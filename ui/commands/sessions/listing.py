@@ -11,7 +11,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ....agent.config.store_only import database_at_rest
+from ....agent.config.data_folder import database_at_rest
 from ....state.store.sessions.listing import count_sessions, list_newest
 from ...cli.open_session import appear, open_runtime, read_overrides, tell_notice
 from ...terminal.terminal import glyphs_for, make_console, put, say, shorten

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ....actions.workspace.paths import format_size
 from ....agent.runtime.cleanup import clear_scratch
 from ....state.maintenance.prune import (
     PrunePlan,
@@ -68,14 +69,14 @@ def _delete(store: Store, plan: PrunePlan, home: Path) -> set[str]:
 def _line(session: StoredSession, reason: Reason) -> str:
     title = one_line(session.title) or "(no message yet)"
     used = local_time(session.updated_at)
-    return f"{session.id}  {used}  {size_text(session.size_bytes):>9}  {_REASONS[reason]}  {title}"
+    return f"{session.id}  {used}  {format_size(session.size_bytes):>9}  {_REASONS[reason]}  {title}"
 
 
 def _sum_up(goes: list[tuple[StoredSession, Reason]], plan: PrunePlan, busy: int, is_dry_run: bool) -> None:
     verb = "Would delete" if is_dry_run else "Deleted"
     freed = sum(session.size_bytes for session, _ in goes)
     noun = "session" if len(goes) == 1 else "sessions"
-    summary = f"{verb} {len(goes)} {noun}, about {size_text(freed)}; {plan.stays + busy} stay."
+    summary = f"{verb} {len(goes)} {noun}, about {format_size(freed)}; {plan.stays + busy} stay."
     if plan.waiting:
         summary += f" {plan.waiting} of them would go, but a call waits for a decision."
     say(summary)
@@ -97,13 +98,3 @@ def _object(goes: list[tuple[StoredSession, Reason]], stays: int, is_dry_run: bo
         "freed_bytes": sum(session.size_bytes for session, _ in goes),
         "kept": stays,
     }
-
-
-def size_text(size: int) -> str:
-    """Format a number of bytes for people."""
-    value = float(size)
-    for unit in ("B", "KB", "MB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} GB"

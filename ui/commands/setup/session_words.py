@@ -1,10 +1,6 @@
-"""Lists sessions for shell completion; a separate process that imports very little.
-
-python -P -m sandbur.ui.commands.setup.session_words bash|zsh|fish all|waiting WORD
-"""
+"""Lists sessions for shell completion, from the store as it is on disk."""
 
 import os
-import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,12 +15,11 @@ _MOST_TITLE = 60
 _SQLITE = "sqlite:///"
 
 
-def main(shell: str, kind: str, word: str) -> None:
-    """Print a line for each session: its id and, for zsh and fish, a tab and its description."""
+def list_sessions(shell: str, kind: str, word: str) -> Iterator[str]:
+    """Yield the lines of the sessions in the store: all, or those that are `waiting` for a decision."""
     place = _store(os.environ)
-    sessions = [] if place is None else load_session_names(*place, only_waiting=kind == "waiting")
-    # The output is UTF-8, whatever the locale of the shell.
-    sys.stdout.buffer.write("".join(f"{line}\n" for line in lines(shell, sessions, word)).encode())
+    if place is not None:
+        yield from lines(shell, load_session_names(*place, only_waiting=kind == "waiting"), word)
 
 
 def lines(shell: str, sessions: list[NamedSession], word: str) -> Iterator[str]:
@@ -33,7 +28,7 @@ def lines(shell: str, sessions: list[NamedSession], word: str) -> Iterator[str]:
     The completion is always an id, which needs no quoting. Only fish requires that it contains the typed
     word; it gets the title, which it quotes itself.
     """
-    wanted = word.strip("\"'").lower()
+    wanted = word.lower()
     by_id = [one for one in sessions if one.id.startswith(wanted)]
     found = by_id or [one for one in sessions if wanted in _format_session(one.title).lower()]
     for one in found[:_MOST]:
@@ -81,7 +76,3 @@ def _read_configuration(env: Mapping[str, str]) -> Mapping[str, object]:
         return tomllib.loads(content.decode())
     except ValueError:
         return {}
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:4])

@@ -11,6 +11,7 @@ from errno import ENOSPC
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from ....actions.workspace.paths import format_size
 from ....agent.config.settings import Settings
 from ....agent.runtime.cleanup import size_of, strays
 from ....state.errors import SandburError
@@ -21,7 +22,6 @@ from ....state.store.store import Store
 from ...cli.open_session import tell_notice
 from ...terminal.live import ProgressLine
 from ...terminal.output import exit_on_signals
-from ..sessions.prune import size_text
 from ..sessions.verify import breach_line
 from .installation import Finding
 
@@ -158,6 +158,6 @@ def _leftovers(home: Path, sessions: Iterable[str]) -> Iterator[Finding]:
     found = strays(home, sessions)
     if found:
         noun = "folder" if len(found) == 1 else "folders"
-        detail = f"{len(found)} {noun} in {home / 'scratch'} ({size_text(size_of(found))})"
+        detail = f"{len(found)} {noun} in {home / 'scratch'} ({format_size(size_of(found))})"
         fix = f"rm -rI {' '.join(shlex.quote(str(one)) for one in found[:_MOST_NAMED])}"
         yield Finding("note", "leftovers", f"{detail} of sessions that are not in this store", fix)

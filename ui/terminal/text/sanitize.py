@@ -47,6 +47,13 @@ def one_line(text: str) -> str:
     return expose(text).replace("\n", "\\n")
 
 
+def fence_text(text: str, language: str = "") -> str:
+    """Return text as a Markdown code block that nothing in it ends: its fence is longer than every other."""
+    longest = max(map(len, re.findall(r"`+", text)), default=0)
+    fence = "`" * max(longest + 1, 3)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
 def lookalikes(text: str) -> list[str]:
     """Return the words that mix Latin letters with letters of a script that imitates them."""
     return [word for word in re.findall(_WORDS, text) if _mixes_scripts(word)]

@@ -1,10 +1,12 @@
 """Tool servers for programs: their tools, prompts and resources without a model in between."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
@@ -14,9 +16,11 @@ from .....state.errors import UsageError
 from ....runtime.tool_servers import ServerPrompt, ServerResource, ServerTool
 from ..connection import NoAnswer, ServerDown, ServerLost, ServerRefused
 from ..results import read_contents
-from ..source import McpSource
 from ..text import one_line
 from .resources import fetch_resources
+
+if TYPE_CHECKING:
+    from ..source import McpSource
 
 
 class ProgramServers:

@@ -1,6 +1,8 @@
 """One value is set in a configuration file or taken out of it, and all else stays as it was."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbur.agent.config.edit.edit_rules import ConfigPlace
+from sandbur.agent.config.edit.edit_file import ConfigPlace
 from sandbur.agent.config.edit.edit_settings import set_value, unset_value
 from sandbur.agent.config.load import load_settings
 from sandbur.state.errors import ConfigError, UsageError
@@ -109,6 +111,21 @@ def test_a_file_that_cannot_be_read_is_left_alone(tmp_path: Path, env: dict[str,
         with pytest.raises(ConfigError):
             change()
     assert place.path.read_text() == "max_turns = \n"
+
+
+def test_comments_after_a_table_stay_when_its_last_entry_goes(tmp_path: Path, env: dict[str, str]) -> None:
+    place = own(tmp_path, 'aliases.slow = "a/b"\n# what they cost\n[prices]\n')
+    assert unset_value(place, "aliases.slow", env)
+    assert place.path.read_text() == "# what they cost\n[prices]\n"
+
+
+def test_only_what_edits_a_file_loads_the_parser_that_keeps_comments() -> None:
+    code = (
+        "import sys; import sandbur.ui.commands.setup.config, sandbur.ui.commands.mcp.configured,"
+        " sandbur.ui.chat.decisions.always, sandbur.ui.commands.policy.past; print('tomlkit' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_the_settings_know_who_says_what(tmp_path: Path, env: dict[str, str]) -> None:

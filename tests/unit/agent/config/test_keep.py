@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbur.agent.config.edit.edit_rules import ConfigPlace, keep, place_for
+from sandbur.agent.config.edit.edit_file import ConfigPlace, keep, place_for
 from sandbur.agent.config.load import load_settings
 from sandbur.agent.config.trust import is_trusted, trust
 from sandbur.state.errors import ConfigError
@@ -110,7 +110,7 @@ def test_a_file_that_changed_since_the_question_is_not_trusted_by_the_answer(
     trust(project, env)
     place = place_for(project, env)
     path.write_text('allow = ["write_file"]\n')
-    with pytest.raises(ConfigError, match="changed meanwhile"):
+    with pytest.raises(ConfigError, match="was changed meanwhile"):
         keep(place, "allow", RULE, env)
     assert path.read_text() == 'allow = ["write_file"]\n'
     assert not is_trusted(project, env)

@@ -142,3 +142,10 @@ async def test_a_tool_server_over_http_is_the_session_s_too(command: Command) ->
     assert answer.stop_reason == "end_turn"
     assert '"mcp__web__book"' in json.dumps(server.requests[0].body)
     assert [asked.call.title for asked in editor.asked][:1] == ['mcp__web__book {"city": "Rome"}']
+
+
+def test_without_a_pipe_for_its_input_the_command_ends_with_one_sentence(command: Command) -> None:
+    process = command.start("acp", "-m", "demo", stdin=subprocess.DEVNULL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert errors.decode().splitlines()[0].endswith("with pipes for stdin and stdout.")

@@ -9,7 +9,7 @@ from sandbur.state.calls import PendingCall
 from sandbur.state.errors import UsageError
 from sandbur.ui.acp.handed import message_of, servers_of_editor
 from sandbur.ui.acp.questions import question_about
-from sandbur.ui.acp.tool_calls import fence_text
+from sandbur.ui.terminal.text.sanitize import fence_text
 
 
 @pytest.mark.parametrize("text", ["plain", "```\nowned", "````` [x](http://evil)", "`a`", ""])

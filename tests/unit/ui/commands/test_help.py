@@ -11,7 +11,7 @@ from support.commands.command import Command
 from support.required import needs
 from support.screens.terminal_pair import Terminal
 
-from sandbur.agent.session.run import EXIT_CODES as OF_RUNS
+from sandbur.agent.session.run_result import EXIT_CODES as OF_RUNS
 from sandbur.state import errors
 from sandbur.state.errors import UsageError
 from sandbur.ui.cli.arguments import parse
@@ -108,12 +108,18 @@ COMPLETED = [
     ("sandbur sessions export --format h", {"html"}),
     ("sandbur -p --max-b", {"--max-budget-usd"}),
     ("sandbur --store x config un", {"unset"}),
+    ("sandbur completion f", {"fish"}),
+    ("sandbur test a", {"add"}),
+    ("sandbur config get m", set[str]()),
+    ("sandbur sessions import no", {"notes.md"}),
+    ("sandbur --attach no", {"notes.md"}),
 ]
 
 
 @needs("bash")
 @pytest.mark.parametrize(("line", "expected"), COMPLETED)
 def test_bash_completes_it(command: Command, tmp_path: Path, line: str, expected: set[str]) -> None:
+    (tmp_path / "notes.md").touch()
     script = tmp_path / "completion"
     script.write_text(command.run("completion", "bash").out)
     words = line.split(" ")
@@ -131,6 +137,7 @@ def test_bash_completes_it(command: Command, tmp_path: Path, line: str, expected
 @needs("fish")
 @pytest.mark.parametrize(("line", "expected"), COMPLETED)
 def test_fish_completes_it(command: Command, tmp_path: Path, line: str, expected: set[str]) -> None:
+    (tmp_path / "notes.md").touch()
     script = tmp_path / "completion.fish"
     script.write_text(command.run("completion", "fish").out)
     done = subprocess.run(
@@ -157,5 +164,7 @@ def test_zsh_completes_it(command: Command, tmp_path: Path) -> None:
         terminal.see("--older-than")
         terminal.type("\x15sandbur --effort xh\t")
         terminal.see("xhigh")
+        terminal.type("\x15sandbur sessions import .zsh\t")
+        terminal.see("import .zshrc")
         terminal.type("\x15exit\r")
         terminal.drain(shell)

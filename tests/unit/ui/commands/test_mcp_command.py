@@ -43,20 +43,44 @@ def test_a_server_is_added_listed_tried_and_removed(command: Command) -> None:
 
 def test_a_server_between_other_tables_is_taken_out_alone(command: Command) -> None:
     own(command).parent.mkdir(parents=True)
-    first, last = '[mcp_servers.one]\ncommand = "one"\nargs = [\n  "[mcp_servers.two]",\n]\n', "[prices]\n"
-    middle = '[mcp_servers.two]\ncommand = "two"\n[mcp_servers."two".env]\nA = "b"\n'
+    first = '[mcp_servers.one]\ncommand = "one"\nargs = [\n  "[mcp_servers.two]",\n]\n'
+    middle = '[mcp_servers.two]\ncommand = "two"\n[mcp_servers."two".env]\nA = "b"\n\n'
+    last = "# what they cost\n[prices]\n[mcp_servers.three]\ncommand = 'three'\n"
     own(command).write_text(first + middle + last)
     assert command.run("mcp", "remove", "two").code == 0
     assert own(command).read_text() == first + last
 
 
-def test_a_server_in_a_form_of_its_own_is_left_to_the_person(command: Command) -> None:
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('mcp_servers = { it = { command = "it" } }  # mine\n', "mcp_servers = {  }  # mine\n"),
+        ('mcp_servers.it.command = "it"\n# mine\n', "# mine\n"),
+        ('[mcp_servers]\nit = { command = "it" }\n# mine\n', "[mcp_servers]\n# mine\n"),
+    ],
+)
+def test_a_server_is_taken_out_whatever_form_the_person_chose(
+    command: Command, before: str, after: str
+) -> None:
     own(command).parent.mkdir(parents=True)
-    before = 'mcp_servers = { it = { command = "it" } }\n'
     own(command).write_text(before)
-    removed = command.run("mcp", "remove", "it")
-    assert (removed.code, own(command).read_text()) == (52, before)
-    assert "in a form that only you can edit" in removed.err
+    added = command.run("mcp", "add", "other", "--", "other")
+    assert added.code == 0, added.err
+    written = tomllib.loads(own(command).read_text())["mcp_servers"]
+    assert written == {"it": {"command": "it"}, "other": {"command": "other"}}
+    for name in ("other", "it"):
+        assert command.run("mcp", "remove", name).code == 0
+    assert own(command).read_text().strip() == after.strip()
+
+
+def test_a_file_that_is_no_toml_is_refused_in_one_sentence_and_left_alone(command: Command) -> None:
+    own(command).parent.mkdir(parents=True)
+    own(command).write_text("mcp_servers = {\n")
+    for words in (("add", "it", "--", "x"), ("remove", "it")):
+        refused = command.run("mcp", *words)
+        assert (refused.code, len(refused.err.splitlines())) == (52, 1), refused.err
+        assert "is no valid TOML" in refused.err
+    assert own(command).read_text() == "mcp_servers = {\n"
 
 
 def test_a_project_file_is_kept_trusted_by_who_writes_it_here(command: Command) -> None:

@@ -12,7 +12,8 @@ from support.required import unless
 from support.screens.reports import act, beyond_code, made, nasty, page
 
 from sandbur.state.store.store import Store
-from sandbur.ui.report.markdown import code, fence_text, prose
+from sandbur.ui.report.markdown import code, prose
+from sandbur.ui.terminal.text.sanitize import fence_text
 
 FORMS = ("html", "md")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -50,6 +51,7 @@ def test_a_fence_outlasts_the_backticks_in_it() -> None:
     assert prose("```py\n<b>\n") == "```py\n<b>\n```"
 
 
+@pytest.mark.slow
 @in_a_browser
 def test_a_browser_shows_it_offline_with_its_style_and_runs_nothing(store: Store, tmp_path: Path) -> None:
     asyncio.run(nasty(store))
