@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .actions.tools.fetch_attachment import fetch_attachment
     from .actions.tools.files.virtual import file_tools
     from .actions.tools.functions.decorator import tool
+    from .actions.tools.functions.function_tool import FunctionTool as Tool
     from .actions.tools.functions.injection import Depends
     from .actions.tools.functions.results import TaskComplete, ToolError
     from .actions.tools.functions.run_context import RunContext
@@ -51,7 +52,16 @@ if TYPE_CHECKING:
     from .agent.extensions.middleware.pii_redaction import PIIRedaction
     from .agent.extensions.middleware.retry_and_timeout import Retry, TimeLimit
     from .agent.models.configured import connect_model, provider_token_counter
+    from .agent.runtime.compaction import Compaction
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
+    from .agent.runtime.tool_groups import ToolGroups
+    from .agent.runtime.tool_servers import (
+        Elicitation,
+        ServerPrompt,
+        ServerResource,
+        ServerTool,
+        ToolServers,
+    )
     from .agent.sdk.agent import Agent
     from .agent.sdk.pending import PendingToolCall
     from .agent.sdk.result import DoneResult, RunFailed, RunResult
@@ -86,12 +96,14 @@ __all__ = [
     "Audio",
     "CallLimit",
     "CommandEntry",
+    "Compaction",
     "Composite",
     "ContextFull",
     "CredentialsError",
     "Depends",
     "Document",
     "DoneResult",
+    "Elicitation",
     "EventStream",
     "Extension",
     "ExtensionRuntime",
@@ -126,6 +138,9 @@ __all__ = [
     "RunResult",
     "SandburError",
     "SandburPersister",
+    "ServerPrompt",
+    "ServerResource",
+    "ServerTool",
     "SessionAdditions",
     "SessionHeld",
     "SessionInfo",
@@ -143,10 +158,13 @@ __all__ = [
     "ThinkingDelta",
     "TimeLimit",
     "TokenCounter",
+    "Tool",
     "ToolCallRequest",
     "ToolError",
+    "ToolGroups",
     "ToolOutcome",
     "ToolResult",
+    "ToolServers",
     "ToolSpec",
     "ToolUse",
     "Unreachable",
@@ -179,12 +197,14 @@ _HOMES = {
     "Audio": ("sandbur.state.conversation.attachments", "Audio"),
     "CallLimit": ("sandbur.agent.extensions.middleware.call_limit", "CallLimit"),
     "CommandEntry": ("sandbur.agent.extensions.extension", "CommandEntry"),
+    "Compaction": ("sandbur.agent.runtime.compaction", "Compaction"),
     "Composite": ("sandbur.actions.workspace.backends.composite", "Composite"),
     "ContextFull": ("sandbur.state.errors", "ContextFull"),
     "CredentialsError": ("sandbur.state.errors", "CredentialsError"),
     "Depends": ("sandbur.actions.tools.functions.injection", "Depends"),
     "Document": ("sandbur.state.conversation.attachments", "Document"),
     "DoneResult": ("sandbur.agent.sdk.result", "DoneResult"),
+    "Elicitation": ("sandbur.agent.runtime.tool_servers", "Elicitation"),
     "EventStream": ("sandbur.agent.sdk.stream", "EventStream"),
     "Extension": ("sandbur.agent.extensions.extension", "Extension"),
     "ExtensionRuntime": ("sandbur.agent.runtime.extension_runtime", "ExtensionRuntime"),
@@ -219,6 +239,9 @@ _HOMES = {
     "RunResult": ("sandbur.agent.sdk.result", "RunResult"),
     "SandburError": ("sandbur.state.errors", "SandburError"),
     "SandburPersister": ("sandbur.state.burr.persister", "SandburPersister"),
+    "ServerPrompt": ("sandbur.agent.runtime.tool_servers", "ServerPrompt"),
+    "ServerResource": ("sandbur.agent.runtime.tool_servers", "ServerResource"),
+    "ServerTool": ("sandbur.agent.runtime.tool_servers", "ServerTool"),
     "SessionAdditions": ("sandbur.agent.runtime.extension_runtime", "SessionAdditions"),
     "SessionHeld": ("sandbur.state.errors", "SessionHeld"),
     "SessionInfo": ("sandbur.agent.sdk.stored_sessions", "SessionInfo"),
@@ -236,10 +259,13 @@ _HOMES = {
     "ThinkingDelta": ("sandbur.actions.ports.events", "ThinkingDelta"),
     "TimeLimit": ("sandbur.agent.extensions.middleware.retry_and_timeout", "TimeLimit"),
     "TokenCounter": ("sandbur.actions.ports", "TokenCounter"),
+    "Tool": ("sandbur.actions.tools.functions.function_tool", "FunctionTool"),
     "ToolCallRequest": ("sandbur.agent.extensions.middleware.middleware", "ToolCallRequest"),
     "ToolError": ("sandbur.actions.tools.functions.results", "ToolError"),
+    "ToolGroups": ("sandbur.agent.runtime.tool_groups", "ToolGroups"),
     "ToolOutcome": ("sandbur.actions.ports", "ToolOutcome"),
     "ToolResult": ("sandbur.state.conversation.messages", "ToolResult"),
+    "ToolServers": ("sandbur.agent.runtime.tool_servers", "ToolServers"),
     "ToolSpec": ("sandbur.actions.ports", "ToolSpec"),
     "ToolUse": ("sandbur.state.conversation.messages", "ToolUse"),
     "Unreachable": ("sandbur.state.errors", "Unreachable"),

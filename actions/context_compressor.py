@@ -1,6 +1,8 @@
 """Compresses a history: a summary replaces the older messages, which stay in the store."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal
 
 from ..state.application import ApplicationState, Usage
 from ..state.conversation.content import Attachment
@@ -9,7 +11,7 @@ from ..state.conversation.transcript import Transcript
 from ..state.errors import ContextFull
 from ..state.process.crashpoints import reach
 from .ports import ModelRequest, Ports, Reply, Toolbox
-from .ports.events import Notice, UsageChanged
+from .ports.events import Compacted, Notice, UsageChanged
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.result_eviction import evict_results
 from .turn.model_call import MAX_COMPRESSIONS, call_model
@@ -30,8 +32,10 @@ _MAX_BLOCK_CHARS = 2_000
 _ASK = (
     "Below is the older part of this session. Summarize it for yourself, so that you can go on without"
     " it: what was asked, decided, done and found (names, paths, numbers, results), what failed, what is"
-    " still open. At most 600 words. Answer with the summary only.\n\n{older}"
+    " still open. At most 600 words. Answer with the summary only.\n\n{messages}"
 )
+_MESSAGES = "{messages}"
+"""Stands for the older messages in the request for a summary."""
 
 
 @graph_action(
@@ -51,39 +55,34 @@ _ASK = (
 )
 async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     """Compress the larger of the active histories, then return to the previous action."""
+    rules, is_asked = ports.requests.compaction, state.overflow_from == _ASKED_FROM
+    if rules.kind == "off" and not is_asked:
+        raise ContextFull(
+            "The conversation does not fit into the model's window, and compaction is off.",
+            'Resume with `compaction = "summary"` or "truncate", or with a model that has a larger window.',
+        )
     found = max(state.chat_history, state.active_history, key=lambda history: history.size_bytes)
     history, count = evict_results(found, ports.toolbox, 1)
-    is_asked = state.overflow_from == _ASKED_FROM
     if not is_asked and count and history.size_bytes <= found.size_bytes * _ENOUGH_SHARE:
         ports.emit(Notice(f"{count} older results were put away; the model can read them again."))
+        ports.emit(_describe_change(state, ports, "results", count, found, history))
         return {**_replace_history(state, found, history), **_hand_back(state, state.compressions + 1)}
     window_bytes = int(ports.model.context_window / state.tokens_per_byte)
-    # At most half of a history that the provider rejected earlier than expected.
-    kept_bytes = min(int(window_bytes * KEEP_SHARE), history.size_bytes // (8 if is_asked else 2))
-    keep = _count_messages_to_keep(history, kept_bytes >> state.compressions)
+    keep = _count_kept(state, history, rules.keep_messages, window_bytes)
     older = list(history)[: len(history) - keep]
     if not older:
         if is_asked:
             ports.emit(Notice("Nothing is old enough to be summarized."))
         return _hand_back(state, MAX_COMPRESSIONS)
-    if ports.hooks is not None:
-        await ports.hooks.before_compression()
-    if not is_asked:
-        notice = "The conversation gets too long for the model: compressing the older part."
-        ports.emit(Notice(notice, "compression"))
-    text, used = "", Usage()
-    if reply := await _summarize(state, ports, older, int(window_bytes * _SUMMARY_SHARE)):
-        text, used = reply.message.text.strip(), reply.usage + reply.discarded
-        ports.emit(UsageChanged(state.turn_usage + used, reply.usage))
-    reach("compaction_mid")
-    summary = text[:_MAX_SUMMARY_CHARS] or _render_messages(older, _MAX_SUMMARY_CHARS)
-    if ports.hooks is not None:
-        await ports.hooks.after_compression(summary)
-    opening = runtime_message(f"{_quote_essentials(state)}\n\nSummary of what came before:\n{summary}")
+    summary, used = await _replacement_of(state, ports, older, int(window_bytes * _SUMMARY_SHARE))
+    opening = runtime_message(f"{_quote_essentials(state)}\n\n{summary}")
     lasting = _lasting(older, ports.toolbox, int(window_bytes * _LASTING_SHARE))
     shorter = history.compact(opening, keep, lasting)
+    kind = "truncate" if rules.kind == "truncate" else "summary"
+    ports.emit(_describe_change(state, ports, kind, len(older), found, shorter))
     if is_asked:
-        notice = f"A summary stands for {len(older)} messages now: {found.size_bytes:,} bytes have become"
+        what = "A note stands" if kind == "truncate" else "A summary stands"
+        notice = f"{what} for {len(older)} messages now: {found.size_bytes:,} bytes have become"
         ports.emit(Notice(f"{notice} {shorter.size_bytes:,}. /uncompact brings them back.", "compression"))
     return {
         **_replace_history(state, found, shorter),
@@ -93,17 +92,77 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     }
 
 
+async def _replacement_of(
+    state: ApplicationState, ports: Ports, older: list[Message], max_chars: int
+) -> tuple[str, Usage]:
+    """Return the text in place of older messages, and what it cost."""
+    is_asked, is_cut = state.overflow_from == _ASKED_FROM, ports.requests.compaction.kind == "truncate"
+    if ports.hooks is not None:
+        await ports.hooks.before_compression()
+    if not is_asked:
+        act = "leaving out" if is_cut else "compressing"
+        notice = f"The conversation gets too long for the model: {act} the older part."
+        ports.emit(Notice(notice, "compression"))
+    text, used = "", Usage()
+    if not is_cut and (reply := await _summarize(state, ports, older, max_chars)):
+        text, used = reply.message.text.strip(), reply.usage + reply.discarded
+        ports.emit(UsageChanged(state.turn_usage + used, reply.usage))
+    reach("compaction_mid")
+    summary = text[:_MAX_SUMMARY_CHARS] or _render_messages(older, _MAX_SUMMARY_CHARS)
+    words = f"Summary of what came before:\n{summary}"
+    if is_cut:
+        words = summary = f"[{len(older)} earlier messages are left out.]"
+    if ports.hooks is not None:
+        await ports.hooks.after_compression(summary)
+    return words, used
+
+
+def _count_kept(state: ApplicationState, history: Transcript, wanted: int, window_bytes: int) -> int:
+    """Return how many of the newest messages stay: those that the rules want, if these can fit."""
+    is_asked = state.overflow_from == _ASKED_FROM
+    if wanted and not state.compressions:
+        messages = list(history)
+        wanted = min(wanted, len(messages))
+        while 0 < wanted < len(messages) and messages[-wanted].role == "tool":
+            wanted += 1
+        if wanted < len(messages):
+            return wanted
+    # At most half of a history that the provider rejected earlier than expected.
+    kept_bytes = min(int(window_bytes * KEEP_SHARE), history.size_bytes // (8 if is_asked else 2))
+    return _count_messages_to_keep(history, kept_bytes >> state.compressions)
+
+
+def _describe_change(
+    state: ApplicationState,
+    ports: Ports,
+    kind: Literal["summary", "truncate", "results"],
+    messages: int,
+    old: Transcript,
+    new: Transcript,
+) -> Compacted:
+    """Return the event of a history that became shorter, with the estimated tokens of a request."""
+    histories = {id(one): one for one in (state.chat_history, state.active_history)}.values()
+    before = ports.requests.offer(state.equipment).size_bytes + sum(one.size_bytes for one in histories)
+    after = before - old.size_bytes + new.size_bytes
+    return Compacted(kind, messages, int(before * state.tokens_per_byte), int(after * state.tokens_per_byte))
+
+
 async def _summarize(
     state: ApplicationState, ports: Ports, older: list[Message], max_chars: int
 ) -> Reply | None:
     """Ask the model for a summary; None if not even that request fits."""
-    asked = runtime_message(_ASK.format(older=_render_messages(older, max_chars)) + _focus(state))
+    prompt, messages = ports.requests.compaction.prompt or _ASK, _render_messages(older, max_chars)
+    prompt = prompt if _MESSAGES in prompt else f"{prompt}\n\n{_MESSAGES}"
+    asked = runtime_message(prompt.replace(_MESSAGES, messages) + _focus(state))
     request = ModelRequest(
         ports.requests.system,
         ports.requests.offer(state.equipment).specs,
         (Transcript.of(asked),),
         purpose="summary",
+        strict_tools=ports.requests.strict_tools,
     )
+    if (model := ports.requests.summary_model) is not None:
+        ports = replace(ports, model=model)
     try:
         return await call_model(state, ports, request, is_aside=True)
     except ContextFull:

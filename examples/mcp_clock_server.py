@@ -20,5 +20,17 @@ def difference(first: str, second: str) -> str:
     return f"{(seconds[1] - seconds[0]) / 3600:g} hours"
 
 
+@server.resource("clock://zones", mime_type="text/plain")
+def zones() -> str:
+    """The time zones that are asked for most."""
+    return "Asia/Kolkata Asia/Tokyo"
+
+
+@server.prompt()
+def compare(first: str, second: str) -> str:
+    """Ask how far apart two clocks are."""
+    return f"How far apart are the clocks of {first} and {second}?"
+
+
 if __name__ == "__main__":
     server.run()

@@ -30,7 +30,12 @@ async def main() -> None:
     async with agent, agent.session() as session:
         for notice in session.notices:
             print("notice:", notice)
-        async for event in session.stream("How far apart are the clocks of Kolkata and Tokyo?"):
+        # The program itself reads what the server has, and takes its prompt as the message.
+        [zones] = await session.servers.read_resource("clock", "clock://zones")
+        first, second = str(getattr(zones, "text", "")).split()
+        message = await session.servers.get_prompt("clock", "compare", {"first": first, "second": second})
+        print(message)
+        async for event in session.stream(message):
             if isinstance(event, events.ToolFinished):
                 print(f"{event.tool}: {event.content}")
             elif isinstance(event, events.RunFinished):

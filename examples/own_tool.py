@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sandbur import Agent, ToolError, events, tool
+from sandbur import Agent, Tool, ToolError, events, tool
 from sandbur.testing import ScriptedModel, ToolCall
 
 RATES = {"EUR": 1.0, "USD": 1.09, "JPY": 171.3}
@@ -36,20 +36,38 @@ def book(amount: float, text: str) -> None:
     LEDGER.append(f"{amount:.2f} {text}")
 
 
+def add(text: str, tag: str) -> list[str]:
+    LEDGER.append(f"{tag}: {text}")
+    return LEDGER
+
+
+# The schema comes from elsewhere; the model neither sees the tag nor chooses it.
+note = Tool.from_schema(
+    "note",
+    {"type": "object", "properties": {"text": {"type": "string"}, "tag": {"type": "string"}}},
+    add,
+    description="Write a note into the ledger.",
+    preset={"tag": "note"},
+    postprocess=lambda ledger: f"{len(ledger)} entries",
+    version="1",
+)
+
+
 async def main() -> None:
     # The first call does not fit the signature; the model is told what would.
     script = [
         ToolCall("convert", amount=50, to="dollars"),
         ToolCall("convert", amount=50, to="USD"),
         ToolCall("book", amount=54.5, text="lunch"),
+        ToolCall("note", text="with Ada"),
         "50 euros are 54.50 dollars; it is in the ledger.",
     ]
     agent = Agent(
         os.environ.get("SANDBUR_MODEL") or ScriptedModel(script),
         instructions="You keep the books.",
-        tools=[convert, book],
+        tools=[convert, book, note],
         # What only reads runs unasked; what changes something needs a rule, or somebody who approves.
-        allow=["book"],
+        allow=["book", "note"],
     )
     async for event in agent.stream("What are 50 euros in dollars? Book it as lunch."):
         if isinstance(event, events.ToolFinished):

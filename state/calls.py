@@ -109,6 +109,10 @@ class PendingCall(Record):
     """Set for a call that needs approval; None otherwise, and in older records."""
     hook: HookVerdict | None = Field(default=None, exclude_if=partial(is_, None))
     """None if no hook gave a verdict."""
+    version: str = Field(default="", exclude_if=lambda version: not version)
+    """The version of the tool, if its author gives one."""
+    preset: str = Field(default="", exclude_if=lambda preset: not preset)
+    """JSON object of the arguments that the tool's author fixed; empty if there are none."""
     origin: Origin = Field(default="model", exclude_if=lambda origin: origin == "model")
     """For a call that no model requested, there is no message with a `ToolUse`."""
 

@@ -35,6 +35,20 @@ class AgentFileText(Record):
         return hashlib.sha256(self.text.encode()).hexdigest() == self.digest
 
 
+class CompactionRules(Record):
+    """What becomes of older messages when a request does not fit into the model's window."""
+
+    kind: Literal["summary", "truncate", "off"] = "summary"
+    """A model summarizes them; they are left out; the run ends with an error."""
+    prompt: str = ""
+    """The request for a summary; `{messages}` stands for the older messages. Empty: the usual one."""
+    keep_messages: int = 0
+    """How many of the newest messages stay unchanged; 0: those that fill a quarter of the window."""
+
+
+USUAL_COMPACTION = CompactionRules()
+
+
 class ToolChoice(Record):
     """The tools that a session offers to the model."""
 
@@ -46,6 +60,12 @@ class ToolChoice(Record):
     """Groups that are active from the start."""
     available_groups: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
     """Groups that the model may activate."""
+    group_descriptions: dict[str, str] = Field(
+        default_factory=dict[str, str], exclude_if=lambda groups: not groups
+    )
+    """What each group is for, as the model reads it."""
+    can_reset: bool = Field(default=False, exclude_if=lambda can: not can)
+    """True if the model may take groups back, which sessions of older versions do not offer."""
     most_listed: int = Field(default=0, exclude_if=lambda count: not count)
     """With more additional tools than this, the model finds tools by a search; 0: all are listed."""
 
@@ -92,6 +112,8 @@ class SessionSettings(Record):
     """The tool that must end a run; empty: a run ends with an answer."""
     max_result_tokens: int = Field(default=0, exclude_if=lambda tokens: not tokens)
     """A longer result is stored and displayed in part, and can be read from the store; 0: no limit."""
+    strict_tools: bool = Field(default=False, exclude_if=lambda wish: not wish)
+    """True if providers should enforce the schemas of tools, where they can; fixed at the start."""
     app: str = Field(default="", exclude_if=lambda name: not name)
     """The application of a program that began the session."""
     user: str = Field(default="", exclude_if=lambda name: not name)

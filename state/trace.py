@@ -8,7 +8,7 @@ from pydantic import Field, field_serializer
 
 from .application import Usage
 from .conversation.messages import Message, Record
-from .session import EVERY_TOOL, ToolChoice
+from .session import EVERY_TOOL, USUAL_COMPACTION, CompactionRules, ToolChoice
 
 
 class RequestShape(Record):
@@ -41,6 +41,7 @@ class Conditions(Record):
     """Context window of the model, in tokens."""
     compress_at: float
     """The share of the window that a request could fill."""
+    compaction: CompactionRules = Field(USUAL_COMPACTION, exclude_if=lambda rules: rules == USUAL_COMPACTION)
     counts_tokens: bool = Field(False, exclude_if=not_)
     """True if requests were counted by the provider before they were sent, not only estimated."""
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)
@@ -48,6 +49,8 @@ class Conditions(Record):
     """Tool name -> how many of its results stayed in requests, if not all."""
     tools: dict[str, str] = Field(default_factory=dict[str, str])
     """Tool name -> digest of its description for the model."""
+    versions: dict[str, str] = Field(default_factory=dict[str, str], exclude_if=lambda tools: not tools)
+    """Tool name -> the version that its author gives it, if any."""
 
 
 class RunBegan(Record):

@@ -152,6 +152,19 @@ class UsageChanged:
     """Of the newest model call."""
 
 
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """Older messages of a history were replaced; they stay in the store."""
+
+    kind: Literal["summary", "truncate", "results"]
+    """By a summary; by nothing; only tool results were replaced, each by one line."""
+    messages: int
+    """How many messages or results were replaced."""
+    tokens_before: int
+    """The estimated tokens of a request with the old history."""
+    tokens_after: int
+
+
 NoticeKind = Literal["info", "retry", "fallback", "discarded", "compression", "truncation", "refusal"]
 RETRIES: frozenset[NoticeKind] = frozenset({"retry", "fallback"})
 """Notices about a model call that starts again; `fallback`: with another model."""
@@ -219,7 +232,7 @@ class RunFinished:
 Event = (
     RunStarted | TextDelta | OutputPartial | ThinkingDelta | MessageAdded | ToolRequested | ToolStarted
     | ToolOutput | ToolFinished | ToolsChanged | PlanChanged | PlanResumed | StepChanged | ApprovalNeeded
-    | UsageChanged | Notice | ErrorRaised | RunFinished
+    | UsageChanged | Compacted | Notice | ErrorRaised | RunFinished
 )  # fmt: skip
 
 
@@ -305,4 +318,4 @@ def _is_recorded(event: Event) -> bool:
     if isinstance(event, ToolRequested):
         # The commit of a nested call that reads comes after its start; a kill lets its tool request it again.
         return not event.parent_call_id
-    return isinstance(event, UsageChanged)
+    return isinstance(event, UsageChanged | Compacted)

@@ -23,6 +23,8 @@ class ToolSpec:
     description: str
     parameters: Mapping[str, Any]
     """JSON schema of the arguments object."""
+    version: str = ""
+    """The version that the author gives it, for records; a model does not see it. Empty: none."""
 
 
 def build_object_schema(
@@ -57,6 +59,8 @@ class ModelRequest:
     """`summary`: the request compresses older messages; its reply is not displayed."""
     model: Model | None = None
     """The model to ask instead of the session's model; set only by middleware."""
+    strict_tools: bool = False
+    """Whether the provider should enforce the schemas of tools, where it can."""
     tool_choice: ToolChoiceKind = "auto"
     """`required`: the model must call a tool, whichever it likes; `none`: it must not call any."""
 

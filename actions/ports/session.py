@@ -26,7 +26,7 @@ from ...state.conversation.messages import (
     ToolUse,
 )
 from ...state.databases.file_parts import OpenFile
-from ...state.session import WaitingMessage
+from ...state.session import USUAL_COMPACTION, CompactionRules, WaitingMessage
 from ...state.trace import TraceRecord
 from ..masking.references import References
 from ..tools.functions.run_scope import RunScope
@@ -273,6 +273,11 @@ class RequestSettings:
     """Without one, requests are estimated by their bytes."""
     masks_replies: bool = True
     """False for recorded replies, which stay unchanged."""
+    strict_tools: bool = False
+    """See `ModelRequest.strict_tools`."""
+    compaction: CompactionRules = USUAL_COMPACTION
+    summary_model: Model | None = None
+    """The model that summarizes; None: the session's model."""
 
     def offer(self, equipment: Equipment) -> ToolListing:
         """Return the tools offered with this equipment; equal equipment returns the same object."""

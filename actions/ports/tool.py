@@ -263,6 +263,8 @@ class ToolTraits:
     """Its results are repeated unchanged after a compression."""
     repeats: bool = False
     """It may be polled: equal calls with equal results do not count as a repetition."""
+    preset: str = ""
+    """JSON object of the arguments that its author fixed and that a model does not see; empty: none."""
     is_done_tool: bool = False
     """Its result is the answer of the run and ends it."""
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ..ports import BadArguments, ToolSpec, build_object_schema
+from ..turn.output.strict_schema import without_added_nulls
 
 MAX_BYTES = 4_000_000
 """Longer arguments are refused: no sensible call needs them, and a history keeps them for ever."""
@@ -77,7 +78,11 @@ def parse_arguments(spec: ToolSpec, model: type[ArgumentsT], text: str) -> Argum
 
 
 def parse_arguments_object(spec: ToolSpec, text: str) -> dict[str, Any]:
-    """Read the JSON object that arguments have to be; raises `BadArguments`."""
+    """Read the JSON object that arguments have to be; raises `BadArguments`.
+
+    Nulls for optional arguments that cannot be null are left out, also inside of others: strict tools
+    require every field.
+    """
     if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
         raise BadArguments(
             f"{spec.name}: the arguments take {len(text):,} characters; the limit is {MAX_BYTES:,} bytes."
@@ -100,7 +105,8 @@ def parse_arguments_object(spec: ToolSpec, text: str) -> dict[str, Any]:
             f"{spec.name}: the arguments must be one JSON object, not {_noun(value)}."
             f" {describe_expected(spec)}"
         )
-    return cast(dict[str, Any], value)
+    given = cast(dict[str, Any], value)
+    return without_added_nulls(spec.parameters, given, spec.parameters) if "null" in text else given
 
 
 class _Unfit(Exception):

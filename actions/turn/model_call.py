@@ -216,7 +216,10 @@ async def ask(
         )
     specs = ports.requests.offer(state.equipment).specs
     general, forced_tool = to_tool_choice(choice)
-    request = ModelRequest(ports.requests.system, specs, histories, forced_tool, output, tool_choice=general)
+    request = ModelRequest(
+        ports.requests.system, specs, histories, forced_tool, output,
+        tool_choice=general, strict_tools=ports.requests.strict_tools,
+    )  # fmt: skip
     if not await _fits(state, ports, request):
         return None
     reach("request_before_send")

@@ -173,10 +173,11 @@ def _without_aliases(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the models by their real names; raises `ConfigError` for an alias of nothing."""
 
     check_aliases(aliases := values["aliases"])
-    model, others = values["model"], values["fallback_models"]
+    model, others, writer = values["model"], values["fallback_models"], values["compaction_model"]
     return {
         "model": None if model is None else model_of(model, aliases),
         "fallback_models": tuple(model_of(name, aliases) for name in others),
+        "compaction_model": None if writer is None else model_of(writer, aliases),
     }
 
 

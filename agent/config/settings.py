@@ -25,6 +25,7 @@ CONFINING = ("off", "auto", "required")
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 Catastrophic = Literal["ask", "run"]
 Resuming = Literal["ask", "go"]
+CompactionKind = Literal["summary", "truncate", "off"]
 Theme = Literal["dark", "light", "none"]
 Editing = Literal["emacs", "vi"]
 Counting = Literal["estimate", "provider"]
@@ -179,12 +180,22 @@ class Settings(Declared):
     available_groups: tuple[str, ...] = _row(
         (), "names", "SANDBUR_AVAILABLE_GROUPS", about="groups of tools that the model may make active"
     )
+    group_descriptions: Mapping[str, str] = _row(
+        {}, "aliases", merge="entries", harmless=True, about="what a group of tools is for, by its name"
+    )
     max_listed_tools: int = _row(
         40,
         "count",
         "SANDBUR_MAX_LISTED_TOOLS",
         harmless=True,
         about="with more tools than this, beside those that ship, the model finds them by a search",
+    )
+    strict_tools: bool = _row(
+        True,
+        "switch",
+        "SANDBUR_STRICT_TOOLS",
+        harmless=True,
+        about="whether providers that can do so enforce the schemas of tools in new sessions",
     )
     max_turns: int | None = _row(
         None,
@@ -229,6 +240,29 @@ class Settings(Declared):
         "SANDBUR_COMPRESS_AT",
         harmless=True,
         about="the part of the context window at which the history is compressed",
+    )
+    compaction: CompactionKind = _row(
+        "summary",
+        "compaction",
+        "SANDBUR_COMPACTION",
+        harmless=True,
+        about="what becomes of older messages: a `summary`, `truncate` leaves them out, `off` ends the run",
+    )
+    compaction_model: str | None = _row(
+        None, "line", "SANDBUR_COMPACTION_MODEL", about="the model that writes summaries, if another one"
+    )
+    compaction_prompt: str | None = _row(
+        None,
+        "text",
+        "SANDBUR_COMPACTION_PROMPT",
+        about="what that model is asked, in place of the usual; `{messages}` stands for the older messages",
+    )
+    compaction_keep: int | None = _row(
+        None,
+        "count",
+        "SANDBUR_COMPACTION_KEEP",
+        harmless=True,
+        about="how many of the newest messages stay word for word; without it a quarter of the window",
     )
     token_counting: Counting = _row(
         "estimate",

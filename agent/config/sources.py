@@ -16,7 +16,7 @@ from ..extensions.extension import load
 from ..models.providers import TransportName, WireFormat
 from .setting import Kind, Setting
 from .setting_reader import SettingReader
-from .settings import Catastrophic, Counting, Editing, Resuming, SearchProvider, Theme
+from .settings import Catastrophic, CompactionKind, Counting, Editing, Resuming, SearchProvider, Theme
 from .values import Named, Values, settable_rows
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -86,6 +86,8 @@ _TYPES: Mapping[Kind, Any] = {
     "tables": dict[str, dict[str, Any]],
     "variables": list[_Assignment],
     "table": dict[str, Any],
+    "compaction": CompactionKind,
+    "text": Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=r"^[^\x00]+$")],
 }
 """Kind of a setting -> its type, as pydantic takes it."""
 

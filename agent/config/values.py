@@ -15,6 +15,7 @@ from .settings import (
     MODES,
     SANDBOXES,
     SETTINGS,
+    CompactionKind,
     Editing,
     Overrides,
     Resuming,
@@ -109,6 +110,7 @@ _PLAIN: Mapping[Kind, Callable[[Any], bool]] = {
     "theme": lambda value: value in get_args(Theme),
     "editing": lambda value: value in get_args(Editing),
     "resuming": lambda value: value in get_args(Resuming),
+    "compaction": lambda value: value in get_args(CompactionKind),
 }
 """Type of a setting -> a check that is certain for plain values."""
 

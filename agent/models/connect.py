@@ -352,7 +352,7 @@ def _locate(profile: Profile, env: Mapping[str, str]) -> tuple[Profile, str, boo
     is_custom = default is None or url != default.base_url
     if profile.foreign_wire and not profile.owns(url):
         # Most servers that enforce a schema disable tool calls meanwhile.
-        profile = replace(profile, wire=profile.foreign_wire, formats_output=False)
+        profile = replace(profile, wire=profile.foreign_wire, formats_output=False, has_strict_tools=False)
     return profile, url, is_custom
 
 

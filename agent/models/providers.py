@@ -37,6 +37,8 @@ class Profile:
     """Fields added to messages with tool calls that lack them."""
     formats_output: bool = False
     """Whether the model can call tools while a schema restricts its answers."""
+    has_strict_tools: bool = False
+    """Whether the provider can enforce the schemas of tools."""
     idle_s: float = 120
     """The longest silence of the stream, in seconds."""
     context_window: int | None = None
@@ -107,6 +109,7 @@ def _openai(name: str, wire: WireFormat, **differs: Any) -> Profile:
         url_env=("OPENAI_BASE_URL",),
         own_hosts=("api.openai.com",),
         formats_output=True,
+        has_strict_tools=True,
         takes_no=frozenset({"video"}),
         audio_models=_OPENAI_AUDIO,
         audio_formats=("wav", "mp3"),
@@ -163,6 +166,7 @@ PROFILES: Mapping[str, Profile] = {
             url_env=("ANTHROPIC_BASE_URL",),
             own_hosts=("api.anthropic.com",),
             formats_output=True,
+            has_strict_tools=True,
             address_kinds=_PICTURES_AND_PAPERS,
         ),
         Profile(

@@ -75,6 +75,10 @@ class ReplyReader(ABC):
         """Return the reply; raises `Transient` if it is incomplete or empty."""
 
 
+STRICT_TOOLS = "strict_tools"
+"""The optional field by which a provider enforces the schemas of tools."""
+
+
 class Dialect(ABC):
     """The request format of one model."""
 
@@ -141,6 +145,8 @@ class Dialect(ABC):
         """Return whether a request has this optional field, unless it is left out."""
         if field == "tool_choice":
             return request.forced_tool is not None or request.tool_choice != "auto"
+        if field == STRICT_TOOLS:
+            return request.strict_tools and bool(request.tools) and self.declares_strictly(without)
         if field == "output_format":
             return request.output is not None and self.formats(request.output, without)
         return field != "effort" or self._effort is not None
@@ -148,6 +154,10 @@ class Dialect(ABC):
     def forces(self, without: frozenset[str]) -> bool:
         """Return whether the model accepts a forced tool choice."""
         return "tool_choice" not in without
+
+    def declares_strictly(self, without: frozenset[str]) -> bool:
+        """Return whether the provider is asked to enforce the schemas of tools."""
+        return self._endpoint.profile.has_strict_tools and STRICT_TOOLS not in without
 
     def formats(self, output: OutputFormat, without: frozenset[str]) -> bool:
         """Return whether the provider enforces this output format; otherwise the model gets a tool for it."""
@@ -339,7 +349,7 @@ class Bodies:
             self._lineages.remove(lineage)
         lineage.extend(spans)
         self._lineages = [lineage, *self._lineages[: _MAX_LINEAGES - 1]]
-        head = self._head(request, without)
+        head = self._head(request, without if request.strict_tools else without | {STRICT_TOOLS})
         tail = self._dialect.tail(lineage.last_role, request, without)
         content = b"".join((head, *lineage.pieces(), tail))
         return Body(content, lineage.replays_wire, frozenset(lineage.sent))

@@ -59,6 +59,10 @@ class ActiveExtensions:
         """Return the runtime of an extension; None: it is not installed, or not needed so far."""
         return self._runtimes.get(name)
 
+    def list_running(self) -> list[ExtensionRuntime]:
+        """Return the runtimes that sessions have needed so far."""
+        return list(self._runtimes.values())
+
     def for_session(self, session: SessionSettings | None) -> list[ExtensionRuntime]:
         """Return the runtimes that a session needs; without a session, those that extend a new prompt.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from ...actions.ports import Formatter, Model, TokenCounter, Tool, ToolSource
 from ...actions.ports.run_inputs import NO_OVERRIDES, Overrides
 from ...actions.turn.output.format import OutputFormat, output_format
 from ...state.session import AgentFileText, OutputSchema, SessionSettings
+from .tool_servers import OnElicitation
 
 if TYPE_CHECKING:
     from ..extensions.middleware.middleware import Middleware
@@ -36,6 +38,10 @@ class Definition:
     """Settings of the agent by key; flags override them."""
     model: Model | None = None
     """An object in place of the model that the settings name."""
+    summary_model: Model | None = None
+    """An object in place of the `compaction_model` of the settings."""
+    on_elicitation: OnElicitation | None = None
+    """Answers questions of tool servers; None: they are declined, or kept for a person."""
     token_counter: TokenCounter | None = None
     """None: the model counts if it can, otherwise requests are estimated."""
     formatter: Formatter | None = None
@@ -106,3 +112,12 @@ class AgentParts:
 
 PLAIN = Definition()
 """The definition that the command uses without an agent of the user's own."""
+
+
+def find_variable(module_name: str, value: object) -> str:
+    """Return `module:name` of the variable of a module that holds a value; empty if there is none."""
+    module = sys.modules.get(module_name)
+    if module is None or module_name == "__main__":
+        return ""
+    name = next((name for name, each in vars(module).items() if each is value), "")
+    return f"{module_name}:{name}" if name else ""

@@ -16,12 +16,14 @@ from ...actions.ports import (
     EventPort,
     Model,
     Ports,
+    RequestSettings,
     RunInputs,
     Toolbox,
     ToolSource,
     WorksOnFiles,
     implements,
 )
+from ...actions.turn.output.format import OutputFormat
 from ...actions.workspace.backends.backend import KeptFiles
 from ...state.application import GRAPH_VERSION, ApplicationState
 from ...state.errors import SessionMismatch
@@ -51,6 +53,7 @@ from .wiring import (
     SessionGate,
     call_places,
     call_settings,
+    compaction_of,
     connect_models,
     counter_of,
     gates_of,
@@ -80,6 +83,8 @@ class Assembly:
         self._env = env
         self._loads = of_command
         self._models: list[Model] = []
+        self._summarizer: Model | None = None
+        """The model of the setting `compaction_model`; all sessions share it."""
         self._run_models: dict[str, dict[str, Model]] = {}
         """The models that single runs named, by session and name."""
         self._clients: Clients | None = None
@@ -127,10 +132,9 @@ class Assembly:
         position = Position(session_id, await self._application(session_id, new_state), self._store)
         inbox = SessionInbox(self._store.inbox(session_id), position, masker, parts.hooks, events.notify)
         output = output_of(settings, definition.output)
-        counter = counter_of(definition, model, self._settings.token_counting)
         ports = Ports(
             session_id, model if onion is None else onion.around_model(model),
-            request_settings(settings, toolbox, self._settings.compress_at, output, counter),
+            self._requests_of(settings, toolbox, definition, model, onion, output),
             toolbox, gate, DiskWitness(), await self._store.open_journal(session_id), trace, masker,
             call_places(settings, places),
             call_settings(settings, sandbox, keys, None if onion is None else onion.around_tools()),
@@ -262,6 +266,39 @@ class Assembly:
         self._models.append(model)
         return model
 
+    def _requests_of(
+        self,
+        settings: SessionSettings,
+        toolbox: Toolbox,
+        definition: Definition,
+        model: Model,
+        onion: Onion | None,
+        output: OutputFormat | None,
+    ) -> RequestSettings:
+        """Return how a session asks its model; one without a model asks none for summaries either."""
+        counter = counter_of(definition, model, self._settings.token_counting)
+        summaries = (
+            None if isinstance(model, NoModel) else self._summary_model_of(settings, definition, onion)
+        )
+        return request_settings(
+            settings, toolbox, self._settings.compress_at, output, counter,
+            compaction=compaction_of(self._settings), summary_model=summaries,
+        )  # fmt: skip
+
+    def _summary_model_of(
+        self, settings: SessionSettings, definition: Definition, onion: Onion | None
+    ) -> Model | None:
+        """Return the model that summarizes, inside of the middleware; None: that of the session."""
+        model = definition.summary_model
+        if model is None and self._settings.compaction_model is not None:
+            if self._summarizer is None:
+                only = {"model": self._settings.compaction_model, "fallback_models": (), "effort": None}
+                own = settings.model_copy(update=only)
+                self._summarizer = connect_models(self._settings, own, self._env, self._share_clients)
+                self._models.append(self._summarizer)
+            model = self._summarizer
+        return model if model is None or onion is None else onion.around_model(model)
+
     def _share_clients(self) -> Clients:
         if self._clients is None:
             self._clients = Clients()
@@ -322,7 +359,8 @@ class Assembly:
         if limits.max_budget_usd is not None:
             from ..models.prices.pricing import require_price
 
-            for model in (session.model, *session.fallback_models):
+            others = filter(None, (*session.fallback_models, self._settings.compaction_model))
+            for model in (session.model, *others):
                 require_price(model, self._settings.prices)
         return limits
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..session.observers import Observer
     from ..session.session import Session
     from .agent_definition import Definition
+    from .tool_servers import ToolServers
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,14 @@ class ExtensionRuntime:
         known.
         """
         return ()
+
+    async def has_changed_tools(self, session: SessionSettings) -> bool:
+        """Return whether its tools differ from those that a session opened with; its next run gets them."""
+        return False
+
+    def tool_servers(self, session: SessionSettings) -> ToolServers | None:
+        """Return the tool servers of a session for its program; None: it has none."""
+        return None
 
     def open_session(self, context: SessionContext) -> SessionAdditions:
         """Return the parts that the extension adds to a session, with or without a model. Raises

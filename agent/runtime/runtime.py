@@ -26,6 +26,7 @@ from .assembly import Assembly
 from .cleanup import clear_up
 from .extension_runtime import ExtensionRuntime
 from .prompts import session_prompt
+from .tool_servers import ToolServers
 from .wiring import settings_of_resumed, settings_of_session
 
 if TYPE_CHECKING:
@@ -100,6 +101,20 @@ class Runtime:
         """Release a session that this process will not continue, so that many of them cost no memory."""
         await self._assembly.let_go(session)
 
+    async def refresh_tools(self, session: Session) -> Session:
+        """Return the session for its next run: opened again if tools of a source have changed since."""
+        for runtime in self._assembly.extensions.list_running():
+            if await runtime.has_changed_tools(session.settings):
+                return await self.reopen(session)
+        return session
+
+    def tool_servers(self, session: Session) -> ToolServers:
+        """Return the tool servers of a session; raises `UsageError` if it has none."""
+        for runtime in self._assembly.extensions.list_running():
+            if (servers := runtime.tool_servers(session.settings)) is not None:
+                return servers
+        raise UsageError("This session has no tool servers.", "Configure some: Agent(mcp_servers={...}).")
+
     def extension(self, name: str) -> ExtensionRuntime | None:
         """Return the runtime of an extension; None: it is not installed, or not needed so far."""
         return self._assembly.extensions.get(name)
@@ -133,8 +148,7 @@ class Runtime:
         system, more = await session_prompt(place, self.settings.add_dirs, self.env, definition)
         system, stored, prompt_notices = await self._extend_prompt(system, definition)
         masker = masker_for(self.env, self.settings.cwd)
-        system = masker.text(system)
-        session = settings_of_session(self.settings, model, system)
+        session = settings_of_session(self.settings, model, masker.text(system))
         own = {
             **stored,
             **(labels or {}),

@@ -38,7 +38,7 @@ from ...state.application import ExecutionMode
 from ...state.calls import ApprovalFingerprint, PendingCall
 from ...state.conversation.messages import NO_EQUIPMENT, encodable
 from ...state.errors import UsageError
-from ...state.session import Effort, SessionSettings, ToolChoice
+from ...state.session import USUAL_COMPACTION, CompactionRules, Effort, SessionSettings, ToolChoice
 from ...state.trace import Conditions
 from ..config.load import store_files
 from ..config.paths import config_home, user_home
@@ -62,13 +62,14 @@ _REPLACED = ("fallback_models", "effort", "cwd", "add_dirs", "allow_net")
 """Settings of a session that a flag of a later run replaces."""
 _ADDED = ("allow", "deny", "ask")
 """Settings of a session that a flag of a later run extends."""
-_AT_FIRST = ("catastrophic", "mode", "max_result_tokens", "sandbox")
+_AT_FIRST = ("catastrophic", "mode", "max_result_tokens", "sandbox", "strict_tools")
 """Settings that are fixed when a session begins, or that change in another way."""
 _CHOICES = {
     "only": "tools",
     "never": "disallowed_tools",
     "groups": "groups",
     "available_groups": "available_groups",
+    "group_descriptions": "group_descriptions",
     "most_listed": "max_listed_tools",
 }
 """The field of a session's tool selection -> the setting."""
@@ -109,7 +110,7 @@ def settings_of_session(settings: Settings, model: str, system_prompt: str = "")
     return SessionSettings(
         model=model,
         network_tools=usual_network_tools(settings.search_provider is not None) if settings.web_tools else (),
-        tool_choice=ToolChoice.model_validate(_choices(settings, _CHOICES)),
+        tool_choice=_first_choice(settings),
         system_prompt=system_prompt,
         variables=_parse_variables(settings.of("variables") or ()),
         **_values(settings, (*_REPLACED, *_ADDED, *_AT_FIRST)),
@@ -147,6 +148,15 @@ def _readable(folder: Path) -> str:
     if encodable(name) != name:
         raise UsageError(f"The name of the folder {encodable(name)} is not UTF-8.", "Rename it.")
     return name
+
+
+def _first_choice(settings: Settings) -> ToolChoice:
+    """Return the tools that a new session offers."""
+    found = _choices(settings, _CHOICES)
+    known = {*found["groups"], *found["available_groups"]}
+    texts = {name: text for name, text in found["group_descriptions"].items() if name in known}
+    can_reset = bool(found["available_groups"])
+    return ToolChoice.model_validate({**found, "group_descriptions": texts, "can_reset": can_reset})
 
 
 def _choices(settings: Settings, names: Iterable[str]) -> dict[str, Any]:
@@ -290,10 +300,15 @@ def request_settings(
     output: OutputFormat | None = None,
     token_counter: TokenCounter | None = None,
     masks_replies: bool = True,
+    compaction: CompactionRules = USUAL_COMPACTION,
+    summary_model: Model | None = None,
 ) -> RequestSettings:
     """Return the fixed part of a session's requests; `output` is the type of its answers."""
     first, offers = offers_of(toolbox, session, output)
-    return RequestSettings(session.system_prompt, first, compress_at, offers, token_counter, masks_replies)
+    return RequestSettings(
+        session.system_prompt, first, compress_at, offers, token_counter, masks_replies, session.strict_tools,
+        compaction, summary_model,
+    )  # fmt: skip
 
 
 def call_places(session: SessionSettings, places: Places | None) -> CallPlaces:
@@ -331,17 +346,29 @@ def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
         add_dirs=settings.add_dirs,
         context_window=ports.model.context_window,
         compress_at=ports.requests.compress_at,
+        compaction=ports.requests.compaction,
         counts_tokens=ports.requests.token_counter is not None,
         tool_choice=settings.tool_choice,
         ephemeral={name: most for name, tool in ports.toolbox.items() if (most := tool.traits.ephemeral)},
         tools={spec.name: tool_digest(spec) for spec in ports.requests.first_offer.specs},
+        versions={spec.name: spec.version for spec in ports.requests.first_offer.specs if spec.version},
     )
 
 
 def tool_digest(spec: ToolSpec) -> str:
     """Return a short digest of a tool's declaration."""
-    described = json.dumps([spec.name, spec.description, dict(spec.parameters)])
+    version = [spec.version] if spec.version else []
+    described = json.dumps([spec.name, spec.description, dict(spec.parameters), *version])
     return hashlib.sha256(described.encode()).hexdigest()[:_DIGEST_CHARS]
+
+
+def compaction_of(settings: Settings) -> CompactionRules:
+    """Return what becomes of older messages, by the settings of this process."""
+    return CompactionRules(
+        kind=settings.compaction,
+        prompt=settings.compaction_prompt or "",
+        keep_messages=settings.compaction_keep or 0,
+    )
 
 
 def counter_of(definition: Definition, model: Model, counting: Counting = "estimate") -> TokenCounter | None:

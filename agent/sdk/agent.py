@@ -25,15 +25,16 @@ from ...state.conversation.messages import Message, UserContent
 from ...state.errors import SessionHeld, WrongType
 from ...state.process.cancellation import run_in_background
 from ...state.session import Effort, SandboxWish
-from ..runtime.agent_definition import AgentParts, Definition, Instructions
+from ..runtime.agent_definition import AgentParts, Definition, Instructions, find_variable
+from ..runtime.compaction import Compaction
 from ..runtime.runtime import Runtime
+from ..runtime.tool_servers import OnElicitation
 from ..session.run import Limits
 from ..session.session import Session
 from .arguments import (
     AgentArguments,
     as_tools,
     define_agent,
-    find_variable,
     parse_output_type,
     require_fitting,
     require_no_loop,
@@ -50,14 +51,7 @@ from .run_request import (
 )
 from .run_rules import OutputValidator, RunRules, split_instructions
 from .session import AgentSession
-from .stored_sessions import (
-    Opening,
-    SessionArguments,
-    SessionInfo,
-    SessionQuery,
-    list_sessions,
-    session_values,
-)
+from .stored_sessions import Opening, SessionArguments, SessionInfo, SessionQuery, list_sessions, load_history
 from .stream import EventStream, StreamedRun
 
 if TYPE_CHECKING:
@@ -87,16 +81,21 @@ class Agent(Generic[OutputT]):
         limits: The limits of one run.
         store: `sqlite:///PATH`, `postgresql://...` or `mysql://...`. None: the command's store.
         cwd, add_dirs: The folders that its file tools may use; None: the current folder.
+        compress_at: The share of the model's window at which older messages make room.
+        compaction: How they make room, and by which model.
         effort: How much the model reasons: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
         token_counter: Counts the tokens of a request; None: the model if it can count, else an estimate.
         formatter: Decides how messages are sent to a model that is named; None: the built-in formats.
         middleware: Middleware around its model calls and tool calls, and observers of its runs.
         mcp_servers: MCP servers: the path of a `.mcp.json`, or the value of `mcpServers` in such a file.
-        groups: Groups of its tools (`@tool(needs=...)`) that are active from the start.
-        available_groups: Groups that the model may activate.
+        on_elicitation: Answers questions of MCP servers: an async function of an `Elicitation` that returns
+            the fields of the answer, or None, which declines.
+        groups: Groups of its tools (`@tool(needs=...)`) that are active at first; a dict describes them.
+        available_groups: Groups that the model may activate and take back; also a dict.
         max_listed_tools: With more tools than this, the model finds tools by a search. None: 40.
         planning: `auto`: the model may make plans if it has tools; `off`: it gets no planning tools.
         max_result_tokens: A longer result is stored, and the model gets a part of it. None: 20,000.
+        strict_tools: Whether a provider that can do so enforces the schemas of the tools.
         env: The environment variables to use instead of those of the process.
         dependency_overrides: Providers of `Depends` and their replacements, for tests: `{get_db: fake_db}`.
         output_validators: Functions that check an output; see `output_validator`.
@@ -125,16 +124,19 @@ class Agent(Generic[OutputT]):
         sandbox: SandboxWish = "off",
         allow_net: Sequence[str] = (),
         compress_at: float = 0.8,
+        compaction: Compaction | None = None,
         effort: Effort | None = None,
         token_counter: TokenCounter | None = None,
         formatter: Formatter | None = None,
         middleware: Sequence[Middleware] = (),
         mcp_servers: str | Path | Mapping[str, Any] | None = None,
-        groups: Sequence[str] = (),
-        available_groups: Sequence[str] = (),
+        on_elicitation: OnElicitation | None = None,
+        groups: Sequence[str] | Mapping[str, str] = (),
+        available_groups: Sequence[str] | Mapping[str, str] = (),
         max_listed_tools: int | None = None,
         max_result_tokens: int | None = None,
         planning: Literal["auto", "off"] = "auto",
+        strict_tools: bool = True,
         env: Mapping[str, str] | None = None,
         dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]] = MappingProxyType({}),
         output_validators: Sequence[Callable[..., Any]] = (),
@@ -197,7 +199,7 @@ class Agent(Generic[OutputT]):
     @property
     def definition(self) -> Definition:
         """The definition from which the runtime opens sessions."""
-        return self.definition_of(self._source() or self._definition.source)
+        return self.definition_of(find_variable(self._module, self) or self._definition.source)
 
     def definition_of(self, source: str) -> Definition:
         """Return the definition, with `source` as the name by which the agent can be loaded again."""
@@ -286,9 +288,9 @@ class Agent(Generic[OutputT]):
         `app` or `user` raises `UsageError`. `variables` are the values of `{var.NAME}` in its HTTP tools; the
         session stores them. `deps` are for all its runs, and are never stored.
         """
-        opening = Opening(session_id, variables, deps, session_values(labels))
+        opening = Opening.of(session_id, variables, deps, labels)
         opened = partial(self._open_session, opening)
-        return AgentSession[OutputT](opened, self._close_session, self._rules, deps)
+        return AgentSession[OutputT](opened, self._close_session, self._rules, deps, lambda: self._runtime)
 
     def _session_of(self, options: NewRunArguments) -> AgentSession[OutputT]:
         session_id, labels = split_arguments(options)
@@ -390,12 +392,7 @@ class Agent(Generic[OutputT]):
     async def history(self, session_id: str) -> tuple[Message, ...]:
         """Return the global history of a stored session; raises `SessionNotFound`."""
         async with self:
-            store = cast("Runtime", self._runtime).store
-            view = await asyncio.to_thread(store.show, session_id)
-            history = tuple(view.state.chat_history)
-            for file in (file for message in history for file in message.files):
-                await asyncio.to_thread(file.load)
-            return history
+            return await asyncio.to_thread(load_history, cast("Runtime", self._runtime).store, session_id)
 
     async def delete(self, session_id: str) -> None:
         """Delete a session from the store; raises `SessionNotFound` or `SessionHeld`."""
@@ -494,6 +491,3 @@ class Agent(Generic[OutputT]):
         if self._users == 0 and runtime is not None:
             self._runtime = None
             await run_in_background(runtime.aclose())
-
-    def _source(self) -> str:
-        return find_variable(self._module, self)

@@ -1,6 +1,5 @@
 """Checks the arguments of `Agent(...)`; an error names the argument, its value and what it accepts."""
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,6 +20,8 @@ from ..config.load import parse_extension_file
 from ..config.values import read_values
 from ..extensions.middleware.middleware import Middleware
 from ..runtime.agent_definition import Definition, Instructions
+from ..runtime.compaction import Compaction, compaction_settings, find_summary_model
+from ..runtime.tool_servers import OnElicitation
 from ..session.run import Limits
 from .result import OutputT
 
@@ -46,15 +47,18 @@ class AgentArguments(TypedDict, total=False):
     sandbox: SandboxWish
     allow_net: Sequence[str]
     compress_at: float
+    compaction: Compaction | None
     effort: Effort | None
     token_counter: TokenCounter | None
     middleware: Sequence[Middleware]
     mcp_servers: str | Path | Mapping[str, Any] | None
-    groups: Sequence[str]
-    available_groups: Sequence[str]
+    on_elicitation: OnElicitation | None
+    groups: Sequence[str] | Mapping[str, str]
+    available_groups: Sequence[str] | Mapping[str, str]
     max_listed_tools: int | None
     max_result_tokens: int | None
     planning: Literal["auto", "off"]
+    strict_tools: bool
     env: Mapping[str, str] | None
     dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]]
     output_validators: Sequence[Callable[..., Any]]
@@ -69,6 +73,12 @@ _LISTS = {
     "groups": "names of groups",
     "available_groups": "names of groups",
     "add_dirs": "folders",
+}
+_DESCRIBED = ("groups", "available_groups")
+"""Lists of names that may also be dicts of names and descriptions."""
+_OBJECTS: Mapping[str, tuple[type[object], str]] = {
+    "limits": (Limits, "sandbur.Limits, such as Limits(timeout_s=60)"),
+    "compaction": (Compaction, "sandbur.Compaction, such as Compaction(kind='truncate')"),
 }
 
 
@@ -92,9 +102,8 @@ def require_fitting(given: Mapping[str, Any]) -> None:
         for one in given[name]:
             if not isinstance(one, str | Path):
                 raise _wrong(f"{name}=[...]", one, f"texts, the {of_what}")
-    limits, instructions, env = given["limits"], given["instructions"], given["env"]
-    if limits is not None and not isinstance(limits, Limits):
-        raise _wrong("limits", limits, "sandbur.Limits, such as Limits(timeout_s=60)")
+    _require_objects(given)
+    instructions, env = given["instructions"], given["env"]
     _require_instructions(instructions)
     _require_overrides(given["dependency_overrides"])
     _require_list("output_validators", given["output_validators"], "functions")
@@ -124,12 +133,19 @@ def require_values(overrides: Mapping[str, Any]) -> None:
 
 
 def _require_list(name: str, value: Any, of_what: str) -> None:
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+    is_other = isinstance(value, Mapping) and name not in _DESCRIBED
+    if is_other or isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise _wrong(name, value, f"a list of {of_what}", f"Write {name}=[{_example(value)}].")
 
 
 def _example(value: Any) -> str:
     return repr(value) if isinstance(value, str) else getattr(value, "__name__", "...")
+
+
+def _require_objects(given: Mapping[str, Any]) -> None:
+    for name, (kind, expected) in _OBJECTS.items():
+        if given[name] is not None and not isinstance(given[name], kind):
+            raise _wrong(name, given[name], expected)
 
 
 def _require_paths(given: Mapping[str, Any]) -> None:
@@ -169,7 +185,7 @@ def _name_of(model: str | Model | None) -> str | None:
 
 _SETTINGS = (
     "mode", "allow", "ask", "deny", "store", "fallback_models", "sandbox", "allow_net", "compress_at",
-    "effort", "groups", "available_groups", "max_listed_tools", "max_result_tokens",
+    "effort", "groups", "available_groups", "max_listed_tools", "max_result_tokens", "strict_tools",
 )  # fmt: skip
 """The arguments that are settings of the same name."""
 
@@ -191,6 +207,8 @@ def define_agent(
         output=output,
         token_counter=given["token_counter"],
         formatter=given["formatter"],
+        summary_model=find_summary_model(given["compaction"]),
+        on_elicitation=given["on_elicitation"],
     )
     return replace(made, has_planning=given["planning"] == "auto" and made.has_tools)
 
@@ -201,6 +219,8 @@ def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     cwd, servers = given["cwd"], given["mcp_servers"]
     settings = {key: given[key] if isinstance(given[key], plain) else tuple(given[key]) for key in _SETTINGS}
     overrides = settings | {
+        **compaction_settings(given["compaction"]),
+        "group_descriptions": _describe_groups(given["groups"], given["available_groups"]),
         **asdict(given["limits"] or Limits()),
         "model": _name_of(given["model"]),
         "cwd": None if cwd is None else Path(cwd).absolute(),
@@ -210,6 +230,12 @@ def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     overrides = {key: value for key, value in overrides.items() if value not in (None, ())}
     require_values(overrides)
     return overrides
+
+
+def _describe_groups(*given: Sequence[str] | Mapping[str, str]) -> dict[str, str] | None:
+    """Return what groups are for, by name; None if nothing is said."""
+    found = {name: text for one in given if isinstance(one, Mapping) for name, text in one.items() if text}
+    return found or None
 
 
 def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -237,15 +263,6 @@ def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
 def parse_output_type(output: TypeForm[OutputT]) -> TypedOutput[OutputT] | None:
     """Return the parser of an output type; None for a text."""
     return None if cast("object", output) in (str, None) else output_format_of(output)
-
-
-def find_variable(module_name: str, agent: object) -> str:
-    """Return `module:name` of the variable that holds an agent; empty if there is none."""
-    module = sys.modules.get(module_name)
-    if module is None or module_name == "__main__":
-        return ""
-    name = next((name for name, value in vars(module).items() if value is agent), "")
-    return f"{module_name}:{name}" if name else ""
 
 
 def require_no_loop() -> None:

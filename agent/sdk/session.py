@@ -17,6 +17,9 @@ from ...state.conversation.messages import Message, UserContent
 from ...state.conversation.transcript import Transcript
 from ...state.errors import UsageError
 from ...state.session import WaitingMessage
+from ..runtime.runtime import Runtime
+from ..runtime.tool_groups import ToolGroups
+from ..runtime.tool_servers import ToolServers
 from ..session.decisions import make_decision
 from ..session.session import Session
 from .pending import ApprovalHandler, PendingToolCall
@@ -46,8 +49,13 @@ class AgentSession(Generic[OutputT]):
         closed: Callable[[Session, StreamedRun | None], Awaitable[None]],
         rules: RunRules[OutputT],
         deps: Any = None,
+        runtime: Callable[[], Runtime | None] = lambda: None,
     ) -> None:
-        """`deps` are those of runs that name none."""
+        """`deps` are those of runs that name none.
+
+        `runtime` returns what has opened the session.
+        """
+        self._runtime = runtime
         self._opened = opened
         self._closed = closed
         self._rules = rules
@@ -127,6 +135,20 @@ class AgentSession(Generic[OutputT]):
     def result(self) -> RunResult[OutputT] | None:
         """The result of the last run of this object; None before the first one."""
         return None if self._last is None else result_of(self._last, self._parse, self._notices)
+
+    @property
+    def groups(self) -> ToolGroups:
+        """The groups of its tools: which are active, `activate(...)` and `reset(...)`."""
+        return ToolGroups(lambda: self._active_session)
+
+    @property
+    def servers(self) -> ToolServers:
+        """Its tool servers: their tools, prompts and resources, for the program itself.
+
+        Raises `UsageError` if it has none.
+        """
+        session = self._active_session
+        return cast("Runtime", self._runtime()).tool_servers(session)
 
     def stream(
         self,
@@ -326,7 +348,7 @@ class AgentSession(Generic[OutputT]):
     async def _follow_run(
         self, run: StreamedRun, start: StartRun, request: RunRequest[Any], begins: bool
     ) -> AsyncGenerator[Event]:
-        session = self._active_session
+        session = await self._refresh()
         approvals = self._approvals = ApprovalHandler(request.given.get("on_approval"))
 
         async def interrupt() -> None:
@@ -391,6 +413,15 @@ class AgentSession(Generic[OutputT]):
         if stored.output is not None:
             return _keep_json
         return None if self._rules.typed is None else self._rules.parse
+
+    async def _refresh(self) -> Session:
+        """Return the session, opened again if a tool server has other tools now."""
+        session = self._active_session
+        if (runtime := self._runtime()) is not None:
+            self._session = await runtime.refresh_tools(session)
+            if self._session is not session:
+                self._opening_notices = (*self._opening_notices, *self._session.notices)
+        return self._active_session
 
     def _notices_after(self, event: Event) -> list[Notice]:
         """Return the notices of opening the session, after the event that begins the first run."""

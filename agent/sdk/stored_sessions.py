@@ -7,12 +7,13 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from ...state.application import Usage
+from ...state.conversation.messages import Message
 from ...state.errors import UsageError, WrongType
 from ...state.process.clock import format_time
 from ...state.session import SessionSettings
@@ -41,6 +42,14 @@ def load_usage(store: Store, session_id: str, total: Usage) -> SessionUsage:
                 by_model[traced.record.model] = known + traced.record.total_usage
     fields: dict[str, Any] = {name: getattr(total, name) for name in Usage.model_fields}
     return SessionUsage(**fields, by_model=by_model)
+
+
+def load_history(store: Store, session_id: str) -> tuple[Message, ...]:
+    """Return the global history of a stored session with its files; raises `SessionNotFound`."""
+    history = tuple(store.show(session_id).state.chat_history)
+    for file in (file for message in history for file in message.files):
+        file.load()
+    return history
 
 
 _PAGE = 50
@@ -161,8 +170,8 @@ class SessionArguments(TypedDict, total=False):
     tags: Sequence[str]
 
 
-def session_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a new session stores of itself; raises `TypeError` for values that are no texts."""
+def _read_labels(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a new session stores of itself; raises `WrongType` for values that are no texts."""
     app, user, tags = given.get("app", ""), given.get("user", ""), given.get("tags", ())
     if isinstance(tags, str) or not all(isinstance(each, str) for each in (app, user, *tags)):
         raise WrongType("`app` and `user` of a session take a text, and `tags` a list of texts.")
@@ -179,6 +188,13 @@ class Opening:
     deps: Any
     labels: Mapping[str, Any]
     """The `app`, `user` and `tags` that a new session stores."""
+
+    @classmethod
+    def of(
+        cls, session_id: str | None, variables: Mapping[str, str] | None, deps: Any, given: Mapping[str, Any]
+    ) -> Self:
+        """Return the opening with the labels in `given`; raises `WrongType` for values that are no texts."""
+        return cls(session_id, variables, deps, _read_labels(given))
 
     async def open(self, runtime: Runtime, session_id: str) -> Session:
         """Return the session of this id, created if it does not exist; raises `SandburError`."""

@@ -17,7 +17,7 @@ from ...actions.turn.output.answers import allow_another_try, find_run_output
 from ...actions.turn.output.format import OutputFormat
 from ...state.application import NO_OPTIONS, ApplicationState, ExecutionMode, RunOptions
 from ...state.calls import CallDecision, Origin
-from ...state.conversation.messages import UserContent, encodable, person_message
+from ...state.conversation.messages import Equipment, UserContent, encodable, person_message
 from ...state.conversation.transcript import Transcript
 from ...state.errors import StoreError, UsageError
 from ...state.session import SessionSettings, clean_title
@@ -239,6 +239,15 @@ class Session:
     def change_mode(self, mode: ExecutionMode) -> None:
         """Change what runs unasked; recorded with the next step."""
         self._position.change(execution_mode=mode)
+
+    def change_equipment(self, change: Equipment) -> None:
+        """Activate groups of tools or take them back; recorded with the next step.
+
+        Raises `UsageError` during a run.
+        """
+        if self._position.is_held:
+            raise UsageError("Groups of tools cannot change during a run.", "Let the run end first.")
+        self._position.change(equipment=self.state.equipment.merge(change))
 
     def change_history(self, history: Transcript) -> None:
         """Replace the global history; recorded with the next step. Raises `UsageError` in an open turn."""

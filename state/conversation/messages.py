@@ -55,12 +55,21 @@ class Equipment(Record):
     """Groups of tools that the model activated."""
     tools: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """Tools that the model found by a search, the newest last."""
+    reset_groups: tuple[str, ...] = Field(default=(), exclude_if=lambda groups: not groups)
+    """Groups that were taken back, also of those that are active from the start."""
 
     def merge(self, more: Equipment) -> Equipment:
-        """Return both together; a tool that is found again becomes the newest."""
+        """Return both together; a tool that is found again becomes the newest, `more` takes groups back."""
         groups = dict.fromkeys((*self.groups, *more.groups))
         tools = (*(name for name in self.tools if name not in more.tools), *more.tools)
-        return Equipment(groups=tuple(groups), tools=tools)
+        if not self.reset_groups and not more.reset_groups:
+            return Equipment(groups=tuple(groups), tools=tools)
+        reset = dict.fromkeys((*self.reset_groups, *more.reset_groups))
+        return Equipment(
+            groups=tuple(name for name in groups if name not in more.reset_groups),
+            tools=tools,
+            reset_groups=tuple(name for name in reset if name not in more.groups),
+        )
 
 
 NO_EQUIPMENT = Equipment()

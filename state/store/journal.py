@@ -193,7 +193,8 @@ class CallJournal:
         call = self._make_move(call_id, "started", now())
         next_n = self._next_n
         body = _describe_intent(pending.tool, pending.effect, pending.arguments) | {
-            "decided_by": pending.decided_by
+            "decided_by": pending.decided_by,
+            **_describe_tool(pending),
         }
         entries = [self._make_entry(call, body), *self._make_change_entries(call_id, changes, pre_images)]
         reach("started_before_commit")
@@ -383,7 +384,12 @@ def _describe_intent(tool: str, effect: Effect, arguments: str) -> dict[str, Any
 def _describe_verdict(call: PendingCall) -> dict[str, str]:
     verdict = {"decision": call.decision, "decided_by": call.decided_by, "reason": call.reason}
     verdict |= {"origin": call.origin} if call.origin != "model" else {}
-    return {name: text for name, text in verdict.items() if text}
+    return {name: text for name, text in verdict.items() if text} | _describe_tool(call)
+
+
+def _describe_tool(call: PendingCall) -> dict[str, str]:
+    """Return the version of the tool and the arguments that its author fixed, if there are any."""
+    return {name: text for name, text in (("version", call.version), ("preset", call.preset)) if text}
 
 
 def _json(body: dict[str, Any]) -> str:

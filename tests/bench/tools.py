@@ -12,11 +12,9 @@ from typing import Annotated, Any, Literal
 
 from bench.figures import tell
 from pydantic import BaseModel, Field, TypeAdapter, create_model
-from support.tools.foreign_tools import tool_from_schema
 from support.tools.tool_calls import context
 
-from sandbur import Depends, RunContext, tool
-from sandbur.actions.tools.functions.parameters import ToolOptions
+from sandbur import Depends, RunContext, Tool, tool
 from sandbur.actions.tools.functions.run_scope import RunScope
 
 ROUNDS = 60
@@ -110,7 +108,7 @@ async def measure(_: Path, calls: int) -> None:
         "async function": (tool(find), None),
         "injected": (tool(find_injected), RunScope()),
         "function in a thread": (tool(find_blocking), None),
-        "JSON schema": (tool_from_schema(schema, lambda_of, ToolOptions("find")), None),
+        "JSON schema": (Tool.from_schema("find", schema, lambda_of), None),
     }
     for name, (made, scope) in kinds.items():
         took = await per_call(made, calls, scope)

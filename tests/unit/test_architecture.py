@@ -71,7 +71,6 @@ ONE_IMPORTER = {
     "actions/tools/files/grep.py": "each tool is a file",
     "actions/tools/shell/failure_hints.py": "loaded after a command failed",
     "agent/models/transport/aws_events.py": "a wire format that needs an optional library",
-    "agent/extensions/active_tools/equip_tools.py": "each tool is a file",
     "agent/models/demo/sample.py": "makes a value of a JSON schema, and knows nothing of the demo",
 }
 """Modules under 60 lines that only a neighbour imports, with their reason."""

@@ -22,8 +22,15 @@ PRINTED = {
         "convert: error: convert: to must be 'EUR', 'USD' or 'JPY', got a string. Expected: .*",
         "convert: ok: 54.5",
         "book: ok: Done.",
+        "note: ok: 2 entries",
         "50 euros are 54.50 dollars; it is in the ledger.",
-        r"ledger: \['54.50 lunch'\]",
+        r"ledger: \['54.50 lunch', 'note: with Ada'\]",
+    ],
+    "tool_groups": [r"It is about 42 euros\. \('billing',\)", r"You are welcome\. \(\)"],
+    "compaction": [
+        r"summary of \d+ messages, shorter: True",
+        r"summary of \d+ messages, shorter: True",
+        "They travel.",
     ],
     "injection": [
         "database opened",
@@ -58,7 +65,11 @@ PRINTED = {
             r"You have leave for 5 days. \[Check that 5 days are left., Ask the manager.\] 3 model calls",
         )
     ],
-    "mcp_tools": ["mcp__clock__difference: 3.5 hours", "Tokyo is 3.5 hours ahead of Kolkata."],
+    "mcp_tools": [
+        r"How far apart are the clocks of Asia/Kolkata and Asia/Tokyo\?",
+        "mcp__clock__difference: 3.5 hours",
+        "Tokyo is 3.5 hours ahead of Kolkata.",
+    ],
     "images": [
         "The third quarter is too low.",
         "Now it is right.",

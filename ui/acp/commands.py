@@ -9,10 +9,10 @@ from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredComm
 from ...actions.ports.events import Event
 from ...actions.tools.registry import SERVER_PREFIX
 from ...actions.turn.commands import is_command, parse_command, parse_mode_command
-from ...agent.extensions.mcp.prompts import ServerPrompt
 from ...agent.extensions.prompt_commands import PromptCommand, find_commands
 from ...agent.extensions.skills.catalogue import find_skills
 from ...agent.runtime.runtime import Runtime
+from ...agent.runtime.tool_servers import ServerPrompt
 from ...agent.session.session import Session
 from ...state.application import ExecutionMode
 from ...state.conversation.messages import UserContent

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from ...actions.ports.events import (
     ApprovalNeeded,
+    Compacted,
     ErrorRaised,
     Event,
     MessageAdded,
@@ -140,6 +141,7 @@ _ENCODERS: dict[type, Callable[[Any], Object]] = {
         "removed": list(event.removed),
         "groups": list(event.groups),
     },
+    Compacted: _line("compacted", "kind", "messages", "tokens_before", "tokens_after"),
     PlanChanged: _plan,
     PlanResumed: _plan,
     StepChanged: _line("step", "step_id", "status", "summary"),

@@ -49,10 +49,14 @@ class Parameter:
 
 
 def parameters_of(
-    function: Callable[..., Any], what: str, names: Mapping[str, Any] | None = None
+    function: Callable[..., Any],
+    what: str,
+    names: Mapping[str, Any] | None = None,
+    may_take_rest: bool = False,
 ) -> tuple[Parameter, ...]:
     """Read the parameters; `what` names the function in sentences, `names` are those of where it was defined.
 
+    `may_take_rest`: a `**parameter` is permitted, and is not among the returned ones.
     Raises `Unresolved` for an annotation that cannot be looked up, `UsageError` for a signature that no call
     with named arguments can fill.
     """
@@ -62,7 +66,18 @@ def parameters_of(
         raise Unresolved(f"{what} cannot be read: {error}.") from None
     except (ValueError, TypeError):
         raise UsageError(f"{what} cannot be read: Python knows no signature of it.") from None
-    return tuple(_parameter(function, what, one, names or {}) for one in signature.parameters.values())
+    taken = (
+        one
+        for one in signature.parameters.values()
+        if not (may_take_rest and one.kind is inspect.Parameter.VAR_KEYWORD)
+    )
+    return tuple(_parameter(function, what, one, names or {}) for one in taken)
+
+
+def takes_rest(function: Callable[..., Any]) -> bool:
+    """Return whether a function takes any named argument."""
+    kinds = (one.kind for one in inspect.signature(function).parameters.values())
+    return inspect.Parameter.VAR_KEYWORD in kinds
 
 
 def _parameter(

@@ -1,31 +1,32 @@
 """`@tool`: makes a tool of a function."""
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from ....state.calls import Effect
 from ....state.errors import UsageError, WrongType
-from ...ports import CallsTools, Tool, ToolTraits, implements
-from .callee import name_of
+from ...ports import CallsTools, Tool, implements
 from .function_tool import FunctionTool
-from .parameters import ToolOptions
+from .options import (
+    Ask,
+    Postprocess,
+    ToolKeywords,
+    find_name,
+    make_options,
+    require_fitting_options,
+)
 
 ParametersT = ParamSpec("ParametersT")
 ReturnT = TypeVar("ReturnT")
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_EFFECTS = ("read", "idempotent", "verifiable", "effect")
-_ASKS = ("by_rule", "always", "never")
 
 
 @overload
 def tool(function: Callable[ParametersT, ReturnT], /) -> FunctionTool[ParametersT, ReturnT]: ...
 @overload
 def tool(
-    function: None = None,
+    text: str | None = None,
     /,
     *,
     name: str = "",
@@ -35,34 +36,28 @@ def tool(
     timeout_s: float | None = None,
     retries: int = 0,
     ephemeral: int = 0,
-    ask: Literal["by_rule", "always", "never"] = "by_rule",
+    ask: Ask = "by_rule",
     needs: Iterable[str] = (),
     subject: str = "",
     done: bool = False,
     repeats: bool = False,
+    preset: Mapping[str, Any] | None = None,
+    postprocess: Postprocess | None = None,
+    version: str = "",
 ) -> Callable[[Callable[ParametersT, ReturnT]], FunctionTool[ParametersT, ReturnT]]: ...
 def tool(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any] | str | None = None,
     /,
     *,
     name: str = "",
     description: str = "",
-    effect: Effect = "effect",
-    check: Callable[..., Any] | None = None,
-    timeout_s: float | None = None,
-    retries: int = 0,
-    ephemeral: int = 0,
-    ask: Literal["by_rule", "always", "never"] = "by_rule",
-    needs: Iterable[str] = (),
-    subject: str = "",
-    done: bool = False,
-    repeats: bool = False,
+    **options: Unpack[ToolKeywords],
 ) -> Any:
     """Make a function available to a model; its signature and docstring describe it.
 
     Args:
-        name: what the model calls it; else the function's name.
-        description: what it does; else what the docstring says.
+        name: what the model calls it; else the `__name__` of the function.
+        description: what it does, also as the first argument; else what the docstring says.
         effect: what running a call twice would mean, after a crash or a failure.
         check: tells what came of a call; takes any of the function's arguments.
         timeout_s: seconds for one try.
@@ -73,22 +68,25 @@ def tool(
         subject: the argument that rules are matched against; else all of them, as JSON.
         done: what it returns is the answer, and ends the run.
         repeats: it is meant to be polled, so that calls with the same result are no sign of a stuck model.
+        preset: fixed arguments, as JSON values: a model neither sees nor changes them; the journal has them.
+        postprocess: gets what the function returned, and returns what the model gets; sync or async.
+        version: of the tool, for the journal and the trace; an approval does not outlast a change of it.
 
     Raises `UsageError`: one sentence that names the function and what does not fit.
     """
-    groups = (needs,) if isinstance(needs, str) else tuple(needs)
-    traits = ToolTraits(
-        subject, asks=ask, groups=groups, ephemeral=ephemeral, is_done_tool=done, repeats=repeats
-    )
-    options = ToolOptions(name, description, effect, check, timeout_s, retries, traits)
+    text = function if isinstance(function, str) else ""
+    if text and description:
+        raise UsageError("@tool has two descriptions.", "Write one of them.")
+    made = make_options(name, text or description, **options)
     names = sys._getframe(1).f_locals  # pyright: ignore[reportPrivateUsage]
 
     def decorate(function: Callable[..., Any]) -> FunctionTool[..., Any]:
-        complete = replace(options, name=name or name_of(function).rpartition(".")[2])
-        _require_fitting(complete, name_of(function))
+        complete = replace(made, name=name or find_name(function))
+        require_fitting_options(complete, function)
         return FunctionTool(function, complete, names)
 
-    return decorate if function is None else decorate(_require_callable(function))
+    is_called = function is None or isinstance(function, str)
+    return decorate if is_called else decorate(_require_callable(function))
 
 
 def _require_callable(function: Any) -> Callable[..., Any]:
@@ -139,28 +137,3 @@ def with_brought(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
 
 def _origin(one: Tool) -> str:
     return one.origin if isinstance(one, FunctionTool) else type(one).__qualname__
-
-
-def _require_fitting(options: ToolOptions, function: str) -> None:
-    """Raise `UsageError` for options that do not fit the function."""
-    what = f"The tool {options.name}"
-    if not _NAME.fullmatch(options.name):
-        raise UsageError(
-            f"{options.name!r} is no name for a tool: letters, digits, _ and -, at most 64.",
-            f"Write @tool(name=...) at {function}.",
-        )
-    if options.effect not in _EFFECTS:
-        raise UsageError(f"{what} has the effect {options.effect!r}.", f"It is one of {', '.join(_EFFECTS)}.")
-    if options.traits.asks not in _ASKS:
-        raise UsageError(f"{what} has ask={options.traits.asks!r}.", f"It is one of {', '.join(_ASKS)}.")
-    if (options.check is not None) != (options.effect == "verifiable"):
-        raise UsageError(f"{what}: a check and the effect verifiable need each other.")
-    if options.retries and options.effect == "effect":
-        raise UsageError(
-            f"{what} has retries={options.retries}, but nobody knows its effect, so it is never run twice.",
-            'Say that it may be: effect="read" or "idempotent", or "verifiable" with a check.',
-        )
-    if options.retries < 0 or options.traits.ephemeral < 0:
-        raise UsageError(f"{what}: retries and ephemeral are 0 or more.")
-    if options.timeout_s is not None and options.timeout_s <= 0:
-        raise UsageError(f"{what} has timeout_s={options.timeout_s:g}: it has to be more than 0.")

@@ -8,17 +8,21 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from functools import partial
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from pydantic_core import to_json
 
 from ....state.calls import Effect
 from ...ports import Recovered, RunInputs, ToolContext, ToolOutcome, ToolSpec, ToolTraits, Verified
 from .callee import Unresolved, name_of
+from .calling import Pieces, call_function
 from .named_files import place_paths
-from .parameters import Check, FunctionReading, Given, ToolOptions, read
+from .options import ToolKeywords, ToolOptions, make_ascii_name, make_options, require_fitting_options
+from .parameters import Check, FunctionReading, Given, read
 from .results import TaskComplete, ToolError, outcome_of
 from .run_context import RunContext
+from .schemas.schema_tool import usable_name
 
 ParametersT = ParamSpec("ParametersT")
 ReturnT = TypeVar("ReturnT")
@@ -44,6 +48,33 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         # A name may be defined later in the module; it is resolved again when the tool is used.
         with suppress(Unresolved):
             self._known = None if self._is_method else self._read()
+
+    @staticmethod
+    def from_schema(
+        name: str,
+        schema: Mapping[str, Any],
+        call: Callable[..., Any],
+        *,
+        description: str = "",
+        **options: Unpack[ToolKeywords],
+    ) -> FunctionTool[..., Any]:
+        """Make a tool of a JSON schema and a function, sync or async.
+
+        Args:
+            name: What the model calls it; characters that providers refuse are replaced.
+            schema: The JSON schema of the arguments, an object; types of programming languages, such as
+                `dict`, `float` or `tuple`, are understood.
+            call: Gets the arguments by their names, or all of them as one dict if its only parameter is not
+                in the schema. It may have injected parameters and a `RunContext`, too.
+            description: What it does; else what the docstring of `call` says.
+            options: The other arguments of `sandbur.tool`.
+
+        Raises `UsageError` for a schema that is none, and for a function that cannot take what is in it.
+        """
+        usable = make_ascii_name(name, usable_name(name))
+        made = make_options(usable, description, schema=schema, **options)
+        require_fitting_options(made, call)
+        return FunctionTool(call, made, {})
 
     def __call__(self, *args: ParametersT.args, **kwargs: ParametersT.kwargs) -> ReturnT:
         return self._function(*args, **kwargs)
@@ -140,6 +171,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
                 values = self._values(arguments, context)
                 replaced = context.inputs.overrides
                 result, problems = await reading.callee.call(values, run, context.scope, replaced)
+                result = await self._postprocess(result, run)
         except ToolError as error:
             return ToolOutcome("error", str(error))
         except TaskComplete as done:
@@ -157,6 +189,18 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         finally:
             run.stop()
         return self._finish(outcome_of(result, run.tool), problems)
+
+    async def _postprocess(self, result: Any, run: RunContext) -> Any:
+        """Return what the model gets in place of a result; an answer that ends the run stays."""
+        change = self._options.postprocess
+        if change is None or isinstance(result, TaskComplete):
+            return result
+        given = (
+            "".join(result)
+            if isinstance(result, Pieces) and all(isinstance(piece, str) for piece in result)
+            else result
+        )
+        return await call_function(partial(change, given), inspect.iscoroutinefunction(change), run.emit)
 
     def _values(self, arguments: Given, context: ToolContext) -> Mapping[str, Any]:
         """Return the values for the function, with relative paths resolved against the working folder."""

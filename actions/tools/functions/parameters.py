@@ -8,17 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from ....state.calls import Effect
 from ....state.errors import UsageError
 from ...ports import ToolSpec, ToolTraits, Verified
 from ...ports.run_inputs import NO_OVERRIDES, Overrides
-from .arguments import FunctionArguments
-from .callee import Parameter, name_of, parameters_of, parse_docstring
+from .callee import Parameter, name_of, parameters_of, parse_docstring, takes_rest
 from .calling import call_function
 from .injection import Injection, deps_type_of, missing_deps_of, needs_of
 from .named_files import NamedFiles
+from .options import ToolOptions
 from .run_context import RunContext
 from .run_scope import RunScope
+from .schemas.arguments import FunctionArguments
+from .schemas.preset import ArgumentCheck, PresetArguments, require_valid
+from .schemas.schema_tool import SchemaArguments, usual
 
 _ANSWERS: dict[Any, Verified] = {
     "done": "done",
@@ -28,21 +30,6 @@ _ANSWERS: dict[Any, Verified] = {
     False: "not_done",
     None: "unknown",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ToolOptions:
-    """The options of the decorator."""
-
-    name: str
-    description: str = ""
-    """Empty: the function's docstring is used."""
-    effect: Effect = "effect"
-    check: Callable[..., Any] | None = None
-    timeout_s: float | None = None
-    """Of one try."""
-    retries: int = 0
-    traits: ToolTraits = field(default_factory=ToolTraits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +117,7 @@ class FunctionReading:
     """The parameters and schema of a function, once all names in its signature are defined."""
 
     spec: ToolSpec
-    arguments: FunctionArguments
+    arguments: ArgumentCheck
     callee: Callee
     check: Check | None
     subject: str
@@ -144,19 +131,26 @@ def read(function: Callable[..., Any], options: ToolOptions, names: Mapping[str,
 
     Raises `UsageError` for a parameter without a schema, `Unresolved` for a name that is not defined yet.
     """
+    if options.schema is not None:
+        return _read_by_schema(function, options.schema, options, names)
     what = f"The tool {options.name}"
     parameters = parameters_of(function, what, names)
     text, texts = parse_docstring(function)
-    arguments = FunctionArguments(function, what, parameters, texts)
-    known_as, subject = arguments.names, options.traits.subject
+    whole = FunctionArguments(function, what, parameters, texts)
+    known_as, subject = whole.names, options.traits.subject
+    preset = {known_as.get(name, name): value for name, value in options.preset.items()}
+    arguments: ArgumentCheck = PresetArguments(whole, preset, what) if preset else whole
+    if preset:
+        fixed = tuple(one for one in parameters if one.name in options.preset)
+        require_valid(FunctionArguments(function, what, fixed, {}), preset, what)
     if subject and subject not in known_as:
         raise UsageError(f"{what} has no argument `{subject}`, which was to be its subject.")
     named = [known_as[p.name] for p in parameters if p.role == "argument" and _names_files(p)]
-    files = NamedFiles(arguments.schema, named)
+    files = NamedFiles(whole.schema, named)
     # A function with file parameters may show their content, whatever else it does.
     traits = replace(options.traits, shows="content") if files.is_any else options.traits
     return FunctionReading(
-        spec=ToolSpec(options.name, options.description or text, arguments.schema),
+        spec=ToolSpec(options.name, options.description or text, arguments.schema, options.version),
         arguments=arguments,
         callee=Callee(function, what, parameters),
         check=Check(options.check, what, set(known_as), names) if options.check is not None else None,
@@ -164,6 +158,56 @@ def read(function: Callable[..., Any], options: ToolOptions, names: Mapping[str,
         traits=traits,
         files=files,
     )
+
+
+def _read_by_schema(
+    function: Callable[..., Any], schema: Mapping[str, Any], options: ToolOptions, names: Mapping[str, Any]
+) -> FunctionReading:
+    """Read a function whose arguments a schema describes, not its signature."""
+    what = f"The tool {options.name}"
+    usual_schema = usual(schema, what)
+    parameters = parameters_of(function, what, names, may_take_rest=True)
+    takes = {one.name: one for one in parameters if one.role == "argument"}
+    known: Mapping[str, Any] = usual_schema["properties"]
+    has_rest, parameter = takes_rest(function), ""
+    if not has_rest and len(takes) == 1 and takes.keys().isdisjoint(known):
+        (parameter,) = takes
+    else:
+        _require_same_names(what, takes, known, has_rest)
+    if not parameter and not has_rest:
+        usual_schema["additionalProperties"] = False
+    whole = SchemaArguments(usual_schema, what, parameter)
+    arguments: ArgumentCheck = PresetArguments(whole, options.preset, what) if options.preset else whole
+    if options.preset:
+        fixed: dict[str, Any] = {**usual_schema, "required": (), "additionalProperties": True}
+        require_valid(SchemaArguments(fixed, what, ""), options.preset, what)
+    text, _ = parse_docstring(function)
+    if (subject := options.traits.subject) and subject not in known:
+        raise UsageError(f"{what} has no argument `{subject}`, which was to be its subject.")
+    check = Check(options.check, what, {*takes, *known}, names) if options.check is not None else None
+    return FunctionReading(
+        spec=ToolSpec(options.name, options.description or text, arguments.schema, options.version),
+        arguments=arguments,
+        callee=Callee(function, what, parameters),
+        check=check,
+        subject=subject,
+        traits=options.traits,
+    )
+
+
+def _require_same_names(
+    what: str, takes: Mapping[str, Parameter], known: Mapping[str, Any], has_rest: bool
+) -> None:
+    """Raise `UsageError` unless the function takes what the schema describes, by name."""
+    for name in known:
+        if name not in takes and not has_rest:
+            raise UsageError(
+                f"{what}: its function does not take `{name}`, which is in its schema.",
+                "Let it take the arguments by their names, as **arguments, or all as one dict.",
+            )
+    for name, one in takes.items():
+        if one.is_required and name not in known:
+            raise UsageError(f"{what}: its function needs `{name}`, which is not in its schema.")
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

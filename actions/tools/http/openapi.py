@@ -12,7 +12,7 @@ from urllib.parse import quote
 from ....state.calls import Effect
 from ....state.errors import ConfigError
 from ...ports import build_object_schema
-from ..functions.schema_tool import usable_name, usual
+from ..functions.schemas.schema_tool import usable_name, usual
 from ..web.web_url import UnfitUrl, WebUrl, web_url
 from .endpoint import BodyKind, HttpEndpoint, QueryField, Style
 from .openapi_schemas import ApiDescription, Problem

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import unquote
 
-from ..functions.flat_schema import Schema, map_schema
+from ..functions.schemas.flat_schema import Schema, map_schema
 
 _LEFT_OUT = (
     "example", "examples", "xml", "externalDocs", "discriminator", "deprecated", "nullable", "readOnly",

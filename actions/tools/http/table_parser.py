@@ -9,7 +9,7 @@ from urllib.parse import unquote_plus
 from ....state.calls import Effect
 from ....state.errors import ConfigError, SandburError
 from ...ports import build_object_schema
-from ..functions.schema_tool import usual
+from ..functions.schemas.schema_tool import usual
 from ..registry import SERVER_PREFIX
 from ..web.exchange import READING_METHODS, check_header
 from ..web.web_url import UnfitUrl, WebUrl, web_url

@@ -12,7 +12,7 @@ from ....state.process.crashpoints import reach
 from ...masking.masker import SHORTEST_VALUE, make_value_label
 from ...ports import BadArguments, ToolContext, ToolOutcome, ToolSpec, ToolTraits
 from ...workspace.paths import format_size
-from ..functions.schema_tool import SchemaArguments, usable_name, usual
+from ..functions.schemas.schema_tool import SchemaArguments, usable_name, usual
 from ..web.addresses import private_host
 from ..web.client import WebClient, WebLimits
 from ..web.exchange import READING_METHODS, Judgements, NotSent, TookTooLong, WebAnswer, WebProblem

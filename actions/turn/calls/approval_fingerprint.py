@@ -32,7 +32,9 @@ def take_fingerprint(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -
     if looking.bug:
         files.append(FingerprintedFile(path=_UNSEEN, real=""))
     return ApprovalFingerprint(
-        call=digest_arguments(f"{call.tool}\n{call.arguments}"),
+        call=digest_arguments(
+            "\n".join((call.tool, call.arguments, *filter(None, (call.version, call.preset))))
+        ),
         cwd=_real(cwd),
         concern=call.reason,
         files=tuple(files),

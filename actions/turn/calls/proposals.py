@@ -152,6 +152,7 @@ def judge_fully(
         return _invalid(use, problem), None, None
     origin: Origin = use.origin if isinstance(use, PendingCall) else "model"
     verdict = ports.gate.judge(tool, parsed, mode)
+    preset = tool.traits.preset and ports.masker.text(tool.traits.preset)
     decision, by, reason = combine_decisions(verdict, hook, origin)
     call = PendingCall(
         call_id=use.call_id,
@@ -161,7 +162,9 @@ def judge_fully(
         effect=_effect_of(tool, parsed),
         decision=decision,
         decided_by=by,
-        reason=mask(reason),
+        reason=_with_preset(mask(reason), preset if decision == "undecided" else ""),
+        version=tool.spec.version,
+        preset=preset,
         edited=hook is not None and hook.edited,
         hook=hook,
         origin=origin,
@@ -170,6 +173,11 @@ def judge_fully(
         binding = ports.fingerprinter.fingerprint(call, tool, parsed, ports.places.cwd)
         call = call.model_copy(update={"binding": binding})
     return call, parsed, verdict
+
+
+def _with_preset(reason: str, preset: str) -> str:
+    """Return the reason of a verdict with the arguments that the author of the tool fixed."""
+    return "; ".join(filter(None, (reason, f"with the fixed arguments {preset}" if preset else "")))
 
 
 def _effect_of(tool: Tool, arguments: Any) -> Effect:

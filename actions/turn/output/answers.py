@@ -20,7 +20,8 @@ from ...ports import Ports, Reply
 from ..burr_action import Changes
 from ..calls.proposals import answer_all
 from ..decision_tools import FINAL_ANSWER
-from .format import OutputFormat, output_format, without_added_nulls
+from .format import OutputFormat, output_format
+from .strict_schema import without_added_nulls
 
 MOST_REPAIRS = 1
 MOST_REMINDERS = 3

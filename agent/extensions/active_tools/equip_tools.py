@@ -23,29 +23,46 @@ class EquipToolsArguments(ToolArguments):
     group: PlainText = Field(description="The name of the group.")
 
 
+class EquipOrResetArguments(EquipToolsArguments):
+    reset: bool = Field(default=False, description="Take the group back: its tools are no longer needed.")
+
+
 class EquipTools(BuiltinTool[EquipToolsArguments]):
     traits = ToolTraits(subject="group", is_quiet=True, equips="groups")
 
-    def __init__(self, tools: Mapping[str, Tool], groups: Sequence[str]) -> None:
-        """`groups` are the groups that may be activated."""
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        groups: Sequence[str],
+        texts: Mapping[str, str] | None = None,
+        can_reset: bool = False,
+    ) -> None:
+        """`groups` may be activated, and taken back with `can_reset`; `texts` say what they are for."""
         self._members = {
             group: [name for name, tool in tools.items() if group in tool.traits.groups] for group in groups
         }
         self._members = {group: names for group, names in self._members.items() if names}
         lines = [
-            f"- {group}: {_join_names(names)}" for group, names in list(self._members.items())[:_MOST_GROUPS]
+            _describe_group(group, (texts or {}).get(group, ""), names)
+            for group, names in list(self._members.items())[:_MOST_GROUPS]
         ]
-        super().__init__("equip_tools", "\n".join((_DESCRIPTION, *lines)), EquipToolsArguments)
+        arguments = EquipOrResetArguments if can_reset else EquipToolsArguments
+        super().__init__("equip_tools", "\n".join((_DESCRIPTION, *lines)), arguments)
 
     async def run(self, arguments: EquipToolsArguments, context: ToolContext) -> ToolOutcome:
-        names = self._members.get(arguments.group)
+        names, group = self._members.get(arguments.group), arguments.group
         if names is None:
             known = ", ".join(list(self._members)[:_MOST_GROUPS])
-            return ToolOutcome(
-                "error", f"There is no group {arguments.group[:80]!r} to be had. There are: {known}."
-            )
-        message = f"The group {arguments.group} is active now: {_join_names(names)}."
-        return ToolOutcome("ok", message, equips=Equipment(groups=(arguments.group,)))
+            return ToolOutcome("error", f"There is no group {group[:80]!r} to be had. There are: {known}.")
+        if isinstance(arguments, EquipOrResetArguments) and arguments.reset:
+            message = f"The group {group} is no longer active: {_join_names(names)}."
+            return ToolOutcome("ok", message, equips=Equipment(reset_groups=(group,)))
+        message = f"The group {group} is active now: {_join_names(names)}."
+        return ToolOutcome("ok", message, equips=Equipment(groups=(group,)))
+
+
+def _describe_group(group: str, text: str, names: Sequence[str]) -> str:
+    return f"- {group}: {text} Tools: {_join_names(names)}" if text else f"- {group}: {_join_names(names)}"
 
 
 def _join_names(names: Sequence[str]) -> str:

@@ -105,7 +105,7 @@ def complete_groups(tools: Mapping[str, Tool], session: SessionSettings) -> dict
     own = {name: tool for name, tool in tools.items() if name not in load_declared_traits()}
     offered = tuple(group for group in choice.available_groups if group not in active_groups(choice))
     if any(not set(offered).isdisjoint(tool.traits.groups) for tool in own.values()):
-        _add(whole, EquipTools(own, offered))
+        _add(whole, EquipTools(own, offered, choice.group_descriptions, choice.can_reset))
     if choice.most_listed and len(own) > choice.most_listed:
         _add(whole, SearchTools(own, active_groups(choice)))
     return with_reader(whole, session)

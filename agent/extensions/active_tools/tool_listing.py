@@ -34,12 +34,15 @@ class Offers:
     def why_inactive(self, tool: str, equipment: Equipment) -> str:
         if tool not in self._toolbox or self._is_active(tool, equipment):
             return ""
-        missing = set(self._toolbox[tool].traits.groups).difference(self._groups, equipment.groups)
+        missing = set(self._toolbox[tool].traits.groups).difference(self._active_groups(equipment))
         equip, groups = self._meta.get("groups", ""), ", ".join(sorted(missing))
-        return f"{tool} is not active yet. Call {equip} first, with the group {groups}."
+        if missing <= set(self._choice.available_groups) - self._groups:
+            return f"{tool} is not active yet. Call {equip} first, with the group {groups}."
+        return f"{tool} is not active: the group {groups} was taken back."
 
     def _make_listing(self, equipment: Equipment) -> ToolListing:
-        first = list(self._list_names(NO_EQUIPMENT, equipment))
+        at_first = Equipment(reset_groups=equipment.reset_groups) if equipment.reset_groups else NO_EQUIPMENT
+        first = list(self._list_names(at_first, equipment))
         later = [name for name in self._list_names(equipment, equipment) if name not in first]
         by_search = [name for name in self._find_names(equipment) if name not in first]
         specs = [*map(self._spec_of(equipment), first), *self._steering]
@@ -94,4 +97,7 @@ class Offers:
         traits = self._toolbox[name].traits
         if not traits.groups or is_named(name, traits, self._choice):
             return True
-        return set(traits.groups) <= {*self._groups, *equipment.groups}
+        return set(traits.groups) <= self._active_groups(equipment)
+
+    def _active_groups(self, equipment: Equipment) -> set[str]:
+        return {*self._groups}.difference(equipment.reset_groups).union(equipment.groups)

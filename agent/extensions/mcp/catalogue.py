@@ -60,7 +60,8 @@ class Catalogue:
         self._current: dict[str, ListedTool] = {}
         self._announced: frozenset[str] = frozenset()
         self._link: Link | None = None
-        self._is_stale = False
+        self.is_stale = False
+        """Whether the server has reported a change since the list was read."""
         self._read_at = 0.0
         self._reading = asyncio.Lock()
         connection.on_change = self._outdate
@@ -75,7 +76,7 @@ class Catalogue:
         if getattr(link.client.server_capabilities.tools, "list_changed", False):
             # Some servers add tools right after the handshake.
             await asyncio.sleep(_SETTLING_S)
-            if self._is_stale:
+            if self.is_stale:
                 await self._read(link)
         self._announced, self.has_changed = self._digests(), False
         wanted = self.connection.server.table.tools
@@ -100,7 +101,7 @@ class Catalogue:
             return ""
         return (
             f"{self._who} has changed its tool {listed.tool.name} since this session learnt of it, and this"
-            " was not run. A new session uses it as it is now."
+            " was not run. The next run uses it as it is now."
         )
 
     @property
@@ -111,13 +112,13 @@ class Catalogue:
         return frozenset(tool.digest for tool in self._current.values())
 
     def _outdate(self) -> None:
-        self._is_stale = True
+        self.is_stale = True
 
     def _needs_reading(self) -> bool:
-        return self._is_stale and asyncio.get_running_loop().time() - self._read_at >= _DEBOUNCE_S
+        return self.is_stale and asyncio.get_running_loop().time() - self._read_at >= _DEBOUNCE_S
 
     async def _read(self, link: Link) -> None:
-        self._is_stale = False
+        self.is_stale = False
         listed = await self._fetch_tools(link)
         self.notices.clear()
         found: dict[str, ListedTool] = {}

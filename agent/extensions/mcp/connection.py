@@ -19,6 +19,7 @@ from .server_requests.questions import Host
 from .text import one_line
 from .transport.border import CheckedStream
 from .transport.error_log import ErrorLog
+from .transport.oauth import NeedsSignIn, sign_in
 from .transport.stdio import program, server_environment
 from .transport.web import address
 
@@ -230,6 +231,8 @@ class ServerConnection:
                 finally:
                     watch.cancel()
                     await asyncio.wait({watch})
+        except NeedsSignIn as needed:
+            why.append(str(needed))
         except MissingVariable as missing:
             why.append(f"its configuration names the variable {missing}, which is not set")
         finally:
@@ -272,8 +275,11 @@ class ServerConnection:
         if table.command is None:
             headers = {name: fill_variables(text, env) for name, text in table.headers.items()}
 
-            kind = "sse" if table.kind == "sse" else "http"
-            return address(kind, fill_variables(table.url or "", env), headers)
+            kind, url = "sse" if table.kind == "sse" else "http", fill_variables(table.url or "", env)
+            auth = None
+            if table.auth == "oauth":
+                auth = sign_in(server.name, url, self._logs, self._host.show_sign_in)
+            return address(kind, url, headers, auth)
 
         command = [fill_variables(text, env) for text in (table.command, *table.args)]
         given = {name: fill_variables(text, env) for name, text in table.env.items()}

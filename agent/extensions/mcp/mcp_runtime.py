@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,10 +16,12 @@ from ....state.session import SessionSettings
 from ...config.settings import Settings
 from ...runtime.agent_definition import Definition
 from ...runtime.extension_runtime import ExtensionRuntime, ProcessContext
-from .configuration.servers import hidden_values
+from ...runtime.tool_servers import OnElicitation, ToolServers
+from ...runtime.wiring import tool_digest
+from .configuration.servers import hidden_values, stored_tokens
 
 if TYPE_CHECKING:
-    from .prompts import Prompts
+    from .content.prompts import Prompts
     from .server_requests.sampling import Sampler
     from .source import McpSource
 
@@ -30,9 +32,18 @@ class LazyServers:
     name = "mcp"
 
     def __init__(
-        self, settings: Settings, env: Mapping[str, str], connect: Callable[[], Model] | None = None
+        self,
+        settings: Settings,
+        env: Mapping[str, str],
+        connect: Callable[[], Model] | None = None,
+        on_elicitation: OnElicitation | None = None,
+        show_sign_in: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`connect` creates the model that servers may use; None: sampling is not available."""
+        """`connect` creates the model that servers may use; None: sampling is not available.
+
+        `on_elicitation` answers questions of servers, `show_sign_in` shows where to sign in.
+        """
+        self._on_elicitation, self._show_sign_in = on_elicitation, show_sign_in
         self._settings = settings
         self._env = env
         self._connect = connect
@@ -44,6 +55,16 @@ class LazyServers:
 
     def notices(self) -> Sequence[str]:
         return () if self._source is None else self._source.notices()
+
+    async def has_changed(self, known: Mapping[str, str]) -> bool:
+        """Return whether the tools differ from `known`, those of a session: name -> digest."""
+        if self._source is None or not self._source.may_have_changed:
+            return False
+        now = {tool.spec.name: tool_digest(tool.spec) for tool in await self._source.tools()}
+        then = {
+            name: digest for name, digest in known.items() if name in now or name.startswith(SERVER_PREFIX)
+        }
+        return now != then
 
     async def aclose(self) -> None:
         if self._source is not None:
@@ -61,7 +82,9 @@ class LazyServers:
                     f"Tool servers are configured, and the package {missing.name} is not installed.",
                     f"Install it with: {make_install_command('mcp')}",
                 ) from None
-            self._source, self._sampler = open_source(self._settings, self._env, self._connect)
+            self._source, self._sampler = open_source(
+                self._settings, self._env, self._connect, self._on_elicitation, self._show_sign_in
+            )
         return self._source
 
 
@@ -74,7 +97,11 @@ class McpRuntime(ExtensionRuntime):
         """Working folder -> the servers of the sessions that use it."""
 
     def secrets(self, session: SessionSettings) -> Mapping[str, str]:
-        return hidden_values(self.process.settings.of("mcp_servers"), self.process.env)
+        servers, env = self.process.settings.of("mcp_servers"), self.process.env
+        return {
+            **hidden_values(servers, env),
+            **stored_tokens(servers, env, self.process.settings.home / "mcp"),
+        }
 
     def tool_sources(
         self, session: SessionSettings, definition: Definition, needs_model: bool
@@ -90,8 +117,17 @@ class McpRuntime(ExtensionRuntime):
             # Sampling has no place in the session's usage records, so no budget could be enforced.
             has_budget = settings.max_budget_usd is not None
             connect = None if has_budget else partial(self.process.connect_model, session)
-            self._servers[cwd] = LazyServers(settings, self.process.env, connect)
+            answers = definition.on_elicitation
+            self._servers[cwd] = LazyServers(settings, self.process.env, connect, answers)
         return (self._servers[cwd],)
+
+    async def has_changed_tools(self, session: SessionSettings) -> bool:
+        servers = self._servers.get(Path(session.cwd))
+        return servers is not None and await servers.has_changed(session.own_tools)
+
+    def tool_servers(self, session: SessionSettings) -> ToolServers | None:
+        servers = self._servers.get(Path(session.cwd))
+        return None if servers is None else servers.source().for_program()
 
     def prompts(self, session: SessionSettings) -> Prompts | None:
         """Return the prompts of a session's servers; None: it has no servers."""

@@ -72,7 +72,7 @@ def _read(block: Any) -> str | Block:
     return "(content of a kind that is not known here)"
 
 
-def read_contents(contents: Any) -> str | Block:
+def read_contents(contents: Any) -> str | Image | Document:
     """Return the text of a resource, or an image for the model."""
     if isinstance(contents, types.TextResourceContents):
         return f"[{contents.uri}]\n{contents.text}"
@@ -85,7 +85,7 @@ def read_contents(contents: Any) -> str | Block:
     return f"[{contents.uri}] ({kind[:60]}, {len(contents.blob):,} characters of base64: not shown)"
 
 
-def _image(kind: str, data: str) -> str | Block:
+def _image(kind: str, data: str) -> str | Image:
     if kind not in _IMAGES:
         return f"(an image of type {kind[:60]}, which no model takes: not shown)"
     if problem := _unfit(data):

@@ -7,6 +7,8 @@ from typing import Any, cast
 from jsonschema import Draft202012Validator, exceptions
 
 from ....actions.ports import BadArguments
+from ....actions.turn.output.json_schema import BadSchema
+from ....actions.turn.output.strict_schema import without_added_nulls
 from .text import one_line, plain
 
 MOST_SCHEMA_BYTES = 50_000
@@ -117,9 +119,18 @@ class Arguments:
         if not isinstance(value, dict):
             raise BadArguments(f"{self._name}: the arguments must be one JSON object.")
         arguments = cast("dict[str, Any]", value)
+        if "null" in text:
+            arguments = self._without_added_nulls(arguments)
         if problem := self._problem(arguments):
             raise BadArguments(f"{self._name}: {problem}. {self._signature()}")
         return arguments
+
+    def _without_added_nulls(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Leave out nulls for optional arguments; those of an invalid schema stay."""
+        try:
+            return without_added_nulls(self._schema, arguments, self._schema)
+        except (BadSchema, RecursionError, TypeError, ValueError, AttributeError):
+            return arguments
 
     def _problem(self, arguments: dict[str, Any]) -> str:
         try:

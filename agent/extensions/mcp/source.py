@@ -12,17 +12,20 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ....actions.ports import Model, Tool
 from ....actions.tools.registry import SERVER_PREFIX
-from ....state.errors import ConfigError
+from ....state.errors import ConfigError, UsageError
 from ...config.settings import Settings
+from ...runtime.tool_servers import OnElicitation
 from .catalogue import Catalogue, ListedTool
 from .configuration.servers import McpServer
 from .connection import NoAnswer, ServerConnection, ServerDown, ServerHealth, ServerLost, ServerRefused
-from .prompts import Prompts
-from .resources import resource_tools
+from .content.program import ProgramServers
+from .content.prompts import Prompts
+from .content.resources import resource_tools
 from .server_requests.inquiry import ANSWER, AnswerQuestion, Inquiries
-from .server_requests.questions import Host
+from .server_requests.questions import Host, ask_program
 from .server_requests.sampling import Sampler
 from .tool import McpTool
+from .transport.oauth import ShowAddress
 
 SLOW_S = 4.0
 """A longer wait for a server at session start is reported, in seconds."""
@@ -59,6 +62,7 @@ class McpSource:
         """`logs`: the folder for the standard error of servers; `slow_s`: a longer wait is reported."""
         self._slow_s = slow_s
         self._waited_s: dict[str, float] = {}
+        self._was_read_again = False
         self._notices: list[str] = []
         self._connections: dict[str, ServerConnection] = {}
         self._offered: dict[str, Offered] = {}
@@ -77,7 +81,8 @@ class McpSource:
         Raises `ConfigError` if a required server fails; the next session tries again.
         """
         async with self._opening:
-            missing = [name for name in self._connections if name not in self._offered]
+            missing = [name for name in self._connections if self._needs_asking(name)]
+            self._was_read_again = self._was_read_again or any(name in self._offered for name in missing)
             found = dict(
                 zip(missing, await asyncio.gather(*map(self._connect_in_time, missing)), strict=True)
             )
@@ -97,14 +102,27 @@ class McpSource:
             tools[ANSWER] = AnswerQuestion(self._inquiries, known)
         return tuple(tools.values())
 
+    def _needs_asking(self, name: str) -> bool:
+        catalogue = self._catalogues.get(name)
+        return name not in self._offered or (catalogue is not None and catalogue.is_stale)
+
+    @property
+    def may_have_changed(self) -> bool:
+        """Whether a server has ever reported that its list of tools changed."""
+        return self._was_read_again or any(catalogue.is_stale for catalogue in self._catalogues.values())
+
     def notices(self) -> Sequence[str]:
         found_notices = [notice for offered in self._in_order() for notice in offered.notices]
         changed = [
-            f"The tool server {name} has changed its list of tools; a new session uses it as it is now."
+            f"The tool server {name} has changed its list of tools; the next run uses it as it is now."
             for name, catalogue in self._catalogues.items()
             if catalogue.has_changed
         ]
         return (*self._notices, *self._slowest(), *found_notices, *changed)
+
+    def for_program(self) -> ProgramServers:
+        """Return the servers as a program uses them."""
+        return ProgramServers(self)
 
     def _is_required(self, name: str) -> bool:
         return self._connections[name].server.table.required
@@ -116,6 +134,17 @@ class McpSource:
     async def aclose(self) -> None:
         """End every server, all at once."""
         await asyncio.gather(*(connection.aclose() for connection in self._connections.values()))
+
+    def connection_of(self, server: str) -> ServerConnection:
+        """Return the connection to a server; raises `UsageError` for an unknown one."""
+        if server not in self._connections:
+            known = ", ".join(self._connections) or "none"
+            raise UsageError(f"There is no tool server {server!r}.", f"The servers are: {known}.")
+        return self._connections[server]
+
+    def list_server_tools(self) -> Sequence[McpTool]:
+        """Return the tools of all servers, as sessions have them."""
+        return [tool for offered in self._in_order() for tool in offered.tools if isinstance(tool, McpTool)]
 
     def _in_order(self) -> list[Offered]:
         return [self._offered[name] for name in self._connections if name in self._offered]
@@ -186,9 +215,21 @@ def tool_name(server: str, tool: str) -> str:
 
 
 def open_source(
-    settings: Settings, env: Mapping[str, str], connect: Callable[[], Model] | None
+    settings: Settings,
+    env: Mapping[str, str],
+    connect: Callable[[], Model] | None,
+    on_elicitation: OnElicitation | None = None,
+    show_sign_in: ShowAddress | None = None,
 ) -> tuple[McpSource, Sampler | None]:
-    """Return the configured servers, and what asks a model for them; `connect` creates that model."""
+    """Return the configured servers, and what asks a model for them; `connect` creates that model.
+
+    `on_elicitation` answers their questions, `show_sign_in` begins a new sign-in where a server wants one.
+    """
     sampler = None if connect is None else Sampler(connect)
-    host = Host(roots=(settings.cwd, *settings.add_dirs), samples=sampler)
+    host = Host(
+        roots=(settings.cwd, *settings.add_dirs),
+        samples=sampler,
+        asks_person=ask_program(on_elicitation),
+        show_sign_in=show_sign_in,
+    )
     return McpSource(settings.of("mcp_servers"), env, settings.home / "mcp", host), sampler

@@ -52,6 +52,16 @@ class McpTool:
         self.effect: Effect = effect_by_hints(tool) if server.table.trust_hints else "effect"
         self.traits = ToolTraits(description=_describe_tool(server.name, definition))
 
+    @property
+    def server(self) -> str:
+        """The name of its server."""
+        return self._connection.server.name
+
+    @property
+    def name_there(self) -> str:
+        """Its name at the server."""
+        return self._definition.tool.name
+
     def parse(self, arguments: str) -> dict[str, Any]:
         return self._arguments.parse_arguments(arguments)
 

@@ -12,11 +12,11 @@ from burr.core import Application, ApplicationBuilder, State
 from burr.core.graph import Graph
 
 from ....actions.masking.masker import TextMasker
-from ....actions.ports import PORTS, Gate, Model, Ports, Tool, Toolbox
+from ....actions.ports import PORTS, Gate, Model, Ports, RequestSettings, Tool, Toolbox
 from ....actions.ports import Masker as MaskerPort
 from ....actions.tools.registry import builtin_tools, load_declared_traits, network_tools, with_reader
 from ....actions.turn.decision_tools import RESERVED_NAMES
-from ....actions.turn.output.format import output_format
+from ....actions.turn.output.format import OutputFormat, output_format
 from ....state.application import ApplicationState
 from ....state.calls import PendingCall
 from ....state.conversation.messages import UserContent
@@ -123,6 +123,20 @@ def _settings_of(settings: SessionSettings, conditions: Conditions) -> SessionSe
     return settings.model_copy(update={name: getattr(conditions, name) for name in _RULES})
 
 
+def _requests_of(
+    settings: SessionSettings,
+    toolbox: Toolbox,
+    then: Conditions,
+    stage: Stage,
+    output: OutputFormat | None,
+    live: Live,
+) -> RequestSettings:
+    """Return how the session asked its model in a recorded run."""
+    counter = RecordedCounter(stage) if then.counts_tokens else None
+    masks = live.model is not None
+    return request_settings(settings, toolbox, then.compress_at, output, counter, masks, then.compaction)
+
+
 def _bound(
     today: Today,
     live: Live,
@@ -134,20 +148,16 @@ def _bound(
     """Return today's graph with recorded ports, under the conditions of a recorded run."""
     then, tools = _settings_of(settings, conditions), live.tools
     offered = _tools_of(today, then, conditions, stage)
-    recorded: Toolbox = {name: RecordedTool(tool, stage) for name, tool in offered.items()}
     output = output_of(then)
     if output is not None and live.model is None:
         output = replace(output, check=make_recorded_check(stage))
-    output = output or output_of(then)
+    recorded: Toolbox = {name: RecordedTool(tool, stage) for name, tool in offered.items()}
     toolbox = recorded if tools is None else offered
     places = tools and Places(tools.folder / "scratch", tools.folder / "cache", tools.folder)
-    counter = RecordedCounter(stage) if conditions.counts_tokens else None
     ports = Ports(
         session_id="",
         model=RecordedModel(stage, settings.model, conditions.context_window, live.model),
-        requests=request_settings(
-            then, toolbox, conditions.compress_at, output, counter, masks_replies=live.model is not None
-        ),
+        requests=_requests_of(then, toolbox, conditions, stage, output, live),
         toolbox=toolbox,
         gate=RecordedGate(today.gate_of(then)),
         fingerprinter=RecordedWitness(stage),

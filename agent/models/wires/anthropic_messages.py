@@ -27,6 +27,7 @@ from ....state.session import Effort
 from ..failures import judge, make_truncation_error, refusal_in_stream
 from ..providers import Endpoint, claude
 from ..requests import (
+    STRICT_TOOLS,
     Delta,
     Dialect,
     Draft,
@@ -50,6 +51,7 @@ from .streaming import (
     make_usage,
     settle_ids,
 )
+from .strict_tools import StrictBudget, move_limits_to_descriptions, select_strict
 
 MAX_ID_CHARS = 64
 _AFTER_END_S = 0.25
@@ -231,6 +233,7 @@ class AnthropicMessagesDialect(Dialect):
         "effort": re.compile(r"effort|output_config(?!\.format)", re.IGNORECASE),
         "output_format": re.compile(r"output_config|output_format|structured output", re.IGNORECASE),
         "tool_choice": re.compile(r"tool[_ ]?choice", re.IGNORECASE),
+        STRICT_TOOLS: re.compile(r"\bstrict\b|\btools\.\d+\.|schema is too complex", re.IGNORECASE),
         "wire": re.compile(r"signature|thinking.{0,20}block|redacted_thinking", re.IGNORECASE),
         "thinking": re.compile(r"thinking", re.IGNORECASE),
         "newest_cached": re.compile(r"cache_control"),
@@ -257,7 +260,9 @@ class AnthropicMessagesDialect(Dialect):
         if "thinking" not in without and (thinking := self._thinking()):
             fields["thinking"] = thinking
         if tools:
-            fields["tools"] = [_tool(tool) for tool in tools]
+            are_strict = self.declares_strictly(without)
+            strict = select_strict(tools, _LIMITS, _STRICT_BUDGET) if are_strict else {}
+            fields["tools"] = [_tool(tool, strict.get(tool.name)) for tool in tools]
         if system:
             fields["system"] = [
                 {"type": "text", "text": system, **({"cache_control": _CACHED} if caches else {})}
@@ -323,12 +328,15 @@ class AnthropicMessagesDialect(Dialect):
         # This API always enforces a schema.
         return super().formats(output, without) and output.is_strict and self._claude.formats_output
 
+    def declares_strictly(self, without: frozenset[str]) -> bool:
+        return super().declares_strictly(without) and self._claude.formats_output
+
     def output_format(self, output: OutputFormat) -> dict[str, Any]:
         return {
             "output_config": {
                 "format": {
                     "type": "json_schema",
-                    "schema": move_limits_to_descriptions(output.request_schema),
+                    "schema": move_limits_to_descriptions(output.request_schema, _LIMITS),
                 }
             }
         }
@@ -383,28 +391,15 @@ _LIMITS = (
 """Schema keywords that this provider does not support."""
 
 
-def move_limits_to_descriptions(schema: Any) -> Any:
-    """Return the schema with its unsupported limits moved to descriptions, which the model reads."""
-    if isinstance(schema, list):
-        return [move_limits_to_descriptions(each) for each in cast("list[Any]", schema)]
-    if not isinstance(schema, Mapping):
-        return schema
-    fields = cast("Mapping[str, Any]", schema)
-    is_schema = "type" in fields and not isinstance(fields["type"], Mapping)
-    limits = [f"{name}: {fields[name]}" for name in _LIMITS if is_schema and name in fields]
-    kept = {
-        name: move_limits_to_descriptions(value)
-        for name, value in fields.items()
-        if not limits or name not in _LIMITS
-    }
-    if limits:
-        note = f"{{{', '.join(limits)}}}"
-        kept["description"] = " ".join(filter(None, (str(fields.get("description", "")), note)))
-    return kept
+_STRICT_BUDGET = StrictBudget(tools=20, unions=16)
+"""More in one request is an error."""
 
 
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
+def _tool(tool: ToolSpec, strict: Mapping[str, Any] | None) -> dict[str, Any]:
+    described = {"name": tool.name, "description": tool.description}
+    if strict is not None:
+        return {**described, "input_schema": strict, "strict": True}
+    return {**described, "input_schema": dict(tool.parameters)}
 
 
 def _block(block: Block) -> dict[str, Any] | None:

@@ -22,6 +22,7 @@ from ....state.conversation.messages import (
 from ..failures import Transient, judge, make_truncation_error, refusal_in_stream
 from ..providers import Endpoint
 from ..requests import (
+    STRICT_TOOLS,
     Delta,
     Dialect,
     Draft,
@@ -46,6 +47,7 @@ from .streaming import (
     openai_usage,
     settle_ids,
 )
+from .strict_tools import strict_parameters
 
 _AFTER_FINISH_S = 10.0
 """Seconds to wait for the usage after the finish reason; some servers never close or send `[DONE]`."""
@@ -209,6 +211,7 @@ class OpenAIChatDialect(Dialect):
     optional_fields: Mapping[str, re.Pattern[str]] = {
         "output_format": re.compile(r"response_format|json_schema|structured output", re.IGNORECASE),
         "tool_choice": re.compile(r"tool[_ ]?choice", re.IGNORECASE),
+        STRICT_TOOLS: re.compile(r"\bstrict\b|invalid schema for function", re.IGNORECASE),
         "effort": re.compile(r"effort", re.IGNORECASE),
         "stream_options": re.compile(r"stream_options|include_usage"),
         "output_limit": re.compile(r"max_tokens|max_completion_tokens"),
@@ -224,7 +227,10 @@ class OpenAIChatDialect(Dialect):
         if self._effort is not None and "effort" not in without:
             fields["reasoning_effort"] = self._effort
         if tools:
-            fields["tools"] = [{"type": "function", "function": _function(tool)} for tool in tools]
+            are_strict = self.declares_strictly(without)
+            fields["tools"] = [
+                {"type": "function", "function": _function(tool, are_strict)} for tool in tools
+            ]
         start = encode_open_object(fields, "messages")
         return start + encode({"role": "system", "content": system}) + b"," if system else start
 
@@ -321,5 +327,8 @@ class OpenAIChatDialect(Dialect):
         return {"data": sent.url if is_address else sent.data, **({"format": named} if named else {})}
 
 
-def _function(tool: ToolSpec) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+def _function(tool: ToolSpec, is_strict: bool) -> dict[str, Any]:
+    described = {"name": tool.name, "description": tool.description}
+    if is_strict and (schema := strict_parameters(tool)) is not None:
+        return {**described, "parameters": schema, "strict": True}
+    return {**described, "parameters": dict(tool.parameters)}

@@ -23,6 +23,7 @@ from ....state.conversation.messages import (
 from ..failures import judge, make_truncation_error, refusal_in_stream
 from ..providers import Endpoint, reasons
 from ..requests import (
+    STRICT_TOOLS,
     Delta,
     Dialect,
     Draft,
@@ -46,6 +47,7 @@ from .streaming import (
     openai_usage,
     settle_ids,
 )
+from .strict_tools import strict_parameters
 
 MAX_ID_CHARS = 64
 _AFTER_END_S = 0.25
@@ -176,6 +178,7 @@ class OpenAIResponsesDialect(Dialect):
     optional_fields: Mapping[str, re.Pattern[str]] = {
         "output_format": re.compile(r"text\.format|json_schema|structured output", re.IGNORECASE),
         "tool_choice": re.compile(r"tool[_ ]?choice", re.IGNORECASE),
+        STRICT_TOOLS: re.compile(r"\bstrict\b|invalid schema for function", re.IGNORECASE),
         "effort": re.compile(r"effort", re.IGNORECASE),
         "wire": re.compile(
             r"encrypted content .*(verified|decrypt|parsed)|reasoning item|'(rs|msg|fc)_|of type 'reasoning'",
@@ -197,7 +200,8 @@ class OpenAIResponsesDialect(Dialect):
         if system:
             fields["instructions"] = system
         if tools:
-            fields["tools"] = [_tool(tool) for tool in tools]
+            are_strict = self.declares_strictly(without)
+            fields["tools"] = [_tool(tool, are_strict) for tool in tools]
         return encode_open_object(fields, "input")
 
     def _reasoning(self, without: frozenset[str]) -> dict[str, str]:
@@ -253,9 +257,11 @@ class OpenAIResponsesDialect(Dialect):
         return [{"role": "user", "content": [_part(Text(text=YOUR_PICTURES)), *map(_part, given)]}]
 
 
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    described = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
-    return {"type": "function", **described, "strict": False}
+def _tool(tool: ToolSpec, is_strict: bool) -> dict[str, Any]:
+    schema = strict_parameters(tool) if is_strict else None
+    given = dict(tool.parameters) if schema is None else schema
+    described = {"name": tool.name, "description": tool.description, "parameters": given}
+    return {"type": "function", **described, "strict": schema is not None}
 
 
 def _part(given: Text | SentFile) -> dict[str, Any]:

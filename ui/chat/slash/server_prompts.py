@@ -14,8 +14,9 @@ from ...terminal.text.sanitize import one_line
 from .command import DONE, SlashCommand, SlashContext, SlashResult, tell
 
 if TYPE_CHECKING:
-    from ....agent.extensions.mcp.prompts import Prompts, ServerPrompt
+    from ....agent.extensions.mcp.content.prompts import Prompts
     from ....agent.runtime.runtime import Runtime
+    from ....agent.runtime.tool_servers import ServerPrompt
     from ....agent.session.session import Session
 
 _LIST = "/mcp"

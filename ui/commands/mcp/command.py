@@ -23,6 +23,7 @@ class McpCommand(ActionCommand):
         "remove": Action("NAME", "take a tool server out", ("--project",), home="configured.remove"),
         "test": Action("[NAME]", "start tool servers and list what they offer", ("--json",),
                        home="trial.try_servers"),
+        "login": Action("NAME", "sign in at a server with OAuth", home="trial.sign_in"),
         "serve": Action("", "be a tool server: start, watch and go on with runs", ("--allow-decisions",),
                         home="serving.serve"),
     }  # fmt: skip
@@ -53,7 +54,7 @@ class McpCommand(ActionCommand):
     def check(self) -> None:
         """Check that there is a name where one is needed, and that flags are for this action."""
         action, command = self.action, f"sandbur mcp {self.action}"
-        if action in ("add", "remove") and not self.server:
+        if action in ("add", "remove", "login") and not self.server:
             raise UsageError(f"`{command}` needs the NAME of a server.", "`sandbur mcp list` lists them.")
         if action in ("list", "serve") and self.server:
             raise UsageError(f"`{self.server}` is one word too many.", "`sandbur mcp --help` helps.")

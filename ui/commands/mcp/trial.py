@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,9 @@ from ...cli.open_session import read_overrides
 from ...terminal.terminal import put, say
 from ...terminal.text.sanitize import one_line
 from .command import McpCommand
+
+_SIGN_IN_S = 600.0
+"""How long a person may take to sign in."""
 
 
 async def try_servers(command: McpCommand) -> int:
@@ -45,14 +49,40 @@ async def try_servers(command: McpCommand) -> int:
     return 0 if all(one["ok"] for one in found) else 1
 
 
-async def _try_server(settings: Settings, name: str) -> dict[str, Any]:
+async def sign_in(command: McpCommand) -> int:
+    """Sign in at a server in the browser; return 0 if it takes the tokens, else 1."""
+    settings = load_settings(read_overrides(command), os.environ)
+    server = settings.of("mcp_servers").get(command.server)
+    if server is None or server.table.auth != "oauth":
+        raise UsageError(
+            f'There is no tool server {command.server} with `auth = "oauth"` here.',
+            "`sandbur mcp list` lists them.",
+        )
+
+    async def show(address: str) -> None:
+        put(f"Open this page and sign in; the browser has to run on this machine:\n{address}")
+
+    patient = replace(server, table=server.table.model_copy(update={"startup_timeout_s": _SIGN_IN_S}))
+    found = await _try_server(
+        settings.with_value("mcp_servers", {command.server: patient}), command.server, show
+    )
+    if found["ok"]:
+        put(f"{command.server}: signed in; its tokens are in the data folder, for you alone.")
+    for notice in () if found["ok"] else found["notices"]:
+        say(one_line(notice))
+    return 0 if found["ok"] else 1
+
+
+async def _try_server(
+    settings: Settings, name: str, show_sign_in: Callable[[str], Awaitable[None]] | None = None
+) -> dict[str, Any]:
     server = settings.of("mcp_servers")[name]
     enabled = replace(server, table=server.table.model_copy(update={"disabled": False}))
     others = {
         other: one for other, one in settings.of("mcp_servers").items() if other == enabled.table.fallback
     }
     alone = settings.with_value("mcp_servers", {**others, name: enabled})
-    source = LazyServers(alone, os.environ).source()
+    source = LazyServers(alone, os.environ, show_sign_in=show_sign_in).source()
     began = time.monotonic()
     try:
         tools = [

@@ -1,8 +1,10 @@
 """Tool servers as people configure them: in `.mcp.json`, and in `[mcp_servers.NAME]` of a `config.toml`."""
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -38,6 +40,8 @@ class McpServerTable(BaseModel):
     headers: dict[Annotated[_Line, StringConstraints(pattern=r"^[A-Za-z0-9-]+$")], _Line] = Field(
         default_factory=dict, max_length=50
     )
+    auth: Literal["oauth"] | None = None
+    """`oauth`: a person signs in once, with `sandbur mcp login`; None: `headers` are enough."""
     tools: list[_Line] | None = None
     """Offer only these tools; None: all."""
     startup_timeout_s: _Seconds = 15.0
@@ -74,7 +78,7 @@ class McpServerTable(BaseModel):
 
 
 _NEEDS = {"stdio": "command", "http": "url", "sse": "url"}
-_OF_OTHERS = {"stdio": ("headers",), "http": ("args", "env", "cwd"), "sse": ("args", "env", "cwd")}
+_OF_OTHERS = {"stdio": ("headers", "auth"), "http": ("args", "env", "cwd"), "sse": ("args", "env", "cwd")}
 OWN_ALONE = ("trust_hints", "sampling")
 """Fields that a project cannot set for its servers."""
 
@@ -228,6 +232,28 @@ def hidden_values(servers: Mapping[str, McpServer], env: Mapping[str, str]) -> d
                 continue
             if len(value) >= _LEAST_SECRET_CHARS and _names_secret(name):
                 found[re.sub(r"\W", "_", f"{server.name}_{name}").upper()] = value
+    return found
+
+
+def token_path(folder: Path, server: str, url: str) -> Path:
+    """Return the file with the tokens for a server at an address; `folder` is that of all servers."""
+    mark = hashlib.sha256(url.encode()).hexdigest()[:16]
+    return folder / "tokens" / f"{server}-{mark}.json"
+
+
+def stored_tokens(servers: Mapping[str, McpServer], env: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the tokens of sign-ins by name; they are masked wherever they appear."""
+    found: dict[str, str] = {}
+    for server in servers.values():
+        if server.table.auth is None:
+            continue
+        with suppress(OSError, ValueError, MissingVariable):
+            url = fill_variables(server.table.url or "", env)
+            stored: Any = json.loads(token_path(folder, server.name, url).read_bytes())
+            tokens = cast("dict[str, Any]", stored.get("tokens", {}))
+            for kind in ("access_token", "refresh_token"):
+                if value := tokens.get(kind):
+                    found[re.sub(r"\W", "_", f"{server.name}_{kind}").upper()] = str(value)
     return found
 
 

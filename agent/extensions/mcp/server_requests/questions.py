@@ -8,24 +8,14 @@ from typing import Any, Protocol, cast
 
 import mcp_types as types
 
+from ....runtime.tool_servers import Elicitation, OnElicitation
 from ..configuration.servers import McpServer
 from ..text import one_line, plain
+from ..transport.oauth import ShowAddress
 
 _MOST_QUESTION_CHARS = 2000
 MOST_SAMPLES = 20
 """Limit of model calls of one server per connection."""
-
-
-@dataclass(frozen=True, slots=True)
-class Elicitation:
-    """A question of a server to the person."""
-
-    server: str
-    message: str
-    """Untrusted, without control characters."""
-    schema: Mapping[str, Any]
-    """Of the answer: an object of plain values; empty where an address is to be visited."""
-    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +31,18 @@ class AsksPerson(Protocol):
     async def __call__(self, question: Elicitation) -> ElicitationAnswer: ...
 
 
+def ask_program(answers: OnElicitation | None) -> AsksPerson | None:
+    """Return what puts questions to a function of a program; None if there is none."""
+    if answers is None:
+        return None
+
+    async def ask(question: Elicitation) -> ElicitationAnswer:
+        content = await answers(question)
+        return ElicitationAnswer("decline" if content is None else "accept", content)
+
+    return ask
+
+
 Samples = Callable[[str, str, int], Awaitable[tuple[str, str]]]
 """Asks the session's model: system prompt, text, most tokens -> its name and its answer."""
 
@@ -54,8 +56,13 @@ class Host:
         asks_person: AsksPerson | None = None,
         samples: Samples | None = None,
         tell: Callable[[str], None] | None = None,
+        show_sign_in: ShowAddress | None = None,
     ) -> None:
-        """`tell` is called with a sentence about each question that was declined."""
+        """`tell` is called with a sentence about each question that was declined.
+
+        `show_sign_in` begins a new sign-in at servers that want one; None: nobody can sign in now.
+        """
+        self.show_sign_in = show_sign_in
         self._roots = tuple(roots)
         self._asks_person = asks_person
         self._samples = samples

@@ -23,20 +23,22 @@ _SILENT_S = 300.0
 
 @asynccontextmanager
 async def address(
-    kind: Literal["http", "sse"], url: str, headers: Mapping[str, str]
+    kind: Literal["http", "sse"], url: str, headers: Mapping[str, str], auth: httpx2.Auth | None = None
 ) -> AsyncGenerator[TransportStreams]:
     """Connect to the server at an address and yield the read and write streams.
+
+    `auth` adds tokens to each request.
 
     The library follows a redirect only within the origin of `url`, so that no header is sent elsewhere.
     Raises `httpx2.HTTPError`.
     """
     if kind == "sse":
-        async with sse_client(url, dict(headers), _CONNECT_S, _SILENT_S, _client) as streams:
+        async with sse_client(url, dict(headers), _CONNECT_S, _SILENT_S, _client, auth) as streams:
             yield streams
         return
     timeout = httpx2.Timeout(_CONNECT_S, read=_SILENT_S)
     async with (
-        _client(dict(headers), timeout) as client,
+        _client(dict(headers), timeout, auth) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MOST_MESSAGE_BYTES) as streams,
     ):
         yield streams

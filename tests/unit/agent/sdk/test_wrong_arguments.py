@@ -70,7 +70,7 @@ def test_a_value_that_is_not_possible_is_said_when_the_agent_is_made(
     require_one_sentence(caught.value)
 
 
-@pytest.mark.parametrize("wrong", ["text", 5])
+@pytest.mark.parametrize("wrong", [5, ["text"]])
 def test_a_decorator_that_is_given_no_function_says_so(wrong: Any) -> None:
     with pytest.raises(TypeError, match="@tool takes a function") as caught:
         tool(wrong)

@@ -46,7 +46,7 @@ def test_a_list_of_the_page_is_read_whole(block: str) -> None:
 
 
 def test_the_program_of_the_page_runs(command: Command) -> None:
-    (program,) = blocks("python")
+    program = blocks("python")[0]
     # Whether that server is installed, the program says in a notice only.
     words = [sys.executable, "-c", program]
     done = subprocess.run(

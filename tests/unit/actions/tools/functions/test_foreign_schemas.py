@@ -9,14 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.samples.texts import any_text
 from support.tool_servers.foreign_schemas import Foreign, functions, questions
-from support.tools.foreign_tools import tool_from_schema
 from support.tools.tool_calls import call, context
 
-from sandbur import RunContext
-from sandbur.actions.ports import BadArguments
+from sandbur import RunContext, Tool
+from sandbur.actions.ports import BadArguments, build_object_schema
 from sandbur.actions.tools.functions.function_tool import FunctionTool
-from sandbur.actions.tools.functions.parameters import ToolOptions
-from sandbur.actions.tools.functions.schema_tool import usable_name
+from sandbur.actions.tools.functions.schemas.schema_tool import usable_name
 from sandbur.state.errors import UsageError
 
 TYPES = {"object", "array", "string", "number", "integer", "boolean", "null"}
@@ -27,7 +25,7 @@ def echo(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def tool_of(schema: Any, name: str = "act", description: str = "") -> FunctionTool[..., Any]:
-    return tool_from_schema(schema, echo, ToolOptions(name, description))
+    return Tool.from_schema(name, schema, echo, description=description)
 
 
 def foreign(one: Foreign) -> FunctionTool[..., Any]:
@@ -124,9 +122,8 @@ async def test_the_function_gets_the_arguments_and_what_is_injected():
     async def send(given: dict[str, Any], run: RunContext) -> list[Any]:
         return [given, run.call_id]
 
-    made = tool_from_schema(
-        {"type": "object", "properties": {"a": {"type": "integer"}}}, send, ToolOptions("send", effect="read")
-    )
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    made = Tool.from_schema("send", schema, send, effect="read")
     assert (await call(made, context(), a=1)).content == '[{"a":1},"c1"]'
     assert made.effect == "read"
 
@@ -229,9 +226,39 @@ def test_a_pattern_that_would_search_for_ever_gives_up():
     assert time.monotonic() - began < 10
 
 
-def test_a_function_that_takes_no_dict_is_refused():
-    with pytest.raises(UsageError, match="its function has to take one argument"):
-        tool_from_schema({}, lambda: None, ToolOptions("act"))
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (lambda: None, "its function does not take `city`"),
+        (lambda city: None, "its function does not take `days`"),
+        (lambda city, days, more: None, "its function needs `more`, which is not in its schema"),
+    ],
+)
+def test_a_function_that_cannot_take_the_arguments_is_refused(function: Any, problem: str):
+    schema = build_object_schema({"city": {"type": "string"}, "days": {"type": "integer"}})
+    with pytest.raises(UsageError, match=problem):
+        _ = Tool.from_schema("act", schema, function).spec
+
+
+async def test_a_function_takes_the_arguments_by_name_or_as_one_dict():
+    schema = {"type": "object", "properties": {"city": {"type": "str"}, "days": {"type": "int"}}}
+
+    async def by_name(days: int = 1, *, city: str, run: RunContext) -> str:
+        return f"{city} {days} {run.call_id}"
+
+    def rest(**arguments: Any) -> dict[str, Any]:
+        return arguments
+
+    for function, found in ((by_name, "Oslo 1 c1"), (rest, '{"city":"Oslo"}'), (echo, '{"city":"Oslo"}')):
+        assert (await call(Tool.from_schema("look", schema, function), city="Oslo")).content == found
+
+
+def test_names_that_are_not_ascii_stay_different():
+    names = ("天气", "时间", "math.add", "math_add2")
+    made = [tool_of({}, name).spec.name for name in names]
+    assert len(set(made)) == len(names)
+    assert made[2:] == ["math_add", "math_add2"]
+    assert all(usable_name(name) == name for name in made)
 
 
 @given(any_text(min_size=1))

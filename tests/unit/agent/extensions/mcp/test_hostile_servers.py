@@ -11,8 +11,9 @@ from support.tool_servers.configured import called, configured, hostile, opened
 from support.tools.processes import alive
 
 from sandbur.actions.ports import BadArguments
-from sandbur.agent.extensions.mcp.server_requests.questions import Elicitation, ElicitationAnswer, Host
+from sandbur.agent.extensions.mcp.server_requests.questions import ElicitationAnswer, Host
 from sandbur.agent.extensions.mcp.transport.keeper import MOST_ERROR_BYTES
+from sandbur.agent.runtime.tool_servers import Elicitation
 
 pytestmark = pytest.mark.slow
 
@@ -248,7 +249,7 @@ async def test_a_tool_that_changed_behind_its_name_is_not_run(tmp_path: Path) ->
         assert "has changed its tool act since this session learnt of it" in outcome.content
         assert len((tmp_path / "calls").read_text().splitlines()) == 1
         assert source.notices() == (
-            "The tool server rug-pull has changed its list of tools; a new session uses it as it is now.",
+            "The tool server rug-pull has changed its list of tools; the next run uses it as it is now.",
         )
 
 

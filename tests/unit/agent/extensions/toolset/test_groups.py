@@ -13,6 +13,7 @@ import pytest
 
 import sandbur
 from sandbur import Agent, events, tool
+from sandbur.agent.extensions.active_tools.equip_tools import EquipTools
 from sandbur.agent.history.replay.replay import replay
 from sandbur.agent.history.replay.walk import Today
 from sandbur.agent.runtime.runtime import Runtime
@@ -244,3 +245,71 @@ async def test_a_kill_after_the_activation_loses_nothing_of_it(env: dict[str, st
     own = {each.spec.name: each for each in TOOLS}
     assert (await replay(store, "s1", today=Today(own=own))).divergence is None
     store.close()
+
+
+RESET = ToolCall("equip_tools", group="billing", reset=True)
+TEXTS = {"billing": "Invoices and refunds."}
+
+
+async def test_the_model_reads_what_a_group_is_for(env: dict[str, str]) -> None:
+    model = await run(env, available_groups=TEXTS)
+    [equip] = [spec for spec in model.requests[0].tools if spec.name == "equip_tools"]
+    assert "- billing: Invoices and refunds. Tools: invoice" in equip.description
+
+
+async def test_the_model_takes_a_group_back(env: dict[str, str]) -> None:
+    model = await run(env, EQUIP, RESET, ToolCall("invoice"), EQUIP, available_groups=["billing"])
+    assert names(model, 1)[-1] == names(model, 4)[-1] == "invoice"
+    assert "invoice" not in names(model, 2)
+    assert told(model)[1:3] == [
+        "The group billing is no longer active: invoice.",
+        "invoice is not active yet. Call equip_tools first, with the group billing.",
+    ]
+    store = store_of(env)
+    replayed = await replay(store, "s1", today=Today(own={each.spec.name: each for each in TOOLS}))
+    store.close()
+    assert replayed.divergence is None
+
+
+async def test_a_program_activates_groups_and_takes_them_back(env: dict[str, str]) -> None:
+    model = ScriptedModel([ToolCall("invoice"), "done", "done", "done"])
+    agent = Agent(model, tools=TOOLS, env=env, groups=["billing"], available_groups={"admin": "For admins."})
+    async with agent, agent.session("s1") as session:
+        assert session.groups.descriptions == {"billing": "", "admin": "For admins."}
+        assert session.groups.active == ("billing",)
+        session.groups.reset()
+        await session.run("go")
+        assert told(model) == ["invoice is not active: the group billing was taken back."]
+        session.groups.activate("billing", "admin")
+        with pytest.raises(UsageError, match="Did you mean 'admin'"):
+            session.groups.activate("admins")
+    async with agent, agent.session("s1") as session:
+        assert session.groups.active == ()
+        session.groups.activate("billing", "admin")
+        await session.run("go")
+    assert {"invoice", "audit"} <= set(names(model))
+    async with agent, agent.session("s1") as session:
+        assert session.groups.active == ("billing", "admin")
+        await session.run("go")
+    assert {"invoice", "audit"} <= set(names(model))
+
+
+async def test_groups_do_not_change_during_a_run(env: dict[str, str]) -> None:
+    agent = Agent(ScriptedModel(["done"]), tools=TOOLS, env=env, available_groups=["billing"])
+    async with agent, agent.session() as session, session.stream("go") as stream:
+        async for _ in stream:
+            with pytest.raises(UsageError, match="during a run"):
+                session.groups.activate("billing")
+            break
+
+
+async def test_a_session_of_an_older_version_keeps_its_tool(env: dict[str, str]) -> None:
+    model = await run(env, available_groups=["billing"])
+    store = store_of(env)
+    [(text,)] = store.database.query("SELECT settings FROM sessions")
+    assert json.loads(text)["tool_choice"]["can_reset"] is True
+    store.close()
+    [equip] = [spec for spec in model.requests[0].tools if spec.name == "equip_tools"]
+    assert EquipTools({}, ()).spec.parameters["required"] == ["group"]
+    assert list(EquipTools({}, ()).spec.parameters["properties"]) == ["group"]
+    assert list(equip.parameters["properties"]) == ["group", "reset"]

@@ -10,10 +10,10 @@ from pydantic.experimental.arguments_schema import generate_arguments_schema
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import CoreConfig, CoreSchema, SchemaValidator
 
-from ....state.errors import UsageError
-from ...ports import BadArguments, ToolSpec, build_object_schema
-from ..schema import describe_expected, describe_value, parse_arguments_object, quote_name
-from .callee import Parameter, Unresolved
+from .....state.errors import UsageError
+from ....ports import BadArguments, ToolSpec, build_object_schema
+from ...schema import describe_expected, describe_value, parse_arguments_object, quote_name
+from ..callee import Parameter, Unresolved
 from .flat_schema import flat
 
 _CONFIG = ConfigDict(allow_inf_nan=False)

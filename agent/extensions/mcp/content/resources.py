@@ -7,13 +7,13 @@ import mcp_types as types
 from mcp import Client
 from pydantic import Field
 
-from ....actions.ports import Tool, ToolContext, ToolOutcome, ToolSpec, ToolTraits
-from ....actions.tools.registry import SERVER_PREFIX
-from ....actions.tools.schema import PlainText, ToolArguments, parse_arguments, spec_of
-from ....state.calls import Effect
-from .connection import Link, NoAnswer, ServerConnection, ServerDown, ServerLost, ServerRefused
-from .results import make_outcome, read_contents
-from .text import one_line
+from .....actions.ports import Tool, ToolContext, ToolOutcome, ToolSpec, ToolTraits
+from .....actions.tools.registry import SERVER_PREFIX
+from .....actions.tools.schema import PlainText, ToolArguments, parse_arguments, spec_of
+from .....state.calls import Effect
+from ..connection import Link, NoAnswer, ServerConnection, ServerDown, ServerLost, ServerRefused
+from ..results import make_outcome, read_contents
+from ..text import one_line
 
 _MOST_PAGES = 10
 _MOST_LISTED = 500
@@ -111,18 +111,27 @@ async def _read(connection: ServerConnection, arguments: _OneResource) -> ToolOu
     return make_outcome(texts, [one for one in found if not isinstance(one, str)])
 
 
-async def _list_resources(connection: ServerConnection, arguments: Any) -> ToolOutcome:
+async def fetch_resources(
+    connection: ServerConnection,
+) -> tuple[list[types.Resource], list[types.ResourceTemplate]]:
+    """Return the resources of a server, and its templates of resources."""
     timeout_s = connection.server.table.timeout_s
-    lines: list[str] = []
+    found: list[types.Resource] = []
     cursor: str | None = None
     for _ in range(_MOST_PAGES):
         page = await connection.ask(_page(cursor), timeout_s)
-        lines += [_line(str(one.uri), one) for one in page.resources]
+        found += page.resources
         cursor = page.next_cursor
-        if cursor is None or len(lines) > _MOST_LISTED:
+        if cursor is None or len(found) > _MOST_LISTED:
             break
     templates = await connection.ask(lambda client: client.list_resource_templates(), timeout_s)
-    lines += [_line(one.uri_template, one) for one in templates.resource_templates]
+    return found, templates.resource_templates
+
+
+async def _list_resources(connection: ServerConnection, arguments: Any) -> ToolOutcome:
+    found, templates = await fetch_resources(connection)
+    lines = [_line(str(one.uri), one) for one in found]
+    lines += [_line(one.uri_template, one) for one in templates]
     more = [f"({len(lines) - _MOST_LISTED} more)"] if len(lines) > _MOST_LISTED else []
     return make_outcome([*lines[:_MOST_LISTED], *more] or ["(it has nothing to read)"], ())
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from jsonschema_rs import Draft202012Validator, FancyRegexOptions, ValidationError
 
-from ....state.errors import UsageError
-from ...ports import BadArguments, ToolSpec
-from ..schema import describe_expected, describe_value, parse_arguments_object
+from .....state.errors import UsageError
+from ....ports import BadArguments, ToolSpec
+from ...schema import describe_expected, describe_value, parse_arguments_object
 from .flat_schema import Schema, flat, map_schema
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ class SchemaArguments:
     """Checks arguments against a JSON schema."""
 
     def __init__(self, schema: Schema, what: str, parameter: str) -> None:
+        """`parameter` takes all arguments as one dict; empty: the function takes each by its name."""
+        self.schema = schema
         self._parameter = parameter
         patterns = FancyRegexOptions(backtrack_limit=_BACKTRACKS)
         try:
@@ -108,33 +110,17 @@ class SchemaArguments:
 
     def check(self, spec: ToolSpec, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
         given = parse_arguments_object(spec, text)
-        errors = self._errors(given)
-        if errors and (nulls := self._needless_nulls(spec, given, errors)):
-            given = {name: value for name, value in given.items() if name not in nulls}
-            errors = self._errors(given)
-        if errors:
+        if errors := self._errors(given):
             problems = [_problem(error, given) for error in errors[:_MOST_PROBLEMS]]
             more = f"; and {len(errors) - len(problems)} more" if len(errors) > len(problems) else ""
             raise BadArguments(f"{spec.name}: {'; '.join(problems)}{more}. {describe_expected(spec)}")
-        return given, {self._parameter: given}
+        return given, {self._parameter: given} if self._parameter else given
 
     def _errors(self, given: dict[str, Any]) -> list[ValidationError]:
         try:
             return list(self._validator.iter_errors(given))
         except ValueError as error:
             raise BadArguments(f"the arguments cannot be checked: {error}") from None
-
-    def _needless_nulls(
-        self, spec: ToolSpec, given: Mapping[str, Any], errors: list[ValidationError]
-    ) -> set[str]:
-        """Return the arguments that are null although they should be missing, as some models send them."""
-        paths = [error.instance_path for error in errors]
-        required = spec.parameters["required"]
-        return {
-            str(path[0])
-            for path in paths
-            if len(path) == 1 and given.get(str(path[0]), ...) is None and path[0] not in required
-        }
 
 
 def _problem(error: ValidationError, given: Mapping[str, Any]) -> str:

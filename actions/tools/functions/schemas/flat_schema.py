@@ -4,7 +4,7 @@ not need them."""
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-from ....state.conversation.messages import walk_values
+from .....state.conversation.messages import walk_values
 
 _MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")

@@ -2,42 +2,19 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import mcp_types as types
 from mcp import Client
 
-from ....actions.tools.registry import SERVER_PREFIX
-from ....state.errors import UsageError
-from .connection import NoAnswer, ServerConnection, ServerDown, ServerLost, ServerRefused
-from .results import read_blocks
-from .text import one_line, plain
+from .....state.errors import UsageError
+from ....runtime.tool_servers import PromptArgument, ServerPrompt
+from ..connection import NoAnswer, ServerConnection, ServerDown, ServerLost, ServerRefused
+from ..results import read_blocks
+from ..text import one_line, plain
 
 _MOST_PAGES = 10
 MOST_PROMPTS = 100
 _MOST_CHARS = 50_000
-
-
-@dataclass(frozen=True, slots=True)
-class PromptArgument:
-    name: str
-    description: str
-    is_required: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ServerPrompt:
-    """A text that a server makes for a person to send."""
-
-    server: str
-    name: str
-    """As its server calls it."""
-    description: str
-    arguments: tuple[PromptArgument, ...]
-
-    @property
-    def command(self) -> str:
-        return f"/{SERVER_PREFIX}{self.server}__{self.name}"
 
 
 class Prompts:

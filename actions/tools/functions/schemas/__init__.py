@@ -1,0 +1,1 @@
+"""Schemas of the arguments of functions, and checks against them."""

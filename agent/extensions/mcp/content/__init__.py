@@ -1,0 +1,1 @@
+"""Prompts and resources of servers, and what programs use of servers."""

@@ -1,0 +1,111 @@
+"""Declares tools strictly: the provider then only lets a model write arguments that fit the schema."""
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from ....actions.ports import ToolSpec
+from ....actions.turn.output.json_schema import BadSchema, Schema
+from ....actions.turn.output.strict_schema import NotStrict, strict
+from ....state.conversation.messages import walk_values
+
+_REFUSED = frozenset(
+    (
+        "if", "then", "else", "contains", "minContains", "maxContains", "propertyNames", "dependentSchemas",
+        "dependentRequired", "unevaluatedProperties", "unevaluatedItems",
+    )
+)  # fmt: skip
+"""Keywords that no provider guarantees and that cannot be said in a description."""
+_FORMATS = frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"))
+"""The formats of texts that providers know."""
+TEXT_LIMITS = ("minLength", "maxLength", "uniqueItems")
+"""Schema keywords that OpenAI does not support in strict tools."""
+
+
+def strict_parameters(tool: ToolSpec, moved: Collection[str] = TEXT_LIMITS) -> dict[str, Any] | None:
+    """Return the strict form of a tool's parameters; None if they have none.
+
+    Every field is required there, and an optional one may be null. The keywords `moved`, unknown formats and
+    default values become part of descriptions.
+    """
+    try:
+        schema = strict(_describe_unsupported(tool.parameters))
+    except (NotStrict, BadSchema, RecursionError):
+        return None
+    if any(_REFUSED & one.keys() for one in _schemas(schema)):
+        return None
+    return cast("dict[str, Any]", move_limits_to_descriptions(schema, moved))
+
+
+def _schemas(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the schemas in a schema; not the maps whose keys are names of properties."""
+    names = {
+        id(cast("Mapping[str, object]", one)["properties"])
+        for one in walk_values(value)
+        if isinstance(one, Mapping) and "properties" in cast("Mapping[str, Any]", one)
+    }
+    for one in walk_values(value):
+        if isinstance(one, Mapping) and id(cast(object, one)) not in names:
+            yield cast("Mapping[str, Any]", one)
+
+
+def _describe_unsupported(schema: Any) -> Any:
+    """Return the schema with default values and unknown formats in descriptions: strict ones hold neither."""
+    if isinstance(schema, list):
+        return [_describe_unsupported(each) for each in cast("list[Any]", schema)]
+    if not isinstance(schema, Mapping):
+        return schema
+    fields = {name: _describe_unsupported(value) for name, value in cast("Schema", schema).items()}
+    if not isinstance(fields.get("type"), str):
+        return fields
+    notes = [str(fields["description"])] if "description" in fields else []
+    if isinstance(fields.get("default"), str | int | float):
+        notes.append(f"Null means {json.dumps(fields['default'], ensure_ascii=False)}.")
+    if isinstance(fields.get("format"), str) and fields["format"] not in _FORMATS:
+        notes.append(f"{{format: {fields.pop('format')}}}")
+    return {**fields, "description": " ".join(notes)} if notes else fields
+
+
+def move_limits_to_descriptions(schema: Any, limits: Collection[str]) -> Any:
+    """Return the schema with its unsupported limits moved to descriptions, which the model reads."""
+    if isinstance(schema, list):
+        return [move_limits_to_descriptions(each, limits) for each in cast("list[Any]", schema)]
+    if not isinstance(schema, Mapping):
+        return schema
+    fields = cast("Mapping[str, Any]", schema)
+    is_schema = "type" in fields and not isinstance(fields["type"], Mapping)
+    moved = [name for name in limits if is_schema and name in fields]
+    kept = {
+        name: move_limits_to_descriptions(value, limits)
+        for name, value in fields.items()
+        if name not in moved
+    }
+    if moved:
+        note = f"{{{', '.join(f'{name}: {fields[name]}' for name in moved)}}}"
+        kept["description"] = " ".join(filter(None, (str(fields.get("description", "")), note)))
+    return kept
+
+
+class StrictBudget(NamedTuple):
+    """How much of the strict tools of one request a provider accepts."""
+
+    tools: int
+    unions: int
+    """Schemas with several types, such as one that may be null, in all tools together."""
+
+
+def select_strict(
+    tools: Sequence[ToolSpec], moved: Collection[str], budget: StrictBudget
+) -> dict[str, dict[str, Any]]:
+    """Return the strict parameters by tool name, of the first tools that stay within the budget."""
+    found: dict[str, dict[str, Any]] = {}
+    unions = 0
+    for tool in tools:
+        schema = strict_parameters(tool, moved) if len(found) < budget.tools else None
+        if schema is None:
+            continue
+        own = sum("anyOf" in one or isinstance(one.get("type"), list) for one in _schemas(schema))
+        if unions + own <= budget.unions:
+            found[tool.name] = schema
+            unions += own
+    return found

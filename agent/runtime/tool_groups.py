@@ -1,0 +1,56 @@
+"""`session.groups`: the groups of tools of a session, for programs."""
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+
+from ...state.conversation.messages import Equipment
+from ...state.errors import UsageError
+from ..session.session import Session
+
+
+class ToolGroups:
+    """The groups that the tools of a session belong to, and which of them are active.
+
+    A change holds from the next request on, and is stored with the next step of a run: from then on after a
+    resume and in a fork, too.
+    """
+
+    def __init__(self, session: Callable[[], Session]) -> None:
+        self._session = session
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The names of the active groups."""
+        session = self._session()
+        choice, equipment = session.settings.tool_choice, session.state.equipment
+        first = (*choice.groups, *choice.only)
+        found = dict.fromkeys(
+            (*(one for one in first if one not in equipment.reset_groups), *equipment.groups)
+        )
+        return tuple(name for name in found if name in self.descriptions)
+
+    @property
+    def descriptions(self) -> Mapping[str, str]:
+        """The names of all groups with what they are for; empty where nothing is said."""
+        session = self._session()
+        texts = session.settings.tool_choice.group_descriptions
+        names = (group for tool in session.ports.toolbox.values() for group in tool.traits.groups)
+        return {name: texts.get(name, "") for name in dict.fromkeys(names)}
+
+    def activate(self, *names: str) -> None:
+        """Activate groups; raises `UsageError` for an unknown group and during a run."""
+        self._require_known(names)
+        self._session().change_equipment(Equipment(groups=names))
+
+    def reset(self, *names: str) -> None:
+        """Take active groups back, by default all; raises `UsageError` as `activate` does."""
+        self._require_known(names)
+        self._session().change_equipment(Equipment(reset_groups=names or self.active))
+
+    def _require_known(self, names: tuple[str, ...]) -> None:
+        known = self.descriptions
+        for name in names:
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known) or 'none'}."
+                raise UsageError(f"No tool of this session is in a group {name!r}.", hint)

@@ -1,0 +1,91 @@
+"""Servers that want a sign-in: once in a browser, then by tokens in a private file."""
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from mcp.client.auth import OAuthFlowError
+from support.commands.command import Command
+from support.models.scripted import ScriptedModel
+from support.places import ROOT
+from support.waiting import wait_for
+
+from sandbur import Agent
+from sandbur.agent.extensions.mcp.transport.oauth import Callback
+
+SERVER = ROOT / "tests/support/tool_servers/signing_in.py"
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with subprocess.Popen([sys.executable, str(SERVER), str(port), "1"]) as server:
+        wait_for(lambda: _listens(port))
+        yield f"http://127.0.0.1:{port}/mcp"
+        server.kill()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+def configure(command: Command, address: str) -> None:
+    path = command.folder / ".config/sandbur/config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'[mcp_servers.it]\nurl = "{address}"\nauth = "oauth"\nstartup_timeout_s = 60\n')
+
+
+async def test_a_person_signs_in_once_and_later_sessions_renew_the_tokens(
+    command: Command, address: str
+) -> None:
+    configure(command, address)
+    before = await asyncio.to_thread(lambda: command.run("mcp", "test", "it"))
+    assert before.code == 1
+    assert "it asks for a sign-in: run `sandbur mcp login it`" in before.err
+    login = await asyncio.create_subprocess_exec(
+        *command.line("mcp", "login", "it"), cwd=command.folder, env=command.env, stdout=subprocess.PIPE
+    )
+    assert login.stdout is not None
+    await login.stdout.readline()
+    page = (await login.stdout.readline()).decode().strip()
+    async with httpx2.AsyncClient(follow_redirects=True) as browser:
+        assert (await browser.get(page)).text == "You are signed in. You can close this page."
+    rest = (await login.stdout.read()).decode()
+    assert await login.wait() == 0
+    assert rest == "it: signed in; its tokens are in the data folder, for you alone.\n"
+    [kept] = (Path(command.env["SANDBUR_HOME"]) / "mcp/tokens").iterdir()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    first = json.loads(kept.read_text())["tokens"]["access_token"]
+    after = await asyncio.to_thread(lambda: command.run("mcp", "test", "it"))
+    assert (after.code, "mcp__it__look" in after.out) == (0, True), after.err
+    # It was valid for a second only.
+    assert json.loads(kept.read_text())["tokens"]["access_token"] != first
+    assert first not in before.out + before.err + rest + after.out + after.err
+
+
+async def test_a_program_without_tokens_is_told_how_to_sign_in(tmp_path: Path, address: str) -> None:
+    env = {"HOME": str(tmp_path), "SANDBUR_HOME": str(tmp_path / "home")}
+    servers = {"it": {"url": address, "auth": "oauth"}}
+    async with Agent(ScriptedModel(), env=env, cwd=tmp_path, mcp_servers=servers).session() as session:
+        notices = session.notices
+    assert notices == ("The tool server it is left out: it asks for a sign-in: run `sandbur mcp login it`.",)
+
+
+async def test_a_refused_sign_in_and_foreign_requests_end_nothing_else(tmp_path: Path) -> None:
+    callback = Callback()
+    waiting = asyncio.create_task(callback.wait())
+    async with httpx2.AsyncClient() as browser:
+        other = await browser.get(callback.address.replace("/callback", "/favicon.ico"))
+        assert (other.status_code, waiting.done()) == (404, False)
+        page = await browser.get(callback.address, params={"error": "access_denied"})
+    assert page.text == "You are not signed in. You can close this page."
+    with pytest.raises(OAuthFlowError, match="the sign-in was refused: access_denied"):
+        await waiting
