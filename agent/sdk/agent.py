@@ -7,7 +7,7 @@ import os
 import sys
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -119,7 +119,7 @@ class Agent(Generic[OutputT]):
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
         self._runtime: Runtime | None = None
         self._users, self._entered = 0, set[str]()  # users of the runtime; ids of open sessions
-        self._ending: dict[str, asyncio.Task[None]] = {}
+        self._sessions, self._ending = dict[str, Session](), dict[str, asyncio.Task[None]]()  # by id
         self._streams: set[StreamedRun] = set()
 
     @property
@@ -171,6 +171,22 @@ class Agent(Generic[OutputT]):
             for file in (file for message in history for file in message.files):
                 await asyncio.to_thread(file.load)
             return history
+
+    async def observe(self, session_id: str, message: str) -> None:
+        """Add a message to the history of a session without a reply; it is stored when this returns.
+
+        A session that is open elsewhere takes it with its next model call. The session is created if it does
+        not exist.
+        """
+        async with self:
+            if (session := self._sessions.get(session_id)) is not None:
+                await session.observe(message)
+                return
+            with suppress(SessionHeld):
+                async with self.session(session_id) as opened:
+                    await opened.observe(message)
+                    return
+            await cast("Runtime", self._runtime).leave_message(session_id, "observe", message)
 
     async def delete(self, session_id: str) -> None:
         """Delete a session from the store; raises `SessionNotFound` or `SessionHeld`."""
@@ -240,6 +256,7 @@ class Agent(Generic[OutputT]):
             else:
                 session = await runtime.create(_check_id(session_id), variables=variables)
             undo.pop_all()
+        self._sessions[session_id] = session
         return session
 
     async def _close_session(self, session: Session, run: StreamedRun | None) -> None:
@@ -255,6 +272,7 @@ class Agent(Generic[OutputT]):
                 await self._runtime.let_go(session)
         finally:
             self._entered.discard(session.id)
+            self._sessions.pop(session.id, None)
             self._ending.pop(session.id, None)
             await self._leave()
 

@@ -22,7 +22,7 @@ class SessionInbox:
     ) -> None:
         """`advice` checks every steering message; `tell` is called with the reasons of refusals."""
         self.last_number = 0
-        """The number of the newest steering message that a model call included."""
+        """The number of the newest message that a model call included."""
         self._inbox = inbox
         self._masker = masker
         self._advice = advice
@@ -31,12 +31,12 @@ class SessionInbox:
         """Message number -> the message from another process, with the context that hooks add."""
 
     async def load_new_messages(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
-        """Return the steering messages that are in no history yet, oldest first."""
+        """Return the steering and observed messages that are in no history yet, oldest first."""
         waiting = await self._inbox.read(taken)
-        found = [await self._take_in(one) for one in waiting if one.kind == "steer"]
-        steering = [one for one in found if one is not None]
-        self.last_number = max((self.last_number, *(one.number for one in steering)))
-        return steering
+        found = [await self._take_in(one) for one in waiting if one.kind != "queue"]
+        new = [one for one in found if one is not None]
+        self.last_number = max((self.last_number, *(one.number for one in new)))
+        return new
 
     async def _take_in(self, message: WaitingMessage) -> WaitingMessage | None:
         """Return a message after the hooks checked it; None: it was refused or withdrawn."""
@@ -66,8 +66,8 @@ class SessionInbox:
         if not masked:
             raise UsageError("There is nothing in this message.")
         context = ""
-        if kind == "steer":
-            if _is_order(masked):
+        if kind != "queue":
+            if kind == "steer" and _is_order(masked):
                 raise UsageError(
                     f"{masked.split()[0][:40]} is a command: it cannot be sent to a model that works.",
                     "Queue it: it is taken when the run is over.",
@@ -78,12 +78,12 @@ class SessionInbox:
                 if found.refusal:
                     raise UsageError(f"A hook refused the message: {found.refusal}")
                 context = found.context
-        await self._inbox.add(kind, masked, context, max(taken.steer, taken.queue))
+        await self._inbox.add(kind, masked, context, taken.newest)
 
     async def withdraw(self, number: int, taken: InboxTaken, is_running: bool) -> str:
         """Take a message back and return it; raises `UsageError` once it was read, or is not there."""
         found = next((one for one in self._inbox.waiting(taken) if one.number == number), None)
-        if found is None or (is_running and found.kind == "steer" and number <= self.last_number):
+        if found is None or (is_running and found.kind != "queue" and number <= self.last_number):
             raise UsageError("The model has this message already.")
         if not await self._inbox.withdraw(number):
             raise UsageError("This message does not wait any more.")
@@ -95,7 +95,8 @@ class SessionInbox:
         Steering messages of a run that has ended come first, joined as one message. A chat command has no
         step that could record its delivery, so it is removed here; a shell command has one.
         """
-        waiting = [one for one in await self._inbox.read(taken) if not await self._leave_out(one)]
+        sent = [one for one in await self._inbox.read(taken) if one.kind != "observe"]
+        waiting = [one for one in sent if not await self._leave_out(one)]
         steering = [one for one in waiting if one.kind == "steer"]
         if steering:
             text = "\n\n".join(one.text for one in steering)
@@ -133,12 +134,12 @@ def _leads_to_no_step(text: str) -> bool:
 async def leave_message(inbox: Inbox, masker: Masker, kind: InboxKind, text: str) -> WaitingMessage:
     """Keep a message for a session that this process does not run; it is on disk when this returns.
 
-    Raises `UsageError` for nothing, and for a command: those count only where a person types them.
+    Raises `UsageError` for an empty message, and for a command, unless it is only observed.
     """
     masked = masker.text(encodable(text)).strip()
     if not masked:
         raise UsageError("There is nothing in this message.", "Say what the model is to know.")
-    if _is_order(masked):
+    if kind != "observe" and _is_order(masked):
         raise UsageError(
             f"{masked.split()[0][:40]} is a command: it counts only where a person types it into the chat.",
             "Say it in words, or go on with the session: sandbur -r ID",

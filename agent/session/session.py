@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from functools import cache
 from typing import Any
 
@@ -24,7 +26,7 @@ from ...state.application import ApplicationState, ExecutionMode, InboxTaken
 from ...state.calls import CallDecision, Origin
 from ...state.conversation.messages import UserContent, encodable, person_message
 from ...state.conversation.transcript import Transcript
-from ...state.errors import StoreError, UsageError
+from ...state.errors import SessionHeld, SessionMoved, StoreError, UsageError
 from ...state.session import SessionSettings, WaitingMessage, clean_title
 from ...state.store.store import Store
 from ...state.trace import RunBegan, RunEnded
@@ -87,6 +89,8 @@ class Session:
         self.waiting = WaitingCalls(self._position, ports, rules)
         self._run: Run | None = None
         self._is_running = False
+        self._adding = asyncio.Lock()
+        """Held while a run claims the session, and while an observed message is added to the history."""
         self._is_examined = False
         self._open_request = OpenRequest()
 
@@ -207,8 +211,14 @@ class Session:
 
     @property
     def waiting_messages(self) -> tuple[WaitingMessage, ...]:
-        """The known messages that are in no history yet, in order."""
-        return self._inbox.waiting(self._next_taken or self.state.inbox_taken)
+        """The known messages that are to be sent and are in no history yet, in order."""
+        waiting = self._inbox.waiting(self._next_taken or self.state.inbox_taken)
+        return tuple(one for one in waiting if one.kind != "observe")
+
+    @property
+    def observed_messages(self) -> tuple[WaitingMessage, ...]:
+        """The known messages that were only observed and are in no history yet, in order."""
+        return tuple(one for one in self._inbox.waiting(self.state.inbox_taken) if one.kind == "observe")
 
     async def withdraw(self, number: int) -> str:
         """Take a message that waits back, and return it; raises `UsageError` if it waits no more."""
@@ -227,6 +237,21 @@ class Session:
             return None
         text, self._next_taken = found
         return text
+
+    async def observe(self, text: str) -> None:
+        """Add a message to the history without a reply; it is on disk when this returns.
+
+        It is in the history at once if no turn is open here. Otherwise it waits in the inbox: the next model
+        call includes it, or it comes before the next message.
+        """
+        await self._inbox.add("observe", text, self.state.inbox_taken)
+        async with self._adding:
+            if not (self._is_running or self.state.turn_open) and self.next_action == "prompt":
+                inputs = {"user_input": text, "observes": True}
+                # The process that runs the session takes the message from the inbox.
+                with suppress(SessionHeld, SessionMoved):
+                    async for _ in self._running("prompt", inputs, is_command=True):
+                        pass
 
     def carry_on(self) -> AsyncIterator[Event]:
         """Continue from the exact action where the session stopped.
@@ -323,14 +348,12 @@ class Session:
         return self.observers.follow(events, message)
 
     async def _running(
-        self, first: str | None, inputs: dict[str, Any], record_only: bool, is_command: bool
+        self, first: str | None, inputs: dict[str, Any], record_only: bool = False, is_command: bool = False
     ) -> AsyncIterator[Event]:
         run = self._run = Run(
             self._position, self._ports, self._limits, first, inputs, record_only, is_command, self.observers
         )
-        is_message = not (is_command or inputs.get("runs"))
-        message = person_message(inputs.get("user_input", "")).display_text if is_message else ""
-        async for notice in self._position.claim_lease(self.settings, message):
+        async for notice in self._claim(inputs, is_command):
             yield notice
         try:
             await self.examine()
@@ -347,7 +370,6 @@ class Session:
             if self._ports.places.scratch is not None and self._ports.places.scratch.is_dir():
                 await sweep(self.state, self._ports)
             plan = self.state.vibe_plan if first != "prompt" and self.state.turn_open else ()
-            self._is_running = True
             try:
                 async for event in run.events(self._make_run_started()):
                     yield event
@@ -355,13 +377,23 @@ class Session:
                         yield PlanResumed(plan)
             finally:
                 await run.interrupt()
-                self._is_running = False
                 if not run.has_begun and taken != self.state.inbox_taken:
                     self._position.change(inbox_taken=taken)
                 if not run.is_recorded:
                     self._ports.trace.add(RunEnded(status="interrupted", action=self.next_action))
         finally:
+            self._is_running = False
             await self._position.leave()
+
+    async def _claim(self, inputs: Mapping[str, Any], is_command: bool) -> AsyncIterator[Notice]:
+        """Acquire the lease for a run; a message names a new session."""
+        is_observing = "observes" in inputs
+        is_message = is_observing or not (is_command or inputs.get("runs"))
+        message = person_message(inputs.get("user_input", "")).display_text if is_message else ""
+        async with nullcontext() if is_observing else self._adding:
+            async for notice in self._position.claim_lease(self.settings, message):
+                yield notice
+            self._is_running = True
 
     def _taking(self, first: str | None, is_command: bool) -> InboxTaken:
         """Make the next step record that it includes a message of the inbox; return what was to be included
