@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         MiddlewareSession,
         NextModelCall,
         NextToolCall,
+        ProposedCall,
         ToolCallRequest,
     )
     from .agent.extensions.middleware.model_router import ModelRouter, Route
@@ -102,6 +103,7 @@ __all__ = [
     "Observer",
     "Overloaded",
     "PIIRedaction",
+    "ProposedCall",
     "Reply",
     "Retry",
     "Route",
@@ -181,6 +183,7 @@ _HOMES = {
     "Observer": ("sandbur.agent.session.observers", "Observer"),
     "Overloaded": ("sandbur.state.errors", "Overloaded"),
     "PIIRedaction": ("sandbur.agent.extensions.middleware.pii_redaction", "PIIRedaction"),
+    "ProposedCall": ("sandbur.agent.extensions.middleware.middleware", "ProposedCall"),
     "Reply": ("sandbur.actions.ports", "Reply"),
     "Retry": ("sandbur.agent.extensions.middleware.retry_and_timeout", "Retry"),
     "Route": ("sandbur.agent.extensions.middleware.model_router", "Route"),

@@ -19,7 +19,7 @@ from .turn.output.answers import (
     refuse_further_tries,
 )
 from .turn.output.format import OutputFormat
-from .turn.run_end import ask_hooks_to_continue
+from .turn.run_end import ask_hooks_to_continue, rewrite_answer
 from .turn.steering import STEERING_FIELDS, add_steering_to_chat
 
 _PLAN_STARTED = f"A plan is made first. Now call {SUBMIT_PLAN.name} with its steps."
@@ -57,7 +57,7 @@ async def router(
     reply = await ask(state, ports, histories, forced, output, kept)
     if reply is None:
         return overflow(state, "router")
-    message = _with_unique_ids(reply.message, ports)
+    message = await rewrite_answer(reply, _with_unique_ids(reply.message, ports), ports)
     closed = None if _is_free(ports) else await _close_turn(state, ports, reply, message)
     changes = await _route(state, ports, reply, message) if closed is None else closed.changes
     pending: tuple[PendingCall, ...] = changes.get("pending_tool_calls", ())

@@ -111,16 +111,16 @@ class Assembly:
         context.tools.update(toolbox)
         observers.add(onion, *parts.observers)
         trace = observers.around_trace(await self._store.open_trace(session_id))
-        inbox = SessionInbox(self._store.inbox(session_id), masker, parts.hooks, events.notify)
-        output = output_of(settings, definition.output)
-        counter = counter_of(definition, model)
+        hooks = parts.hooks if onion is None else onion.around_hooks(parts.hooks)
+        inbox = SessionInbox(self._store.inbox(session_id), masker, hooks, events.notify)
+        output, counter = output_of(settings, definition.output), counter_of(definition, model)
         ports = Ports(
             session_id, model if onion is None else onion.around_model(model),
             request_settings(settings, toolbox, self._settings.compress_at, output, counter),
             toolbox, gate, DiskWitness(), await self._store.open_journal(session_id), trace, masker,
             call_places(settings, places),
             call_settings(settings, sandbox, keys, None if onion is None else onion.around_tools()),
-            turn_rules(settings, output), events, parts.hooks, inbox,
+            turn_rules(settings, output), events, hooks, inbox,
         )  # fmt: skip
         session = Session(
             session_id, await self._application(session_id, new_state), ports, inbox, self._store,

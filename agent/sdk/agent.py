@@ -31,6 +31,7 @@ from ..runtime.runtime import Runtime
 from ..session.run import Limits
 from ..session.session import Session
 from .arguments import require_fitting, require_values
+from .hooks import HasHooks
 from .result import OutputT, RunResult
 from .session import AgentSession
 from .stream import EventStream, StreamedRun
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from ..extensions.middleware.middleware import Middleware
 
 
-class Agent(Generic[OutputT]):
+class Agent(HasHooks, Generic[OutputT]):
     """An agent that stores every step before it begins the next one.
 
     By default its sessions are in the store of the command `sandbur`, which can list, approve
@@ -129,7 +130,8 @@ class Agent(Generic[OutputT]):
 
     def definition_of(self, source: str) -> Definition:
         """Return the definition, with `source` as the name by which the agent can be loaded again."""
-        return replace(self._definition, source=source)
+        layers = (*self._definition.middleware, self.hook_middleware)
+        return replace(self._definition, source=source, middleware=layers)
 
     async def run(self, message: UserContent, *, session_id: str | None = None) -> RunResult[OutputT]:
         """Send a message and return the result of the run, in a new session or in the session of this id."""

@@ -43,12 +43,17 @@ class SessionInbox:
         if self._advice is None or not message.is_from_outside:
             return message
         if message.number not in self._advised:
-            found = await self._advice.on_prompt(message.text)
+            text = message.text
+            if message.kind == "observe":
+                text = self._mask(await self._advice.rewrite_observed(text))
+            found = await self._advice.on_prompt(text)
             if found.refusal:
                 if await self._inbox.withdraw(message.number):
                     self._tell(f"A hook refused the message: {found.refusal}")
                 return None
-            self._advised[message.number] = replace(message, context=found.context)
+            self._advised[message.number] = replace(message, text=text, context=found.context)
+            if message.kind == "observe":
+                await self._advice.after_observed(text)
         return self._advised[message.number]
 
     async def open(self, taken: InboxTaken) -> None:
@@ -62,7 +67,9 @@ class SessionInbox:
 
         Raises `UsageError` for a text that cannot be sent to a working model.
         """
-        masked = self._masker.text(encodable(text)).strip()
+        masked = self._mask(text)
+        if kind == "observe" and self._advice is not None:
+            masked = self._mask(await self._advice.rewrite_observed(masked))
         if not masked:
             raise UsageError("There is nothing in this message.")
         context = ""
@@ -79,6 +86,11 @@ class SessionInbox:
                     raise UsageError(f"A hook refused the message: {found.refusal}")
                 context = found.context
         await self._inbox.add(kind, masked, context, taken.newest)
+        if kind == "observe" and self._advice is not None:
+            await self._advice.after_observed(masked)
+
+    def _mask(self, text: str) -> str:
+        return self._masker.text(encodable(text)).strip()
 
     async def withdraw(self, number: int, taken: InboxTaken, is_running: bool) -> str:
         """Take a message back and return it; raises `UsageError` once it was read, or is not there."""

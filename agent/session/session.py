@@ -350,6 +350,7 @@ class Session:
     async def _running(
         self, first: str | None, inputs: dict[str, Any], record_only: bool = False, is_command: bool = False
     ) -> AsyncIterator[Event]:
+        inputs = await self._rewrite_message(inputs, is_command)
         run = self._run = Run(
             self._position, self._ports, self._limits, first, inputs, record_only, is_command, self.observers
         )
@@ -384,6 +385,13 @@ class Session:
         finally:
             self._is_running = False
             await self._position.leave()
+
+    async def _rewrite_message(self, inputs: dict[str, Any], is_command: bool) -> dict[str, Any]:
+        """Return the inputs of a run, with the person's message as hooks rewrite it."""
+        hooks, message = self._ports.hooks, inputs.get("user_input")
+        if hooks is None or message is None or is_command or inputs.get("runs"):
+            return inputs
+        return {**inputs, "user_input": self._mask_content(await hooks.rewrite_message(message))}
 
     async def _claim(self, inputs: Mapping[str, Any], is_command: bool) -> AsyncIterator[Notice]:
         """Acquire the lease for a run; a message names a new session."""

@@ -37,6 +37,11 @@ PRINTED = {
         r"ring took 0\.\d s",
         "Ada has 555-0100, and can be called tomorrow.",
     ],
+    "agent_hooks": [
+        r'to approve: {"order": "17", "cents": 5000}',
+        r"Refunded 5000 cents of order 17, receipt \S+\. Yours, the shop\.",
+        r"\['The parcel of order 17 was damaged\.', 'Order 17 came broken\. \(customer 12\)'\]",
+    ],
     "mcp_tools": ["mcp__clock__difference: 3.5 hours", "Tokyo is 3.5 hours ahead of Kolkata."],
     "images": [
         "The third quarter is too low.",
