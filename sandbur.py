@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         events,
     )
     from .actions.ports.events import Notice, TextDelta, ThinkingDelta
+    from .actions.ports.user_input import UserAnswer, UserInput, UserQuestion
     from .actions.tools.files.virtual import file_tools
     from .actions.tools.functions.decorator import tool
     from .actions.tools.functions.injection import Depends
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from .agent.sdk.session import AgentSession
     from .agent.sdk.shipped_tools import web_tools, workspace_tools
     from .agent.sdk.stream import EventStream
+    from .agent.sdk.user_input import OpenQuestion, QuestionBoard
     from .agent.session.observers import Observer
     from .agent.session.run import Limits
     from .agent.version import VERSION as __version__  # noqa: N811
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
         SessionNotFound,
         Unreachable,
     )
+    from .ui.terminal.terminal_input import TerminalInput
 
 __all__ = [
     "Agent",
@@ -101,9 +104,11 @@ __all__ = [
     "NextToolCall",
     "Notice",
     "Observer",
+    "OpenQuestion",
     "Overloaded",
     "PIIRedaction",
     "ProposedCall",
+    "QuestionBoard",
     "Reply",
     "Retry",
     "Route",
@@ -121,6 +126,7 @@ __all__ = [
     "SlashEntry",
     "StoreFiles",
     "TaskComplete",
+    "TerminalInput",
     "Text",
     "TextDelta",
     "Thinking",
@@ -135,6 +141,9 @@ __all__ = [
     "ToolUse",
     "Unreachable",
     "Usage",
+    "UserAnswer",
+    "UserInput",
+    "UserQuestion",
     "WorkspaceFolder",
     "__version__",
     "events",
@@ -181,9 +190,11 @@ _HOMES = {
     "NextToolCall": ("sandbur.agent.extensions.middleware.middleware", "NextToolCall"),
     "Notice": ("sandbur.actions.ports.events", "Notice"),
     "Observer": ("sandbur.agent.session.observers", "Observer"),
+    "OpenQuestion": ("sandbur.agent.sdk.user_input", "OpenQuestion"),
     "Overloaded": ("sandbur.state.errors", "Overloaded"),
     "PIIRedaction": ("sandbur.agent.extensions.middleware.pii_redaction", "PIIRedaction"),
     "ProposedCall": ("sandbur.agent.extensions.middleware.middleware", "ProposedCall"),
+    "QuestionBoard": ("sandbur.agent.sdk.user_input", "QuestionBoard"),
     "Reply": ("sandbur.actions.ports", "Reply"),
     "Retry": ("sandbur.agent.extensions.middleware.retry_and_timeout", "Retry"),
     "Route": ("sandbur.agent.extensions.middleware.model_router", "Route"),
@@ -201,6 +212,7 @@ _HOMES = {
     "SlashEntry": ("sandbur.agent.extensions.extension", "SlashEntry"),
     "StoreFiles": ("sandbur.actions.workspace.backends.backend", "StoreFiles"),
     "TaskComplete": ("sandbur.actions.tools.functions.results", "TaskComplete"),
+    "TerminalInput": ("sandbur.ui.terminal.terminal_input", "TerminalInput"),
     "Text": ("sandbur.state.conversation.messages", "Text"),
     "TextDelta": ("sandbur.actions.ports.events", "TextDelta"),
     "Thinking": ("sandbur.state.conversation.messages", "Thinking"),
@@ -215,6 +227,9 @@ _HOMES = {
     "ToolUse": ("sandbur.state.conversation.messages", "ToolUse"),
     "Unreachable": ("sandbur.state.errors", "Unreachable"),
     "Usage": ("sandbur.state.application", "Usage"),
+    "UserAnswer": ("sandbur.actions.ports.user_input", "UserAnswer"),
+    "UserInput": ("sandbur.actions.ports.user_input", "UserInput"),
+    "UserQuestion": ("sandbur.actions.ports.user_input", "UserQuestion"),
     "WorkspaceFolder": ("sandbur.actions.workspace.backends.backend", "WorkspaceFolder"),
     "__version__": ("sandbur.agent.version", "VERSION"),
     "events": ("sandbur.actions.ports.events", ""),

@@ -25,6 +25,7 @@ from ..tools.functions.run_scope import RunScope
 from .events import Event, Notice
 from .model import Model, TokenCounter, ToolSpec
 from .tool import Tool, Toolbox, Verdict, WrapToolCall
+from .user_input import UserInput
 
 if TYPE_CHECKING:
     from ..turn.output.format import OutputFormat
@@ -313,6 +314,8 @@ class CallSettings:
     max_concurrent_reads: int = 8
     wrap: WrapToolCall | None = None
     """Wraps every tool call, for middleware; None: no wrapper."""
+    user_input: UserInput | None = None
+    """See `ToolContext.user_input`."""
     shared: LazyRunScope = field(default_factory=LazyRunScope)
     """The driver of the run closes it at its end."""
 

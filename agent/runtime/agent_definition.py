@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...actions.ports import Model, TokenCounter, Tool, ToolSource
+from ...actions.ports import Model, TokenCounter, Tool, ToolSource, UserInput
 from ...actions.turn.output.format import OutputFormat
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class Definition:
     done_tool: str = ""
     """The tool call that ends a run; empty: a reply in text ends it."""
     middleware: tuple[Middleware, ...] = ()
+    user_input: UserInput | None = None
+    """Asks a person questions of tools and servers; None: nobody is there to answer."""
 
     @property
     def has_tools(self) -> bool:

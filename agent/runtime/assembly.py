@@ -119,7 +119,7 @@ class Assembly:
             request_settings(settings, toolbox, self._settings.compress_at, output, counter),
             toolbox, gate, DiskWitness(), await self._store.open_journal(session_id), trace, masker,
             call_places(settings, places),
-            call_settings(settings, sandbox, keys, None if onion is None else onion.around_tools()),
+            call_settings(settings, sandbox, keys, onion and onion.around_tools(), definition.user_input),
             turn_rules(settings, output), events, hooks, inbox,
         )  # fmt: skip
         session = Session(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
 from typing_extensions import TypeForm
 
-from ...actions.ports import Model, TokenCounter, Tool
+from ...actions.ports import Model, TokenCounter, Tool, UserInput
 from ...actions.ports.events import Event
 from ...actions.tools.functions.decorator import index_tools
 from ...actions.turn.output.types import TypedOutput, output_format_of
@@ -61,6 +61,7 @@ class Agent(HasHooks, Generic[OutputT]):
         effort: How much the model reasons: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
         token_counter: Counts the tokens of a request; None: the model if it can count, else an estimate.
         middleware: Middleware around its model calls and tool calls, and observers of its runs.
+        user_input: Asks a person the questions of its tools and servers; None: nobody is there to answer.
         mcp_servers: MCP servers: the path of a `.mcp.json`, or the value of `mcpServers` in such a file.
         groups: Groups of its tools (`@tool(needs=...)`) that are active from the start.
         available_groups: Groups that the model may activate.
@@ -71,6 +72,8 @@ class Agent(HasHooks, Generic[OutputT]):
 
     Raises `SandburError` for an argument that does not fit; the message says what to do.
     """
+
+    _runtime: Runtime | None = None
 
     def __init__(
         self,
@@ -96,6 +99,7 @@ class Agent(HasHooks, Generic[OutputT]):
         effort: Effort | None = None,
         token_counter: TokenCounter | None = None,
         middleware: Sequence[Middleware] = (),
+        user_input: UserInput | None = None,
         mcp_servers: str | Path | Mapping[str, Any] | None = None,
         groups: Sequence[str] = (),
         available_groups: Sequence[str] = (),
@@ -116,12 +120,11 @@ class Agent(HasHooks, Generic[OutputT]):
         )  # fmt: skip
         made = _make_definition(model, instructions, as_tools(tools), require_done, tuple(middleware), given)
         form, may_plan = self._typed and self._typed.format, planning == "auto" and made.has_tools
-        self._definition = replace(made, output=form, token_counter=token_counter, has_planning=may_plan)
+        made = replace(made, token_counter=token_counter, user_input=user_input)
+        self._definition = replace(made, output=form, has_planning=may_plan)
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
-        self._runtime: Runtime | None = None
-        self._users, self._entered = 0, set[str]()  # users of the runtime; ids of open sessions
+        self._users, self._entered, self._streams = 0, set[str](), set[StreamedRun]()
         self._sessions, self._ending = dict[str, Session](), dict[str, asyncio.Task[None]]()  # by id
-        self._streams: set[StreamedRun] = set()
 
     @property
     def definition(self) -> Definition:

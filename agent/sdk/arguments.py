@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...actions.ports import UserInput
 from ...state.errors import UsageError, WrongType
 from ..config.values import read_values
 from ..extensions.middleware.middleware import Middleware
@@ -50,7 +51,13 @@ def require_fitting(given: Mapping[str, Any]) -> None:
         raise _wrong("env", env, "a mapping of names to texts")
     if given["planning"] not in ("auto", "off"):
         raise UsageError(f"Agent: planning={given['planning']!r} is not possible.", 'It is "auto" or "off".')
+    _require_user_input(given["user_input"])
     _require_paths(given)
+
+
+def _require_user_input(value: Any) -> None:
+    if value is not None and not isinstance(value, UserInput):
+        raise _wrong("user_input", value, "an object with `async def ask(self, question)`")
 
 
 def require_values(overrides: Mapping[str, Any]) -> None:

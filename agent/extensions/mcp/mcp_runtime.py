@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....actions.ports import Model, Tool, ToolSource
+from ....actions.ports import Model, Tool, ToolSource, UserInput
 from ....actions.tools.registry import SERVER_PREFIX
 from ....state.errors import ConfigError
 from ....state.process.installation import make_install_command
@@ -30,9 +30,16 @@ class LazyServers:
     name = "mcp"
 
     def __init__(
-        self, settings: Settings, env: Mapping[str, str], connect: Callable[[], Model] | None = None
+        self,
+        settings: Settings,
+        env: Mapping[str, str],
+        connect: Callable[[], Model] | None = None,
+        user_input: UserInput | None = None,
     ) -> None:
-        """`connect` creates the model that servers may use; None: sampling is not available."""
+        """`connect` creates the model that servers may use; None: sampling is not available. `user_input`
+        asks the person what servers ask.
+        """
+        self._user_input = user_input
         self._settings = settings
         self._env = env
         self._connect = connect
@@ -61,7 +68,9 @@ class LazyServers:
                     f"Tool servers are configured, and the package {missing.name} is not installed.",
                     f"Install it with: {make_install_command('mcp')}",
                 ) from None
-            self._source, self._sampler = open_source(self._settings, self._env, self._connect)
+            self._source, self._sampler = open_source(
+                self._settings, self._env, self._connect, self._user_input
+            )
         return self._source
 
 
@@ -90,7 +99,7 @@ class McpRuntime(ExtensionRuntime):
             # Sampling has no place in the session's usage records, so no budget could be enforced.
             has_budget = settings.max_budget_usd is not None
             connect = None if has_budget else partial(self.process.connect_model, session)
-            self._servers[cwd] = LazyServers(settings, self.process.env, connect)
+            self._servers[cwd] = LazyServers(settings, self.process.env, connect, definition.user_input)
         return (self._servers[cwd],)
 
     def prompts(self, session: SessionSettings) -> Prompts | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ....actions.ports import Model, Tool
+from ....actions.ports import Model, Tool, UserInput
 from ....actions.tools.registry import SERVER_PREFIX
 from ....state.errors import ConfigError
 from ...config.settings import Settings
@@ -20,7 +20,7 @@ from .connection import NoAnswer, ServerConnection, ServerDown, ServerHealth, Se
 from .prompts import Prompts
 from .resources import resource_tools
 from .server_requests.inquiry import ANSWER, AnswerQuestion, Inquiries
-from .server_requests.questions import Host
+from .server_requests.questions import Host, make_elicitation
 from .server_requests.sampling import Sampler
 from .tool import McpTool
 
@@ -186,9 +186,13 @@ def tool_name(server: str, tool: str) -> str:
 
 
 def open_source(
-    settings: Settings, env: Mapping[str, str], connect: Callable[[], Model] | None
+    settings: Settings,
+    env: Mapping[str, str],
+    connect: Callable[[], Model] | None,
+    user_input: UserInput | None = None,
 ) -> tuple[McpSource, Sampler | None]:
     """Return the configured servers, and what asks a model for them; `connect` creates that model."""
     sampler = None if connect is None else Sampler(connect)
-    host = Host(roots=(settings.cwd, *settings.add_dirs), samples=sampler)
+    asks = None if user_input is None else make_elicitation(user_input)
+    host = Host(roots=(settings.cwd, *settings.add_dirs), asks_person=asks, samples=sampler)
     return McpSource(settings.of("mcp_servers"), env, settings.home / "mcp", host), sampler

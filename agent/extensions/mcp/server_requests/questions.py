@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 
 import mcp_types as types
 
+from .....actions.ports.user_input import UserInput, UserQuestion
 from ..configuration.servers import McpServer
 from ..text import one_line, plain
 
@@ -39,6 +40,18 @@ class AsksPerson(Protocol):
     """Puts a question to the person, and waits."""
 
     async def __call__(self, question: Elicitation) -> ElicitationAnswer: ...
+
+
+def make_elicitation(user_input: UserInput) -> AsksPerson:
+    """Return what puts the questions of servers to the person by the port of the agent."""
+
+    async def ask(question: Elicitation) -> ElicitationAnswer:
+        answer = await user_input.ask(
+            UserQuestion(question.message, schema=question.schema, url=question.url, asked_by=question.server)
+        )
+        return ElicitationAnswer(answer.action, answer.content)
+
+    return ask
 
 
 Samples = Callable[[str, str, int], Awaitable[tuple[str, str]]]
