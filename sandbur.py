@@ -12,23 +12,29 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .actions.ports import (
+        FormattedEntry,
+        Formatter,
         Model,
         ModelEvent,
         ModelRequest,
+        Render,
         Reply,
         TokenCounter,
         ToolOutcome,
         ToolSpec,
+        WireFormat,
         events,
     )
     from .actions.ports.events import Notice, TextDelta, ThinkingDelta
     from .actions.ports.user_input import UserAnswer, UserInput, UserQuestion
+    from .actions.tools.fetch_attachment import fetch_attachment
     from .actions.tools.files.virtual import file_tools
     from .actions.tools.functions.decorator import tool
     from .actions.tools.functions.injection import Depends
     from .actions.tools.functions.results import TaskComplete, ToolError
     from .actions.tools.functions.run_context import RunContext
     from .actions.tools.http.documents import http_tools, openapi_tools
+    from .actions.tools.python.tool import python_tool
     from .actions.workspace.backends.backend import FileBackend, SessionMemory, StoreFiles, WorkspaceFolder
     from .actions.workspace.backends.composite import Composite
     from .agent.config.setting import Setting
@@ -46,19 +52,23 @@ if TYPE_CHECKING:
     from .agent.extensions.middleware.model_router import ModelRouter, Route
     from .agent.extensions.middleware.pii_redaction import PIIRedaction
     from .agent.extensions.middleware.retry_and_timeout import Retry, TimeLimit
+    from .agent.models.configured import connect_model, provider_token_counter
     from .agent.runtime.extension_runtime import ExtensionRuntime, SessionAdditions
     from .agent.sdk.agent import Agent
+    from .agent.sdk.pending import PendingToolCall
     from .agent.sdk.result import DoneResult, RunFailed, RunResult
+    from .agent.sdk.run_rules import ModelRetry
     from .agent.sdk.session import AgentSession
     from .agent.sdk.shipped_tools import web_tools, workspace_tools
+    from .agent.sdk.stored_sessions import SessionInfo, SessionUsage
     from .agent.sdk.stream import EventStream
-    from .agent.sdk.user_input import OpenQuestion, QuestionBoard
     from .agent.session.observers import Observer
+    from .agent.session.question_board import OpenQuestion, QuestionBoard
     from .agent.session.run import Limits
     from .agent.version import VERSION as __version__  # noqa: N811
     from .state.application import Usage
     from .state.burr.persister import AsyncSandburPersister, SandburPersister
-    from .state.conversation.content import Document, Image
+    from .state.conversation.attachments import Audio, Document, Image, Video
     from .state.conversation.messages import Message, Text, Thinking, ToolResult, ToolUse
     from .state.errors import (
         ContextFull,
@@ -77,6 +87,7 @@ __all__ = [
     "Agent",
     "AgentSession",
     "AsyncSandburPersister",
+    "Audio",
     "CallLimit",
     "CommandEntry",
     "Composite",
@@ -89,6 +100,8 @@ __all__ = [
     "Extension",
     "ExtensionRuntime",
     "FileBackend",
+    "FormattedEntry",
+    "Formatter",
     "Image",
     "Limits",
     "Message",
@@ -99,6 +112,7 @@ __all__ = [
     "ModelError",
     "ModelEvent",
     "ModelRequest",
+    "ModelRetry",
     "ModelRouter",
     "NextModelCall",
     "NextToolCall",
@@ -107,8 +121,10 @@ __all__ = [
     "OpenQuestion",
     "Overloaded",
     "PIIRedaction",
+    "PendingToolCall",
     "ProposedCall",
     "QuestionBoard",
+    "Render",
     "Reply",
     "Retry",
     "Route",
@@ -119,8 +135,10 @@ __all__ = [
     "SandburPersister",
     "SessionAdditions",
     "SessionHeld",
+    "SessionInfo",
     "SessionMemory",
     "SessionNotFound",
+    "SessionUsage",
     "Setting",
     "SettingReader",
     "SlashEntry",
@@ -144,12 +162,18 @@ __all__ = [
     "UserAnswer",
     "UserInput",
     "UserQuestion",
+    "Video",
+    "WireFormat",
     "WorkspaceFolder",
     "__version__",
+    "connect_model",
     "events",
+    "fetch_attachment",
     "file_tools",
     "http_tools",
     "openapi_tools",
+    "provider_token_counter",
+    "python_tool",
     "tool",
     "web_tools",
     "workspace_tools",
@@ -163,19 +187,22 @@ _HOMES = {
     "Agent": ("sandbur.agent.sdk.agent", "Agent"),
     "AgentSession": ("sandbur.agent.sdk.session", "AgentSession"),
     "AsyncSandburPersister": ("sandbur.state.burr.persister", "AsyncSandburPersister"),
+    "Audio": ("sandbur.state.conversation.attachments", "Audio"),
     "CallLimit": ("sandbur.agent.extensions.middleware.call_limit", "CallLimit"),
     "CommandEntry": ("sandbur.agent.extensions.extension", "CommandEntry"),
     "Composite": ("sandbur.actions.workspace.backends.composite", "Composite"),
     "ContextFull": ("sandbur.state.errors", "ContextFull"),
     "CredentialsError": ("sandbur.state.errors", "CredentialsError"),
     "Depends": ("sandbur.actions.tools.functions.injection", "Depends"),
-    "Document": ("sandbur.state.conversation.content", "Document"),
+    "Document": ("sandbur.state.conversation.attachments", "Document"),
     "DoneResult": ("sandbur.agent.sdk.result", "DoneResult"),
     "EventStream": ("sandbur.agent.sdk.stream", "EventStream"),
     "Extension": ("sandbur.agent.extensions.extension", "Extension"),
     "ExtensionRuntime": ("sandbur.agent.runtime.extension_runtime", "ExtensionRuntime"),
     "FileBackend": ("sandbur.actions.workspace.backends.backend", "FileBackend"),
-    "Image": ("sandbur.state.conversation.content", "Image"),
+    "FormattedEntry": ("sandbur.actions.ports", "FormattedEntry"),
+    "Formatter": ("sandbur.actions.ports", "Formatter"),
+    "Image": ("sandbur.state.conversation.attachments", "Image"),
     "Limits": ("sandbur.agent.session.run", "Limits"),
     "Message": ("sandbur.state.conversation.messages", "Message"),
     "Middleware": ("sandbur.agent.extensions.middleware.middleware", "Middleware"),
@@ -185,16 +212,19 @@ _HOMES = {
     "ModelError": ("sandbur.state.errors", "ModelError"),
     "ModelEvent": ("sandbur.actions.ports", "ModelEvent"),
     "ModelRequest": ("sandbur.actions.ports", "ModelRequest"),
+    "ModelRetry": ("sandbur.agent.sdk.run_rules", "ModelRetry"),
     "ModelRouter": ("sandbur.agent.extensions.middleware.model_router", "ModelRouter"),
     "NextModelCall": ("sandbur.agent.extensions.middleware.middleware", "NextModelCall"),
     "NextToolCall": ("sandbur.agent.extensions.middleware.middleware", "NextToolCall"),
     "Notice": ("sandbur.actions.ports.events", "Notice"),
     "Observer": ("sandbur.agent.session.observers", "Observer"),
-    "OpenQuestion": ("sandbur.agent.sdk.user_input", "OpenQuestion"),
+    "OpenQuestion": ("sandbur.agent.session.question_board", "OpenQuestion"),
     "Overloaded": ("sandbur.state.errors", "Overloaded"),
     "PIIRedaction": ("sandbur.agent.extensions.middleware.pii_redaction", "PIIRedaction"),
+    "PendingToolCall": ("sandbur.agent.sdk.pending", "PendingToolCall"),
     "ProposedCall": ("sandbur.agent.extensions.middleware.middleware", "ProposedCall"),
-    "QuestionBoard": ("sandbur.agent.sdk.user_input", "QuestionBoard"),
+    "QuestionBoard": ("sandbur.agent.session.question_board", "QuestionBoard"),
+    "Render": ("sandbur.actions.ports", "Render"),
     "Reply": ("sandbur.actions.ports", "Reply"),
     "Retry": ("sandbur.agent.extensions.middleware.retry_and_timeout", "Retry"),
     "Route": ("sandbur.agent.extensions.middleware.model_router", "Route"),
@@ -205,8 +235,10 @@ _HOMES = {
     "SandburPersister": ("sandbur.state.burr.persister", "SandburPersister"),
     "SessionAdditions": ("sandbur.agent.runtime.extension_runtime", "SessionAdditions"),
     "SessionHeld": ("sandbur.state.errors", "SessionHeld"),
+    "SessionInfo": ("sandbur.agent.sdk.stored_sessions", "SessionInfo"),
     "SessionMemory": ("sandbur.actions.workspace.backends.backend", "SessionMemory"),
     "SessionNotFound": ("sandbur.state.errors", "SessionNotFound"),
+    "SessionUsage": ("sandbur.agent.sdk.stored_sessions", "SessionUsage"),
     "Setting": ("sandbur.agent.config.setting", "Setting"),
     "SettingReader": ("sandbur.agent.config.setting_reader", "SettingReader"),
     "SlashEntry": ("sandbur.agent.extensions.extension", "SlashEntry"),
@@ -230,12 +262,18 @@ _HOMES = {
     "UserAnswer": ("sandbur.actions.ports.user_input", "UserAnswer"),
     "UserInput": ("sandbur.actions.ports.user_input", "UserInput"),
     "UserQuestion": ("sandbur.actions.ports.user_input", "UserQuestion"),
+    "Video": ("sandbur.state.conversation.attachments", "Video"),
+    "WireFormat": ("sandbur.actions.ports", "WireFormat"),
     "WorkspaceFolder": ("sandbur.actions.workspace.backends.backend", "WorkspaceFolder"),
     "__version__": ("sandbur.agent.version", "VERSION"),
+    "connect_model": ("sandbur.agent.models.configured", "connect_model"),
     "events": ("sandbur.actions.ports.events", ""),
+    "fetch_attachment": ("sandbur.actions.tools.fetch_attachment", "fetch_attachment"),
     "file_tools": ("sandbur.actions.tools.files.virtual", "file_tools"),
     "http_tools": ("sandbur.actions.tools.http.documents", "http_tools"),
     "openapi_tools": ("sandbur.actions.tools.http.documents", "openapi_tools"),
+    "provider_token_counter": ("sandbur.agent.models.configured", "provider_token_counter"),
+    "python_tool": ("sandbur.actions.tools.python.tool", "python_tool"),
     "tool": ("sandbur.actions.tools.functions.decorator", "tool"),
     "web_tools": ("sandbur.agent.sdk.shipped_tools", "web_tools"),
     "workspace_tools": ("sandbur.agent.sdk.shipped_tools", "workspace_tools"),

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from ..state.application import ApplicationState, Usage
-from ..state.conversation.messages import Document, Image, Message, Text, ToolResult, ToolUse, runtime_message
+from ..state.conversation.content import Attachment
+from ..state.conversation.messages import Message, Text, ToolResult, ToolUse, runtime_message
 from ..state.conversation.transcript import Transcript
 from ..state.errors import ContextFull
 from ..state.process.crashpoints import reach
@@ -72,7 +73,7 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
         ports.emit(Notice(notice, "compression"))
     text, used = "", Usage()
     if reply := await _summarize(state, ports, older, int(window_bytes * _SUMMARY_SHARE)):
-        text, used = reply.message.text.strip(), reply.total_usage
+        text, used = reply.message.text.strip(), reply.usage + reply.discarded
         ports.emit(UsageChanged(state.turn_usage + used, reply.usage))
     reach("compaction_mid")
     summary = text[:_MAX_SUMMARY_CHARS] or _render_messages(older, _MAX_SUMMARY_CHARS)
@@ -192,7 +193,7 @@ def _block_text(role: str, block: object) -> str:
             return f"call {block.tool}: {_cut(block.arguments)}"
         case ToolResult():
             return f"result ({block.outcome}): {_cut(block.display_text)}"
-        case Image() | Document():
+        case Attachment():
             return f"{role}: {block.label}"
         case _:
             return ""

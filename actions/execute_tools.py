@@ -1,17 +1,19 @@
 """Runs the approved calls: intent on disk, act, result on disk; results go into the active history."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from ..state.application import ASKED_ONCE_MORE, ApplicationState
+from ..state.application import ASKED_ONCE_MORE, NESTS_CALLS, ApplicationState
+from ..state.calls import NESTED_CALL_DECIDES, PendingCall
 from ..state.conversation.messages import ToolResult
 from .ports import Ports
 from .ports.events import ToolFinished
 from .turn.burr_action import Changes, graph_action
 from .turn.calls.equipping import announce_tool_changes
+from .turn.calls.nested_calls import NestedCallRunner
 from .turn.calls.result_eviction import evict_old_results
-from .turn.calls.tool_results import find_settled_result, refusal, result, with_results
+from .turn.calls.tool_results import find_ending_result, find_settled_result, refusal, result, with_results
 from .turn.calls.tool_runner import ReadyCall, ToolRunner, record_refusal
-from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn, find_ending_result
+from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
 
 
 @graph_action(
@@ -52,10 +54,10 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
     if state.calls_to_decide:
         raise AssertionError("the graph let an undecided call through")
     results = await _collect_known_results(state, ports)
-    runner = ToolRunner(state, ports)
+    runner = ToolRunner(state, ports, lambda call: NestedCallRunner(call, state, ports))
     ready = [ReadyCall(offset, call) for offset, call in enumerate(calls) if offset not in results]
     for batch in _batches(ready):
-        if runner.asked or find_ending_result(results | runner.results):
+        if runner.asked or runner.waiting or find_ending_result(results | runner.results):
             break
         await runner.run(batch)
     results |= runner.results
@@ -64,12 +66,26 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
         return _announce_tools({**changes, **await _end_run(last, state, ports, results)}, state, ports)
     for call in runner.asked.values():
         await ports.journal.record_decision(call, by="")
-    left = tuple(runner.asked.get(n, call) for n, call in enumerate(calls) if n not in results)
+    for suspended in runner.waiting.values():
+        await ports.journal.record_decision(suspended.call, by=NESTED_CALL_DECIDES)
+    left = tuple(_list_left(calls, results, runner))
     if left:
         # Older versions of the graph have no transition back to the question.
-        changes["graph_version"] = max(state.graph_version, ASKED_ONCE_MORE)
+        needed = NESTS_CALLS if runner.waiting else ASKED_ONCE_MORE
+        changes["graph_version"] = max(state.graph_version, needed)
     changes |= with_results(state, _in_order(results), left)
     return _announce_tools(evict_old_results(state, changes, results.values(), ports), state, ports)
+
+
+def _list_left(
+    calls: Sequence[PendingCall], results: Mapping[int, ToolResult], runner: ToolRunner
+) -> Iterator[PendingCall]:
+    """Yield the calls without a result, each after the nested call that it waits for."""
+    for offset, call in enumerate(calls):
+        if offset in runner.waiting:
+            yield from runner.waiting[offset]
+        elif offset not in results:
+            yield runner.asked.get(offset, call)
 
 
 def _announce_tools(changes: Changes, state: ApplicationState, ports: Ports) -> Changes:

@@ -44,6 +44,7 @@ _NEW_TURN: dict[str, Any] = {
         "active_step_id",
         "pending_tool_calls",
         "equipment",
+        "run_options",
         "graph_version",
         *STEERING_FIELDS,
     ],
@@ -71,8 +72,7 @@ async def prompt(
     """Start a turn with a message, answer a slash command, or propose a shell command of the person.
 
     `noted`: the notice of a command that has run already; the step only records it. `runs`: the input is a
-    shell command after a `!`, and this is its origin. `observes`: the step only adds the observed messages
-    of the inbox to the history.
+    shell command after a `!`, and this is its origin. `observes`: only observed messages are added.
     """
     if observes:
         return await add_observed(state, ports)
@@ -100,7 +100,10 @@ async def prompt(
         return {"user_input": ""}
     # Steering messages that the last run did not take come before this message.
     closed = await add_steering_to_chat(await _close_open_turn(state, ports), ports)
-    history = closed.chat_history.append(message)
+    history = closed.chat_history
+    if state.run_options.instructions:
+        history = history.append(runtime_message(state.run_options.instructions))
+    history = history.append(message)
     if advice is not None and advice.context:
         history = history.append(runtime_message(advice.context))
     ports.emit(MessageAdded("user", text))

@@ -16,11 +16,13 @@ from .turn.output.answers import (
     check_answer,
     find_output_format,
     find_repair_tool,
+    is_free,
     refuse_further_tries,
 )
 from .turn.output.format import OutputFormat
 from .turn.run_end import ask_hooks_to_continue, rewrite_answer
 from .turn.steering import STEERING_FIELDS, add_steering_to_chat
+from .turn.tool_choice import refuse_calls, use_up_tool_choice
 
 _PLAN_STARTED = f"A plan is made first. Now call {SUBMIT_PLAN.name} with its steps."
 _NOT_RUN = "Not run: a plan is made first."
@@ -34,11 +36,20 @@ _WRITES = ["chat_history", "workflow_mode", "phase", "current_goal", "pending_to
         "phase",
         "workflow_mode",
         "rejected_answers",
+        "run_options",
         "graph_version",
         *CALL_READS,
         *STEERING_FIELDS,
     ],
-    writes=[*_WRITES, *REPLY_FIELDS, *STEERING_FIELDS, "bad_rounds", "rejected_answers", "graph_version"],
+    writes=[
+        *_WRITES,
+        *REPLY_FIELDS,
+        *STEERING_FIELDS,
+        "bad_rounds",
+        "rejected_answers",
+        "run_options",
+        "graph_version",
+    ],
     asks_model="turn",
     proposes_calls=True,
     stop_note="It stopped while the model was answering.",
@@ -54,12 +65,13 @@ async def router(
         return {"chat_history": state.chat_history.append(*cut), **taken}
     histories = (state.chat_history,)
     forced, output = _find_required_form(state, ports)
-    reply = await ask(state, ports, histories, forced, output, kept)
+    reply = await ask(state, ports, histories, forced or state.run_options.tool_choice, output, kept)
     if reply is None:
         return overflow(state, "router")
     message = await rewrite_answer(reply, _with_unique_ids(reply.message, ports), ports)
-    closed = None if _is_free(ports) else await _close_turn(state, ports, reply, message)
+    closed = None if is_free(state, ports) else await _close_turn(state, ports, reply, message)
     changes = await _route(state, ports, reply, message) if closed is None else closed.changes
+    changes |= use_up_tool_choice(state, message)
     pending: tuple[PendingCall, ...] = changes.get("pending_tool_calls", ())
     await _record_wishes(message, pending, ports)
     if message.text:
@@ -89,25 +101,20 @@ async def _record_wishes(message: Message, pending: Sequence[PendingCall], ports
         await record_wishes(message, pending, ports)
 
 
-def _is_free(ports: Ports) -> bool:
-    """Return whether every text answer ends the turn."""
-    return ports.turn.output is None and not ports.turn.done_tool
-
-
 def _find_required_form(state: ApplicationState, ports: Ports) -> tuple[str | None, OutputFormat | None]:
     """Return the tool that the model must call now, and the format of a text answer."""
-    if _is_free(ports):
+    if is_free(state, ports):
         return None, None
 
     refuse_further_tries(state, ports)
-    return find_repair_tool(state, ports), find_output_format(ports)
+    return find_repair_tool(state, ports), find_output_format(state, ports)
 
 
 async def _close_turn(
     before: ApplicationState, ports: Ports, reply: Reply, message: Message
 ) -> Closing | None:
     """Check an answer that needs a format or the done tool; None if the reply is no such answer."""
-    closed = check_answer(before, ports, reply, message)
+    closed = await check_answer(before, ports, reply, message)
     if closed is None or closed.held is None:
         return closed
     more = await _going_on(before, ports, closed.answer or message.text)
@@ -132,6 +139,8 @@ async def _route(before: ApplicationState, ports: Ports, reply: Reply, message: 
             return {"chat_history": history.append(more), "bad_rounds": 0}
         return {"chat_history": history, "turn_open": False, "phase": "idle", "bad_rounds": 0}
 
+    if (refused := refuse_calls(before, message)) is not None:
+        return refused
     may_plan = ports.turn.has_planning and before.phase == "idle" and reply.finish != "length"
     found = find_decision(message, START_PLAN, StartPlan) if may_plan else None
     if found is not None:

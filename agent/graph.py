@@ -21,6 +21,8 @@ from ..actions.vibe_result_analyzer import vibe_result_analyzer
 from ..actions.vibe_step_executor import vibe_step_executor
 from ..state.application import ApplicationState
 
+_FIELDS = tuple(ApplicationState.model_fields)
+
 
 class ApplicationTyping(TypingSystem[ApplicationState]):
     """The state typing of one application: the view of the newest state is built once."""
@@ -41,7 +43,8 @@ class ApplicationTyping(TypingSystem[ApplicationState]):
     def construct_data(self, state: State[Any]) -> ApplicationState:
         """Return a view of the fields without validation: the store and the actions write valid values."""
         if self._view is None or state is not self._state:
-            fields = {name: value for name, value in state.get_all().items() if not name.startswith("__")}
+            values = state.get_all()
+            fields = {name: values[name] for name in _FIELDS if name in values}
             self._state, self._view = state, ApplicationState.model_construct(**fields)
         return self._view
 

@@ -59,7 +59,7 @@ def page(session: AgentSession) -> str:
     """Show what was said and what waits. What a model wrote is escaped: nobody knows what it may be."""
     said = "".join(f"<p>{escape(one.role)}: {escape(one.text)}" for one in session.history if one.text)
     waiting = "".join(
-        f"<form method=post><p>{escape(one.tool)} {escape(one.arguments)} <i>{escape(one.reason)}</i>"
+        f"<form method=post><p>{escape(one.tool)} {escape(one.arguments_json)} <i>{escape(one.reason)}</i>"
         f"<input type=hidden name=call value='{escape(one.call_id)}'><input name=reason>"
         "<button name=verdict value=approve>Approve</button>"
         "<button name=verdict value=deny>Deny</button></form>"

@@ -58,12 +58,14 @@ Phase = Literal["idle", "planning", "working", "answering"]
 ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 
 ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED, RUN_BY_PERSON, NOTICES_CYCLES = 2, 3, 4, 5, 6
-GRAPH_VERSION = 6
+NESTS_CALLS = 7
+GRAPH_VERSION = 7
 """2: a call that needs a second approval goes from `execute_tools` back to `human_confirm`.
 3: a tool ends the run, from `execute_tools` to `prompt`; or `router` asks for another answer.
 4: a person requests a compression, from `prompt` to `context_compressor` and back.
 5: a person runs a command, from `prompt` to `execute_tools` or `human_confirm`, and back.
 6: repeated calls are also found in cycles, and by the time between them.
+7: a call of a running tool waits for a decision beside the call of that tool.
 """
 
 
@@ -84,6 +86,34 @@ class InboxTaken(Record):
 
 
 NOTHING_TAKEN = InboxTaken()
+
+
+class OutputSchema(Record):
+    """The JSON Schema of the answers of a session or a run."""
+
+    name: str
+    json_schema: dict[str, Any]
+    """As it was passed."""
+    strict: bool = True
+    """True if the provider should enforce the schema strictly, where it can."""
+
+
+class RunOptions(Record):
+    """What a program asked of one run, in place of the session's settings; a resume keeps it."""
+
+    model: str = Field(default="", exclude_if=lambda name: not name)
+    """`provider/model` of this run; empty: the session's."""
+    tool_choice: str = Field(default="", exclude_if=lambda choice: not choice)
+    """`required`, `none` or the name of a tool; empty: the model chooses."""
+    output: OutputSchema | None = Field(default=None, exclude_if=lambda schema: schema is None)
+    """The format of the answer of this run; None: as the session has it."""
+    is_text: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
+    """True if the answer is a text although the answers of the session have a format."""
+    instructions: str = Field(default="", exclude_if=lambda text: not text)
+    """Instructions for this run alone; its history has them before the person's message."""
+
+
+NO_OPTIONS = RunOptions()
 
 
 class ApplicationState(Record):
@@ -128,6 +158,7 @@ class ApplicationState(Record):
     equipment: Equipment = Field(default=NO_EQUIPMENT, exclude_if=lambda found: found == NO_EQUIPMENT)
     """The tools that the session offers to the model in addition to its first ones."""
     inbox_taken: InboxTaken = Field(default=NOTHING_TAKEN, exclude_if=lambda taken: taken == NOTHING_TAKEN)
+    run_options: RunOptions = Field(default=NO_OPTIONS, exclude_if=lambda options: options == NO_OPTIONS)
     graph_version: int = GRAPH_VERSION
 
     @property

@@ -2,6 +2,8 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import partial
+from operator import is_, not_
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, cast
 
@@ -20,8 +22,9 @@ Effect = Literal["read", "idempotent", "verifiable", "effect"]
 """What a second run of a call would mean: nothing, nothing, it can be checked, unknown."""
 
 Decision = Literal["undecided", "approved", "denied", "invalid"]
-Origin = Literal["model", "person", "command"]
-"""Who requests a call: a model, a person, or a command file that a person called."""
+Origin = Literal["model", "person", "command", "tool"]
+"""Who requests a call: a model, a person, a command file that a person called, or a running call of a
+tool."""
 DecidedBy = Literal["policy", "rule", "person", "runtime", "hook"]
 
 
@@ -100,11 +103,11 @@ class PendingCall(Record):
     """Why the gate asks, or why the call was denied or is invalid."""
     decided_by: DecidedBy = "policy"
     edited: bool = False
-    masked: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
+    masked: bool = Field(default=False, exclude_if=not_)
     """True if a secret was masked, as in `ToolUse`."""
-    binding: ApprovalFingerprint | None = Field(default=None, exclude_if=lambda binding: binding is None)
+    binding: ApprovalFingerprint | None = Field(default=None, exclude_if=partial(is_, None))
     """Set for a call that needs approval; None otherwise, and in older records."""
-    hook: HookVerdict | None = Field(default=None, exclude_if=lambda verdict: verdict is None)
+    hook: HookVerdict | None = Field(default=None, exclude_if=partial(is_, None))
     """None if no hook gave a verdict."""
     origin: Origin = Field(default="model", exclude_if=lambda origin: origin == "model")
     """For a call that no model requested, there is no message with a `ToolUse`."""
@@ -113,6 +116,12 @@ class PendingCall(Record):
     """What the decision is about: approval to run, or the outcome after a process died."""
     recovery: Recovery = _NO_RECOVERY
     """Empty for a call that no process died over. Stored as fields of the call itself."""
+
+    @property
+    def parent_call_id(self) -> str:
+        """The call whose tool requests this one; its result goes to that tool and into no history. Empty:
+        there is none."""
+        return parent_call_id_of(self.call_id)
 
     @model_validator(mode="before")
     @classmethod
@@ -144,6 +153,21 @@ class PendingCall(Record):
 def digest_arguments(arguments: str) -> str:
     """Return the SHA-256 by which records name the arguments of a call."""
     return hashlib.sha256(arguments.encode()).hexdigest()
+
+
+def nested_call_id(parent_call_id: str, number: int) -> str:
+    """Return the id of a nested call; `number` counts from 1. No other call has an id with a slash."""
+    return f"{parent_call_id}/{number}"
+
+
+def parent_call_id_of(call_id: str) -> str:
+    """Return the id of the call whose tool requested this call; empty if no tool did."""
+    return call_id.rpartition("/")[0]
+
+
+def digest_request(tool: str, arguments: str) -> str:
+    """Return the SHA-256 by which a nested call is recognized when its tool runs again."""
+    return digest_arguments(f"{tool}\n{arguments}")
 
 
 def update_recovery(call: PendingCall, **known: Any) -> PendingCall:
@@ -179,6 +203,14 @@ class JournaledCall(Record):
     """How often the call was started."""
 
 
+class NestedCall(Record):
+    """A call that a tool requested while it ran, as it was proposed."""
+
+    call: PendingCall
+    requested: str
+    """The digest of the tool's name and the arguments, as `digest_request` returns it."""
+
+
 class KeptResult(Record):
     """The stored result of a call that ended."""
 
@@ -209,6 +241,9 @@ class CallDecision(Record):
 
 HOOK_DECIDES = "a hook"
 """The `by` of a decision where a hook denies a call that a person would have been asked about."""
+
+NESTED_CALL_DECIDES = "its nested call"
+"""The `by` of the decision that a call runs again because one of its nested calls needed a decision."""
 
 VIRTUAL = "virtual:"
 """The start of the path of a file in a back end, which is not on the disk."""

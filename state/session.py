@@ -4,11 +4,12 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from .application import ApplicationState, ExecutionMode
+from .application import OutputSchema as OutputSchema
 from .conversation.messages import Record
 from .store.sessions.listing import SessionSummary
 
@@ -17,14 +18,21 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How much a model thinks before it answers, in the providers' words; each provider accepts some."""
 
 
-class OutputSchema(Record):
-    """The JSON Schema of the answers of a session."""
+class AgentFileText(Record):
+    """The file that describes the agent of a session, as it was when the session began."""
 
-    name: str
-    json_schema: dict[str, Any]
-    """As it was passed."""
-    strict: bool = True
-    """True if the provider should enforce the schema strictly, where it can."""
+    path: str
+    digest: str
+    """SHA-256 of the file's bytes."""
+    text: str
+    """Without secrets; if the file has some, this text has another digest."""
+    is_project: bool = Field(default=False, exclude_if=lambda is_project: not is_project)
+    """True if the configuration of a project named it, and not a person."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the text is the file's, with no secret taken out."""
+        return hashlib.sha256(self.text.encode()).hexdigest() == self.digest
 
 
 class ToolChoice(Record):
@@ -60,7 +68,9 @@ class SessionSettings(Record):
     network_tools: tuple[str, ...] = Field((), exclude_if=lambda tools: not tools)
     """Names of additional tools; fixed at the start of the session, like everything the model is sent."""
     agent: str = Field(default="", exclude_if=lambda source: not source)
-    """`package.module:name` of the agent of the session; empty if there is none."""
+    """`package.module:name` of the agent of the session, or the path of its file; empty if there is none."""
+    agent_file: AgentFileText | None = Field(default=None, exclude_if=lambda file: file is None)
+    """The file that describes the agent; None: the agent comes from a program, or there is none."""
     has_shipped_tools: bool = Field(default=True, exclude_if=lambda has: has)
     """False for an agent of a program with only its own tools."""
     has_planning: bool = Field(default=True, exclude_if=lambda has: has)
@@ -82,6 +92,12 @@ class SessionSettings(Record):
     """The tool that must end a run; empty: a run ends with an answer."""
     max_result_tokens: int = Field(default=0, exclude_if=lambda tokens: not tokens)
     """A longer result is stored and displayed in part, and can be read from the store; 0: no limit."""
+    app: str = Field(default="", exclude_if=lambda name: not name)
+    """The application of a program that began the session."""
+    user: str = Field(default="", exclude_if=lambda name: not name)
+    """The user of that application."""
+    tags: tuple[str, ...] = Field(default=(), exclude_if=lambda tags: not tags)
+    """Words by which the program finds its sessions."""
     variables: dict[str, str] = Field(default_factory=dict, exclude_if=lambda variables: not variables)
     """Values that the person gives for configured tools."""
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)

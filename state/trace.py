@@ -1,5 +1,7 @@
 """Records of runs beside the steps: who ran them, their model calls, how they ended."""
 
+from functools import partial
+from operator import is_, not_
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_serializer
@@ -17,7 +19,7 @@ class RequestShape(Record):
     histories: tuple[tuple[int, int], ...]
     """Number of messages and bytes of each history, in the order of the request."""
     forced_tool: str | None = None
-    output: str = Field("", exclude_if=lambda digest: not digest)
+    output: str = Field("", exclude_if=not_)
     """Digest of the required form of the final answer; empty if there was none."""
 
 
@@ -31,7 +33,7 @@ class Conditions(Record):
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
-    ask: tuple[str, ...] = Field((), exclude_if=lambda rules: not rules)
+    ask: tuple[str, ...] = Field((), exclude_if=not_)
     catastrophic: Literal["ask", "run"] = Field("ask", exclude_if=lambda action: action == "ask")
     cwd: str
     add_dirs: tuple[str, ...] = ()
@@ -39,10 +41,10 @@ class Conditions(Record):
     """Context window of the model, in tokens."""
     compress_at: float
     """The share of the window that a request could fill."""
-    counts_tokens: bool = Field(False, exclude_if=lambda counts: not counts)
+    counts_tokens: bool = Field(False, exclude_if=not_)
     """True if requests were counted by the provider before they were sent, not only estimated."""
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)
-    ephemeral: dict[str, int] = Field(default_factory=dict[str, int], exclude_if=lambda tools: not tools)
+    ephemeral: dict[str, int] = Field(default_factory=dict[str, int], exclude_if=not_)
     """Tool name -> how many of its results stayed in requests, if not all."""
     tools: dict[str, str] = Field(default_factory=dict[str, str])
     """Tool name -> digest of its description for the model."""
@@ -106,7 +108,7 @@ class ModelCalled(Record):
     discarded: Usage = Usage()
     """Usage of tries with an interrupted or empty answer."""
     request: RequestShape
-    reply: Message | None = Field(default=None, exclude_if=lambda reply: reply is None)
+    reply: Message | None = Field(default=None, exclude_if=partial(is_, None))
     """Set if no history has the reply, or if hooks judge it before."""
     error: Failure | None = None
 

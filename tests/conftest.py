@@ -2,7 +2,6 @@
 
 import gc
 import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from support.commands.command import Command
 from support.screens.tmux_window import Terminal, opened
 from support.stores.databases import DATABASES, UrlOf, fresh_url
-from support.stores.old_stores import STORES, UNTRACED
+from support.stores.old_stores import STORES, UNTRACED, write_old_store
 from support.stores.reopening import close_all
 
 from sandbur.state.databases.schema import SESSION_TABLES
@@ -113,21 +112,13 @@ def store(request: pytest.FixtureRequest, url_of: UrlOf, tmp_path: Path) -> Iter
 @pytest.fixture(params=STORES, ids=lambda path: path.stem)
 def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Return the file of a store that an older version wrote; one for each version."""
-    path = tmp_path / "old.db"
-    connection = sqlite3.connect(path)
-    connection.executescript(request.param.read_text("utf-8"))
-    connection.close()
-    return path
+    return write_old_store(request.param, tmp_path)
 
 
 @pytest.fixture(params=UNTRACED, ids=lambda path: path.stem)
 def untraced(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Return the file of a store that an older version wrote; one for each version."""
-    path = tmp_path / "old.db"
-    connection = sqlite3.connect(path)
-    connection.executescript(request.param.read_text("utf-8"))
-    connection.close()
-    return path
+    return write_old_store(request.param, tmp_path)
 
 
 @pytest.fixture

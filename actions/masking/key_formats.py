@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from .late_pattern import LatePattern
 from .span import SecretSpan, find_matches_at
 
 # The search looks for the separator ("-", "_" or ".") after a prefix, so the prefixes have no separator.
@@ -98,16 +99,16 @@ _BY_LITERAL: tuple[tuple[bytes, int, str, str], ...] = (
     (b"hooks.slack.com/", 0, r"hooks\.slack\.com/[a-z]{4,12}/([\w/-]{20,})", "Slack webhook"),
     (b"/api/webhooks/", 0, r"/api/webhooks/\d{10,}/([\w-]{40,})", "Discord webhook"),
 )
-_AWS_OR_GOOGLE = re.compile(
+_AWS_OR_GOOGLE = LatePattern(
     rb"A(?<![A-Za-z0-9]A)(?:(?:[KSB]IA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])|Iza[\w-]{30,}|KCp[A-Za-z0-9]{60,})"
 )
-_TWILIO = re.compile(rb"K(?<![A-Za-z0-9]SK)(?<=SK)[0-9a-f]{32}(?![A-Za-z0-9])")
-_TELEGRAM = re.compile(rb":(?<=[0-9]{6}:)(?=[\w-]{30})")
-_TELEGRAM_WHOLE = re.compile(rb"(?<!\w)[0-9]{6,12}:[\w-]{30,}")
-_DISCORD = re.compile(rb"-(?<=[a-z0-9]{23}-)(?=[a-z0-9-]{6}-[a-z0-9-]{27})")
-_DISCORD_WHOLE = re.compile(rb"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}")
-_HEAD_BACKWARDS = re.compile(rb"[A-Za-z0-9]+")
-_DUMMY = re.compile(rb"(?i)your[-_]|placeholder|\.\.\.")
+_TWILIO = LatePattern(rb"K(?<![A-Za-z0-9]SK)(?<=SK)[0-9a-f]{32}(?![A-Za-z0-9])")
+_TELEGRAM = LatePattern(rb":(?<=[0-9]{6}:)(?=[\w-]{30})")
+_TELEGRAM_WHOLE = LatePattern(rb"(?<!\w)[0-9]{6,12}:[\w-]{30,}")
+_DISCORD = LatePattern(rb"-(?<=[a-z0-9]{23}-)(?=[a-z0-9-]{6}-[a-z0-9-]{27})")
+_DISCORD_WHOLE = LatePattern(rb"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}")
+_HEAD_BACKWARDS = LatePattern(rb"[A-Za-z0-9]+")
+_DUMMY = LatePattern(rb"(?i)your[-_]|placeholder|\.\.\.")
 _LONGEST_HEAD = 12
 
 FOLD = bytes.maketrans(bytes(range(65, 91)) + b"_.", bytes(range(97, 123)) + b"--")
@@ -182,27 +183,27 @@ def _find_bot_tokens(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
 
 
 LABEL = "private key"
-BEGIN = re.compile(rb"-----?[ ]?BEGIN (?:[A-Z0-9]{2,12} ){0,4}PRIVATE KEY(?: BLOCK)?[ ]?-----?")
+BEGIN = LatePattern(rb"-----?[ ]?BEGIN (?:[A-Z0-9]{2,12} ){0,4}PRIVATE KEY(?: BLOCK)?[ ]?-----?")
 MOST_BYTES = 65_536
 MOST_BODY_BYTES = 16_384
 """Limit for lines that may be a key without a begin marker above them."""
 
 _MARK = b"PRIVATE KEY"
-_END = re.compile(rb"-----?[ ]?END [A-Z0-9 ]{0,60}-----?")
-_ESCAPED = re.compile(
+_END = LatePattern(rb"-----?[ ]?END [A-Z0-9 ]{0,60}-----?")
+_ESCAPED = LatePattern(
     rb"(?:\\{1,2}[rnt])+(?:[A-Za-z-]{3,20}:[ ][^\\\r\n]{0,100}(?:\\{1,2}[rn])+)*[A-Za-z0-9+/]{16,}+"
     rb"(?:(?:\\{1,2}[rn])*[A-Za-z0-9+/=]++)*+(?:\\{1,2}[rn])*"
 )
-_SPACED = re.compile(rb"[ ]{1,2}[A-Za-z0-9+/]{16,}+(?:[ ]?[A-Za-z0-9+/=]++)*+[ ]?")
-_REST_OF_LINE = re.compile(rb"[ \t\"',;+\\]*(?:\\n)?[ \t\"',;+\\]*\r?\n")
-_OPEN_LINE = re.compile(rb"[ \t\"',;+\\]*(?:\\n)?[ \t\"',;+\\]*\r?\Z")
+_SPACED = LatePattern(rb"[ ]{1,2}[A-Za-z0-9+/]{16,}+(?:[ ]?[A-Za-z0-9+/=]++)*+[ ]?")
+_REST_OF_LINE = LatePattern(rb"[ \t\"',;+\\]*(?:\\n)?[ \t\"',;+\\]*\r?\n")
+_OPEN_LINE = LatePattern(rb"[ \t\"',;+\\]*(?:\\n)?[ \t\"',;+\\]*\r?\Z")
 """The same for a line that has not ended yet."""
-_LINE = re.compile(
+_LINE = LatePattern(
     rb"(?:[ \t]*[0-9]{1,7}[\t:|-]|[+>|<-])?[ \t\"']*"
     rb"(?P<body>[A-Za-z0-9+/=]{1,512}|[A-Za-z][A-Za-z-]{2,20}: [^\r\n]{0,256})?"
     rb"(?:\\n)?[\"',;+\\ \t]*\r?(?:\n|\Z)"
 )
-_END_LINE = re.compile(rb"(?:[ \t]*[0-9]{1,7}[\t:|-]|[+>|<-])?[ \t\"']*(?=----)")
+_END_LINE = LatePattern(rb"(?:[ \t]*[0-9]{1,7}[\t:|-]|[+>|<-])?[ \t\"']*(?=----)")
 
 
 def find_key_blocks(data: bytes) -> Iterator[SecretSpan]:
@@ -219,15 +220,15 @@ def find_key_blocks(data: bytes) -> Iterator[SecretSpan]:
 
 
 # The start of a key in base64, with its version: PKCS#1 and PKCS#8, SEC 1, OpenSSH.
-_FIRST_LINE = re.compile(
+_FIRST_LINE = LatePattern(
     rb"(?<![A-Za-z0-9+/])(?:MII[A-Za-z0-9+/]{2}[AQgw]IBA(?:AK[BC]|DAN)|MHcCAQEEI|MIGkAgEBBD|MIHcAgEBBE"
     rb"|MI(?:GHAgEAMBM|G2AgEAMBA|HuAgEAMBA)GByqGSM49|MC4CAQAwBQYDK2VwBCIEI|b3BlbnNzaC1rZXktdjE)"
     rb"[A-Za-z0-9+/]{12,}(?:(?:\\{1,2}[rn])*[A-Za-z0-9+/=]++)*+"
 )
-_BARE_END = re.compile(rb"-----?[ ]?END (?:[A-Z0-9]{2,12} ){0,4}PRIVATE KEY")
-_ENCODED = tuple(map(re.compile, (rb".{40}", rb"[a-z]", rb"[A-Z]", rb"[0-9+/]")))
+_BARE_END = LatePattern(rb"-----?[ ]?END (?:[A-Z0-9]{2,12} ){0,4}PRIVATE KEY")
+_ENCODED = tuple(map(LatePattern, (rb".{40}", rb"[a-z]", rb"[A-Z]", rb"[0-9+/]")))
 """Every line of a key body matches all of these, except the last line."""
-_BODY_LINE = re.compile(
+_BODY_LINE = LatePattern(
     rb"(?:[ \t]*[0-9]{1,7}[\t:|-]|[+>|<-])?[ \t\"']*(?P<body>[A-Za-z0-9+/=]{1,512})(?:\\n)?[\"',;+\\ \t]*\r?"
 )
 
@@ -321,9 +322,9 @@ def _find_end_on_line(data: bytes, start: int) -> tuple[int | None, bool]:
     return (within.end() if body is not None else None), False
 
 
-_PREFIX = re.compile(rb"(?:[ \t]*[0-9]{1,7}[\t:|-]|[+>|<-](?!----))[ \t\"']*")
-_ESCAPED_END = re.compile(rb"(?:\\{1,2}[rnt])+")
-_BODY = re.compile(rb"[A-Za-z0-9+/=]+")
+_PREFIX = LatePattern(rb"(?:[ \t]*[0-9]{1,7}[\t:|-]|[+>|<-](?!----))[ \t\"']*")
+_ESCAPED_END = LatePattern(rb"(?:\\{1,2}[rnt])+")
+_BODY = LatePattern(rb"[A-Za-z0-9+/=]+")
 
 
 def extract_key_body(block: bytes) -> bytes:

@@ -112,10 +112,10 @@ class StreamMasker:
         if not size:
             return ""
         examined = self._released + self._pending[:size]
-        spans = self._find(examined)
-        fresh = replace_spans(examined, spans, len(self._released))
-        if spans:
-            fresh = mask(fresh, self._find)
+        if spans := self._find(examined):
+            fresh = mask(replace_spans(examined, spans, len(self._released)), self._find)
+        else:
+            fresh = examined[len(self._released) :]
         self._pending = self._pending[size:]
         line = max(examined.rfind(b"\n"), examined.rfind(b"\r")) + 1
         self._released = examined[max(line, len(examined) - _CONTEXT_BYTES) :]

@@ -5,6 +5,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
+from .late_pattern import LatePattern
 from .span import SecretSpan, find_matches_at
 
 SHORTEST = 8
@@ -12,7 +13,7 @@ SHORTEST_PASSWORD = 6
 """Shortest password that mixes letters and digits."""
 _EXAMINED = 160
 
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = LatePattern(
     rb"""(?ix)
     change[-_ ]?(?:me|it|this) | replace[-_ ]?(?:me|with|this) | placeholder | redacted | masked
     | x{4} | \*{3} | \.\.\. | <[^>]*> | \$\{ | \{\{ | \$\( | %\( | \#\{
@@ -23,7 +24,7 @@ _PLACEHOLDER = re.compile(
       |credentials?|value|string)[-_ ]?(?:value|key|token|string|here|\d{1,3})?$
     """
 )
-_REFERENCE = re.compile(
+_REFERENCE = LatePattern(
     rb"""(?ix)
     [$&%@{}<>()\[\]\s] | \*\* | ![a-z]+$ | [.~]{0,2}/ | \\ | -- | [a-z][a-z0-9+.-]*://
     | (?:arn|sha\d+|env|file|keyring|ssm|vault|op|ref)[:+]
@@ -32,17 +33,17 @@ _REFERENCE = re.compile(
     | [\d\s.,:+-]*$ | \d{4}-\d\d-\d\d
     """
 )
-_NOT_BARE = re.compile(rb"[()\[\]{}<>\"'`]")
-_DOTTED = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+[!?]?\Z")
-_CHAINED = re.compile(rb"\w=[A-Za-z_$]\w*[.(=]")
-_IDENTIFIER = re.compile(rb"[A-Za-z_]\w*\Z")
-_ENVIRONMENT_NAME = re.compile(rb"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z")
-_CHANGES = re.compile(rb"(?=[A-Za-z][0-9]|[0-9][A-Za-z]|[a-z][A-Z])")
-_LETTER = re.compile(rb"[A-Za-z]")
-_DIGIT = re.compile(rb"[0-9]")
-_SYMBOL = re.compile(rb"[!@#$%^&*+=?~]")
-_PATH = re.compile(rb"[\w.@-]*/[\w.@/-]*\.[a-z]{1,5}\Z")
-_PATTERN = re.compile(rb"\[\^?[\w-]|\(\?|\|\||&&|\\[dws]|%[sd]|\.\*|\.\+")
+_NOT_BARE = LatePattern(rb"[()\[\]{}<>\"'`]")
+_DOTTED = LatePattern(rb"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+[!?]?\Z")
+_CHAINED = LatePattern(rb"\w=[A-Za-z_$]\w*[.(=]")
+_IDENTIFIER = LatePattern(rb"[A-Za-z_]\w*\Z")
+_ENVIRONMENT_NAME = LatePattern(rb"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z")
+_CHANGES = LatePattern(rb"(?=[A-Za-z][0-9]|[0-9][A-Za-z]|[a-z][A-Z])")
+_LETTER = LatePattern(rb"[A-Za-z]")
+_DIGIT = LatePattern(rb"[0-9]")
+_SYMBOL = LatePattern(rb"[!@#$%^&*+=?~]")
+_PATH = LatePattern(rb"[\w.@-]*/[\w.@/-]*\.[a-z]{1,5}\Z")
+_PATTERN = LatePattern(rb"\[\^?[\w-]|\(\?|\|\||&&|\\[dws]|%[sd]|\.\*|\.\+")
 
 
 def is_random(value: bytes) -> bool:
@@ -140,27 +141,27 @@ _WORDS: tuple[tuple[bytes, bytes], ...] = (
     (b'"auth"', rb'"auth'),
     (b"sig=", rb"(?<=[?&])sig"),
 )
-_PATTERNS = tuple((word, re.compile(pattern + _NEXT)) for word, pattern in _WORDS)
+_PATTERNS = tuple((word, LatePattern(pattern + _NEXT)) for word, pattern in _WORDS)
 
-_BEFORE = re.compile(rb"[\w.$-]{0,64}")  # matched backwards
-_IS_PASSWORD = re.compile(rb"(?:passw(?:or)?d|passphrase|passcode|pass|pwd)[a-z0-9-]{0,12}\Z")
-_NO_SECRET = re.compile(
+_BEFORE = LatePattern(rb"[\w.$-]{0,64}")  # matched backwards
+_IS_PASSWORD = LatePattern(rb"(?:passw(?:or)?d|passphrase|passcode|pass|pwd)[a-z0-9-]{0,12}\Z")
+_NO_SECRET = LatePattern(
     rb"(?:max|min|num|total|next|prev|previous|page|continuation|cursor|sync|starting|resume|start|stop|end"
     rb"|pad|eos|bos|unk|sep|cls|mask|special|cancellation|abort|public|publishable|primary|foreign|sort|cache|idempotency|by"
     rb"|bypass|compass|encompass|surpass|trespass|pass-through)-?(?:token|key|pass)?\Z"
 )
-_SECRET_KEY = re.compile(
+_SECRET_KEY = LatePattern(
     rb"(?:api|access|private|secret|account|encrypt(?:ion)?|decryption|signing|sign|master|auth|license|service"
     rb"|client|app|application|admin|storage|subscription|webhook|jwt|deploy|hmac|shared|write|server|consumer"
     rb"|cipher|crypto|session|cookie|ssh|rsa|aes|ai|anthropic|stripe|host|instrumentation)-?key[a-z0-9-]{0,12}\Z"
 )
-_ANNOTATION = re.compile(
+_ANNOTATION = LatePattern(
     rb"(?!(?:\D*\d++){3})(?:[A-Z]+[a-z]*\d{0,5}){1,6}(?:Key|KeyPair|Secret|Token|Credentials?|Signer|Str|String|Bytes)"
 )
 """A class name as a type annotation, as in `private_key: Ed25519PrivateKey`."""
-_HEADER = re.compile(rb"(?:x-[a-z-]+|api-?key|private-token|job-token)\Z")
+_HEADER = LatePattern(rb"(?:x-[a-z-]+|api-?key|private-token|job-token)\Z")
 
-_ASSIGNMENT = re.compile(
+_ASSIGNMENT = LatePattern(
     rb"""(?x)
     (?P<suffix> (?: [_.-]? (?: [Kk]ey|KEY|[Vv]alue|VALUE|prod|PROD|dev|DEV|test|TEST|staging|STAGING|live|LIVE
         |production|PRODUCTION|old|OLD|new|NEW|primary|PRIMARY|secondary|SECONDARY
@@ -179,9 +180,9 @@ _ASSIGNMENT = re.compile(
     )
     """
 )
-_FLAG_VALUE = re.compile(rb"(?:[ \t]+|=)[\"']?(?P<bare>[^\s\"'`$<>{}()]{6,1024}+)")
-_REST = re.compile(rb"[^\s\"'`,;&<>(){}\[\]|\\]*+")
-_LINE_END = re.compile(rb"[ \t]*(?:#.*)?(?:[\r\n]|\Z)")
+_FLAG_VALUE = LatePattern(rb"(?:[ \t]+|=)[\"']?(?P<bare>[^\s\"'`$<>{}()]{6,1024}+)")
+_REST = LatePattern(rb"[^\s\"'`,;&<>(){}\[\]|\\]*+")
+_LINE_END = LatePattern(rb"[ \t]*(?:#.*)?(?:[\r\n]|\Z)")
 
 
 def find_named_values(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
@@ -283,26 +284,26 @@ def _make_label(name: bytes) -> str:
     return "value" if is_random(name) or not name else f"value of {name.decode('ascii', 'replace')}"
 
 
-_AUTHORIZATION = re.compile(
+_AUTHORIZATION = LatePattern(
     rb"""(?ix)
     authorization \\? ["'`]? \]? [ \t]{0,2} (?: => | [:=,] ) [ \t]{0,2} [bfr]? \\? ["'`]?
     (?: (?P<scheme> bearer|basic|token|apikey|api-key|key|bot|digest|negotiate|splunk|geniekey ) [ ]{1,2} )?
     (?: token= )? "? (?P<value> [\w.~+/=:%-]{6,2048}+ ) (?! [(\[{] )
     """
 )
-_BEARER = re.compile(rb"(?i)bearer[ ]{1,2}(?P<value>[\w.~+/=-]{16,}+)(?![(\[{])")
-_COOKIES = re.compile(
+_BEARER = LatePattern(rb"(?i)bearer[ ]{1,2}(?P<value>[\w.~+/=-]{16,}+)(?![(\[{])")
+_COOKIES = LatePattern(
     rb"(?i)cookie\\?[\"'`]?[ \t]{0,2}[:=][ \t]{0,2}\\?[\"'`]?(?P<pairs>[^\r\n\"'`]{4,4096})"
 )
-_COOKIE = re.compile(rb"(?:^|;[ \t]*)(?P<name>[\w.%-]{1,64})=(?P<value>[^\s;,\"'\\]{6,}+)")
-_SESSION = re.compile(rb"(?i)sess|sid\b|token|auth|jwt|csrf|xsrf|remember|login|credential|secret")
-_ATTRIBUTE = re.compile(rb"(?i)(?:expires|max-age|domain|path|samesite|priority|version)\Z")
-_AFTER_SCHEME = re.compile(
+_COOKIE = LatePattern(rb"(?:^|;[ \t]*)(?P<name>[\w.%-]{1,64})=(?P<value>[^\s;,\"'\\]{6,}+)")
+_SESSION = LatePattern(rb"(?i)sess|sid\b|token|auth|jwt|csrf|xsrf|remember|login|credential|secret")
+_ATTRIBUTE = LatePattern(rb"(?i)(?:expires|max-age|domain|path|samesite|priority|version)\Z")
+_AFTER_SCHEME = LatePattern(
     rb"//(?P<user>[^\s/:@\"'`<>(){}\[\]\\]{0,256}):(?P<password>[^\s/\"'`<>\\]{1,512})@(?=[\w\[.$%{-])"
 )
-_TOKEN_AS_USER = re.compile(rb"//(?P<token>[\w.~%+-]{20,256})(?::x-oauth-basic)?@(?=[\w\[])")
-_USER_FLAG = re.compile(rb"-u(?:ser)?[ =][\"']?[\w.@-]{1,64}:(?P<password>[^\s\"'`$<>{}()]{6,}+)")
-_NO_PASSWORD = re.compile(
+_TOKEN_AS_USER = LatePattern(rb"//(?P<token>[\w.~%+-]{20,256})(?::x-oauth-basic)?@(?=[\w\[])")
+_USER_FLAG = LatePattern(rb"-u(?:ser)?[ =][\"']?[\w.@-]{1,64}:(?P<password>[^\s\"'`$<>{}()]{6,}+)")
+_NO_PASSWORD = LatePattern(
     rb"(?i)(?:pass|password|passwd|pwd|pw|secret|token|p|x+|user|username|root|\*+|\.+|[\w-]*-password)\Z|[${<]|%[s(]"
 )
 

@@ -21,8 +21,6 @@ async def drop_secret_contents(
     changes: Sequence[FileChange], pre_images: Mapping[str, bytes], finder: SecretFinder
 ) -> tuple[Mapping[str, bytes], str]:
     """Return the contents that may be stored, and a note about the others (empty if there are none)."""
-    if not pre_images:
-        return pre_images, ""
     return await asyncio.to_thread(_drop_secret_contents, changes, pre_images, finder)
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from re import Match, Pattern
 from re import compile as compiled
 
+from .late_pattern import LatePattern
+
 PLACEHOLDER = compiled(r"\[masked (?P<label>[A-Za-z0-9][A-Za-z0-9 _.$-]{0,100})\]")
 """The text in place of a secret."""
 
@@ -45,7 +47,11 @@ def replace_spans(data: bytes, spans: Iterable[SecretSpan], start: int = 0) -> b
 
 
 def find_matches_at(
-    pattern: Pattern[bytes], data: bytes, word: bytes, folded: bytes | None = None, before: int = 0
+    pattern: Pattern[bytes] | LatePattern[bytes],
+    data: bytes,
+    word: bytes,
+    folded: bytes | None = None,
+    before: int = 0,
 ) -> Iterator[Match[bytes]]:
     """Yield the matches of `pattern` in `data` that start `before` bytes before an occurrence of `word`.
 

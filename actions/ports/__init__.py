@@ -2,6 +2,11 @@
 
 from ...state.calls import NO_FILE_CHANGES as NO_FILE_CHANGES
 from ...state.calls import FileChanges as FileChanges
+from .formatter import FormattedEntry as FormattedEntry
+from .formatter import Formatter as Formatter
+from .formatter import Render as Render
+from .formatter import TakesFormatter as TakesFormatter
+from .formatter import WireFormat as WireFormat
 from .model import Discarded as Discarded
 from .model import FinishReason as FinishReason
 from .model import Model as Model
@@ -9,8 +14,10 @@ from .model import ModelEvent as ModelEvent
 from .model import ModelRequest as ModelRequest
 from .model import Reply as Reply
 from .model import TokenCounter as TokenCounter
+from .model import ToolChoiceKind as ToolChoiceKind
 from .model import ToolSpec as ToolSpec
 from .model import build_object_schema as build_object_schema
+from .run_inputs import RunInputs as RunInputs
 from .session import PORTS as PORTS
 from .session import CallPlaces as CallPlaces
 from .session import CallSettings as CallSettings
@@ -29,10 +36,15 @@ from .session import ToolListings as ToolListings
 from .session import Trace as Trace
 from .session import TurnRules as TurnRules
 from .tool import BadArguments as BadArguments
+from .tool import CallsTools as CallsTools
 from .tool import FilesRun as FilesRun
 from .tool import HoldsSecrets as HoldsSecrets
 from .tool import KeptResults as KeptResults
 from .tool import LeavesProcesses as LeavesProcesses
+from .tool import NeedsInputs as NeedsInputs
+from .tool import NestedCalls as NestedCalls
+from .tool import NestedCallsDiffer as NestedCallsDiffer
+from .tool import NestedCallWaits as NestedCallWaits
 from .tool import Prepared as Prepared
 from .tool import Recoverable as Recoverable
 from .tool import Recovered as Recovered

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...state.application import StepStatus, Usage, VibeStep
-from ...state.calls import PendingCall
+from ...state.calls import PendingCall, parent_call_id_of
 from ...state.conversation.messages import Outcome, ToolResult
 
 
@@ -31,6 +31,14 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputPartial:
+    """The structured answer so far; only streams of `sandbur.Agent` have it."""
+
+    value: Any
+    """A JSON value without what the model has not written yet; a text in it may be a beginning."""
+
+
+@dataclass(frozen=True, slots=True)
 class ThinkingDelta:
     delta: str
 
@@ -46,12 +54,17 @@ class MessageAdded:
 
 @dataclass(frozen=True, slots=True)
 class ToolRequested:
-    """The model asked for a call; it is not running yet."""
+    """The model, or the tool of a running call, asked for a call; it is not running yet."""
 
     call_id: str
     tool: str
     arguments: str
     step_id: str | None = None
+
+    @property
+    def parent_call_id(self) -> str:
+        """The call whose tool asked for this one; empty: the model or a person did."""
+        return parent_call_id_of(self.call_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +74,11 @@ class ToolStarted:
     call_id: str
     tool: str
     step_id: str | None = None
+
+    @property
+    def parent_call_id(self) -> str:
+        """As of `ToolRequested`."""
+        return parent_call_id_of(self.call_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +97,11 @@ class ToolFinished:
     content: str
     duration_ms: int
     step_id: str | None = None
+
+    @property
+    def parent_call_id(self) -> str:
+        """As of `ToolRequested`."""
+        return parent_call_id_of(self.call_id)
 
     @classmethod
     def of(cls, result: ToolResult, step_id: str | None = None) -> ToolFinished:
@@ -194,9 +217,9 @@ class RunFinished:
 
 
 Event = (
-    RunStarted | TextDelta | ThinkingDelta | MessageAdded | ToolRequested | ToolStarted | ToolOutput
-    | ToolFinished | ToolsChanged | PlanChanged | PlanResumed | StepChanged | ApprovalNeeded | UsageChanged
-    | Notice | ErrorRaised | RunFinished
+    RunStarted | TextDelta | OutputPartial | ThinkingDelta | MessageAdded | ToolRequested | ToolStarted
+    | ToolOutput | ToolFinished | ToolsChanged | PlanChanged | PlanResumed | StepChanged | ApprovalNeeded
+    | UsageChanged | Notice | ErrorRaised | RunFinished
 )  # fmt: skip
 
 
@@ -204,29 +227,41 @@ _MERGED_CHARS = 4096
 _MOST_OUTPUTS = 100
 
 
-class EventBacklog:
-    """A queue of events that merges deltas, so it stays short; it knows when it was emptied."""
+class EventQueue:
+    """The events of one run, for its reader: merges deltas, and delays events about recorded facts.
 
-    def __init__(self) -> None:
+    Messages, requested calls and usage wait for the next commit, so a reader of the JSON lines can rely on
+    them: a kill does not undo them. Other events pass at once.
+    """
+
+    def __init__(self, once_committed: Callable[[Callable[[], None]], None]) -> None:
+        """`once_committed` calls a function when all that is recorded so far is committed."""
+        self.rest: list[Event] = []
+        """Events that were committed after the end of the queue."""
+        self._once_committed = once_committed
         self._events: deque[Event | None] = deque()
+        self._uncommitted: list[Event] = []
+        self._is_ended = False
         self._arrived = asyncio.Event()
         self._taken = asyncio.Event()
 
-    def put(self, event: Event | None) -> None:
-        """Add an event; None ends the run."""
-        # The result repeats live output, so a slow consumer misses pieces of it.
-        if isinstance(event, ToolOutput) and len(self._events) > _MOST_OUTPUTS:
+    def put(self, event: Event, is_committed: bool = False) -> None:
+        """Add an event, now or with the next commit."""
+        if is_committed or not _is_recorded(event):
+            self._append(event)
             return
-        merged = _merge(self._events[-1], event) if self._events else None
-        if merged is not None:
-            self._events[-1] = merged
-        else:
-            self._events.append(event)
-        self._taken.clear()
+        if not self._uncommitted:
+            self._once_committed(self._release)
+        self._uncommitted.append(event)
+
+    def end(self) -> None:
+        """Mark the end of the run for the reader."""
+        self._events.append(None)
+        self._is_ended = True
         self._arrived.set()
 
     async def get(self) -> Event | None:
-        """Return the next event; the call means that the event before is processed."""
+        """Return the next event, None at the end; the call means that the event before is processed."""
         while not self._events:
             self._taken.set()
             self._arrived.clear()
@@ -234,52 +269,40 @@ class EventBacklog:
         return self._events.popleft()
 
     async def wait_until_empty(self) -> None:
-        """Wait until the consumer has processed every event."""
+        """Wait until the reader has processed every event."""
         await self._taken.wait()
 
-
-def _merge(last: Event | None, event: Event | None) -> Event | None:
-    """Return one delta with the text of both; None if they cannot be merged."""
-    match last, event:
-        case (TextDelta(), TextDelta()) if last.step_id == event.step_id:
-            pass
-        case ThinkingDelta(), ThinkingDelta():
-            pass
-        case _:
-            return None
-    return replace(last, delta=last.delta + event.delta) if len(last.delta) < _MERGED_CHARS else None
-
-
-class CommittedEvents:
-    """Delays events about recorded facts (messages, calls, usage) until the next commit.
-
-    A reader of the JSON lines can then rely on them: a kill does not undo them. Other events pass at once.
-    """
-
-    def __init__(
-        self, once_committed: Callable[[Callable[[], None]], None], pass_on: Callable[[Event], None]
-    ) -> None:
-        self._once_committed = once_committed
-        self._pass_on = pass_on
-        self._held: list[Event] = []
-
-    def take(self, event: Event, is_committed: bool = False) -> None:
-        """Pass an event on, now or after the next commit."""
-        if is_committed or not _tells_of_record(event):
-            self._pass_on(event)
+    def _append(self, event: Event) -> None:
+        if self._is_ended:
+            self.rest.append(event)
             return
-        if not self._held:
-            self._once_committed(self._release)
-        self._held.append(event)
+        # The result repeats live output, so a slow reader misses pieces of it.
+        if isinstance(event, ToolOutput) and len(self._events) > _MOST_OUTPUTS:
+            return
+        match self._events[-1] if self._events else None, event:
+            case (TextDelta(delta=before, step_id=step), TextDelta(step_id=now)) if (
+                step == now and len(before) < _MERGED_CHARS
+            ):
+                self._events[-1] = TextDelta(before + event.delta, step)
+            case ThinkingDelta(delta=before), ThinkingDelta() if len(before) < _MERGED_CHARS:
+                self._events[-1] = ThinkingDelta(before + event.delta)
+            case _:
+                self._events.append(event)
+        self._taken.clear()
+        self._arrived.set()
 
     def _release(self) -> None:
-        held, self._held = self._held, []
-        for event in held:
-            self._pass_on(event)
+        released, self._uncommitted = self._uncommitted, []
+        for event in released:
+            self._append(event)
 
 
-def _tells_of_record(event: Event) -> bool:
+def _is_recorded(event: Event) -> bool:
+    """Return whether an event is about a fact that the next commit records."""
     if isinstance(event, MessageAdded):
         # A person's message is on disk before the run gets it.
         return event.role == "assistant"
-    return isinstance(event, UsageChanged | ToolRequested)
+    if isinstance(event, ToolRequested):
+        # The commit of a nested call that reads comes after its start; a kill lets its tool request it again.
+        return not event.parent_call_id
+    return isinstance(event, UsageChanged)

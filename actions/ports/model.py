@@ -37,6 +37,7 @@ def build_object_schema(
     }
 
 
+ToolChoiceKind = Literal["auto", "required", "none"]
 FinishReason = Literal["stop", "tool_calls", "length", "refusal"]
 
 
@@ -56,6 +57,8 @@ class ModelRequest:
     """`summary`: the request compresses older messages; its reply is not displayed."""
     model: Model | None = None
     """The model to ask instead of the session's model; set only by middleware."""
+    tool_choice: ToolChoiceKind = "auto"
+    """`required`: the model must call a tool, whichever it likes; `none`: it must not call any."""
 
     @property
     def messages(self) -> Iterable[Message]:
@@ -78,10 +81,6 @@ class Reply:
     """Of this message alone, `llm_calls` = 1; None where the provider reports nothing."""
     discarded: Usage = field(default_factory=Usage)
     """Of the tries before it, `llm_calls` = 0."""
-
-    @property
-    def total_usage(self) -> Usage:
-        return self.usage + self.discarded
 
 
 @dataclass(frozen=True, slots=True)

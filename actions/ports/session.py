@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ...state.application import ExecutionMode, InboxTaken
-from ...state.calls import ApprovalFingerprint, FileChange, JournaledCall, KeptResult, PendingCall
+from ...state.calls import (
+    ApprovalFingerprint,
+    FileChange,
+    JournaledCall,
+    KeptResult,
+    NestedCall,
+    PendingCall,
+)
 from ...state.conversation.messages import (
     NO_EQUIPMENT,
     Equipment,
@@ -22,8 +30,10 @@ from ...state.session import WaitingMessage
 from ...state.trace import TraceRecord
 from ..masking.references import References
 from ..tools.functions.run_scope import RunScope
+from ..workspace.safe_open import PathScope
 from .events import Event, Notice
 from .model import Model, TokenCounter, ToolSpec
+from .run_inputs import RunInputs
 from .tool import Tool, Toolbox, Verdict, WrapToolCall
 from .user_input import UserInput
 
@@ -65,6 +75,13 @@ class Journal(Protocol):
 
         `call` is None for a decision tool, which never becomes pending.
         """
+
+    async def record_nested_proposal(self, nested: NestedCall) -> None:
+        """Record a call that the tool of a running call requests; committed with the start of that call."""
+
+    async def load_nested_calls(self, parent_call_id: str) -> Sequence[NestedCall]:
+        """Return the nested calls of a call in their order, as they were first proposed."""
+        ...
 
     async def record_decision(self, call: PendingCall, by: str) -> None:
         """Record a decision; committed with the step that applies it.
@@ -238,22 +255,6 @@ class EventPort:
         self.listener(Notice(text))
 
 
-@dataclass(slots=True)
-class LazyRunScope:
-    """The `RunScope` that the calls of a run share, created when a call first needs it."""
-
-    _scope: RunScope | None = None
-
-    def scope(self) -> RunScope:
-        if self._scope is None:
-            self._scope = RunScope()
-        return self._scope
-
-    async def aclose(self) -> list[str]:
-        """Close what calls opened; returns one sentence per failure."""
-        return [] if self._scope is None else await self._scope.aclose()
-
-
 PORTS = "ports"
 """The input name of `Ports` in every action; one graph serves all sessions of a process."""
 
@@ -298,6 +299,10 @@ class CallPlaces:
     private: tuple[Path, ...] = ()
     """See `ToolContext.private`."""
 
+    def scope(self, judged: Sequence[str]) -> PathScope:
+        """Return the scope of a call: of the real paths below the roots, only those that were judged."""
+        return PathScope(tuple(map(os.path.realpath, self.roots)), frozenset(judged))
+
 
 @dataclass(frozen=True, slots=True)
 class CallSettings:
@@ -316,7 +321,7 @@ class CallSettings:
     """Wraps every tool call, for middleware; None: no wrapper."""
     user_input: UserInput | None = None
     """See `ToolContext.user_input`."""
-    shared: LazyRunScope = field(default_factory=LazyRunScope)
+    shared: RunScope = field(default_factory=RunScope)
     """The driver of the run closes it at its end."""
 
 
@@ -354,6 +359,8 @@ class Ports:
     """None: there are none."""
     inbox: SteeringInbox | None = None
     """None: the run takes no steering messages."""
+    inputs: RunInputs = field(default_factory=RunInputs)
+    """What the program passed to the current run."""
 
     def emit(self, event: Event) -> None:
         """Pass an event to the listener at once, before the step ends."""

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from typing_extensions import TypeIs
 
-from ...state.calls import NO_FILE_CHANGES, DecidedBy, Effect, FileChange, FileChanges, KeptResult
+from ...state.calls import (
+    NO_FILE_CHANGES,
+    DecidedBy,
+    Effect,
+    FileChange,
+    FileChanges,
+    KeptResult,
+    PendingCall,
+)
+from ...state.conversation.attachments import AttachedFile
 from ...state.conversation.messages import (
-    Document,
     Equipment,
-    Image,
     Outcome,
     Text,
+    ToolResult,
 )
 from ...state.databases.file_parts import OpenFile
 from ..tools.functions.run_scope import RunScope
 from ..workspace.backends.backend import KeptFiles
 from ..workspace.safe_open import ANYWHERE, PathScope
 from .model import ToolSpec
+from .run_inputs import RunInputs
 from .user_input import UserInput
 
 if TYPE_CHECKING:
@@ -47,12 +56,14 @@ class ToolOutcome:
     """Real path -> the version of a file that the model knows by this call, as `read_version` names it."""
     equips: Equipment | None = None
     """The tools that the call activates for the rest of the session."""
-    blocks: tuple[Text | Image | Document, ...] = ()
+    blocks: tuple[Text | AttachedFile, ...] = ()
     """Further content for the model."""
     ends_run: str | None = None
     """The answer with which the call ends the run; None: the run continues."""
     asks: str = ""
     """Why a call that only reads needs a person's decision before it runs again; empty: it does not."""
+    waits_for: PendingCall | None = None
+    """A nested call that a person has to decide about; then this call runs again from its beginning."""
     output_file: OpenFile | None = field(default=None, compare=False)
     """Replaces `full_output` if `ToolContext.takes_file`, to save memory."""
 
@@ -112,6 +123,46 @@ class KeptResults:
     """The most bytes that may be returned at once."""
 
 
+class NestedCallWaits(Exception):
+    """A nested call needs a decision; `call` is the call without one."""
+
+    def __init__(self, call: PendingCall) -> None:
+        super().__init__(call.call_id)
+        self.call = call
+
+
+class NestedCallsDiffer(Exception):
+    """A tool that ran again did not make the calls that it had made; the message tells the model which."""
+
+
+class NestedCalls(Protocol):
+    """Lets the tool of a running call make further calls, each with its own verdict and its own records.
+
+    The tool runs from its beginning again after a crash, and after a decision about one of these calls. The
+    calls that it makes then are matched by their order with those it had made: what is recorded is returned.
+    """
+
+    async def begin(self) -> None:
+        """Start with the first nested call again; the tool runs from its beginning."""
+        ...
+
+    async def request(self, tool: str, arguments: str) -> ToolResult:
+        """Run a call with JSON arguments, or return its recorded result, masked and limited as every result.
+
+        Raises `NestedCallWaits`: the tool has to end with `ToolOutcome.waits_for`. Raises
+        `NestedCallsDiffer`: the tool has to end with this error.
+        """
+        ...
+
+    def finish(self) -> None:
+        """Raise `NestedCallsDiffer` if the tool made fewer calls than it had made before."""
+        ...
+
+    def describe(self) -> str:
+        """Return the calls of this run in order, each with its outcome, one a line; empty: there are none."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """The context of a running tool."""
@@ -135,7 +186,7 @@ class ToolContext:
     """Resolves the placeholders in the arguments."""
     prepared: Prepared | None = None
     """The result of `prepare` for this call; None: `run` has to call it."""
-    shows: Callable[[Image | Document], bool] = lambda _: False
+    shows: Callable[[AttachedFile], bool] = lambda _: False
     """Returns whether the model accepts such a file in a result."""
     reach: PathScope = ANYWHERE
     """The paths that the tool may open."""
@@ -164,6 +215,10 @@ class ToolContext:
     """Asks the person while the tool runs; None: nobody is there to answer."""
     takes_file: bool = False
     """The whole output may be an open file, see `ToolOutcome.output_file`."""
+    inputs: RunInputs = field(default_factory=RunInputs)
+    """What the program passed to the run."""
+    calls: NestedCalls | None = None
+    """Makes further calls; None: this call is itself a nested call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +359,15 @@ class Recoverable(Protocol):
 
 
 @runtime_checkable
+class NeedsInputs(Protocol):
+    """A tool that may need the dependencies of a program."""
+
+    def missing_deps(self, inputs: RunInputs) -> str:
+        """Return the type of the dependencies that the tool needs and the run lacks; empty: none."""
+        ...
+
+
+@runtime_checkable
 class LeavesProcesses(Protocol):
     """A tool whose running processes can be found."""
 
@@ -326,6 +390,27 @@ class WorksOnFiles(Protocol):
 
     def of_session(self, kept: KeptFiles) -> Tool:
         """Return the tool with the files of a session."""
+        ...
+
+
+@runtime_checkable
+class CallsTools(Protocol):
+    """A tool whose calls make further calls."""
+
+    def list_brought(self) -> Sequence[Tool]:
+        """Return the tools that an agent gets together with this one."""
+        ...
+
+    def hide(self, names: Collection[str]) -> Tool:
+        """Return this tool with those of the tools that it brings hidden from the model."""
+        ...
+
+    def list_hidden(self) -> Collection[str]:
+        """Return the names of the tools that only calls of this tool can use."""
+        ...
+
+    def with_tools(self, tools: Toolbox) -> Tool:
+        """Return the instance of a session that has these tools."""
         ...
 
 

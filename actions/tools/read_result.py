@@ -8,7 +8,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from ...state.calls import KeptResult
 from ..ports import ToolContext, ToolOutcome, ToolTraits
-from ..turn.calls.result_limit import MAX_ROW_CHARACTERS, rows_of
+from ..turn.calls.tool_results import MAX_ROW_CHARACTERS, rows_of
 from .builtin import BuiltinTool
 from .schema import Count, PlainText, ToolArguments
 

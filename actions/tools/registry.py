@@ -7,9 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ...state.errors import ConfigError
-from ...state.session import SessionSettings
 from ..ports import Tool, Toolbox, ToolTraits
-from .files.virtual import file_tools
+from .files.tool_set import make_file_tools
 from .read_result import ReadResult
 from .shell.tool import RunShellCommand
 from .web.http_request import HttpRequest
@@ -27,7 +26,7 @@ FindsService = Callable[[], "SearchService"]
 
 def builtin_tools(sandbox: Sandbox | None = None) -> dict[str, Tool]:
     """Return new tools by name, always in the same order; commands run in the sandbox, if there is one."""
-    tools: tuple[Tool, ...] = (RunShellCommand(sandbox=sandbox), *file_tools())
+    tools: tuple[Tool, ...] = (RunShellCommand(sandbox=sandbox), *make_file_tools())
     return {tool.spec.name: tool for tool in tools}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from types import TracebackType
 
 from ...state.errors import SandburError
@@ -31,8 +32,6 @@ class BugsLogged:
         if not isinstance(error, Exception) or is_deliberate:
             return False
         self.bug = type(error).__name__
-        import logging  # a list of sessions starts without it
-
         logging.getLogger("sandbur").error(
             "unexpected error while working out %s", self._what, exc_info=error
         )

@@ -4,10 +4,10 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Literal, Protocol, Unpack
+from typing import Any, Literal, Protocol, Unpack, cast
 
 from burr.core import Action, State
-from burr.core.action import streaming_action
+from burr.core.action import FunctionBasedStreamingAction
 from typing_extensions import TypedDict
 
 from ...state.application import ApplicationState
@@ -65,6 +65,18 @@ class GraphAction(Protocol):
     ) -> AsyncIterator[tuple[dict[str, Any], State[ApplicationState]]]: ...
 
 
+class _GraphStep(FunctionBasedStreamingAction):
+    """A streaming action of Burr, made without Burr's search of the source for undeclared reads.
+
+    The search looks for `state["field"]`, which a typed state does not have, and it parses the source of
+    each action at each start.
+    """
+
+    def __init__(self, function: Any, reads: list[str], writes: list[str]) -> None:
+        super().__init__(function, [], writes)  # pyright: ignore[reportUnknownMemberType]
+        self._reads = reads
+
+
 def graph_action(
     reads: Sequence[str], writes: Sequence[str], **traits: Unpack[_TraitOptions]
 ) -> Callable[[Callable[..., Awaitable[Changes]]], GraphAction]:
@@ -91,8 +103,8 @@ def graph_action(
             changes = await action(state.data, **inputs)
             yield {}, state.update(**changes)
 
-        make_action: Any = streaming_action(reads=list(reads), writes=list(writes))
-        made: GraphAction = make_action(run)
+        made = cast(GraphAction, run)
+        made.action_function = _GraphStep(run, list(reads), list(writes))
         made.traits = made.action_function.traits = found
         return made
 

@@ -5,14 +5,25 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from ...state.application import ApplicationState, Usage
-from ...state.conversation.messages import Block, Document, Image, Message, Text, Thinking, ToolUse
+from ...state.conversation.attachments import AttachedFile
+from ...state.conversation.messages import Block, Message, Text, Thinking, ToolUse
 from ...state.conversation.transcript import Transcript
 from ...state.errors import ContextFull, ModelError, SandburError
 from ...state.process.clock import now
 from ...state.process.crashpoints import reach
 from ...state.trace import Failure, ModelCalled, RequestShape
 from ..masking.references import mask_arguments
-from ..ports import Discarded, MaskedStream, Masker, Model, ModelEvent, ModelRequest, Ports, Reply, implements
+from ..ports import (
+    Discarded,
+    MaskedStream,
+    Masker,
+    Model,
+    ModelRequest,
+    Ports,
+    Reply,
+    ToolChoiceKind,
+    implements,
+)
 from ..ports.events import RETRIES, Notice, TextDelta, ThinkingDelta, UsageChanged
 from .output.format import OutputFormat
 
@@ -31,16 +42,9 @@ class _CallMeasures:
     retries: int = 0
     discarded: Usage = field(default_factory=Usage)
 
-    def take(self, item: ModelEvent) -> None:
-        if isinstance(item, TextDelta | ThinkingDelta):
-            self.pieces += 1
-            if self.first_ms is None:
-                self.first_ms = self.duration_ms
-        elif isinstance(item, Discarded):
-            self.discarded += item.usage
-        elif isinstance(item, Notice):
-            self.retries += item.kind in RETRIES
-            self.notices += [item.message] if len(self.notices) < _MAX_NOTICES else []
+    def note(self, notice: Notice) -> None:
+        self.retries += notice.kind in RETRIES
+        self.notices += [notice.message] if len(self.notices) < _MAX_NOTICES else []
 
     @property
     def duration_ms(self) -> int:
@@ -63,9 +67,14 @@ async def call_model(
     error: Failure | None = _INTERRUPTED
     try:
         async for item in ports.model.stream(request):
-            seen.take(item)
-            if not is_aside:
-                masked.take(item)
+            if isinstance(item, TextDelta | ThinkingDelta):
+                seen.pieces += 1
+                if seen.first_ms is None:
+                    seen.first_ms = seen.duration_ms
+                if not is_aside:
+                    masked.emit(item)
+                continue
+            masked.end()
             match item:
                 case Reply():
                     item = replace(item, message=_without_secrets(item.message, ports))
@@ -74,11 +83,11 @@ async def call_model(
                     kept = item.message if is_aside or _is_judged(item.message, ports) else None
                     _record(ports, request, seen, finish=item.finish, usage=item.usage, reply=kept)
                 case Discarded():
+                    seen.discarded += item.usage
                     ports.emit(UsageChanged(state.turn_usage + seen.discarded, item.usage))
                 case Notice():
+                    seen.note(item)
                     ports.emit(item)
-                case TextDelta() | ThinkingDelta():
-                    pass
     except SandburError as failed:
         error = Failure(code=failed.code, message=ports.masker.text(failed.message))
         raise
@@ -103,29 +112,26 @@ class _LiveText:
         self._kind: type[TextDelta | ThinkingDelta] | None = None
         self._stream: MaskedStream | None = None
 
-    def take(self, item: ModelEvent) -> None:
-        """Emit a piece; any other event, or a piece of another kind, ends the piece before it."""
-        if self._kind is not type(item):
+    def emit(self, piece: TextDelta | ThinkingDelta) -> None:
+        """Emit a piece of text; a piece of another kind ends the text before it."""
+        if self._kind is not type(piece):
             self.end()
-        if isinstance(item, TextDelta):
+            self._kind, self._stream = type(piece), self._ports.masker.stream()
+        assert self._stream is not None
+        text = self._stream.feed(piece.delta) if self._ports.requests.masks_replies else piece.delta
+        if self._kind is TextDelta:
             reach("stream_mid")
-        if isinstance(item, TextDelta | ThinkingDelta):
-            if self._stream is None:
-                self._kind, self._stream = type(item), self._ports.masker.stream()
-            self._show(self._stream.feed(item.delta) if self._ports.requests.masks_replies else item.delta)
+            if text:
+                self._ports.emit(TextDelta(text, self._step_id))
+        elif text:
+            self._ports.emit(ThinkingDelta(text))
 
     def end(self) -> None:
-        if self._stream is not None:
-            self._show(self._stream.end())
+        """Emit what was held back of a text that ends here."""
+        if self._stream is not None and (text := self._stream.end()):
+            is_text = self._kind is TextDelta
+            self._ports.emit(TextDelta(text, self._step_id) if is_text else ThinkingDelta(text))
         self._kind, self._stream = None, None
-
-    def _show(self, text: str) -> None:
-        if not text or self._kind is None:
-            return
-        if self._kind is TextDelta:
-            self._ports.emit(TextDelta(text, self._step_id))
-        else:
-            self._ports.emit(ThinkingDelta(text))
 
 
 def _without_secrets(message: Message, ports: Ports) -> Message:
@@ -188,27 +194,29 @@ async def ask(
     state: ApplicationState,
     ports: Ports,
     histories: tuple[Transcript, ...],
-    forced_tool: str | None = None,
+    choice: str | None = None,
     output: OutputFormat | None = None,
     kept: Reply | None = None,
 ) -> Reply | None:
     """Ask the model and emit its deltas; returns None if the request does not fit the context window.
 
+    `choice` is the name of a tool that the model must call, `required` (any tool) or `none`.
     `kept`: the reply that an earlier process recorded before it died; the model is not asked again.
     Raises `ModelError` after `MAX_BAD_ROUNDS` unusable replies in a row.
     """
     if kept is not None:
         ports.emit(TextDelta(kept.message.display_text, state.active_step_id))
-        ports.emit(UsageChanged(state.turn_usage + kept.total_usage, kept.total_usage))
+        used = kept.usage + kept.discarded
+        ports.emit(UsageChanged(state.turn_usage + used, used))
         return kept
     if state.bad_rounds >= MAX_BAD_ROUNDS:
         raise ModelError(
             f"The model sent unusable tool calls {state.bad_rounds} times in a row.",
             "Resume to try again, perhaps with another model.",
         )
-    request = ModelRequest(
-        ports.requests.system, ports.requests.offer(state.equipment).specs, histories, forced_tool, output
-    )
+    specs = ports.requests.offer(state.equipment).specs
+    general, forced_tool = to_tool_choice(choice)
+    request = ModelRequest(ports.requests.system, specs, histories, forced_tool, output, tool_choice=general)
     if not await _fits(state, ports, request):
         return None
     reach("request_before_send")
@@ -217,7 +225,7 @@ async def ask(
     except ContextFull:
         return None
     reach("reply_before_commit")
-    ports.emit(UsageChanged(state.turn_usage + reply.total_usage, reply.usage))
+    ports.emit(UsageChanged(state.turn_usage + reply.usage + reply.discarded, reply.usage))
     if _is_judged(reply.message, ports):
         await ports.trace.flush()
         reach("reply_kept")
@@ -255,9 +263,10 @@ def apply_reply(
         learned = min(
             high, max(low, reply.usage.input_tokens / _count_request_bytes(state, ports, histories))
         )
+    used = reply.usage + reply.discarded
     return {
-        "usage": state.usage + reply.total_usage,
-        "turn_usage": state.turn_usage + reply.total_usage,
+        "usage": state.usage + used,
+        "turn_usage": state.turn_usage + used,
         "tokens_per_byte": learned,
         "compressions": 0,
     }
@@ -269,6 +278,15 @@ CALL_READS = [
 """The state fields that `ask` and `apply_reply` read."""
 REPLY_FIELDS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "overflow_from"]
 """The state fields that `apply_reply` and `overflow` write."""
+
+
+def to_tool_choice(choice: str | None) -> tuple[ToolChoiceKind, str | None]:
+    """Return the general choice, and the tool that the model must call, if there is one."""
+    match choice:
+        case "required" | "none" | "auto":
+            return choice, None
+        case _:
+            return "auto", choice or None
 
 
 def overflow(state: ApplicationState, action: str) -> dict[str, Any]:
@@ -285,17 +303,17 @@ def overflow(state: ApplicationState, action: str) -> dict[str, Any]:
 class ReadsFiles(Protocol):
     """A model that knows which files it accepts."""
 
-    def refusal_of(self, file: Image | Document) -> str | None:
+    def refusal_of(self, file: AttachedFile) -> str | None:
         """Return in a sentence why the model cannot take this file; empty: it can. None: not known."""
         ...
 
 
-def refusal_of(model: Model, file: Image | Document) -> str | None:
+def refusal_of(model: Model, file: AttachedFile) -> str | None:
     """Return in a sentence why a model cannot take this file; empty: it can. None: not known."""
     return model.refusal_of(file) if implements(model, ReadsFiles) else None
 
 
-def reads(model: Model, file: Image | Document) -> bool:
+def reads(model: Model, file: AttachedFile) -> bool:
     """Return whether a model is known to accept this file."""
     return refusal_of(model, file) == ""
 
@@ -317,6 +335,6 @@ class WrappedModel:
     async def aclose(self) -> None:
         await self._model.aclose()
 
-    def refusal_of(self, file: Image | Document) -> str | None:
+    def refusal_of(self, file: AttachedFile) -> str | None:
         """Return why the wrapped model cannot take this file; implements `ReadsFiles`."""
         return refusal_of(self._model, file)

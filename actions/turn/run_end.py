@@ -4,10 +4,9 @@ The stored tool result says that it ends the run, so a resumed run ends as well.
 """
 
 import itertools
-from collections.abc import Mapping
 
 from ...state.application import ENDED_BY_TOOL, ApplicationState
-from ...state.conversation.messages import Message, ToolResult, assistant_message, encodable, runtime_message
+from ...state.conversation.messages import Message, assistant_message, encodable, runtime_message
 from ..ports import Ports, Reply
 from ..ports.events import MessageAdded, Notice, PlanChanged, StepChanged, TextDelta
 from .burr_action import Changes
@@ -45,11 +44,6 @@ async def rewrite_answer(reply: Reply, message: Message, ports: Ports) -> Messag
     ports.emit(Notice("A hook changed the answer above.", "discarded"))
     ports.emit(TextDelta(masked))
     return assistant_message(masked)
-
-
-def find_ending_result(results: Mapping[int, ToolResult]) -> ToolResult | None:
-    """Return the first result, in the order of the calls, that ends the run; None if there is none."""
-    return next((results[place] for place in sorted(results) if results[place].ends_run is not None), None)
 
 
 def end_turn(state: ApplicationState, ports: Ports, answer: str) -> Changes:

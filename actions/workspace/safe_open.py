@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import stat
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -175,9 +174,9 @@ Opener = Callable[..., int]
 @cache
 def _choose_opener() -> Opener:
     """Return the function that opens a real path: `openat2` if it works here, which is tried once."""
-    opener = (
-        _make_kernel_opener() if platform.machine() in _MACHINES and os.uname().sysname == "Linux" else None
-    )
+    system = os.uname()
+    is_known = system.sysname == "Linux" and system.machine in _MACHINES
+    opener = _make_kernel_opener() if is_known else None
     try:
         if opener is not None:
             os.close(opener("/", _FOLDER))

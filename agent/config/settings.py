@@ -27,6 +27,7 @@ Catastrophic = Literal["ask", "run"]
 Resuming = Literal["ask", "go"]
 Theme = Literal["dark", "light", "none"]
 Editing = Literal["emacs", "vi"]
+Counting = Literal["estimate", "provider"]
 SearchProvider = Literal["searxng", "brave", "tavily"]
 
 
@@ -64,8 +65,8 @@ class Settings(Declared):
         "line",
         "SANDBUR_AGENT",
         group="run",
-        flag=("--agent", "MODULE:NAME", "an agent of yours, such as support.bot:agent"),
-        about="an agent of a program of yours, as MODULE:NAME, that new sessions belong to",
+        flag=("--agent", "MODULE:NAME|FILE", "an agent of yours, such as support.bot:agent or support.yaml"),
+        about="an agent of yours that new sessions belong to: MODULE:NAME of a program, or an agent file",
     )
     fallback_models: tuple[str, ...] = _row(
         (),
@@ -228,6 +229,13 @@ class Settings(Declared):
         "SANDBUR_COMPRESS_AT",
         harmless=True,
         about="the part of the context window at which the history is compressed",
+    )
+    token_counting: Counting = _row(
+        "estimate",
+        "counting",
+        "SANDBUR_TOKEN_COUNTING",
+        harmless=True,
+        about="how it is known whether a request fits: an `estimate` that learns, or asking the `provider`",
     )
     max_result_tokens: int = _row(
         20_000,

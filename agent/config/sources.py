@@ -16,7 +16,7 @@ from ..extensions.extension import load
 from ..models.providers import TransportName, WireFormat
 from .setting import Kind, Setting
 from .setting_reader import SettingReader
-from .settings import Catastrophic, Editing, Resuming, SearchProvider, Theme
+from .settings import Catastrophic, Counting, Editing, Resuming, SearchProvider, Theme
 from .values import Named, Values, settable_rows
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -82,6 +82,7 @@ _TYPES: Mapping[Kind, Any] = {
     "aliases": dict[_AliasName, Line],
     "providers": dict[_ProviderName, ProviderTable],
     "transport": TransportName,
+    "counting": Counting,
     "tables": dict[str, dict[str, Any]],
     "variables": list[_Assignment],
     "table": dict[str, Any],
@@ -144,10 +145,10 @@ def fit(
         raise error(f"{source}: {key} is missing.", "Add it.")
     if first["type"] == "string_too_short":
         raise error(f"{source}: {key} is empty.", "Give it a value, or leave it out.")
-    raise error(f"{source}: {key} does not fit: {_problem(first['msg'])}.", "Correct it.")
+    raise error(f"{source}: {key} does not fit: {describe_problem(first['msg'])}.", "Correct it.")
 
 
-def _problem(message: str) -> str:
+def describe_problem(message: str) -> str:
     """Rewrite pydantic's sentence as a clause."""
     message = message.removeprefix("Value error, ")
     clause = message[:1].lower() + message[1:]

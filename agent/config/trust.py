@@ -70,6 +70,15 @@ def is_trusted_agent(source: str, folder: Path, env: Mapping[str, str]) -> bool:
     return _holds(env, _place(folder / source), _AGENT)
 
 
+def trust_agent_file(path: Path, digest: str, env: Mapping[str, str]) -> None:
+    """Trust an agent file with exactly the content of this digest; older versions stay trusted, too."""
+    _add(env, f"{_place(path)}#{digest}", digest.encode())
+
+
+def is_trusted_agent_file(path: Path, digest: str, env: Mapping[str, str]) -> bool:
+    return _holds(env, f"{_place(path)}#{digest}", digest.encode())
+
+
 def list_trusted(env: Mapping[str, str]) -> list[str]:
     """Return all trusted folders, files and links by path."""
     return sorted(_load(env).folders)
@@ -80,6 +89,7 @@ def take_back(path: Path, env: Mapping[str, str]) -> bool:
     known = _load(env)
     # A deleted folder is named by its path in the list.
     names = {os.path.realpath(path), _place(path), str(path)}
+    names |= {name for name in known.folders if name.rpartition("#")[0] in names}
     left = {name: digest for name, digest in known.folders.items() if name not in names}
     if len(left) == len(known.folders):
         return False

@@ -100,6 +100,12 @@ class Extension(Declared):
     exist only while a session runs."""
     doctor: str = ""
     """The home of a function that takes the settings and yields the `Finding`s of `sandbur doctor`."""
+    agent_files: Mapping[str, str] = MappingProxyType({})
+    """Suffix of a file, such as `.yaml` -> the home of a function that takes an `AgentFileText`, the
+    environment and the names of further tools, and returns the `AgentParts` of the agent that the file
+    describes. It raises `ConfigError`."""
+    agent_file_schema: str = ""
+    """The home of a function that returns the JSON schema of these files."""
     models: Mapping[str, str] = MappingProxyType({})
     """Name of a model without a provider -> the home of a `Model` class whose constructor takes no
     arguments."""

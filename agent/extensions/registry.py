@@ -18,6 +18,8 @@ SHIPPED = (
     ".agent.extensions.hooks",
     ".agent.extensions.mcp",
     ".agent.extensions.skills",
+    ".agent.extensions.python_code",
+    ".agent.extensions.agent_files",
     ".agent.history.tracking",
     ".agent.history.replay",
     ".ui.acp",
@@ -47,6 +49,13 @@ def _load_declaration(home: str) -> Extension | None:
 def list_shipped_models() -> dict[str, str]:
     """Return the homes of models without a provider, by their name."""
     return {name: home for extension in list_shipped() for name, home in extension.models.items()}
+
+
+def find_agent_file_parser(name: str) -> str | None:
+    """Return the home of what reads an agent file of this name; None: no such file is an agent."""
+    _, dot, suffix = name.rpartition(".")
+    parsers = {key: home for extension in list_shipped() for key, home in extension.agent_files.items()}
+    return parsers.get(f"{dot}{suffix}".lower())
 
 
 class Packages:

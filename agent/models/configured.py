@@ -1,13 +1,18 @@
-"""Connects a model with everything that the settings say about it."""
+"""Connects a model with everything that the settings say about it, and the counter of its provider."""
 
+import os
 from collections.abc import Mapping
 from functools import cache
 
-from ...actions.ports import Model
+from ...actions.ports import Formatter, Model
 from ...state.application import Usage
+from ...state.errors import UsageError
 from ...state.session import Effort
+from ..config.load import load_settings
 from ..config.settings import Settings
 from .connect import connect
+from .counting.provider_counter import ProviderTokenCounter
+from .fallback import apply_formatter, find_counter
 from .prices.known_prices import find_price
 from .prices.pricing import PriceOf
 from .transport.clients import Clients
@@ -28,6 +33,48 @@ def connect_configured(
         effort=effort,
         clients=clients,
     )
+
+
+def connect_model(
+    name: str, *, env: Mapping[str, str] | None = None, formatter: Formatter | None = None
+) -> Model:
+    """Return the model of this name, with the settings of the environment and the configuration.
+
+    Args:
+        name: `provider/model`, or an alias of the configuration.
+        env: The environment variables; None: those of the process.
+        formatter: Decides how messages are sent; None: the built-in formats.
+
+    Who calls it closes it with `aclose`. Raises `UsageError` or `CredentialsError`.
+    """
+    variables = os.environ if env is None else env
+    settings = load_settings({}, variables)
+    model = connect_configured(settings.aliases.get(name, name), settings, variables, settings.effort, None)
+    if formatter is not None:
+        apply_formatter(model, formatter)
+    return model
+
+
+def provider_token_counter(name: str, *, env: Mapping[str, str] | None = None) -> ProviderTokenCounter:
+    """Return a counter that asks a model's provider before every request, for `Agent(token_counter=...)`.
+
+    Providers with an endpoint for it: `anthropic`, `gemini`, and `openai` over Responses. What one does not
+    count is estimated.
+
+    Args:
+        name: `provider/model`, or an alias of the configuration.
+        env: The environment variables; None: those of the process.
+
+    Who calls it closes it with `aclose`. Raises `UsageError` for an unknown name and for a provider without
+    such an endpoint; `CredentialsError`.
+    """
+    counter = find_counter(connect_model(name, env=env))
+    if not isinstance(counter, ProviderTokenCounter):
+        raise UsageError(
+            f"The provider of {name} has no endpoint that counts tokens.",
+            "Leave token_counter out: requests are estimated then.",
+        )
+    return counter
 
 
 def _find_price_when_used(name: str, settings: Settings) -> PriceOf:

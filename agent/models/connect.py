@@ -169,15 +169,31 @@ def connect(
     """
     endpoint = _endpoint(*_find(name, providers, aliases), env)
     profile, model = endpoint.profile, endpoint.model
+    clients = clients or Clients()
+    sending = _transport(endpoint, _transport_name(name, providers, transport), clients)
     return WireModel(
         endpoint,
         _dialect(endpoint, max_output_tokens, effort),
-        _transport(endpoint, _transport_name(name, providers, transport), clients),
+        sending,
         context_window=context_window or profile.context_window or family_window(model),
         limits=limits or TryLimits(idle_s=profile.idle_s),
         retry=retry or RetryPolicy(),
         price=price,
+        count_transport=_count_transport(endpoint, sending, clients),
     )
+
+
+def _count_transport(endpoint: Endpoint, sending: Transport, clients: Clients) -> Transport | None:
+    """Return what reaches the provider's endpoint for token counts; None if it has none."""
+    profile = endpoint.profile
+    if profile.cloud is not None:
+        return None
+    if profile.name == "gemini":
+        # This endpoint speaks Gemini's own format, under the same key in another header.
+        own = replace(profile, key_header="x-goog-api-key")
+        base_url = endpoint.base_url.removesuffix("/openai")
+        return _transport(replace(endpoint, profile=own, base_url=base_url), "http", clients)
+    return None if profile.wire == "chat" else sending
 
 
 def _endpoint(profile: Profile, model: str, env: Mapping[str, str]) -> Endpoint:
@@ -244,10 +260,10 @@ def _load_transport(
     return HttpTransport, warm_http
 
 
-def _transport(endpoint: Endpoint, name: TransportName, clients: Clients | None) -> Transport:
+def _transport(endpoint: Endpoint, name: TransportName, clients: Clients) -> Transport:
     # The company's own client signs and addresses the requests to its cloud.
     transport, _ = _load_transport(name == "sdk" or endpoint.profile.cloud is not None)
-    return transport(endpoint, clients or Clients())
+    return transport(endpoint, clients)
 
 
 def prewarm(

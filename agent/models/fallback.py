@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
-from ...actions.ports import Model, ModelEvent, ModelRequest
+from ...actions.ports import (
+    Formatter,
+    Model,
+    ModelEvent,
+    ModelRequest,
+    TakesFormatter,
+    TokenCounter,
+    implements,
+)
 from ...actions.ports.events import Notice
 from ...actions.turn.model_call import refusal_of
-from ...state.conversation.messages import Document, Image
-from ...state.errors import ModelError, Overloaded, Unreachable
+from ...state.conversation.attachments import AttachedFile
+from ...state.errors import ModelError, Overloaded, Unreachable, UsageError
 
 
 class NoModel:
@@ -27,6 +36,30 @@ class NoModel:
         raise ModelError(f"The model {self.name} was not connected for this.")
 
 
+@runtime_checkable
+class HasProviderCounter(Protocol):
+    """A model whose provider may count tokens."""
+
+    def make_provider_counter(self) -> TokenCounter | None:
+        """Return a counter that asks the provider; None if it has no endpoint for that."""
+        ...
+
+
+def find_counter(model: Model) -> TokenCounter | None:
+    """Return a counter that asks the provider of a model; None if it has no endpoint for that."""
+    return model.make_provider_counter() if implements(model, HasProviderCounter) else None
+
+
+def apply_formatter(model: Model, formatter: Formatter) -> None:
+    """Let a formatter decide how messages are sent to a model; raises `UsageError` if it takes none."""
+    if not implements(model, TakesFormatter):
+        raise UsageError(
+            f"The model {model.name} takes no formatter.",
+            "A model of your own formats `request.messages` by itself.",
+        )
+    model.use_formatter(formatter)
+
+
 @dataclass(frozen=True, slots=True)
 class FallbackModel:
     """Asks the first model and, on `Overloaded` or `Unreachable`, the next ones, for this call only."""
@@ -42,9 +75,18 @@ class FallbackModel:
     def context_window(self) -> int:
         return min(model.context_window for model in self.models)
 
-    def refusal_of(self, file: Image | Document) -> str | None:
+    def refusal_of(self, file: AttachedFile) -> str | None:
         """Return why the first model does not get this file; the others get a line of text for it."""
         return refusal_of(self.models[0], file)
+
+    def use_formatter(self, formatter: Formatter) -> None:
+        """Let a formatter decide how messages are sent to each of them; implements `TakesFormatter`."""
+        for model in self.models:
+            apply_formatter(model, formatter)
+
+    def make_provider_counter(self) -> TokenCounter | None:
+        """Return a counter that asks the provider of the first model; None if it has no endpoint for that."""
+        return find_counter(self.models[0])
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         *first, last = self.models

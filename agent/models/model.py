@@ -9,13 +9,22 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Protocol
 
-from ...actions.ports import Discarded, ModelEvent, ModelRequest, Reply
+from ...actions.ports import Discarded, Formatter, ModelEvent, ModelRequest, Reply, TokenCounter
 from ...actions.ports.events import Notice
 from ...state.application import Usage
-from ...state.conversation.messages import Document, Image, Message, Wire
+from ...state.conversation.attachments import AttachedFile
+from ...state.conversation.messages import Message, Wire
 from ...state.errors import ContextFull, CredentialsError, ModelError, Overloaded
+from .counting.count_requests import (
+    CountRequest,
+    make_anthropic_count,
+    make_gemini_count,
+    make_responses_count,
+)
+from .counting.provider_counter import ProviderTokenCounter
 from .failures import Rejected, Transient
 from .prices.pricing import PriceOf
 from .providers import Endpoint
@@ -148,13 +157,16 @@ class WireModel:
         limits: TryLimits,
         retry: RetryPolicy,
         price: PriceOf | None,
+        count_transport: Transport | None = None,
     ) -> None:
+        """`count_transport` reaches the endpoint that counts tokens; None: there is none."""
         self.name = endpoint.name
         self.wire = endpoint.profile.wire
         self.context_window = context_window
         self._endpoint = endpoint
         self._dialect = dialect
         self._transport = transport
+        self._count_transport = count_transport
         self._limits = limits
         self._retry = retry
         self._price = price
@@ -191,9 +203,30 @@ class WireModel:
             yield Notice(announcement, "retry")
             await asyncio.sleep(wait_s)
 
+    def use_formatter(self, formatter: Formatter) -> None:
+        """Let a program's formatter decide how messages are sent; implements `TakesFormatter`."""
+        self._dialect.use_formatter(formatter)
+        self._bodies.start_over()
+
+    def make_provider_counter(self) -> TokenCounter | None:
+        """Return a counter that asks the provider; None if it has no endpoint for that."""
+        profile, model = self._endpoint.profile, self._endpoint.model
+        if self._count_transport is None:
+            return None
+        if profile.name == "gemini":
+            return ProviderTokenCounter(self._count_transport, partial(make_gemini_count, model=model))
+        make = make_anthropic_count if profile.wire == "messages" else make_responses_count
+
+        def make_count(request: ModelRequest) -> CountRequest:
+            return make(self._bodies.build(request, self._without).content)
+
+        return ProviderTokenCounter(self._count_transport, make_count)
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
+        if self._count_transport is not None and self._count_transport is not self._transport:
+            await self._count_transport.aclose()
 
     async def _attempt(self, body: Body, attempt: _Try) -> AsyncGenerator[ModelEvent]:
         """Yield the deltas of one try, then its reply."""
@@ -279,7 +312,7 @@ class WireModel:
                 return field
         return None
 
-    def refusal_of(self, file: Image | Document) -> str:
+    def refusal_of(self, file: AttachedFile) -> str:
         """Return why the model does not get this file; implements `ReadsFiles`."""
         return self._dialect.files.refusal_of(file)
 

@@ -7,9 +7,10 @@ from difflib import get_close_matches
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from ...actions.ports.formatter import WireFormat
 from ...state.conversation.messages import Wire
 
-WireFormat = Literal["chat", "responses", "messages"]
+FileKind = Literal["image", "document", "audio", "video"]
 Cloud = Literal["azure", "bedrock", "vertex"]
 TransportName = Literal["http", "sdk"]
 """How requests are sent: directly over HTTP, or through the company's own library."""
@@ -42,6 +43,20 @@ class Profile:
     """The context window of all models, if the server decides it."""
     start_command: str = ""
     """The command with which the user starts the server."""
+    takes_no: frozenset[FileKind] = frozenset()
+    """The kinds of files that none of its models takes."""
+    audio_models: re.Pattern[str] | None = None
+    """The names of the models that take audio; None: the names do not tell."""
+    audio_formats: tuple[str, ...] = ()
+    """The only formats of audio that it takes; empty: any."""
+    audio_is_address: bool = False
+    """Whether audio is sent as a `data:` address instead of bare base64."""
+    address_kinds: frozenset[FileKind] = frozenset({"image", "video"})
+    """The kinds of files that it reads from addresses by itself."""
+    takes_names: bool = False
+    """Whether messages may have a `name`; otherwise it is written before their text."""
+    key_header: str = ""
+    """The header with the bare key; empty: `Authorization`."""
     cloud: Cloud | None = None
     """The cloud whose SDK client signs requests and addresses models."""
     needs_key: bool = True
@@ -73,6 +88,16 @@ def key_names(overrides: Mapping[str, ProviderOverride]) -> frozenset[str]:
     return frozenset((*configured, *(name for profile in PROFILES.values() for name in profile.key_env)))
 
 
+_NONE: frozenset[FileKind] = frozenset()
+_NO_SOUND_OR_PAPER: frozenset[FileKind] = frozenset({"audio", "video", "document"})
+_PICTURES_AND_PAPERS: frozenset[FileKind] = frozenset({"image", "document"})
+_OPENAI_AUDIO = re.compile(r"\baudio\b")
+_ADDRESSES_OF_OPENAI: Mapping[WireFormat, frozenset[FileKind]] = {
+    "chat": frozenset({"image"}),
+    "responses": _PICTURES_AND_PAPERS,
+}
+
+
 def _openai(name: str, wire: WireFormat, **differs: Any) -> Profile:
     return Profile(
         name=name,
@@ -82,6 +107,11 @@ def _openai(name: str, wire: WireFormat, **differs: Any) -> Profile:
         url_env=("OPENAI_BASE_URL",),
         own_hosts=("api.openai.com",),
         formats_output=True,
+        takes_no=frozenset({"video"}),
+        audio_models=_OPENAI_AUDIO,
+        audio_formats=("wav", "mp3"),
+        takes_names=wire == "chat",
+        address_kinds=_ADDRESSES_OF_OPENAI[wire],
         **differs,
     )
 
@@ -107,6 +137,9 @@ def _azure(name: str, wire: WireFormat, **differs: Any) -> Profile:
         base_url="",
         key_env=("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
         url_env=("AZURE_OPENAI_ENDPOINT",),
+        takes_no=frozenset({"video"}),
+        takes_names=wire == "chat",
+        address_kinds=frozenset({"image"}),
         cloud="azure",
         **differs,
     )
@@ -130,6 +163,7 @@ PROFILES: Mapping[str, Profile] = {
             url_env=("ANTHROPIC_BASE_URL",),
             own_hosts=("api.anthropic.com",),
             formats_output=True,
+            address_kinds=_PICTURES_AND_PAPERS,
         ),
         Profile(
             name="ollama",
@@ -138,11 +172,35 @@ PROFILES: Mapping[str, Profile] = {
             idle_s=600,
             context_window=32_768,
             start_command="ollama serve",
+            takes_no=_NO_SOUND_OR_PAPER,
+            address_kinds=_NONE,
         ),
-        _compatible("deepseek", "https://api.deepseek.com/v1", call_message_extra={"reasoning_content": ""}),
-        _compatible("dashscope", "https://dashscope.aliyuncs.com/compatible-mode/v1"),
-        _compatible("gemini", _GEMINI_URL, "GOOGLE_API_KEY", rebuilt_call_extra=_NO_SIGNATURE),
-        _compatible("openrouter", "https://openrouter.ai/api/v1"),
+        _compatible(
+            "deepseek",
+            "https://api.deepseek.com/v1",
+            call_message_extra={"reasoning_content": ""},
+            takes_no=_NO_SOUND_OR_PAPER,
+            address_kinds=_NONE,
+            takes_names=True,
+        ),
+        _compatible(
+            "dashscope",
+            "https://dashscope.aliyuncs.com/compatible-mode/v1",
+            audio_is_address=True,
+            address_kinds=frozenset({"image", "audio", "video"}),
+        ),
+        _compatible(
+            "gemini",
+            _GEMINI_URL,
+            "GOOGLE_API_KEY",
+            rebuilt_call_extra=_NO_SIGNATURE,
+            address_kinds=_NONE,
+        ),
+        _compatible(
+            "openrouter",
+            "https://openrouter.ai/api/v1",
+            address_kinds=frozenset({"image", "document", "video"}),
+        ),
         _azure("azure", "chat", output_limit_field="max_completion_tokens", max_id_chars=40),
         _azure("azure-responses", "responses"),
         Profile(
@@ -152,6 +210,7 @@ PROFILES: Mapping[str, Profile] = {
             key_env=("AWS_BEARER_TOKEN_BEDROCK",),
             url_env=("ANTHROPIC_BEDROCK_BASE_URL",),
             cloud="bedrock",
+            address_kinds=_NONE,
             needs_key=False,
         ),
         Profile(
@@ -160,6 +219,7 @@ PROFILES: Mapping[str, Profile] = {
             base_url="",
             url_env=("ANTHROPIC_VERTEX_BASE_URL",),
             cloud="vertex",
+            address_kinds=_NONE,
             needs_key=False,
         ),
     )
@@ -218,6 +278,11 @@ class Endpoint:
     def name(self) -> str:
         return f"{self.provider}/{self.model}"
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another server than the company's own speaks its format at this address."""
+        return bool(self.profile.own_hosts) and not self.profile.owns(self.base_url)
+
     def wrote(self, wire: Wire) -> bool:
         """Return whether this same model wrote the message."""
         return (wire.provider, wire.model) == (self.provider, self.model)
@@ -231,23 +296,6 @@ DEFAULT_WINDOW = 128_000
 _DEFAULT_OUTPUT_TOKENS = 8_192
 _CLAUDE_OUTPUT_TOKENS = 32_000
 """Every Claude since 4 can write this much; more would reduce the window of the smaller ones."""
-
-_NO_PICTURES = re.compile(
-    r"gpt-3\.5|gpt-4(-\d{4}|-32k.*)?$|gpt-oss|o1-(mini|preview)|o3-mini|claude-(2|instant)"
-    r"|deepseek-(chat|reasoner|coder|r1|v[23])|codellama|starcoder|qwen[\d.]*-?coder"
-)
-_NO_DOCUMENTS = frozenset({"ollama", "deepseek"})
-"""Providers whose servers do not support files in messages."""
-
-
-def takes(endpoint: Endpoint, kind: Literal["image", "document"]) -> bool | None:
-    """Return whether a model accepts such files; None: unknown by its name, the server must tell."""
-    if _NO_PICTURES.match(_bare(endpoint.model)) or (
-        kind == "document" and endpoint.provider in _NO_DOCUMENTS
-    ):
-        return False
-    return None
-
 
 _CLAUDE = re.compile(r"claude-[a-z]+-(\d+)(?:[-.](\d{1,2})(?!\d))?")
 _WINDOWS = tuple(
@@ -277,12 +325,12 @@ class Claude:
 
 def context_window(model: str) -> int:
     """Return the context window in tokens, None if the name does not tell it."""
-    name = _bare(model)
+    name = bare_name(model)
     return next((window for pattern, window in _WINDOWS if pattern.match(name)), DEFAULT_WINDOW)
 
 
 def claude(model: str) -> Claude:
-    found = _CLAUDE.match(_bare(model))
+    found = _CLAUDE.match(bare_name(model))
     if found is None:
         return Claude(_DEFAULT_OUTPUT_TOKENS, thinks_adaptively=False)
     version = (int(found[1]), int(found[2] or 0))
@@ -295,10 +343,10 @@ def claude(model: str) -> Claude:
 
 def reasons(model: str) -> bool:
     """Return whether this is an OpenAI model that can summarize its reasoning."""
-    name = _bare(model)
+    name = bare_name(model)
     return re.match(r"gpt-[5-9]|o[1-9]\b|codex", name) is not None and "-chat" not in name
 
 
-def _bare(model: str) -> str:
+def bare_name(model: str) -> str:
     """Return the name without the vendor prefix of routers and clouds."""
     return re.sub(r"^.*\banthropic\.", "", model.rpartition("/")[2].lower())

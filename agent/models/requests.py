@@ -6,21 +6,32 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from re import Pattern
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from ...actions.ports import FinishReason, ModelRequest, ToolSpec
+from ...actions.ports import FinishReason, FormattedEntry, Formatter, ModelRequest, ToolChoiceKind, ToolSpec
 from ...actions.ports.events import TextDelta, ThinkingDelta
 from ...actions.turn.output.format import OutputFormat
 from ...state.application import Usage
-from ...state.conversation.content import MAX_IMAGE_BYTES
-from ...state.conversation.messages import Block, Document, Image, Message, Text, refuse_json_constant
+from ...state.conversation.attachments import MAX_IMAGE_BYTES, AttachedFile
+from ...state.conversation.messages import Block, Message, Text, refuse_json_constant
 from ...state.conversation.transcript import Transcript, TranscriptRange
 from ...state.session import Effort
-from .files import FileKind, FileSupport, SentFile
 from .providers import Endpoint
+from .wires.files import FileSupport, SentFile, SentKind
+from .wires.speakers import find_name_field, write_name
 
 Delta = TextDelta | ThinkingDelta
+_formatter_numbers = count(1)
+
+
+class Fragment(NamedTuple):
+    """A piece of the messages of a request."""
+
+    role: str
+    content: bytes
+    """JSON; empty if there is nothing to send."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +96,20 @@ class Dialect(ABC):
         self._max_output_tokens = max_output_tokens
         self._effort = effort
         self.files = FileSupport(endpoint, self.max_image_bytes, self.takes_text_files)
+        self._formatter: Formatter | None = None
+        self._formatter_key = ""
+
+    def use_formatter(self, formatter: Formatter) -> None:
+        """Let a program's formatter decide how messages are rendered from now on."""
+        self._formatter = formatter
+        # Messages are shared by models with different formatters.
+        self._formatter_key = f" formatted {next(_formatter_numbers)}"
 
     @property
     def key(self) -> str:
         """The key of this dialect and its left-out parts in `Message.dialect_cache`."""
         left_out = "".join(f" without {kind}" for kind in sorted(self.files.refused))
-        return f"{self._endpoint.profile.wire} {self._endpoint.name}{left_out}"
+        return f"{self._endpoint.profile.wire} {self._endpoint.name}{left_out}{self._formatter_key}"
 
     @abstractmethod
     def head(self, system: str, tools: tuple[ToolSpec, ...], without: frozenset[str]) -> bytes:
@@ -102,7 +121,7 @@ class Dialect(ABC):
 
     def render_blocks(self, blocks: Iterable[Block]) -> list[Text | SentFile]:
         """Return the texts and files of a message or result in the form that the model gets."""
-        parts = (block for block in blocks if isinstance(block, Text | Image | Document))
+        parts = (block for block in blocks if isinstance(block, Text | AttachedFile))
         given = (self.files.render(part) for part in parts)
         return [one for one in given if isinstance(one, SentFile) or one.text]
 
@@ -114,10 +133,14 @@ class Dialect(ABC):
     def tool_choice(self, tool: str) -> dict[str, Any]:
         """Return the field that forces the model to call this tool."""
 
+    def general_choice(self, kind: ToolChoiceKind) -> Any:
+        """Return the field that lets the model call any tool, makes it call one, or forbids every call."""
+        return kind
+
     def sends(self, field: str, request: ModelRequest, without: frozenset[str]) -> bool:
         """Return whether a request has this optional field, unless it is left out."""
         if field == "tool_choice":
-            return request.forced_tool is not None
+            return request.forced_tool is not None or request.tool_choice != "auto"
         if field == "output_format":
             return request.output is not None and self.formats(request.output, without)
         return field != "effort" or self._effort is not None
@@ -142,12 +165,35 @@ class Dialect(ABC):
         wire = message.wire
         return wire is not None and self._endpoint.wrote(wire) and isinstance(wire.body, self.wire_type)
 
-    def fragment(self, message: Message, replay: bool) -> bytes:
-        """Return the message as JSON; empty if there is nothing to send."""
+    def fragments(self, message: Message, replay: bool) -> tuple[Fragment, ...]:
+        """Return the message as pieces of JSON; `replay`: as the provider's own JSON of it."""
+        if self._formatter is None:
+            return (Fragment(self.role(message), encode(self._items(message, replay))[1:-1]),)
+
+        def render(one: Message) -> Sequence[FormattedEntry]:
+            return self.entries(one, self._items(one, replay and one is message))
+
+        formatted = self._formatter.format(message, self._endpoint.profile.wire, render)
+        return tuple(map(self.encode_entry, formatted))
+
+    def entries(self, message: Message, items: Sequence[Any]) -> Sequence[FormattedEntry]:
+        """Return the objects of a request that consist of the items of a message."""
+        return items
+
+    def encode_entry(self, entry: FormattedEntry) -> Fragment:
+        """Encode an object that a formatter returned."""
+        return Fragment(str(entry.get("role", "")), encode(dict(entry)))
+
+    def _items(self, message: Message, replay: bool) -> Sequence[Any]:
         if not replay or message.wire is None:
-            return encode(self.items(message))[1:-1]
-        whole = encode(message.wire.body)
-        return whole[1:-1] if self.wire_type is list else whole
+            is_written = message.name is not None and self.name_of(message) is None
+            return self.items(write_name(message) if is_written else message)
+        body = message.wire.body
+        return body if self.wire_type is list else [body]
+
+    def name_of(self, message: Message) -> str | None:
+        """Return the name that is sent in a field of the message; None if it is written in its text."""
+        return find_name_field(self._endpoint, message)
 
     def glue(self, before: str | None, role: str) -> bytes:
         """Return the separator between two messages."""
@@ -160,11 +206,14 @@ class Dialect(ABC):
 
     def request_options(self, request: ModelRequest, without: frozenset[str]) -> dict[str, Any]:
         """Return the fields that differ between calls."""
+        fields: dict[str, Any] = {}
         if request.output is not None and self.formats(request.output, without):
-            return self.output_format(request.output)
-        if request.forced_tool is not None and self.forces(without):
+            fields = self.output_format(request.output)
+        elif request.forced_tool is not None and self.forces(without):
             return {"tool_choice": self.tool_choice(request.forced_tool)}
-        return {}
+        if request.tool_choice != "auto" and request.tools and self.forces(without):
+            fields = {**fields, "tool_choice": self.general_choice(request.tool_choice)}
+        return fields
 
 
 _BLOCK_BYTES = 256 * 1024
@@ -179,8 +228,8 @@ class Body:
     """One piece: copying a megabyte is cheaper than sending it in parts."""
     replays_wire: bool
     """True if it contains the provider's own JSON of an earlier reply."""
-    sent: frozenset[FileKind] = frozenset()
-    """The kinds of files in it."""
+    sent: frozenset[SentKind] = frozenset()
+    """What a server may reject about the files in it."""
 
 
 class RenderedHistory:
@@ -195,7 +244,7 @@ class RenderedHistory:
         self._digest = 0
         self.last_role: str | None = None
         self.replays_wire = False
-        self.sent: set[FileKind] = set()
+        self.sent: set[SentKind] = set()
         self._unfollowed: list[Message] = []
         """Results of the last round with files: the follow-up comes after the last one."""
 
@@ -225,13 +274,14 @@ class RenderedHistory:
         message = message.for_model
         if message.role != "tool":
             self._follow_up()
-        fragment, is_wire = self._render_message(message)
+        fragments, is_wire = self._render_message(message)
         files = list(message.files)
-        self.sent |= {file.kind for file in files if self._dialect.files.is_sent(file)}
+        self.sent |= {kind for file in files for kind in self._dialect.files.list_sent_kinds(file)}
         if files and message.role == "tool":
             self._unfollowed.append(message)
         self.replays_wire = self.replays_wire or is_wire
-        self._add(self._dialect.role(message), fragment)
+        for role, fragment in fragments:
+            self._add(role, fragment)
 
     def _follow_up(self) -> None:
         if self._unfollowed:
@@ -250,7 +300,7 @@ class RenderedHistory:
             self._blocks.append(b"".join(self._fresh))
             self._fresh, self._fresh_bytes = [], 0
 
-    def _render_message(self, message: Message) -> tuple[bytes, bool]:
+    def _render_message(self, message: Message) -> tuple[tuple[Fragment, ...], bool]:
         """Return the JSON of the message, from its cache slot if it is there."""
         key = self._dialect.key
         slot = message.dialect_cache
@@ -259,7 +309,7 @@ class RenderedHistory:
             rebuild(self._dialect, message)
             is_wire = False
         if key not in slot:
-            slot[key] = self._dialect.fragment(message, replay=is_wire)
+            slot[key] = self._dialect.fragments(message, replay=is_wire)
         return slot[key], is_wire
 
     def _is_moved(self, message: Message) -> bool:
@@ -316,7 +366,7 @@ class Bodies:
 
 
 def rebuild(dialect: Dialect, message: Message) -> None:
-    message.dialect_cache[dialect.key] = dialect.fragment(message, replay=False)
+    message.dialect_cache[dialect.key] = dialect.fragments(message, replay=False)
     message.dialect_cache[f"{dialect.key} rebuilt"] = b""
 
 

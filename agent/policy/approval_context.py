@@ -12,8 +12,8 @@ from ...actions.turn.calls.approval_fingerprint import why_incomplete
 from ...actions.turn.calls.proposals import judge_and_parse
 from ...state.application import ExecutionMode
 from ...state.calls import PendingCall
-from .call import Call
 from .rules.path_rules import Workspace
+from .rules.rules import Call
 from .shell.reasons import find_writes
 
 _MOST_PLACES = 8

@@ -15,12 +15,11 @@ from ...actions.turn.bugs_logged import BugsLogged
 from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.application import ExecutionMode
 from ...state.session import SessionSettings
-from .call import Call
 from .hidden_files import HiddenFiles
 from .protected_places import why_always_asked, why_protected
 from .rules import path_rules, shell_rules, web_rules
 from .rules.path_rules import Workspace
-from .rules.rules import SANDBOXED, Rule, by_precision, literal_of, parse_rules
+from .rules.rules import SANDBOXED, Call, Rule, by_precision, literal_of, parse_rules
 from .shell.destructive_commands import find_destruction
 from .shell.edits import only_edits
 from .shell.git_programs import why_git_may_run_programs
@@ -375,7 +374,7 @@ class Policy:
 
     def _find_hiding_rules(self, call: Call) -> tuple[Rule | None, Rule | None]:
         """Return the rule that hides a path of the call, and the rule that hides something below it."""
-        if not (call.traits.shows or call.traits.runs_commands):
+        if not self._deny or not (call.traits.shows or call.traits.runs_commands):
             return None, None
         if call.is_virtual:
             return _find_hiding_rules_off_disk(self._rules_that_hide(), call)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...actions.ports import Model, TokenCounter, Tool, ToolSource, UserInput
-from ...actions.turn.output.format import OutputFormat
+from ...actions.ports import Formatter, Model, TokenCounter, Tool, ToolSource, UserInput
+from ...actions.ports.run_inputs import NO_OVERRIDES, Overrides
+from ...actions.turn.output.format import OutputFormat, output_format
+from ...state.session import AgentFileText, OutputSchema, SessionSettings
 
 if TYPE_CHECKING:
     from ..extensions.middleware.middleware import Middleware
@@ -29,13 +31,15 @@ Instructions = str | Callable[[SessionPlace], "str | Awaitable[str]"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
     source: str = ""
-    """`package.module:name`, where another process finds it; empty: nowhere."""
+    """`package.module:name` or the path of its file, where another process finds it; empty: nowhere."""
     overrides: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Settings of the agent by key; flags override them."""
     model: Model | None = None
     """An object in place of the model that the settings name."""
     token_counter: TokenCounter | None = None
     """None: the model counts if it can, otherwise requests are estimated."""
+    formatter: Formatter | None = None
+    """Decides how messages are sent; None: the built-in formats."""
     instructions: Instructions | None = None
     """None: Sandbur's own instructions for an agent in a terminal."""
     has_builtin_tools: bool = True
@@ -51,12 +55,55 @@ class Definition:
     middleware: tuple[Middleware, ...] = ()
     user_input: UserInput | None = None
     """Asks a person questions of tools and servers; None: nobody is there to answer."""
+    dependency_overrides: Overrides = field(default_factory=lambda: NO_OVERRIDES)
+    """Provider -> the provider that replaces it in every run."""
+    file: AgentFileText | None = None
+    """The file that describes it; None: a program does."""
+    skills: tuple[str, ...] = ()
+    """Names of the skills that its sessions have."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Values of `{var.NAME}` where a session has no others."""
+    notices: tuple[str, ...] = ()
+    """For the person who begins a session."""
+    restore: Callable[[SessionSettings], tuple[Definition, list[str]]] | None = None
+    """Returns the definition that a stored session began with, and notices; None: it is this one."""
+
+    def of_session(self, session: SessionSettings) -> tuple[Definition, list[str]]:
+        """Return the definition for a stored session of this agent, and notices for the person."""
+        return (self, []) if self.restore is None else self.restore(session)
 
     @property
     def has_tools(self) -> bool:
         """Return whether its sessions may have any tool, including those of servers and middleware."""
         own = self.has_builtin_tools or self.tools or self.sources or self.overrides.get("mcp_servers")
         return bool(own) or any(layer.tools for layer in self.middleware)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentParts:
+    """What a file says about an agent."""
+
+    file: AgentFileText
+    arguments: Mapping[str, Any]
+    """Of `Agent`, by name."""
+    output: OutputSchema | None = None
+    skills: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    needs_planning: bool = False
+    notices: tuple[str, ...] = ()
+
+    def complete(self, definition: Definition) -> Definition:
+        """Return the definition with what the file adds beside the arguments."""
+        return replace(
+            definition,
+            source=self.file.path,
+            file=self.file,
+            output=None if self.output is None else output_format(self.output),
+            skills=self.skills,
+            variables=self.variables,
+            notices=self.notices,
+            has_planning=definition.has_planning or self.needs_planning,
+        )
 
 
 PLAIN = Definition()

@@ -5,13 +5,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from burr.core import Application
 
-from ...actions.ports import EventPort, Model, Ports, Toolbox, ToolSource, WorksOnFiles, implements
+from ...actions.ports import (
+    EventPort,
+    Model,
+    Ports,
+    RunInputs,
+    Toolbox,
+    ToolSource,
+    WorksOnFiles,
+    implements,
+)
 from ...actions.workspace.backends.backend import KeptFiles
 from ...state.application import GRAPH_VERSION, ApplicationState
 from ...state.errors import SessionMismatch
@@ -20,16 +30,18 @@ from ...state.store.seals import load_or_make_key
 from ...state.store.store import Store
 from ..config.load import load_settings, may_find_tools
 from ..config.settings import Overrides, Settings
-from ..extensions.active_tools.session_tools import Equipped, equip, learn_secrets
+from ..extensions.active_tools.session_tools import Equipped, bind_callers, equip, learn_secrets
 from ..graph import ACTIONS, CALLS_START_NEXT, build_application, build_graph
-from ..models.fallback import NoModel
+from ..models.fallback import NoModel, apply_formatter
 from ..models.providers import key_names
 from ..models.transport.clients import Clients
+from ..session.decisions import whoami
 from ..session.inbox import SessionInbox
 from ..session.observers import Observers
+from ..session.position import Position
 from ..session.run import Limits
 from ..session.secrets import SecretMasker, masker_for
-from ..session.session import Session, whoami
+from ..session.session import Session
 from ..session.waiting_calls import SessionRules
 from .active_extensions import ActiveExtensions, SessionParts
 from .agent_definition import Definition
@@ -68,6 +80,8 @@ class Assembly:
         self._env = env
         self._loads = of_command
         self._models: list[Model] = []
+        self._run_models: dict[str, dict[str, Model]] = {}
+        """The models that single runs named, by session and name."""
         self._clients: Clients | None = None
         self._sandboxes: list[Sandbox] = []
         self._found: dict[Path, ToolSource | None] = {}
@@ -88,46 +102,46 @@ class Assembly:
         new_state: ApplicationState,
         definition: Definition,
         needs_model: bool = True,
+        deps: Any = None,
     ) -> Session:
         """Open a session after its last step, or new with `new_state`; without a model nothing is run."""
         settings = settings.model_copy(update={"catastrophic": self._settings.catastrophic})
         sandbox, notice = await self._confine(settings, session_id) if needs_model else (None, "")
-        keys = key_names(self._settings.providers)
-        masker = self.masker_of(settings, keys)
-        events = EventPort()
-        observers = Observers(events.notify)
-        places = places_of(self._settings.home, session_id)
+        masker = self.masker_of(settings, keys := key_names(self._settings.providers))
+        events, inputs = EventPort(), RunInputs(deps, definition.dependency_overrides)
+        observers, places = Observers(events.notify), places_of(self._settings.home, session_id)
         context = SessionContext(session_id, settings, masker, places.scratch, keys, needs_model)
         parts = self.extensions.open_session(context, definition)
-        onion = self._onion_of(settings, definition, parts, session_id) if needs_model else None
+        onion = self._onion_of(settings, definition, parts, session_id, inputs) if needs_model else None
         sources = (*self._discover_tools(settings, definition), *parts.sources)
         equipped = await self._equip(session_id, settings, definition, onion, sandbox, sources)
         learn_secrets(equipped.toolbox.values(), masker)
         settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
-        gate_of = gates_of(self._settings, self._env, sandbox)
-        gate = SessionGate(gate_of, settings)
+        gate = SessionGate(gate_of := gates_of(self._settings, self._env, sandbox), settings)
         model = self._model_of(settings, definition, needs_model)
-        toolbox = await self._with_files(session_id, equipped.toolbox)
+        toolbox = bind_callers(await self._with_files(session_id, equipped.toolbox))
         context.tools.update(toolbox)
         observers.add(onion, *parts.observers)
         trace = observers.around_trace(await self._store.open_trace(session_id))
         hooks = parts.hooks if onion is None else onion.around_hooks(parts.hooks)
-        inbox = SessionInbox(self._store.inbox(session_id), masker, hooks, events.notify)
-        output, counter = output_of(settings, definition.output), counter_of(definition, model)
+        position = Position(session_id, await self._application(session_id, new_state), self._store)
+        inbox = SessionInbox(self._store.inbox(session_id), position, masker, hooks, events.notify)
+        output = output_of(settings, definition.output)
+        counter = counter_of(definition, model, self._settings.token_counting)
         ports = Ports(
             session_id, model if onion is None else onion.around_model(model),
             request_settings(settings, toolbox, self._settings.compress_at, output, counter),
             toolbox, gate, DiskWitness(), await self._store.open_journal(session_id), trace, masker,
             call_places(settings, places),
             call_settings(settings, sandbox, keys, onion and onion.around_tools(), definition.user_input),
-            turn_rules(settings, output), events, hooks, inbox,
+            turn_rules(settings, output), events, hooks, inbox, inputs,
         )  # fmt: skip
         session = Session(
-            session_id, await self._application(session_id, new_state), ports, inbox, self._store,
-            SessionRules(settings, gate_of, gate.change), self._limits(settings), observers,
-            by=whoami(self._env),
+            position, ports, inbox, SessionRules(settings, gate_of, gate.change),
+            self._limits(settings, definition), observers, whoami(self._env),
+            partial(self._connect_for_run, session_id, settings, onion),
         )  # fmt: skip
-        await session.read_inbox()
+        await session.inbox.read()
         await self._begin(session, parts, onion, model)
         session.notices = (*filter(None, [notice]), *equipped.notices, *_idle(settings, equipped.toolbox))
         return session
@@ -175,6 +189,8 @@ class Assembly:
         """Release a session that this process will not continue, so that many of them cost no memory."""
         self._store.forget(session.id)
         model = await self.close_observers(session)
+        for other in self._run_models.pop(session.id, {}).values():
+            await other.aclose()
         if model in self._models:
             self._models.remove(model)
             await model.aclose()
@@ -184,7 +200,7 @@ class Assembly:
         for session in list(self._opened):
             await self.close_observers(session)
         await self.extensions.aclose()
-        for model in self._models:
+        for model in (*self._models, *(each for of in self._run_models.values() for each in of.values())):
             await model.aclose()
         for sandbox in self._sandboxes:
             await asyncio.to_thread(sandbox.close)
@@ -231,7 +247,7 @@ class Assembly:
     async def close_observers(self, session: Session) -> Model:
         """Close the observers of a session that ends; return its model."""
         await session.observers.close()
-        return self._opened.pop(session, session.model)
+        return self._opened.pop(session, session.ports.model)
 
     def _model_of(self, settings: SessionSettings, definition: Definition, needs_model: bool) -> Model:
         if needs_model and definition.model is not None and definition.model.name == settings.model:
@@ -239,6 +255,8 @@ class Assembly:
             return definition.model
         if needs_model:
             model = connect_models(self._settings, settings, self._env, self._share_clients)
+            if definition.formatter is not None:
+                apply_formatter(model, definition.formatter)
         else:
             model = NoModel(settings.model)
         self._models.append(model)
@@ -264,8 +282,26 @@ class Assembly:
             self._sandboxes.append(sandbox)
         return sandbox, notice
 
+    def _connect_for_run(
+        self, session_id: str, settings: SessionSettings, onion: Onion | None, name: str, given: Model | None
+    ) -> Model:
+        """Return the model that one run names, inside the session's middleware."""
+        if given is not None:
+            # The owner created it, and the owner closes it.
+            return given if onion is None else onion.around_model(given)
+        known = self._run_models.setdefault(session_id, {})
+        if name not in known:
+            chosen = settings.model_copy(update={"model": name, "fallback_models": ()})
+            known[name] = connect_models(self._settings, chosen, self._env, self._share_clients)
+        return known[name] if onion is None else onion.around_model(known[name])
+
     def _onion_of(
-        self, settings: SessionSettings, definition: Definition, parts: SessionParts, session_id: str
+        self,
+        settings: SessionSettings,
+        definition: Definition,
+        parts: SessionParts,
+        session_id: str,
+        inputs: RunInputs,
     ) -> Onion | None:
         """Return the middleware of a session; None: it has none. Raises `MiddlewareError`."""
         layers = (*definition.middleware, *parts.middleware)
@@ -273,10 +309,14 @@ class Assembly:
             return None
         from ..extensions.middleware.middleware_stack import stack_middleware
 
-        return stack_middleware(layers, session_id, settings, self._env)
+        return stack_middleware(layers, session_id, settings, self._env, inputs)
 
-    def _limits(self, session: SessionSettings) -> Limits:
+    def _limits(self, session: SessionSettings, definition: Definition) -> Limits:
+        """Return the limits: those of flags, then of the agent, then of the settings."""
         limits = Limits.of(self._settings)
+        given = definition.overrides
+        own = {key: given[key] for key in asdict(limits) if key in given and self._overrides.get(key) is None}
+        limits = replace(limits, **own)
         if session.max_budget_usd is not None:
             limits = replace(limits, max_budget_usd=session.max_budget_usd)
         if limits.max_budget_usd is not None:

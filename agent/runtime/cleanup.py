@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...actions.tools.shell.execution.recovery import end_abandoned
+from ...actions.tools.shell.execution.abandoned import end_abandoned
 from ...actions.workspace.content_cache import sweep_temporaries
 from .wiring import places_of
 

@@ -1,7 +1,6 @@
 """The system prompt: who the agent is and how it works."""
 
 import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,11 +175,12 @@ def system_prompt(cwd: Path, add_dirs: Sequence[Path], instructions: Sequence[In
 
 
 def _place(cwd: Path, add_dirs: Sequence[Path]) -> str:
+    system = os.uname()
     added = "".join(f"\n- Also part of it: {folder}" for folder in add_dirs)
     return f"""\
 # Place
 - Workspace: {cwd}; relative paths start there.{added}
-- System: {platform.system()} {platform.release()} on {platform.machine()}; commands run in a POSIX shell."""
+- System: {system.sysname} {system.release} on {system.machine}; commands run in a POSIX shell."""
 
 
 def _guidance(instructions: Sequence[InstructionsFile]) -> list[str]:

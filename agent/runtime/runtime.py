@@ -6,6 +6,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
@@ -18,7 +19,7 @@ from ..config.data_folder import make_private
 from ..config.load import load_settings
 from ..config.settings import Overrides, Settings, load_extensions, merge_overrides
 from ..session.inbox import leave_message
-from ..session.secrets import masker_for
+from ..session.secrets import SecretMasker, masker_for
 from ..session.session import Session
 from .agent_definition import PLAIN, Definition, SessionPlace
 from .assembly import Assembly
@@ -29,6 +30,8 @@ from .wiring import settings_of_resumed, settings_of_session
 
 if TYPE_CHECKING:
     pass
+
+_OTHER_FORM = "Answers have another form now; this session keeps the one that it began with."
 
 
 class Runtime:
@@ -76,9 +79,9 @@ class Runtime:
         if definition is None and settings.agent is not None:
             from ..sdk.loading import load_named_agent
 
-            definition = load_named_agent(
-                settings.agent, settings.cwd, env, is_named_by_person="agent" in overrides
-            )
+            definition = load_named_agent(settings, overrides, env)
+            if overrides.get("agent"):
+                overrides = {**overrides, "agent": definition.source}
         if definition is not None:
             overrides = merge_overrides(definition.overrides, overrides)
             settings = load_settings(overrides, env, of_project=not is_embedded)
@@ -114,11 +117,13 @@ class Runtime:
         or_demo: bool = False,
         output_schema: OutputSchema | None = None,
         variables: Mapping[str, str] | None = None,
+        deps: Any = None,
+        labels: Mapping[str, Any] | None = None,
     ) -> Session:
         """Start a session; it is stored with its first message.
 
-        Without any model it raises `CredentialsError`, or uses the demo model. `output_schema` replaces the
-        output type of the user's agent, `variables` override those of the settings.
+        Without any model it raises `CredentialsError`, or uses the demo model. `output_schema` and
+        `variables` replace those of agent and settings; `deps` and `labels` are those of a program.
         """
         await self._take_turns()
         definition = self._definition or PLAIN
@@ -127,17 +132,20 @@ class Runtime:
         place = SessionPlace(session_id, self.settings.cwd)
         system, more = await session_prompt(place, self.settings.add_dirs, self.env, definition)
         system, stored, prompt_notices = await self._extend_prompt(system, definition)
-        system = masker_for(self.env, self.settings.cwd).text(system)
+        masker = masker_for(self.env, self.settings.cwd)
+        system = masker.text(system)
         session = settings_of_session(self.settings, model, system)
         form = output_schema or (definition.output and definition.output.output_schema)
         own = {
             **stored,
+            **(labels or {}),
             "agent": definition.source,
             "has_shipped_tools": definition.has_builtin_tools,
             "has_planning": definition.has_planning,
             "output_schema": form,
             "done_tool": definition.done_tool,
-            "variables": {**session.variables, **(variables or {})},
+            **_keep_file(definition, masker),
+            "variables": {**definition.variables, **session.variables, **(variables or {})},
         }
         session = session.model_copy(update=own)
         if self.store.index.exists(session_id):
@@ -146,7 +154,7 @@ class Runtime:
             )
         new_state = ApplicationState(execution_mode=self.settings.mode)
         try:
-            opened = await self._assembly.session(session_id, session, new_state, definition)
+            opened = await self._assembly.session(session_id, session, new_state, definition, deps=deps)
         except UsageError as error:
             is_named = self.overrides.get("model") is not None or self.settings.model is None
             if is_named or isinstance(error, UnknownTool):
@@ -157,11 +165,15 @@ class Runtime:
         return opened
 
     async def resume(
-        self, session_id: str, needs_model: bool = True, variables: Mapping[str, str] | None = None
+        self,
+        session_id: str,
+        needs_model: bool = True,
+        variables: Mapping[str, str] | None = None,
+        deps: Any = None,
     ) -> Session:
         """Open a stored session after its last step; flags of this run and `variables` change its settings.
 
-        Without its model a session can only record decisions.
+        Without its model a session can only record decisions. `deps` are the dependencies of a program.
         """
         await self._take_turns()
         stored = self.store.index.settings(session_id)
@@ -180,17 +192,16 @@ class Runtime:
         new_state = ApplicationState(execution_mode=session.mode)
         definition, notices = self._definition_of(session)
         if definition.output is not None and definition.output.output_schema != session.output_schema:
-            notices = [
-                *notices,
-                "Answers have another form now; this session keeps the one that it began with.",
-            ]
+            notices = [*notices, _OTHER_FORM]
+        settled = session_id, session, new_state, definition, needs_model, deps
+        open_again = partial(self._assembly.session, *settled)
         try:
-            opened = await self._assembly.session(session_id, session, new_state, definition, needs_model)
+            opened = await open_again()
         except DamagedRecords:
             damages = await self.store.database.offload(
                 lambda: self.store.quarantine_damage(session_id, trusting=False)
             )
-            opened = await self._assembly.session(session_id, session, new_state, definition, needs_model)
+            opened = await open_again()
         if self.store.writer(session_id).is_foreign:
             opened.take_over()
         if self.overrides.get("mode") is not None:
@@ -223,7 +234,7 @@ class Runtime:
             system = "\n\n".join(filter(None, (system, section.text)))
             stored |= section.stored
             notices += section.notices
-        return system, stored, tuple(notices)
+        return system, stored, (*definition.notices, *notices)
 
     def _choose_model(self, or_demo: bool) -> tuple[str, list[str]]:
         """Return the model of a new session, and a notice about the choice."""
@@ -300,12 +311,29 @@ class Runtime:
         if given is not None and (
             given.source == session.agent or self.overrides.get("agent") or not self._loads
         ):
-            return given, []
+            return given.of_session(session)
         if not session.agent:
             return PLAIN, []
         from ..sdk.loading import load_known_agent
 
-        return load_known_agent(session.agent, Path(session.cwd), self.env)
+        return load_known_agent(session, self.env)
+
+
+def _keep_file(definition: Definition, masker: SecretMasker) -> dict[str, Any]:
+    """Return what a new session keeps of the file of its agent.
+
+    Raises `ConfigError` for a variable with a secret: a session stores its variables.
+    """
+    if definition.file is None:
+        return {}
+    for name, value in definition.variables.items():
+        if masker.text(value) != value:
+            raise ConfigError(
+                f"{definition.source}: the variable {name} holds a secret, which a session would store.",
+                "Write ${NAME} where it is sent, and set the variable NAME of the environment.",
+            )
+    text = masker.text(definition.file.text)
+    return {"agent_file": definition.file.model_copy(update={"text": text})}
 
 
 def _name_lost_files(state: ApplicationState) -> list[str]:

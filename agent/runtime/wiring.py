@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...actions.ports import (
     CallPlaces,
     CallSettings,
+    CallsTools,
     Gate,
     KnowsAllowRules,
     Model,
@@ -30,7 +31,6 @@ from ...actions.ports import (
     implements,
 )
 from ...actions.tools.registry import FindsService, usual_network_tools
-from ...actions.tools.shell.sandbox.sandbox import Workplace, open_sandbox
 from ...actions.turn.calls.approval_fingerprint import take_fingerprint
 from ...actions.turn.calls.tool_results import session_temp
 from ...actions.turn.decision_tools import DECISION_TOOLS, final_answer
@@ -43,11 +43,11 @@ from ...state.session import Effort, SessionSettings, ToolChoice
 from ...state.trace import Conditions
 from ..config.load import store_files
 from ..config.paths import config_home, user_home
-from ..config.settings import CONFINING, Overrides, Settings
+from ..config.settings import CONFINING, Counting, Overrides, Settings
 from ..extensions.active_tools.tool_listing import Offers
 from ..extensions.extension import load
 from ..extensions.registry import list_shipped_models
-from ..models.fallback import FallbackModel
+from ..models.fallback import FallbackModel, find_counter
 from .agent_definition import Definition
 
 if TYPE_CHECKING:
@@ -209,6 +209,7 @@ def sandbox_of(
     if session.sandbox == "off":
         notice = "--allow-net means nothing without a sandbox." if session.allow_net else ""
         return None, notice
+    from ...actions.tools.shell.sandbox.sandbox import Workplace, open_sandbox
 
     temp = session_temp(places_of(settings.home, session_id).scratch) if session_id else None
     place = Workplace(
@@ -243,6 +244,10 @@ def offers_of(
     An output type always has its tool, so that all models of a session get the same tools.
     """
     steering = DECISION_TOOLS if session.has_planning else ()
+    callers = [tool for tool in toolbox.values() if implements(tool, CallsTools)]
+    hidden = {name for caller in callers for name in caller.list_hidden()}
+    if hidden:
+        toolbox = {name: tool for name, tool in toolbox.items() if name not in hidden}
     if output is not None:
         steering = (*steering, final_answer(output.request_schema, session.has_planning))
     if not any(tool.traits.groups or tool.traits.equips for tool in toolbox.values()):
@@ -343,9 +348,16 @@ def tool_digest(spec: ToolSpec) -> str:
     return hashlib.sha256(described.encode()).hexdigest()[:_DIGEST_CHARS]
 
 
-def counter_of(definition: Definition, model: Model) -> TokenCounter | None:
-    """Return the token counter for requests; the model behind a fallback is not used for counting."""
-    return definition.token_counter or (model if implements(model, TokenCounter) else None)
+def counter_of(definition: Definition, model: Model, counting: Counting = "estimate") -> TokenCounter | None:
+    """Return the token counter for requests; the model behind a fallback is not used for counting.
+
+    `counting` is the setting: the provider is asked only where it says so.
+    """
+    if definition.token_counter is not None:
+        return definition.token_counter
+    if implements(model, TokenCounter):
+        return model
+    return find_counter(model) if counting == "provider" else None
 
 
 def connect_models(

@@ -7,37 +7,44 @@ import os
 import sys
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
-from dataclasses import asdict, replace
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast, overload
 
-from typing_extensions import TypeForm
+from typing_extensions import TypeForm, Unpack
 
-from ...actions.ports import Model, TokenCounter, Tool, UserInput
+from ...actions.ports import Formatter, Model, TokenCounter, Tool, UserInput
 from ...actions.ports.events import Event
-from ...actions.tools.functions.decorator import index_tools
-from ...actions.turn.output.types import TypedOutput, output_format_of
+from ...actions.turn.output.types import TypedOutput
 from ...state.application import ExecutionMode
+from ...state.calls import Settlement
 from ...state.conversation.messages import Message, UserContent
-from ...state.errors import ConfigError, SessionHeld, UsageError
-from ...state.process.cancellation import run_in_background
+from ...state.errors import SessionHeld, UsageError, WrongType
+from ...state.process.cancellation import is_in_loop, run_in_background
 from ...state.session import Effort, SandboxWish
-from ..config.load import parse_extension_file
-from ..runtime.agent_definition import Definition, Instructions
+from ..extensions.middleware.agent_hooks import HasHooks
+from ..runtime.agent_definition import AgentParts, Definition, Instructions
 from ..runtime.runtime import Runtime
 from ..session.run import Limits
 from ..session.session import Session
-from .arguments import require_fitting, require_values
-from .hooks import HasHooks
+from .arguments import AgentArguments, as_tools, define_agent, find_source, parse_output_type, require_fitting
+from .file_agents import join_arguments, parse_agent_text, read_agent_text, restore_for
 from .result import OutputT, RunResult
+from .run_request import NewRunArguments, RunArguments, RunInstructions, RunRequest, find_labels, make_request
+from .run_rules import OutputValidator, RunRules, split_instructions
 from .session import AgentSession
+from .stored_sessions import Opening, SessionArguments, SessionInfo, SessionQuery, list_sessions, load_history
 from .stream import EventStream, StreamedRun
 
 if TYPE_CHECKING:
     from ..extensions.middleware.middleware import Middleware
+
+OwnT = TypeVar("OwnT")
+ValidatorT = TypeVar("ValidatorT", bound=Callable[..., Any])
 
 
 class Agent(HasHooks, Generic[OutputT]):
@@ -48,7 +55,9 @@ class Agent(HasHooks, Generic[OutputT]):
 
     Args:
         model: `provider/model`, or an object that is a `sandbur.Model`. None: the default of the command.
-        instructions: The system instructions: a text, or a function of the new session, sync or async.
+        instructions: The system instructions: a text, or a function of the new session, sync or async. A
+            function that takes a `RunContext` writes instructions for each run, which come with its message;
+            a list may hold texts and such functions.
         tools: Functions, decorated with `sandbur.tool` or plain, and tools of `sandbur.workspace_tools()`.
         output: The type of its answer: a pydantic model, a dataclass or another type with a schema. `str` or
             None: a text.
@@ -60,6 +69,7 @@ class Agent(HasHooks, Generic[OutputT]):
         cwd, add_dirs: The folders that its file tools may use; None: the current folder.
         effort: How much the model reasons: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`.
         token_counter: Counts the tokens of a request; None: the model if it can count, else an estimate.
+        formatter: Decides how messages are sent to a model that is named; None: the built-in formats.
         middleware: Middleware around its model calls and tool calls, and observers of its runs.
         user_input: Asks a person the questions of its tools and servers; None: nobody is there to answer.
         mcp_servers: MCP servers: the path of a `.mcp.json`, or the value of `mcpServers` in such a file.
@@ -69,6 +79,8 @@ class Agent(HasHooks, Generic[OutputT]):
         planning: `auto`: the model may make plans if it has tools; `off`: it gets no planning tools.
         max_result_tokens: A longer result is stored, and the model gets a part of it. None: 20,000.
         env: The environment variables to use instead of those of the process.
+        dependency_overrides: Providers of `Depends` and their replacements, for tests: `{get_db: fake_db}`.
+        output_validators: Functions that check an output; see `output_validator`.
 
     Raises `SandburError` for an argument that does not fit; the message says what to do.
     """
@@ -79,7 +91,7 @@ class Agent(HasHooks, Generic[OutputT]):
         self,
         model: str | Model | None = None,
         *,
-        instructions: Instructions = "",
+        instructions: Instructions | RunInstructions | Sequence[str | RunInstructions] = "",
         tools: Iterable[Tool | Callable[..., Any]] = (),
         output: TypeForm[OutputT] = str,
         require_done: bool = False,
@@ -98,6 +110,7 @@ class Agent(HasHooks, Generic[OutputT]):
         compress_at: float = 0.8,
         effort: Effort | None = None,
         token_counter: TokenCounter | None = None,
+        formatter: Formatter | None = None,
         middleware: Sequence[Middleware] = (),
         user_input: UserInput | None = None,
         mcp_servers: str | Path | Mapping[str, Any] | None = None,
@@ -107,81 +120,265 @@ class Agent(HasHooks, Generic[OutputT]):
         max_result_tokens: int | None = None,
         planning: Literal["auto", "off"] = "auto",
         env: Mapping[str, str] | None = None,
+        dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]] = MappingProxyType({}),
+        output_validators: Sequence[Callable[..., Any]] = (),
     ) -> None:
-        require_fitting(locals())
+        self._arguments = {name: value for name, value in locals().items() if name != "self"}
+        require_fitting(self._arguments)
         self.name, self.output, self._env = name, output, env
-        self._typed = _output_type(output)
-        given = _collect_settings(
-            limits or Limits(), cwd, add_dirs, mcp_servers, model=_name_of(model), mode=mode, allow=allow,
-            ask=ask, deny=deny, store=store, fallback_models=fallback_models, sandbox=sandbox,
-            allow_net=allow_net, compress_at=compress_at, effort=effort, groups=groups,
-            available_groups=available_groups, max_listed_tools=max_listed_tools,
-            max_result_tokens=max_result_tokens,
-        )  # fmt: skip
-        made = _make_definition(model, instructions, as_tools(tools), require_done, tuple(middleware), given)
-        form, may_plan = self._typed and self._typed.format, planning == "auto" and made.has_tools
-        made = replace(made, token_counter=token_counter, user_input=user_input)
-        self._definition = replace(made, output=form, has_planning=may_plan)
+        typed = parse_output_type(output)
+        of_session, of_run = split_instructions(instructions)
+        self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))
+        self._definition = define_agent(self._arguments, of_session, typed and typed.format)
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
-        self._users, self._entered, self._streams = 0, set[str](), set[StreamedRun]()
-        self._sessions, self._ending = dict[str, Session](), dict[str, asyncio.Task[None]]()  # by id
+        self._sessions: dict[str, Session | None] = {}  # by id; None: it is being opened
+        self._users, self._ending, self._streams = 0, dict[str, asyncio.Task[None]](), set[StreamedRun]()
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        model: str | Model | None = None,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        middleware: Sequence[Middleware] = (),
+        limits: Limits | None = None,
+        store: str | None = None,
+        cwd: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Agent[Any]:
+        """Return the agent that a JSON, YAML or TOML file describes.
+
+        `tools` and `middleware` are added to those of the file; the other arguments replace what it says.
+        With an `output_schema` in the file, results are JSON values of it, otherwise texts. A session goes
+        on with the file that it began with, even if the file has changed. Raises `ConfigError` with file,
+        line and key.
+        """
+        own = as_tools(tools)
+        given = {
+            "model": model, "tools": own, "middleware": tuple(middleware), "limits": limits, "store": store,
+            "cwd": cwd, "env": env,
+        }  # fmt: skip
+        module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
+        names = frozenset(tool.spec.name for tool in own)
+        parts = parse_agent_text(read_agent_text(Path(path)), env, names)
+        agent = _make_agent(parts, given)
+        agent._module = module
+        restore = restore_for(
+            parts.file,
+            lambda: agent.definition,
+            lambda older: _make_agent(older, given).definition_of(agent.definition.source),
+            lambda stored: parse_agent_text(stored, env, names),
+        )
+        agent._definition = replace(agent._definition, restore=restore)
+        return agent
 
     @property
     def definition(self) -> Definition:
         """The definition from which the runtime opens sessions."""
-        return self.definition_of(self._source())
+        return self.definition_of(find_source(self._module, self) or self._definition.source)
 
     def definition_of(self, source: str) -> Definition:
         """Return the definition, with `source` as the name by which the agent can be loaded again."""
         layers = (*self._definition.middleware, self.hook_middleware)
         return replace(self._definition, source=source, middleware=layers)
 
-    async def run(self, message: UserContent, *, session_id: str | None = None) -> RunResult[OutputT]:
-        """Send a message and return the result of the run, in a new session or in the session of this id."""
-        async with self, self.session(session_id) as session:
-            return await session.run(message)
+    @overload
+    async def run(
+        self, message: UserContent, *, output: None = None, **options: Unpack[NewRunArguments]
+    ) -> RunResult[OutputT]: ...
+    @overload
+    async def run(
+        self, message: UserContent, *, output: type[OwnT], **options: Unpack[NewRunArguments]
+    ) -> RunResult[OwnT]: ...
+    @overload
+    async def run(
+        self, message: UserContent, *, output: TypeForm[OwnT], **options: Unpack[NewRunArguments]
+    ) -> RunResult[OwnT]: ...
+    async def run(
+        self,
+        message: UserContent,
+        *,
+        output: TypeForm[Any] | None = None,
+        **options: Unpack[NewRunArguments],
+    ) -> RunResult[Any]:
+        """Send a message and return the result of the run, in a new session or in that of `session_id`.
 
-    def run_sync(self, message: UserContent, *, session_id: str | None = None) -> RunResult[OutputT]:
+        `output` is the type of this answer, in place of the agent's. The other arguments, such as `deps`,
+        `model` and `on_approval`, are for this run, too; `app`, `user` and `tags` are kept by a new session.
+        """
+        request = make_request(output, options)
+        async with self, self._session_of(options) as session:
+            return await session.run_request(message, request)
+
+    @overload
+    def run_sync(
+        self, message: UserContent, *, output: None = None, **options: Unpack[NewRunArguments]
+    ) -> RunResult[OutputT]: ...
+    @overload
+    def run_sync(
+        self, message: UserContent, *, output: type[OwnT], **options: Unpack[NewRunArguments]
+    ) -> RunResult[OwnT]: ...
+    @overload
+    def run_sync(
+        self, message: UserContent, *, output: TypeForm[OwnT], **options: Unpack[NewRunArguments]
+    ) -> RunResult[OwnT]: ...
+    def run_sync(
+        self,
+        message: UserContent,
+        *,
+        output: TypeForm[Any] | None = None,
+        **options: Unpack[NewRunArguments],
+    ) -> RunResult[Any]:
         """Do what `run` does without an event loop; raises `UsageError` if one is running."""
-        if _is_in_loop():
+        if is_in_loop():
             raise UsageError(
                 "run_sync cannot be called where an event loop is running.", "Write `await agent.run(...)`."
             )
-        return asyncio.run(self.run(message, session_id=session_id))
+        return asyncio.run(self.run(message, output=output, **options))
 
-    def stream(self, message: UserContent, *, session_id: str | None = None) -> EventStream:
-        """Send a message and return the stream of the run's events; the last event is a `RunFinished`."""
+    def stream(
+        self,
+        message: UserContent,
+        *,
+        output: TypeForm[Any] | None = None,
+        **options: Unpack[NewRunArguments],
+    ) -> EventStream:
+        """Send a message and return the stream of the run's events; the last event is a `RunFinished`.
+
+        The arguments are those of `run`.
+        """
+        request = make_request(output, options)
+        session_id = options.get("session_id")
         return EventStream(
-            lambda run: self._stream_events(run, message, session_id),
+            lambda run: self._stream_events(run, message, request, options),
             lambda run: self._begin_stream(run, session_id),
         )
 
     def session(
-        self, session_id: str | None = None, *, variables: Mapping[str, str] | None = None
+        self,
+        session_id: str | None = None,
+        *,
+        variables: Mapping[str, str] | None = None,
+        deps: Any = None,
+        **labels: Unpack[SessionArguments],
     ) -> AgentSession[OutputT]:
         """Return a session for `async with`: a new one, or the one of this id, created if it does not exist.
 
-        Entering a session that is open, here or in another process, raises `SessionHeld`. `variables`
-        are the values of `{var.NAME}` in its HTTP tools; the session stores them.
+        Entering a session that is open, here or in another process, raises `SessionHeld`; one of another
+        `app` or `user` raises `UsageError`. `variables` are the values of `{var.NAME}` in its HTTP tools; the
+        session stores them. `deps` are for all its runs, and are never stored.
         """
-        parse = None if self._typed is None else self._typed.parse
-        return AgentSession(partial(self._open_session, session_id, variables), self._close_session, parse)
+        opening = Opening.of(session_id, variables, deps, labels)
+        opened = partial(self._open_session, opening)
+        return AgentSession[OutputT](opened, self._close_session, self._rules, deps)
+
+    def _session_of(self, options: NewRunArguments) -> AgentSession[OutputT]:
+        labels = cast("SessionArguments", find_labels(options))
+        return self.session(options.get("session_id"), deps=options.get("deps"), **labels)
+
+    async def approve(
+        self,
+        session_id: str,
+        *call_ids: str,
+        arguments: str | Mapping[str, Any] | None = None,
+        record_only: bool = False,
+        **options: Unpack[RunArguments],
+    ) -> RunResult[OutputT]:
+        """Approve waiting calls of a stored session, by default all, and continue its run; see
+        `AgentSession.approve`."""
+        async with self._stored_session(session_id, options) as session:
+            return await session.approve(*call_ids, arguments=arguments, record_only=record_only, **options)
+
+    async def deny(
+        self,
+        session_id: str,
+        *call_ids: str,
+        reason: str = "",
+        record_only: bool = False,
+        **options: Unpack[RunArguments],
+    ) -> RunResult[OutputT]:
+        """Deny waiting calls of a stored session, by default all, and continue its run."""
+        async with self._stored_session(session_id, options) as session:
+            return await session.deny(*call_ids, reason=reason, record_only=record_only, **options)
+
+    async def settle(
+        self,
+        session_id: str,
+        call_id: str,
+        outcome: Settlement,
+        result: str = "",
+        record_only: bool = False,
+        **options: Unpack[RunArguments],
+    ) -> RunResult[OutputT]:
+        """Settle a call with an unknown outcome of a stored session; see `AgentSession.settle`."""
+        async with self._stored_session(session_id, options) as session:
+            return await session.settle(call_id, outcome, result, record_only, **options)
+
+    @asynccontextmanager
+    async def _stored_session(
+        self, session_id: str, options: RunArguments
+    ) -> AsyncGenerator[AgentSession[OutputT]]:
+        """Open a session that exists; raises `SessionNotFound`."""
+        async with self:
+            await asyncio.to_thread(cast("Runtime", self._runtime).store.index.settings, session_id)
+            async with self.session(session_id, deps=options.get("deps")) as session:
+                yield session
+
+    async def sessions(
+        self,
+        *,
+        app: str | None = None,
+        user: str | None = None,
+        tags: Sequence[str] = (),
+        status: str | None = None,
+        since: datetime | None = None,
+        text: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> AsyncGenerator[SessionInfo]:
+        """Yield the stored sessions with all of these, the newest first.
+
+        `since` is the time of the last step, `text` a part of the title. `limit` bounds a page, and `cursor`
+        of its last session begins the next one.
+        """
+        query = SessionQuery(app, user, tags, status, since, text, limit, cursor)
+        async with self, aclosing(list_sessions(cast("Runtime", self._runtime).store, query)) as found:
+            async for each in found:
+                yield each
+
+    def output_validator(self, function: ValidatorT) -> ValidatorT:
+        """Add a function that checks each output, as a decorator: `@agent.output_validator`.
+
+        It takes the output, and `RunContext` and `Depends` parameters. By `ModelRetry(reason)` or a
+        `ValueError` it sends the model back, at most three times in a row; then the run ends as an error.
+        """
+        self._rules.validators.append(OutputValidator(function))
+        return function
+
+    def clone(self, **changes: Unpack[AgentArguments]) -> Agent[OutputT]:
+        """Return another agent with the arguments of this one, except the changed ones.
+
+        Objects such as tools and middleware are shared. A changed `output` changes the type of the agent:
+        annotate it.
+        """
+        if unknown := changes.keys() - self._arguments.keys():
+            raise WrongType(f"Agent takes no argument `{min(unknown)}`.")
+        kept = {**self._arguments, "output_validators": [each.function for each in self._rules.validators]}
+        arguments: dict[str, Any] = {**kept, **changes}
+        made: Agent[OutputT] = Agent(**arguments)
+        made._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
+        return made
 
     async def history(self, session_id: str) -> tuple[Message, ...]:
         """Return the global history of a stored session; raises `SessionNotFound`."""
         async with self:
-            store = cast("Runtime", self._runtime).store
-            view = await asyncio.to_thread(store.show, session_id)
-            history = tuple(view.state.chat_history)
-            for file in (file for message in history for file in message.files):
-                await asyncio.to_thread(file.load)
-            return history
+            return await asyncio.to_thread(load_history, cast("Runtime", self._runtime).store, session_id)
 
     async def observe(self, session_id: str, message: str) -> None:
         """Add a message to the history of a session without a reply; it is stored when this returns.
 
-        A session that is open elsewhere takes it with its next model call. The session is created if it does
-        not exist.
+        A session that is open elsewhere takes it with its next model call; an unknown one is created.
         """
         async with self:
             if (session := self._sessions.get(session_id)) is not None:
@@ -224,10 +421,13 @@ class Agent(HasHooks, Generic[OutputT]):
         self._streams.add(run)
 
     async def _stream_events(
-        self, run: StreamedRun, message: UserContent, session_id: str | None
+        self, run: StreamedRun, message: UserContent, request: RunRequest[Any], options: NewRunArguments
     ) -> AsyncGenerator[Event]:
         try:
-            async with self.session(session_id) as session, session.stream(message) as events:
+            async with (
+                self._session_of(options) as session,
+                session.stream_request(message, request) as events,
+            ):
                 run.session_id, run.interrupt = session.id, session.interrupt
                 async for event in events:
                     yield event
@@ -243,23 +443,19 @@ class Agent(HasHooks, Generic[OutputT]):
         if ending is not None and not ending.get_loop().is_closed():
             await asyncio.wait([ending])
 
-    async def _open_session(self, session_id: str | None, variables: Mapping[str, str] | None) -> Session:
+    async def _open_session(self, opening: Opening) -> Session:
+        session_id = opening.session_id
         await self._end_abandoned_runs(session_id)
         # The lease does not separate two objects of one session in one process.
-        if session_id is not None and session_id in self._entered:
+        if session_id in self._sessions:
             raise SessionHeld(f"Session {session_id} is open already.", "Let the first one end, or share it.")
         session_id = str(uuid.uuid4()) if session_id is None else session_id
-        self._entered.add(session_id)
+        self._sessions[session_id] = None
         async with AsyncExitStack() as undo:
-            undo.callback(self._entered.discard, session_id)
+            undo.callback(self._sessions.pop, session_id)
             await self._use()
             undo.push_async_callback(self._leave)
-            runtime = cast("Runtime", self._runtime)
-            if runtime.store.index.exists(session_id):
-                await runtime.require_free(session_id)
-                session = await runtime.resume(session_id, variables=variables)
-            else:
-                session = await runtime.create(_check_id(session_id), variables=variables)
+            session = await opening.open(cast("Runtime", self._runtime), session_id)
             undo.pop_all()
         self._sessions[session_id] = session
         return session
@@ -276,7 +472,6 @@ class Agent(HasHooks, Generic[OutputT]):
             if self._runtime is not None:
                 await self._runtime.let_go(session)
         finally:
-            self._entered.discard(session.id)
             self._sessions.pop(session.id, None)
             self._ending.pop(session.id, None)
             await self._leave()
@@ -294,119 +489,12 @@ class Agent(HasHooks, Generic[OutputT]):
             self._runtime = None
             await run_in_background(runtime.aclose())
 
-    def _source(self) -> str:
-        """Return `module:name` of the variable that holds this agent; None if there is none."""
-        module = sys.modules.get(self._module)
-        if module is None or self._module == "__main__":
-            return ""
-        name = next((name for name, value in vars(module).items() if value is self), "")
-        return f"{self._module}:{name}" if name else ""
 
-
-def _output_type(output: TypeForm[OutputT]) -> TypedOutput[OutputT] | None:
-    """Return the parser of an output type; None for a text."""
-    return None if cast("object", output) in (str, None) else output_format_of(output)
-
-
-def _is_in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _find_done_tool(tools: Sequence[Tool]) -> str:
-    """Return the name of the tool that ends runs; raises `UsageError` unless there is exactly one."""
-    names = [tool.spec.name for tool in tools if tool.traits.is_done_tool]
-    if len(names) == 1:
-        return names[0]
-    if names:
-        raise UsageError(
-            f"require_done takes one tool that ends the run; there are {', '.join(names)}.",
-            "Mark one with done=True; others can return TaskComplete(...), which ends the run as well.",
-        )
-    raise UsageError(
-        "require_done needs one tool that ends the run; there is none.", "Mark it: @tool(done=True)."
-    )
-
-
-def _name_of(model: str | Model | None) -> str | None:
-    return model if model is None or isinstance(model, str) else model.name
-
-
-def _make_definition(
-    model: str | Model | None,
-    instructions: Instructions,
-    tools: tuple[Tool, ...],
-    require_done: bool,
-    middleware: tuple[Middleware, ...],
-    overrides: Mapping[str, Any],
-) -> Definition:
-    return Definition(
-        overrides=overrides,
-        model=None if isinstance(model, str) else model,
-        instructions=instructions,
-        has_builtin_tools=False,
-        tools=tools,
-        done_tool=_find_done_tool(tools) if require_done else "",
-        middleware=middleware,
-    )
-
-
-def _collect_settings(
-    limits: Limits,
-    cwd: str | Path | None,
-    add_dirs: Sequence[str | Path],
-    servers: str | Path | Mapping[str, Any] | None,
-    **more: Any,
-) -> dict[str, Any]:
-    """Return the settings that the arguments set, by key, lists as tuples; raises `UsageError`."""
-    plain = (str, int, float, type(None))
-    overrides = {key: value if isinstance(value, plain) else tuple(value) for key, value in more.items()} | {
-        **asdict(limits),
-        "cwd": None if cwd is None else Path(cwd).absolute(),
-        "add_dirs": tuple(Path(each).absolute() for each in add_dirs),
-        "mcp_servers": None if servers is None else _servers(servers),
-    }
-    overrides = {key: value for key, value in overrides.items() if value not in (None, ())}
-    require_values(overrides)
-    return overrides
-
-
-def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return MCP servers by name; raises `UsageError` for a file that cannot be read."""
-    if isinstance(given, Mapping):
-        return given
-
-    path = Path(given)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"The file {path} cannot be read: {error.strerror}.", "Check the path.") from None
-    tables, problems = parse_extension_file("mcp_servers", content, path)
-    for problem in problems:
-        raise ConfigError(problem)
-    return {name: table.model_dump(exclude_defaults=True) for name, table in tables.items()}
-
-
-def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
-    """Return the tools, with functions wrapped as tools; raises `UsageError` for two tools of one name."""
-    given = tuple(tools)
-    if not given:
-        return ()
-
-    return tuple(index_tools(given).values())
-
-
-_MOST_ID_CHARS = 64
-
-
-def _check_id(session_id: str) -> str:
-    plain = session_id.isascii() and all(each.isalnum() or each in "-_.:@" for each in session_id)
-    if not plain or not 0 < len(session_id) <= _MOST_ID_CHARS:
-        raise UsageError(
-            f"{session_id[:80]!r} cannot be the id of a session.",
-            f"Use up to {_MOST_ID_CHARS} letters, digits and any of - _ . : @",
-        )
-    return session_id
+def _make_agent(parts: AgentParts, given: Mapping[str, Any]) -> Agent[Any]:
+    """Return the agent of a file, with what a program gives it."""
+    made: Agent[Any] = Agent(**join_arguments(parts, given))
+    own = parts.complete(made._definition)  # pyright: ignore[reportPrivateUsage]
+    made._definition = own  # pyright: ignore[reportPrivateUsage]
+    typed = None if own.output is None else TypedOutput[Any](own.output, lambda value: value)
+    made._rules = RunRules(typed)  # pyright: ignore[reportPrivateUsage]
+    return made

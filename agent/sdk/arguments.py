@@ -1,14 +1,64 @@
 """Checks the arguments of `Agent(...)`; an error names the argument, its value and what it accepts."""
 
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
-from ...actions.ports import UserInput
-from ...state.errors import UsageError, WrongType
+from typing_extensions import TypedDict, TypeForm
+
+from ...actions.ports import Model, TokenCounter, Tool, UserInput
+from ...actions.tools.functions.decorator import index_tools, with_brought
+from ...actions.tools.functions.injection import require_overrides
+from ...actions.turn.output.format import OutputFormat
+from ...actions.turn.output.types import TypedOutput, output_format_of
+from ...state.application import ExecutionMode
+from ...state.errors import ConfigError, UsageError, WrongType
+from ...state.session import Effort, SandboxWish
+from ..config.load import parse_extension_file
 from ..config.values import read_values
 from ..extensions.middleware.middleware import Middleware
+from ..runtime.agent_definition import Definition, Instructions
 from ..session.run import Limits
+from .result import OutputT
+
+
+class AgentArguments(TypedDict, total=False):
+    """The arguments of `Agent` by name; their meaning is described there."""
+
+    model: str | Model | None
+    instructions: Instructions | Sequence[str | Callable[..., Any]]
+    tools: Iterable[Tool | Callable[..., Any]]
+    output: Any
+    require_done: bool
+    name: str
+    mode: ExecutionMode
+    allow: Sequence[str]
+    ask: Sequence[str]
+    deny: Sequence[str]
+    limits: Limits | None
+    fallback_models: Sequence[str]
+    store: str | None
+    cwd: str | Path | None
+    add_dirs: Sequence[str | Path]
+    sandbox: SandboxWish
+    allow_net: Sequence[str]
+    compress_at: float
+    effort: Effort | None
+    token_counter: TokenCounter | None
+    middleware: Sequence[Middleware]
+    user_input: UserInput | None
+    mcp_servers: str | Path | Mapping[str, Any] | None
+    groups: Sequence[str]
+    available_groups: Sequence[str]
+    max_listed_tools: int | None
+    max_result_tokens: int | None
+    planning: Literal["auto", "off"]
+    env: Mapping[str, str] | None
+    dependency_overrides: Mapping[Callable[..., Any], Callable[..., Any]]
+    output_validators: Sequence[Callable[..., Any]]
+
 
 _LISTS = {
     "allow": "rules",
@@ -45,8 +95,9 @@ def require_fitting(given: Mapping[str, Any]) -> None:
     limits, instructions, env = given["limits"], given["instructions"], given["env"]
     if limits is not None and not isinstance(limits, Limits):
         raise _wrong("limits", limits, "sandbur.Limits, such as Limits(timeout_s=60)")
-    if not isinstance(instructions, str) and not callable(instructions):
-        raise _wrong("instructions", instructions, "a text, or a function that returns one")
+    _require_instructions(instructions)
+    _require_overrides(given["dependency_overrides"])
+    _require_list("output_validators", given["output_validators"], "functions")
     if env is not None and not isinstance(env, Mapping):
         raise _wrong("env", env, "a mapping of names to texts")
     if given["planning"] not in ("auto", "off"):
@@ -58,6 +109,19 @@ def require_fitting(given: Mapping[str, Any]) -> None:
 def _require_user_input(value: Any) -> None:
     if value is not None and not isinstance(value, UserInput):
         raise _wrong("user_input", value, "an object with `async def ask(self, question)`")
+
+
+def _require_instructions(given: Any) -> None:
+    parts = cast("Sequence[object]", given) if isinstance(given, list | tuple) else [given]
+    for part in parts:
+        if not isinstance(part, str) and not callable(part):
+            raise _wrong("instructions", part, "a text, a function that returns one, or a list of them")
+
+
+def _require_overrides(given: Any) -> None:
+    if not isinstance(given, Mapping):
+        raise _wrong("dependency_overrides", given, "a mapping of providers to their replacements")
+    require_overrides(cast("Mapping[Callable[..., Any], Callable[..., Any]]", given))
 
 
 def require_values(overrides: Mapping[str, Any]) -> None:
@@ -88,3 +152,104 @@ def _wrong(name: str, value: Any, expected: str, hint: str = "") -> WrongType:
     article = "an" if what[:1].lower() in "aeiou" else "a"
     kind = f"the class {what}" if isinstance(value, type) else f"{article} {what}"
     return WrongType(f"Agent: `{name}` takes {expected}, and not {kind}.", hint)
+
+
+def _find_done_tool(tools: Sequence[Tool]) -> str:
+    """Return the name of the tool that ends runs; raises `UsageError` unless there is exactly one."""
+    names = [tool.spec.name for tool in tools if tool.traits.is_done_tool]
+    if len(names) == 1:
+        return names[0]
+    if names:
+        raise UsageError(
+            f"require_done takes one tool that ends the run; there are {', '.join(names)}.",
+            "Mark one with done=True; others can return TaskComplete(...), which ends the run as well.",
+        )
+    raise UsageError(
+        "require_done needs one tool that ends the run; there is none.", "Mark it: @tool(done=True)."
+    )
+
+
+def _name_of(model: str | Model | None) -> str | None:
+    return model if model is None or isinstance(model, str) else model.name
+
+
+_SETTINGS = (
+    "mode", "allow", "ask", "deny", "store", "fallback_models", "sandbox", "allow_net", "compress_at",
+    "effort", "groups", "available_groups", "max_listed_tools", "max_result_tokens",
+)  # fmt: skip
+"""The arguments that are settings of the same name."""
+
+
+def define_agent(
+    given: Mapping[str, Any], instructions: Instructions, output: OutputFormat | None
+) -> Definition:
+    """Return the definition of an agent from its arguments by name; raises `UsageError`."""
+    model, tools = given["model"], as_tools(given["tools"])
+    made = Definition(
+        overrides=_collect_settings(given),
+        model=None if isinstance(model, str) else model,
+        instructions=instructions,
+        has_builtin_tools=False,
+        tools=tools,
+        done_tool=_find_done_tool(tools) if given["require_done"] else "",
+        middleware=tuple(given["middleware"]),
+        dependency_overrides=dict(given["dependency_overrides"]),
+        output=output,
+        token_counter=given["token_counter"],
+        formatter=given["formatter"],
+        user_input=given["user_input"],
+    )
+    return replace(made, has_planning=given["planning"] == "auto" and made.has_tools)
+
+
+def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that the arguments set, by key, lists as tuples; raises `UsageError`."""
+    plain = (str, int, float, type(None))
+    cwd, servers = given["cwd"], given["mcp_servers"]
+    settings = {key: given[key] if isinstance(given[key], plain) else tuple(given[key]) for key in _SETTINGS}
+    overrides = settings | {
+        **asdict(given["limits"] or Limits()),
+        "model": _name_of(given["model"]),
+        "cwd": None if cwd is None else Path(cwd).absolute(),
+        "add_dirs": tuple(Path(each).absolute() for each in given["add_dirs"]),
+        "mcp_servers": None if servers is None else _servers(servers),
+    }
+    overrides = {key: value for key, value in overrides.items() if value not in (None, ())}
+    require_values(overrides)
+    return overrides
+
+
+def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return MCP servers by name; raises `UsageError` for a file that cannot be read."""
+    if isinstance(given, Mapping):
+        return given
+
+    path = Path(given)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"The file {path} cannot be read: {error.strerror}.", "Check the path.") from None
+    tables, problems = parse_extension_file("mcp_servers", content, path)
+    for problem in problems:
+        raise ConfigError(problem)
+    return {name: table.model_dump(exclude_defaults=True) for name, table in tables.items()}
+
+
+def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
+    """Return the tools, with functions wrapped as tools; raises `UsageError` for two tools of one name."""
+    given = tuple(tools)
+    return tuple(with_brought(index_tools(given)).values()) if given else ()
+
+
+def parse_output_type(output: TypeForm[OutputT]) -> TypedOutput[OutputT] | None:
+    """Return the parser of an output type; None for a text."""
+    return None if cast("object", output) in (str, None) else output_format_of(output)
+
+
+def find_source(module_name: str, agent: object) -> str:
+    """Return `module:name` of the variable that holds this agent; empty if there is none."""
+    module = sys.modules.get(module_name)
+    if module is None or module_name == "__main__":
+        return ""
+    name = next((name for name, value in vars(module).items() if value is agent), "")
+    return f"{module_name}:{name}" if name else ""

@@ -1,4 +1,4 @@
-"""Loads an agent that a program defines, by `package.module:name`."""
+"""Loads an agent that a program or a file defines, by `package.module:name` or by the path of the file."""
 
 import asyncio
 import importlib
@@ -6,13 +6,20 @@ import re
 import sys
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ...state.errors import ConfigError, SandburError, UsageError
-from ..config.trust import is_trusted_agent, trust_agent
-from ..runtime.agent_definition import PLAIN, Definition
+from ...state.session import AgentFileText, SessionSettings
+from ..config.load import load_settings
+from ..config.paths import CONFIG_NAME
+from ..config.settings import Overrides, Settings
+from ..config.trust import is_trusted_agent, is_trusted_agent_file, trust_agent, trust_agent_file
+from ..extensions.registry import find_agent_file_parser
+from ..runtime.agent_definition import PLAIN, AgentParts, Definition
 from .agent import Agent
+from .file_agents import narrow, parse_agent_text, read_agent_text, restore_for
 
 _STARTS_A_RUN = frozenset(
     {
@@ -26,30 +33,94 @@ _STARTS_A_RUN = frozenset(
 _SOURCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
-def load_named_agent(
-    source: str, folder: Path, env: Mapping[str, str], is_named_by_person: bool
-) -> Definition:
-    """Load the agent that a flag (`is_named_by_person`), a variable or a trusted configuration names.
+def load_named_agent(settings: Settings, overrides: Overrides, env: Mapping[str, str]) -> Definition:
+    """Load the agent that a flag, a variable or a trusted configuration names.
 
-    The agent is trusted from then on, so that its stored sessions can load it again.
+    The agent is trusted from then on, so that its stored sessions can load it again. A file that a project
+    names has to be trusted before, in the very version that is there.
     """
-    error: type[SandburError] = UsageError if is_named_by_person else ConfigError
+    source, folder = settings.agent or "", settings.cwd
+    error: type[SandburError] = UsageError if overrides.get("agent") else ConfigError
+    if find_agent_file_parser(source) is not None:
+        return _load_named_file(settings, env, error)
     found = load_agent(source, folder, error)
     if not is_trusted_agent(source, folder, env):
         trust_agent(source, folder, env)
     return found
 
 
-def load_known_agent(source: str, folder: Path, env: Mapping[str, str]) -> tuple[Definition, list[str]]:
+def _load_named_file(settings: Settings, env: Mapping[str, str], error: type[SandburError]) -> Definition:
+    named_by = next(iter(settings.sources.get("agent", ())), "")
+    is_project = named_by.endswith(f"/{CONFIG_NAME}")
+    folder = settings.cwd
+    if named_by.endswith("/config.toml"):
+        folder = Path(named_by.removesuffix(CONFIG_NAME)) if is_project else Path(named_by).parent
+    file = read_agent_text(folder / Path(settings.agent or "").expanduser(), error)
+    file = file.model_copy(update={"is_project": is_project})
+    path = Path(file.path)
+    if not is_trusted_agent_file(path, file.digest, env):
+        if is_project:
+            raise error(
+                f"{named_by} names the agent file {path}, and this version of it is not trusted.",
+                f"Read it, and trust it once with --agent {path}",
+            )
+        trust_agent_file(path, file.digest, env)
+    return _define(file, settings, env)
+
+
+def _define(file: AgentFileText, settings: Settings, env: Mapping[str, str]) -> Definition:
+    """Return the definition of a file, with nothing looser than what the person set."""
+
+    def parse(text: AgentFileText) -> AgentParts:
+        return narrow(parse_agent_text(text, env), settings)
+
+    def build(parts: AgentParts) -> Definition:
+        return parts.complete(Agent(**parts.arguments, env=env).definition)
+
+    def may_use(stored: AgentFileText) -> bool:
+        return is_trusted_agent_file(Path(stored.path), stored.digest, env)
+
+    made = build(parse(file))
+    return replace(made, restore=restore_for(file, lambda: made, build, parse, may_use))
+
+
+def _load_known_file(session: SessionSettings, env: Mapping[str, str]) -> tuple[Definition, list[str]]:
+    """Load the agent of a stored session as its file was; a text that is not trusted does not count."""
+    stored = session.agent_file
+    again = f"Resume it with --agent {session.agent}"
+    if stored is None or not is_trusted_agent_file(Path(stored.path), stored.digest, env):
+        return PLAIN, [
+            f"This session belongs to the agent {session.agent}, which is not trusted here. {again}"
+        ]
+    settings = load_settings({"cwd": Path(session.cwd)}, env)
+    try:
+        now = read_agent_text(Path(stored.path))
+    except SandburError as error:
+        if not stored.is_whole:
+            return PLAIN, [f"The agent of this session is not here: {error.message} {again}"]
+        gone = f"The file {stored.path} is gone: this session goes on with what it began with."
+        return _define(stored, settings, env), [gone]
+    if stored.is_whole and now.digest != stored.digest:
+        changed = f"The file {stored.path} has changed since this session began"
+        return _define(stored, settings, env), [f"{changed}: it goes on with what it began with."]
+    if now.digest != stored.digest:
+        return PLAIN, [f"The file {stored.path} has changed, and had a secret in it. {again}"]
+    return _define(now.model_copy(update={"is_project": stored.is_project}), settings, env), []
+
+
+def load_known_agent(session: SessionSettings, env: Mapping[str, str]) -> tuple[Definition, list[str]]:
     """Load the agent of a stored session if it is trusted for that folder on this machine.
 
     Otherwise return the plain agent and the notices for the user: a record must not choose which code runs.
     """
+    source, folder = session.agent, Path(session.cwd)
+    if find_agent_file_parser(source) is not None:
+        return _load_known_file(session, env)
     again = f"Resume it with --agent {source}."
     if not is_trusted_agent(source, folder, env):
         return PLAIN, [f"This session belongs to the agent {source}, which is not loaded by itself. {again}"]
     try:
-        return load_agent(source, folder, UsageError), []
+        return load_agent(source, folder, UsageError).of_session(session)
     except SandburError as error:
         return PLAIN, [f"The agent of this session is not here: {error.message} {again}"]
 

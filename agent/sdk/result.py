@@ -8,9 +8,10 @@ from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
 
-from ...actions.ports.events import ErrorRaised, PendingDecision, RunFinished, RunStatus, StepOutcome
+from ...actions.ports.events import ErrorRaised, RunFinished, RunStatus, StepOutcome
 from ...state.application import Usage
 from ...state.errors import SandburError
+from .pending import PendingToolCall
 
 OutputT = TypeVar("OutputT", default=str)
 
@@ -33,7 +34,7 @@ class RunResult(Generic[OutputT]):
     """The answer: a text, or a value of the agent's `output` type. None if the run is not done."""
     text: str | None
     """The text of the answer as the model wrote it."""
-    pending: tuple[PendingDecision, ...]
+    pending: tuple[PendingToolCall, ...]
     """Calls that wait for `approve`, `deny` or `settle`."""
     steps: tuple[StepOutcome, ...]
     """The steps of the plan; empty without a plan."""
@@ -90,7 +91,7 @@ def result_of(
         status=finished.status,
         output=output,
         text=finished.result,
-        pending=finished.pending,
+        pending=tuple(map(PendingToolCall.of, finished.pending)),
         steps=finished.steps,
         usage=finished.usage,
         duration_ms=finished.duration_ms,

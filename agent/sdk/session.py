@@ -1,11 +1,17 @@
 """A session with an agent, for programs."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, cast
+from typing import Any, Generic, Self, TypeVar, cast, overload
 
-from ...actions.ports.events import Event, Notice, PendingDecision, RunFinished, RunStarted
+from typing_extensions import TypeForm, Unpack
+
+from ...actions.ports.events import Event, Notice, RunFinished, RunStarted
+from ...actions.turn.output.partial_output import PartialOutput
+from ...state.application import NO_OPTIONS, RunOptions
 from ...state.calls import CallDecision, Settlement
 from ...state.conversation.messages import Message, UserContent
 from ...state.conversation.transcript import Transcript
@@ -13,8 +19,15 @@ from ...state.errors import UsageError
 from ...state.session import WaitingMessage
 from ..session.decisions import make_decision
 from ..session.session import Session
+from .pending import ApprovalHandler, PendingToolCall
 from .result import OutputT, RunResult, result_of
+from .run_request import RunArguments, RunRequest, make_request, require_message
+from .run_rules import RunRules
+from .stored_sessions import SessionUsage, load_usage
 from .stream import EventStream, StreamedRun
+
+OwnT = TypeVar("OwnT")
+StartRun = Callable[[Session, RunOptions], AsyncIterator[Event]]
 
 _MOST_NOTICES = 200
 """The most notices that one result keeps."""
@@ -31,12 +44,16 @@ class AgentSession(Generic[OutputT]):
         self,
         opened: Callable[[], Awaitable[Session]],
         closed: Callable[[Session, StreamedRun | None], Awaitable[None]],
-        parse: Callable[[Any], OutputT] | None = None,
+        rules: RunRules[OutputT],
+        deps: Any = None,
     ) -> None:
-        """Without `parse` the output is the text of the answer."""
+        """`deps` are those of runs that name none."""
         self._opened = opened
         self._closed = closed
-        self._parse = parse
+        self._rules = rules
+        self._deps = deps
+        self._parse: Callable[[Any], Any] | None = None
+        """Makes the output of the last run of its answer; None: the output is a text."""
         self._session: Session | None = None
         self._run: StreamedRun | None = None
         """The run that began last."""
@@ -45,6 +62,8 @@ class AgentSession(Generic[OutputT]):
         """The notices of the last run; those of opening the session are part of the first run's."""
         self._opening_notices: tuple[str, ...] = ()
         """The notices of opening the session, until the first run has begun."""
+        self._partial = PartialOutput(None)
+        self._approvals = ApprovalHandler(None)
 
     async def __aenter__(self) -> Self:
         self._session = await self._opened()
@@ -72,12 +91,32 @@ class AgentSession(Generic[OutputT]):
         return self._active_session.notices
 
     @property
-    def pending(self) -> tuple[PendingDecision, ...]:
+    def pending(self) -> tuple[PendingToolCall, ...]:
         """The calls that wait for a decision, including those that another process left."""
-        return tuple(
-            PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason)
-            for call in self._active_session.state.calls_to_decide
-        )
+        return tuple(map(PendingToolCall.of, self._active_session.state.calls_to_decide))
+
+    @property
+    def usage(self) -> SessionUsage:
+        """Tokens and cost of all runs of the session so far, in sum and by model.
+
+        Each access reads the store.
+        """
+        session = self._active_session
+        return load_usage(session.store, session.id, session.state.usage)
+
+    @property
+    def app(self) -> str:
+        """The application that it was begun for; empty if none was named."""
+        return self._active_session.settings.app
+
+    @property
+    def user(self) -> str:
+        """The user that it was begun for; empty if none was named."""
+        return self._active_session.settings.user
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self._active_session.settings.tags
 
     @property
     def history(self) -> tuple[Message, ...]:
@@ -89,38 +128,101 @@ class AgentSession(Generic[OutputT]):
         """The result of the last run of this object; None before the first one."""
         return None if self._last is None else result_of(self._last, self._parse, self._notices)
 
-    def stream(self, message: UserContent | None = None) -> EventStream:
+    def stream(
+        self,
+        message: UserContent | None = None,
+        *,
+        output: TypeForm[Any] | None = None,
+        **options: Unpack[RunArguments],
+    ) -> EventStream:
         """Send a message, or without one continue an interrupted run; return the stream of events.
 
-        The last event is a `RunFinished`; `result` has it, too. To stop reading interrupts the run.
+        The last event is a `RunFinished`; `result` has it, too. To stop reading interrupts the run. The other
+        arguments are for this run alone; one that continues keeps those it was begun with, except `deps`.
         """
-        return self._stream(lambda session: session.carry_on() if message is None else session.send(message))
+        return self.stream_request(message, make_request(output, options))
 
-    async def run(self, message: UserContent | None = None) -> RunResult[OutputT]:
-        """Send a message, or without one continue an interrupted run; return the result."""
-        return await self._finish_run(self.stream(message))
+    @overload
+    async def run(
+        self, message: UserContent | None = None, *, output: None = None, **options: Unpack[RunArguments]
+    ) -> RunResult[OutputT]: ...
+    @overload
+    async def run(
+        self, message: UserContent | None = None, *, output: type[OwnT], **options: Unpack[RunArguments]
+    ) -> RunResult[OwnT]: ...
+    @overload
+    async def run(
+        self, message: UserContent | None = None, *, output: TypeForm[OwnT], **options: Unpack[RunArguments]
+    ) -> RunResult[OwnT]: ...
+    async def run(
+        self,
+        message: UserContent | None = None,
+        *,
+        output: TypeForm[Any] | None = None,
+        **options: Unpack[RunArguments],
+    ) -> RunResult[Any]:
+        """Send a message, or without one continue an interrupted run; return the result.
+
+        The other arguments are those of `stream`.
+        """
+        return await self.run_request(message, make_request(output, options))
+
+    async def run_request(self, message: UserContent | None, request: RunRequest[Any]) -> RunResult[Any]:
+        """Do what `run` does, with arguments that are checked already."""
+        return await self._finish_run(self.stream_request(message, request))
+
+    def stream_request(self, message: UserContent | None, request: RunRequest[Any]) -> EventStream:
+        """Do what `stream` does, with arguments that are checked already."""
+        if message is None:
+            require_message(request)
+            return self._stream(lambda session, options: session.carry_on(options), request)
+
+        def start(session: Session, options: RunOptions) -> AsyncIterator[Event]:
+            if "message_history" in request.given:
+                session.change_history(Transcript().append(*request.given["message_history"]))
+            return session.send(message, options)
+
+        return self._stream(start, request, begins=True)
 
     async def approve(
-        self, *call_ids: str, arguments: str | None = None, record_only: bool = False
+        self,
+        *call_ids: str,
+        arguments: str | Mapping[str, Any] | None = None,
+        record_only: bool = False,
+        **options: Unpack[RunArguments],
     ) -> RunResult[OutputT]:
         """Approve the waiting calls of these ids, by default all, and continue the run.
 
-        `arguments` is the JSON text of edited arguments, for a single call.
+        `arguments` are edited arguments for a single call, by name or as JSON text. `options` are those of
+        `run`: `deps` has to be passed again.
         """
         chosen = self._select_calls(call_ids)
         if arguments is not None and len(chosen) != 1:
             raise UsageError("An edit is for one call.", "Name the call that it is for.")
+        text = arguments if isinstance(arguments, str | None) else json.dumps(dict(arguments))
         return await self.decide(
-            (make_decision(each, "approve", arguments=arguments) for each in chosen), record_only
+            (make_decision(each, "approve", arguments=text) for each in chosen), record_only, **options
         )
 
-    async def deny(self, *call_ids: str, reason: str = "", record_only: bool = False) -> RunResult[OutputT]:
+    async def deny(
+        self,
+        *call_ids: str,
+        reason: str = "",
+        record_only: bool = False,
+        **options: Unpack[RunArguments],
+    ) -> RunResult[OutputT]:
         """Deny the waiting calls of these ids, by default all, and continue the run."""
         chosen = self._select_calls(call_ids)
-        return await self.decide((make_decision(each, "deny", reason) for each in chosen), record_only)
+        decisions = (make_decision(each, "deny", reason) for each in chosen)
+        return await self.decide(decisions, record_only, **options)
 
     async def settle(
-        self, call_id: str, outcome: Settlement, result: str = "", record_only: bool = False
+        self,
+        call_id: str,
+        outcome: Settlement,
+        result: str = "",
+        record_only: bool = False,
+        **options: Unpack[RunArguments],
     ) -> RunResult[OutputT]:
         """Settle a call with an unknown outcome and continue the run.
 
@@ -128,20 +230,34 @@ class AgentSession(Generic[OutputT]):
         model gets as the result.
         """
         decision = make_decision(call_id, outcome, result)
-        return await self.decide([decision], record_only)
+        return await self.decide([decision], record_only, **options)
 
     async def decide(
-        self, decisions: Iterable[CallDecision], record_only: bool = False
+        self,
+        decisions: Iterable[CallDecision],
+        record_only: bool = False,
+        **options: Unpack[RunArguments],
     ) -> RunResult[OutputT]:
         """Record decisions and continue the run, unless `record_only` is true."""
-        return await self._finish_run(self.stream_decisions(decisions, record_only))
+        return await self._finish_run(self.stream_decisions(decisions, record_only, **options))
 
-    def stream_decisions(self, decisions: Iterable[CallDecision], record_only: bool = False) -> EventStream:
+    def stream_decisions(
+        self,
+        decisions: Iterable[CallDecision],
+        record_only: bool = False,
+        **options: Unpack[RunArguments],
+    ) -> EventStream:
         """Record decisions and continue the run; return the stream of events."""
-        return self._stream(lambda session: session.decide(tuple(decisions), record_only))
+        request: RunRequest[Any] = make_request(None, options)
+        require_message(request)
+        made = tuple(decisions)
+        return self._stream(
+            lambda session, options: session.decide(made, record_only, options=options), request
+        )
 
     async def interrupt(self) -> None:
         """End the current action; the run then ends as `interrupted`."""
+        self._approvals.stop()
         if self._session is not None:
             await self._session.interrupt()
 
@@ -164,11 +280,11 @@ class AgentSession(Generic[OutputT]):
 
         A message that no run reads is part of the next run. Raises `UsageError` for a command.
         """
-        await self._active_session.steer(text)
+        await self._active_session.inbox.steer(text)
 
     async def queue(self, text: str) -> None:
         """Queue a message for after the run: stored when this returns, and returned by `next_queued`."""
-        await self._active_session.queue(text)
+        await self._active_session.inbox.queue(text)
 
     async def observe(self, message: str) -> None:
         """Add a message to the history without a reply; it is stored when this returns.
@@ -181,20 +297,20 @@ class AgentSession(Generic[OutputT]):
     @property
     def observed_messages(self) -> tuple[WaitingMessage, ...]:
         """The observed messages in the inbox, which are in no history yet."""
-        return self._active_session.observed_messages
+        return self._active_session.inbox.observed
 
     @property
     def waiting_messages(self) -> tuple[WaitingMessage, ...]:
         """The messages in the inbox that are to be sent and are in no history yet."""
-        return self._active_session.waiting_messages
+        return self._active_session.inbox.waiting
 
     async def withdraw(self, number: int) -> str:
         """Remove a waiting message and return it; raises `UsageError` if it no longer waits."""
-        return await self._active_session.withdraw(number)
+        return await self._active_session.inbox.withdraw(number)
 
     async def next_queued(self) -> str | None:
         """Return the next queued message, None if there is none; pass it to `run` or `stream`."""
-        return await self._active_session.next_queued()
+        return await self._active_session.inbox.next_queued()
 
     @property
     def _active_session(self) -> Session:
@@ -208,8 +324,8 @@ class AgentSession(Generic[OutputT]):
             raise UsageError(f"No call {unknown} waits for a decision.", f"Waiting: {', '.join(waiting)}.")
         return call_ids or waiting
 
-    def _stream(self, start: Callable[[Session], AsyncIterator[Event]]) -> EventStream:
-        return EventStream(lambda run: self._follow_run(run, start), self._end_abandoned_run)
+    def _stream(self, start: StartRun, request: RunRequest[Any], begins: bool = False) -> EventStream:
+        return EventStream(lambda run: self._follow_run(run, start, request, begins), self._end_abandoned_run)
 
     async def _end_abandoned_run(self, run: StreamedRun) -> None:
         """End a run with an abandoned stream; raises `UsageError` for a run that is still read."""
@@ -221,20 +337,73 @@ class AgentSession(Generic[OutputT]):
         self._run, self._last = run, None
 
     async def _follow_run(
-        self, run: StreamedRun, start: Callable[[Session], AsyncIterator[Event]]
+        self, run: StreamedRun, start: StartRun, request: RunRequest[Any], begins: bool
     ) -> AsyncGenerator[Event]:
         session = self._active_session
-        events = cast("AsyncGenerator[Event]", start(session))
-        run.interrupt = session.interrupt
+        approvals = self._approvals = ApprovalHandler(request.given.get("on_approval"))
+
+        async def interrupt() -> None:
+            approvals.stop()
+            await session.interrupt()
+
+        run.interrupt = interrupt
         self._notices = []
-        async with aclosing(events):
-            async for event in events:
-                for one in (event, *self._notices_after(event)):
-                    if isinstance(one, Notice) and len(self._notices) < _MOST_NOTICES:
-                        self._notices.append(one.message)
-                    if isinstance(one, RunFinished):
-                        self._last = one
-                    yield one
+        self._set_inputs(request, begins)
+        try:
+            following: AsyncIterator[Event] | None = start(session, await self._options_of(request, begins))
+            while following is not None:
+                events, following = cast("AsyncGenerator[Event]", following), None
+                async with aclosing(events):
+                    async for event in events:
+                        if decisions := await approvals.decisions_after(event):
+                            following = session.decide(decisions)
+                            continue
+                        for one in self._watch(event):
+                            yield one
+        finally:
+            self._parse = self._choose_parser(request, session.state.run_options)
+            session.inputs.clear(self._deps)
+
+    def _watch(self, event: Event) -> Iterator[Event]:
+        """Yield an event and those that follow from it; keep the notices and the result of the run."""
+        for one in (event, *self._notices_after(event), *self._partial.values_after(event)):
+            if isinstance(one, Notice) and len(self._notices) < _MOST_NOTICES:
+                self._notices.append(one.message)
+            if isinstance(one, RunFinished):
+                self._last = one
+            yield one
+
+    def _set_inputs(self, request: RunRequest[Any], begins: bool) -> None:
+        """Hand the session what no store keeps of a run."""
+        session, inputs = self._active_session, self._active_session.inputs
+        inputs.deps = self._deps if request.deps is None else request.deps
+        inputs.model, inputs.output = request.model, request.form
+        stored = NO_OPTIONS if begins else session.state.run_options
+        has_own_form = stored.is_text or stored.output is not None
+        cwd = Path(session.settings.cwd)
+        validate = None if has_own_form else self._rules.validation(request, session.id, cwd, inputs)
+        inputs.validate = validate
+        own = self._rules.typed.format if self._rules.typed is not None and not request.is_text else None
+        form = request.form or (own if begins or not has_own_form else session.output)
+        self._partial = PartialOutput(form)
+
+    async def _options_of(self, request: RunRequest[Any], begins: bool) -> RunOptions:
+        """Return what the session stores of the run."""
+        if not begins:
+            return request.options()
+        session = self._active_session
+        cwd = Path(session.settings.cwd)
+        return request.options(await self._rules.write_instructions(session.id, cwd, session.inputs))
+
+    def _choose_parser(self, request: RunRequest[Any], stored: RunOptions) -> Callable[[Any], Any] | None:
+        """Return what makes the output of an answer; None: it is a text."""
+        if request.typed is not None:
+            return request.typed.parse
+        if request.is_text or stored.is_text:
+            return None
+        if stored.output is not None:
+            return _keep_json
+        return None if self._rules.typed is None else self._rules.parse
 
     def _notices_after(self, event: Event) -> list[Notice]:
         """Return the notices of opening the session, after the event that begins the first run."""
@@ -243,9 +412,14 @@ class AgentSession(Generic[OutputT]):
         texts, self._opening_notices = self._opening_notices, ()
         return [Notice(text) for text in texts]
 
-    async def _finish_run(self, stream: EventStream) -> RunResult[OutputT]:
+    async def _finish_run(self, stream: EventStream) -> RunResult[Any]:
         async with stream:
             async for _ in stream:
                 pass
         assert self._last is not None, "a run ended without its result"
         return result_of(self._last, self._parse, self._notices)
+
+
+def _keep_json(value: Any) -> Any:
+    """Return the answer of a continued run whose Python type is not known here: a JSON value."""
+    return value

@@ -1,10 +1,20 @@
-"""Decisions about waiting calls: which answers a call accepts, who signs, and what is recorded."""
+"""How a decision about a waiting call is taken, in the one order that all front ends share.
 
+A front end lists the answers of a call (`list_answers`), makes a decision of what the person chose
+(`make_decision`) and hands it to `Session.decide`. That checks and signs it (`check_and_sign`), judges the
+other waiting calls again, and records it.
+"""
+
+import os
+import pwd
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Literal, get_args
 
 from ...state.application import ApplicationState
 from ...state.calls import CallDecision, PendingCall, Settlement
-from .session import whoami
+from ...state.conversation.messages import encodable
+from ...state.errors import UsageError
 
 ApprovalAnswer = Literal["approve", "deny"]
 """The possible decisions about a call that has not run."""
@@ -38,11 +48,37 @@ def find_waiting_call(state: ApplicationState, call_id: str) -> PendingCall | No
     return next((call for call in state.calls_to_decide if call.call_id == call_id), None)
 
 
-def fits(call: PendingCall, decision: CallDecision) -> bool:
-    """Return whether the call accepts this decision."""
-    return (decision.settle or APPROVAL_ANSWERS[0]) in list_answers(call)
+def check_and_sign(
+    state: ApplicationState, decisions: Sequence[CallDecision], by: str
+) -> tuple[CallDecision, ...]:
+    """Return decisions with the name of who took them, if each is an answer that a waiting call accepts.
+
+    Raises `UsageError` for a call that does not wait, and for one that waits for another kind of decision.
+    """
+    for decision in decisions:
+        call = find_waiting_call(state, decision.call_id)
+        if call is None:
+            raise UsageError(f"No call {decision.call_id} waits for a decision.")
+        if (decision.settle or APPROVAL_ANSWERS[0]) not in list_answers(call):
+            meant = "settled" if call.kind == "outcome_unknown" else "approved or denied"
+            raise UsageError(f"Call {call.call_id} waits to be {meant}.")
+    return tuple(each if each.by else each.model_copy(update={"by": by}) for each in decisions)
 
 
-def sign(decision: CallDecision, way: str = "") -> CallDecision:
-    """Return the decision with the name of the local person; `way` is the interface that it came from."""
-    return decision.model_copy(update={"by": f"{whoami()} ({way})" if way else whoami()})
+_MAX_CHARS = 120
+
+
+def whoami(env: Mapping[str, str] = os.environ) -> str:
+    """Return `SANDBUR_USER`, which a bot sets to pass on a person's decision, or user@host."""
+    named = " ".join(env.get("SANDBUR_USER", "").split())
+    return encodable(named)[:_MAX_CHARS] if named else _account()
+
+
+@cache
+def _account() -> str:
+    uid = os.getuid()
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:  # accounts in containers need no name
+        name = str(uid)
+    return encodable(f"{name}@{os.uname().nodename}")

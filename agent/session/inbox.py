@@ -12,17 +12,26 @@ from ...state.conversation.messages import encodable
 from ...state.errors import UsageError
 from ...state.session import InboxKind, WaitingMessage
 from ...state.store.sessions.inbox import Inbox
+from .position import Position
 
 
 class SessionInbox:
     """The inbox of one session for its runs."""
 
     def __init__(
-        self, inbox: Inbox, masker: Masker, advice: Advice | None, tell: Callable[[str], None]
+        self,
+        inbox: Inbox,
+        position: Position,
+        masker: Masker,
+        advice: Advice | None,
+        tell: Callable[[str], None],
     ) -> None:
         """`advice` checks every steering message; `tell` is called with the reasons of refusals."""
         self.last_number = 0
         """The number of the newest message that a model call included."""
+        self._next_taken: InboxTaken | None = None
+        """The messages that the next message of the session includes."""
+        self._position = position
         self._inbox = inbox
         self._masker = masker
         self._advice = advice
@@ -56,20 +65,48 @@ class SessionInbox:
                 await self._advice.after_observed(text)
         return self._advised[message.number]
 
-    async def open(self, taken: InboxTaken) -> None:
-        await self._inbox.read(taken)
+    async def read(self) -> None:
+        """Read the messages that wait since the last run or came from another process."""
+        await self._inbox.read(self._taken)
 
-    def waiting(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
-        return self._inbox.waiting(taken)
+    @property
+    def waiting(self) -> tuple[WaitingMessage, ...]:
+        """The known messages that are to be sent and are in no history yet, in order."""
+        waiting = self._inbox.waiting(self._next_taken or self._taken)
+        return tuple(one for one in waiting if one.kind != "observe")
 
-    async def add(self, kind: InboxKind, text: str, taken: InboxTaken) -> None:
-        """Store a message with its secrets masked; it is on disk when this returns.
+    @property
+    def observed(self) -> tuple[WaitingMessage, ...]:
+        """The known messages that were only observed and are in no history yet, in order."""
+        return tuple(one for one in self._inbox.waiting(self._taken) if one.kind == "observe")
 
-        Raises `UsageError` for a text that cannot be sent to a working model.
+    @property
+    def _taken(self) -> InboxTaken:
+        return self._position.state.inbox_taken
+
+    async def steer(self, text: str) -> None:
+        """Send a message to the working model: it is on disk on return, and the next model call includes it.
+
+        If no run reads it, it is queued. Raises `UsageError` for a command.
         """
+        await self._add("steer", text)
+
+    async def queue(self, text: str) -> None:
+        """Keep a message or a command, on disk now, that is to be sent when the run is over."""
+        await self._add("queue", text)
+
+    async def observe(self, text: str) -> None:
+        """Keep a message, on disk now, that is to be added to the history without a reply."""
+        if self._advice is None:
+            await self._add("observe", text)
+            return
+        rewritten = self._mask(await self._advice.rewrite_observed(self._mask(text)))
+        await self._add("observe", rewritten)
+        await self._advice.after_observed(rewritten)
+
+    async def _add(self, kind: InboxKind, text: str) -> None:
+        """Store a message with its secrets masked; raises `UsageError` for what a model cannot be sent."""
         masked = self._mask(text)
-        if kind == "observe" and self._advice is not None:
-            masked = self._mask(await self._advice.rewrite_observed(masked))
         if not masked:
             raise UsageError("There is nothing in this message.")
         context = ""
@@ -85,42 +122,55 @@ class SessionInbox:
                 if found.refusal:
                     raise UsageError(f"A hook refused the message: {found.refusal}")
                 context = found.context
-        await self._inbox.add(kind, masked, context, taken.newest)
-        if kind == "observe" and self._advice is not None:
-            await self._advice.after_observed(masked)
+        await self._inbox.add(kind, masked, context, self._taken.newest)
 
     def _mask(self, text: str) -> str:
         return self._masker.text(encodable(text)).strip()
 
-    async def withdraw(self, number: int, taken: InboxTaken, is_running: bool) -> str:
+    async def withdraw(self, number: int) -> str:
         """Take a message back and return it; raises `UsageError` once it was read, or is not there."""
-        found = next((one for one in self._inbox.waiting(taken) if one.number == number), None)
-        if found is None or (is_running and found.kind != "queue" and number <= self.last_number):
+        found = next((one for one in self._inbox.waiting(self._taken) if one.number == number), None)
+        is_read = found is not None and found.kind != "queue" and number <= self.last_number
+        if found is None or (is_read and self._position.is_held):
             raise UsageError("The model has this message already.")
         if not await self._inbox.withdraw(number):
             raise UsageError("This message does not wait any more.")
         return found.text
 
-    async def next_queued(self, taken: InboxTaken) -> tuple[str, InboxTaken] | None:
-        """Return the message to send next, and the numbers that it includes; None: nothing waits.
+    async def next_queued(self) -> str | None:
+        """Return the message to send now; None: there is none, or a call waits for a decision.
 
-        Steering messages of a run that has ended come first, joined as one message. A chat command has no
-        step that could record its delivery, so it is removed here; a shell command has one.
+        Steering messages of a run that has ended come first, joined as one message. The next message of the
+        session removes it from the inbox, in the step that adds it to the history. A chat command has no such
+        step, so it is removed here; a shell command has one.
         """
+        if self._position.next_action == "human_confirm":
+            return None
+        taken = self._taken
         sent = [one for one in await self._inbox.read(taken) if one.kind != "observe"]
         waiting = [one for one in sent if not await self._leave_out(one)]
         steering = [one for one in waiting if one.kind == "steer"]
         if steering:
-            text = "\n\n".join(one.text for one in steering)
-            return text, taken.model_copy(update={"steer": steering[-1].number})
+            self._next_taken = taken.model_copy(update={"steer": steering[-1].number})
+            return "\n\n".join(one.text for one in steering)
         if not waiting:
             return None
         first = waiting[0]
         if _leads_to_no_step(first.text):
             if not await self._inbox.withdraw(first.number):
-                return await self.next_queued(taken)
-            return first.text, taken
-        return first.text, taken.model_copy(update={"queue": first.number})
+                return await self.next_queued()
+            self._next_taken = taken
+            return first.text
+        self._next_taken = taken.model_copy(update={"queue": first.number})
+        return first.text
+
+    def include_next(self) -> None:
+        """Make the next step record that it includes the message that `next_queued` returned."""
+        if self._next_taken is not None:
+            # A message may have been observed since.
+            taken = self._next_taken.model_copy(update={"observe": self._taken.observe})
+            self._position.change(inbox_taken=taken)
+            self._next_taken = None
 
     async def _leave_out(self, message: WaitingMessage) -> bool:
         """Withdraw a command that was not typed here: it came from another process, or was sent to the

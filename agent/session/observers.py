@@ -81,8 +81,8 @@ class Observers:
                 each.on_event(event, state)
 
     def around_trace(self, trace: Trace) -> Trace:
-        """Return a trace that notifies the observers of its records."""
-        return _ObservedTrace(trace, self._observers)
+        """Return a trace that notifies the observers of its records; without observers the same trace."""
+        return _ObservedTrace(trace, self._observers) if self._observers else trace
 
     async def follow(self, events: AsyncIterator[Event], text: str | None) -> AsyncIterator[Event]:
         """Yield the events of a run, each after all observers received it; `text` is the message."""

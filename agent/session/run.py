@@ -3,9 +3,9 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, Self, cast
 
@@ -13,29 +13,25 @@ from ...actions.ports import PORTS, Ports
 from ...actions.ports.events import (
     RETRIES,
     ApprovalNeeded,
-    CommittedEvents,
     ErrorRaised,
     Event,
-    EventBacklog,
+    EventQueue,
     Notice,
-    PendingDecision,
-    RunFinished,
-    RunStatus,
-    StepOutcome,
+    PlanResumed,
+    RunStarted,
     TextDelta,
     ToolFinished,
     ToolStarted,
     UsageChanged,
 )
 from ...actions.turn.calls.proposals import find_hook_denials
+from ...actions.turn.calls.start_check import require_progress
 from ...actions.turn.calls.tool_results import remove_if_empty
 from ...actions.turn.model_call import KeptReply
-from ...actions.turn.output.answers import ReadAnswer, read_answer
-from ...actions.turn.output.format import OutputFormat
-from ...actions.turn.repetition import require_progress
-from ...state.application import ApplicationState, Usage
+from ...actions.turn.output.answers import find_run_output
+from ...state.application import InboxTaken, Usage, VibeStep
 from ...state.calls import CallDecision
-from ...state.conversation.messages import make_cut_answer
+from ...state.conversation.messages import UserContent, make_cut_answer, person_message
 from ...state.databases.database import route_notices
 from ...state.errors import (
     BudgetLimit,
@@ -47,13 +43,15 @@ from ...state.errors import (
     TurnLimit,
     to_exhausted,
 )
-from ...state.process.clock import format_time, now
+from ...state.process.clock import now
+from ...state.session import SessionSettings
 from ...state.trace import Failure, RunEnded
 from ..config.settings import Settings
 from ..graph import HALTS, traits_of
 from .observers import Observers
 from .open_request import OpenRequest
 from .position import Position
+from .run_result import make_run_finished, wake_time
 
 _GO_ON = "Resume to go on; the limit starts again."
 
@@ -90,108 +88,6 @@ class Limits:
             )
 
 
-_WAIT_S = 300
-"""Seconds until the next try if the provider names none."""
-_LONGEST_WAIT_S = 24 * 3600
-
-EXIT_CODES: dict[RunStatus, int] = {
-    "done": 0,
-    "error": 1,
-    "needs_approval": 3,
-    "needs_decision": 3,
-    "denied": 3,
-    "goal_not_reached": 4,
-    "repeated": 4,
-    "turn_limit": 53,
-    "rate_limited": 75,
-    "timeout": 124,
-    "budget_limit": 125,
-    "interrupted": 130,
-}
-
-
-def make_run_finished(
-    session_id: str,
-    state: ApplicationState,
-    next_action: str,
-    *,
-    duration_ms: int = 0,
-    error: SandburError | None = None,
-    was_interrupted: bool = False,
-    is_command: bool = False,
-    is_recorded: bool = False,
-    usage: Usage | None = None,
-    output: OutputFormat | None = None,
-) -> RunFinished:
-    """Return the result of a run that stopped before `next_action`; a command has no answer.
-
-    `is_recorded`: the run had to record decisions and did, so stopping in the middle of a turn is no error.
-    `usage`: the usage of the turn if it is more than that of its finished steps. `output`: the output type.
-    """
-    status: RunStatus = "done" if is_command else _status(state, next_action)
-    is_asking = traits_of(next_action).waits_for == "decision"
-    if was_interrupted or (is_recorded and not is_asking):
-        status = "interrupted"
-    exit_code = 0 if is_recorded and not was_interrupted else EXIT_CODES[status]
-    if error is not None:
-        status, exit_code = cast(RunStatus, error.status), error.exit_code
-    answer_text = None if is_command else answer(state)
-    read = None if output is None or answer_text is None else _read(output, answer_text)
-    return RunFinished(
-        session_id=session_id,
-        status=status,
-        exit_code=exit_code,
-        result=answer_text if read is None or read.problem else read.text,
-        output=None if read is None or read.problem else read.value,
-        has_output=output is not None,
-        workflow_mode=state.workflow_mode,
-        steps=tuple(
-            StepOutcome(step.step_id, step.description, step.status, step.analysis)
-            for step in state.vibe_plan
-        ),
-        pending=tuple(
-            PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason)
-            for call in state.calls_to_decide
-        ),
-        usage=state.turn_usage if usage is None else usage,
-        duration_ms=duration_ms,
-        error=ErrorRaised(error.code, error.message) if error is not None else None,
-        hint=error.hint if error is not None else "",
-    )
-
-
-def _read(output: OutputFormat, message: str) -> ReadAnswer:
-    return read_answer(output, message)
-
-
-def wake_time(error: Overloaded) -> str:
-    """Return when a run that was rate-limited continues by itself: UTC, ISO 8601."""
-    wait_s = _WAIT_S if error.retry_after_s is None else min(error.retry_after_s, _LONGEST_WAIT_S)
-    return format_time(datetime.now(UTC) + timedelta(seconds=wait_s))
-
-
-def answer(state: ApplicationState) -> str | None:
-    """Return the answer of the last turn, or None while it is open."""
-    # Messages that were only observed may stand after it.
-    newest = reversed(state.chat_history)
-    last = next((one for one in newest if one.role != "user" or one.is_user_command), None)
-    if state.turn_open or last is None or last.role != "assistant":
-        return None
-    return last.display_text
-
-
-def _status(state: ApplicationState, next_action: str) -> RunStatus:
-    if traits_of(next_action).waits_for == "decision":
-        is_unknown = any(call.kind == "outcome_unknown" for call in state.calls_to_decide)
-        return "needs_decision" if is_unknown else "needs_approval"
-    if state.last_round_denied:
-        return "denied"
-    started = [step for step in state.vibe_plan if step.status != "pending"]
-    if started and (started[-1].status == "failed" or len(started) < len(state.vibe_plan)):
-        return "goal_not_reached"
-    return "done"
-
-
 _log = logging.getLogger("sandbur")
 
 
@@ -201,27 +97,42 @@ class InternalError(SandburError):
     code = "internal"
 
 
+@dataclass(frozen=True, slots=True)
+class RunInput:
+    """What a run begins with."""
+
+    first: str | None = None
+    """The action that takes the inputs; None: continue where the session stopped."""
+    inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    record_only: bool = False
+    """Stop once the inputs, which are decisions, are recorded."""
+    is_command: bool = False
+    """It answers a command and asks no model."""
+
+    @property
+    def message(self) -> UserContent | None:
+        """The person's message to the model; None: the run has none."""
+        is_message = not self.is_command and not self.inputs.get("runs")
+        return self.inputs.get("user_input") if is_message else None
+
+    @property
+    def title(self) -> str:
+        """The text that names a new session; empty: there is none."""
+        message = self.inputs["user_input"] if "observes" in self.inputs else self.message
+        return "" if message is None else person_message(message).display_text
+
+
 class Run:
+    """Runs the graph from one action until it halts; its events end with exactly one `RunFinished`."""
+
     def __init__(
-        self,
-        position: Position,
-        ports: Ports,
-        limits: Limits,
-        first: str | None,
-        inputs: dict[str, Any],
-        record_only: bool,
-        is_command: bool,
-        observers: Observers,
+        self, position: Position, ports: Ports, limits: Limits, observers: Observers, given: RunInput
     ) -> None:
-        """Prepare to run the action `first` with `inputs`, then on until the graph halts."""
         self._position = position
         self._ports = ports
         self._limits = limits
-        self._first = first
-        self._inputs = inputs
-        self._record_only = record_only
-        self._is_command = is_command
-        self._observers = observers
+        self._observe = observers.on_event if observers else None
+        self._given = given
         self._kept: KeptReply = None
         self._used = Usage()
         self._used_in_turn: Usage | None = None
@@ -232,14 +143,13 @@ class Run:
         """The action that ran last."""
         self._before: Any = None
         """Burr's state when it began."""
-        self._events = EventBacklog()
-        self._in_order = CommittedEvents(ports.journal.after_commit, self._pass_on)
-        self._last_events: list[Event] = []
-        """Those that were committed when the task had ended."""
+        self._events = EventQueue(ports.journal.after_commit)
         self._task: asyncio.Task[SandburError | None] | None = None
         self._was_interrupted = False
-        self.has_begun = False
-        self.is_recorded = False
+        self.is_over = False
+        """True once the session is free for another run."""
+        self._has_begun = False
+        self._is_recorded = False
         """True once the trace contains the end."""
         self._lost: SandburError | None = None
 
@@ -247,26 +157,42 @@ class Run:
         """Take over what the last process left open at this position."""
         self._kept, self._used = open_request.reply, open_request.used
 
-    async def events(self, started: Event) -> AsyncIterator[Event]:
-        """Start and yield events: `started` once the start is on disk, the result last.
+    async def events(
+        self,
+        settings: SessionSettings,
+        prepare: Callable[[], Awaitable[RunStarted]],
+        rewrite: Callable[[RunInput], Awaitable[RunInput]],
+        claiming: AbstractAsyncContextManager[None],
+    ) -> AsyncIterator[Event]:
+        """Acquire the lease and yield events: `RunStarted` once the start is on disk, the result last.
 
-        Raises `SandburError` if the run cannot start; then there is nothing to resume.
+        `rewrite` changes the input before anything of it is recorded. `claiming` is entered while the lease
+        is acquired; `prepare` is awaited under the lease, before the first action. Raises `SandburError` if
+        the run cannot start; then there is nothing to resume.
         """
-        began = time.monotonic()
-        work = route_notices(lambda text: self._events.put(Notice(text)), partial(self._run, started))
-        task = self._task = asyncio.ensure_future(work)
-        task.add_done_callback(lambda _: self._events.put(None))
-        self._position.on_lost = self._stop_as_lost
-        while (event := await self._events.get()) is not None:
-            yield event
-        error = None if task.cancelled() else task.result()
-        if error is not None and not self._position.is_held:
-            raise error
-        for finished_call in await self._cut_short():
-            self._observers.on_event(finished_call, self._position.state)
-            yield finished_call
-        for event in await self._ending(error, int((time.monotonic() - began) * 1000)):
-            yield event
+        self._given = await rewrite(self._given)
+        async with claiming:
+            async for notice in self._position.claim_lease(settings, self._given.title):
+                yield notice
+        try:
+            taken = self._position.state.inbox_taken
+            started = await prepare()
+            try:
+                async for event in self._follow(started):
+                    yield event
+            finally:
+                await self.interrupt()
+                self._note_end(taken)
+        finally:
+            self.is_over = True
+            await self._position.leave()
+
+    def _note_end(self, taken: InboxTaken) -> None:
+        """Undo what a run that did not begin would have taken; record the end of one that was abandoned."""
+        if not self._has_begun and taken != self._position.state.inbox_taken:
+            self._position.change(inbox_taken=taken)
+        if not self._is_recorded:
+            self._ports.trace.add(RunEnded(status="interrupted", action=self._position.next_action))
 
     async def interrupt(self) -> None:
         """Cancel the current action and wait until it has stopped; the start of the run is never
@@ -274,13 +200,40 @@ class Run:
         task = self._task
         if task is not None and task.done():
             return
-        if self.has_begun and task is not None and not self._was_interrupted:
+        if self._has_begun and task is not None and not self._was_interrupted:
             task.cancel()
-        elif not self.has_begun and (advice := self._ports.hooks) is not None:
+        elif not self._has_begun and (advice := self._ports.hooks) is not None:
             advice.give_up()
         self._was_interrupted = True
         if task is not None:
             await asyncio.wait([task])
+
+    async def _follow(self, started: RunStarted) -> AsyncIterator[Event]:
+        """Run the graph in a task of its own, and yield its events."""
+        began = time.monotonic()
+        resumed = self._find_open_plan()
+        work = route_notices(lambda text: self._events.put(Notice(text)), partial(self._run, started))
+        task = self._task = asyncio.ensure_future(work)
+        task.add_done_callback(lambda _: self._events.end())
+        self._position.on_lost = self._stop_as_lost
+        while (event := await self._events.get()) is not None:
+            yield event
+            if event is started and resumed:
+                yield PlanResumed(resumed)
+        error = None if task.cancelled() else task.result()
+        if error is not None and not self._position.is_held:
+            raise error
+        for finished_call in await self._cut_short():
+            if self._observe is not None:
+                self._observe(finished_call, self._position.state)
+            yield finished_call
+        for event in await self._ending(error, int((time.monotonic() - began) * 1000)):
+            yield event
+
+    def _find_open_plan(self) -> tuple[VibeStep, ...]:
+        """Return the plan that the run continues."""
+        state = self._position.state
+        return state.vibe_plan if self._given.first != "prompt" and state.turn_open else ()
 
     def _stop_as_lost(self, error: SandburError) -> None:
         """End the current action without recording its results, because another process has the session."""
@@ -311,30 +264,31 @@ class Run:
             duration_ms=duration_ms,
             error=error,
             was_interrupted=self._was_interrupted,
-            is_command=self._is_command,
-            is_recorded=self._record_only and not self._is_refused(),
+            is_command=self._given.is_command,
+            is_recorded=self._given.record_only and not self._is_refused(),
             usage=self._used_in_turn,
-            output=self._ports.turn.output,
+            output=find_run_output(position.state, self._ports),
         )
-        is_open = position.next_action not in HALTS and (end.status == "done" or self._record_only)
+        is_open = position.next_action not in HALTS and (end.status == "done" or self._given.record_only)
         wake_at = wake_time(error) if isinstance(error, Overloaded) else ""
-        if self._record_only and is_open:
+        if self._given.record_only and is_open:
             wake_at = now()
         failure = Failure(code=error.code, message=error.message) if error is not None else None
         status = "interrupted" if is_open else end.status
         last = self._last_event(error, bool(end.pending))
         for event in last:
-            self._observers.on_event(event, position.state)
+            if self._observe is not None:
+                self._observe(event, position.state)
         self._ports.trace.add(
             RunEnded(status=status, action=position.next_action, duration_ms=duration_ms, error=failure)
         )
-        self.is_recorded = True
+        self._is_recorded = True
         await position.release(status, wake_at)
-        return [*self._last_events, *last, end]
+        return [*self._events.rest, *last, end]
 
     def _is_refused(self) -> bool:
         """Return whether a call still waits although it was to be decided."""
-        decided = {decision.call_id for decision in self._inputs["decisions"]}
+        decided = {decision.call_id for decision in self._given.inputs["decisions"]}
         return any(call.call_id in decided for call in self._position.state.calls_to_decide)
 
     def _last_event(self, error: SandburError | None, is_pending: bool) -> list[Event]:
@@ -368,14 +322,14 @@ class Run:
         """Record the inputs of the run; no event is sent before they are on disk."""
         held_back = [started]
         self._ports.events.listener = held_back.append
-        if self._first is None:
+        if self._given.first is None:
             await self._position.take()
         else:
-            await self._steps(halt_after=[self._first], inputs=self._inputs)
-        self._ports.events.listener = self._tell
+            await self._steps(halt_after=[self._given.first], inputs=self._given.inputs)
+        self._ports.events.listener = self._take
         for event in held_back:
-            self._tell(event, is_committed=True)
-        self.has_begun = True
+            self._take(event, is_committed=True)
+        self._has_begun = True
         if self._was_interrupted:
             raise asyncio.CancelledError
 
@@ -411,7 +365,7 @@ class Run:
     async def _run_actions(self) -> None:
         """Run actions until a person has to act, checking limits and hooks in between."""
         self._check_hooks()
-        if self._record_only or self._position.next_action in HALTS:
+        if self._given.record_only or self._position.next_action in HALTS:
             return
         self._check_limits()
         if self._kept is not None:
@@ -456,15 +410,11 @@ class Run:
     def _is_asking(self) -> bool:
         return traits_of(self._position.next_action).waits_for == "decision"
 
-    def _pass_on(self, event: Event) -> None:
-        if self._task is not None and self._task.done():
-            self._last_events.append(event)
-        else:
-            self._events.put(event)
-
-    def _tell(self, event: Event, is_committed: bool = False) -> None:
-        self._in_order.take(event, is_committed)
-        self._observers.on_event(event, self._position.state)
+    def _take(self, event: Event, is_committed: bool = False) -> None:
+        """Take an event of an action: for the reader, for observers, and for what the run counts."""
+        self._events.put(event, is_committed)
+        if self._observe is not None:
+            self._observe(event, self._position.state)
         if isinstance(event, TextDelta):
             self._read += event.delta
         elif isinstance(event, Notice) and (event.kind in RETRIES or event.kind == "discarded"):

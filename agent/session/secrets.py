@@ -9,6 +9,7 @@ from pathlib import Path
 from shlex import quote
 
 from ...actions.masking.key_formats import LABEL as PRIVATE_KEY
+from ...actions.masking.late_pattern import LatePattern
 from ...actions.masking.masker import StreamMasker, TextMasker, make_value_label
 from ...actions.masking.named_values import is_placeholder, is_quoted_secret, is_random, is_ruled_out
 from ...actions.masking.references import References
@@ -17,11 +18,11 @@ from ...actions.workspace.protected.secret_files import is_secret_file
 from ...state.errors import ConfigError
 from ..config.paths import read_bytes
 
-_SETTING = re.compile(r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]{0,127})[ \t]*[=:][ \t]*")
-_DOUBLE = re.compile(r'"(?P<value>(?:[^"\\]|\\.)*+)"', re.DOTALL)
-_SINGLE = re.compile(r"'(?P<value>[^']*+)'")
-_COMMENT = re.compile(r"[ \t]#.*\Z")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_SETTING = LatePattern(r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]{0,127})[ \t]*[=:][ \t]*")
+_DOUBLE = LatePattern(r'"(?P<value>(?:[^"\\]|\\.)*+)"', re.DOTALL)
+_SINGLE = LatePattern(r"'(?P<value>[^']*+)'")
+_COMMENT = LatePattern(r"[ \t]#.*\Z")
+_ESCAPE = LatePattern(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -55,32 +56,32 @@ MOST_FILE_BYTES = 262_144
 MOST_SETTINGS = 5000
 MOST_VALUES = 500
 
-_SECRET_NAME = re.compile(
+_SECRET_NAME = LatePattern(
     r"(?i)passw(?:or)?d|passphrase|passcode|pwd|(?:^|_)pass(?:_|$)|secret|token|credential|_?auth(?:_|$)"
     r"|(?:api|access|private|account|encryption|signing|master|storage|license)_?key|(?:^|_)key(?:_\d+)?$"
     r"|(?:^|_)(?:salt|dsn|webhook|sas|jwt|cookie)(?:_|$)|connection_?string"
 )
-_WEAK_NAME = re.compile(
+_WEAK_NAME = LatePattern(
     r"(?i)[a-z]{1,4}(?:_?\d+)?"
     r"|(?!.*(?:api|access|private|account|encryption|signing|master|storage|license|secret|token|passw|auth))"
     r".*_key(?:_\d+)?"
 )
 """Too weak a name on its own: the value has to look like a secret, too."""
-_PASSWORD_NAME = re.compile(
+_PASSWORD_NAME = LatePattern(
     r"(?i)passw(?:or)?d|passphrase|passcode|pwd|(?:^|_)pass(?:_|$)|(?:^|_)(?:pin|otp|cvv|cvc)(?:_?code)?(?:_|$)"
 )
-_JOINED = re.compile(r"\w[-_. ]\w")
-_SHORT_VALUE = re.compile(r"[A-Za-z0-9!@#%^*?+._-]{3,64}")
-_NO_VALUE = re.compile(
+_JOINED = LatePattern(r"\w[-_. ]\w")
+_SHORT_VALUE = LatePattern(r"[A-Za-z0-9!@#%^*?+._-]{3,64}")
+_NO_VALUE = LatePattern(
     r"(?i)true|false|yes|no|on|off|none|null|nil|undefined|enabled|disabled|required|optional|auto|default"
 )
-_NO_SECRET_NAME = re.compile(
+_NO_SECRET_NAME = LatePattern(
     r"(?i)_(?:file|path|dir|name|id|ids|type|length|size|ttl|expiry|expires|expire|timeout|limit|count|header"
     r"|prefix|host|port|user|username|enabled|algorithm|region|version|program|socket|sock|ask|required?)$"
     r"|^(?:pwd|oldpwd|max_tokens|ssh_auth_sock|ssh_askpass|git_askpass|xauthority|sandbur_call)$|public_?key|askpass"
 )
-_CREDENTIALS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s/:@]{0,256}:(?P<password>[^\s/]{8,512})@")
-_WORD = re.compile(r"[A-Za-z]{1,12}(?:[-_. ][A-Za-z]{1,12})?")
+_CREDENTIALS = LatePattern(r"[a-z][a-z0-9+.-]{0,30}://[^\s/:@]{0,256}:(?P<password>[^\s/]{8,512})@")
+_WORD = LatePattern(r"[A-Za-z]{1,12}(?:[-_. ][A-Za-z]{1,12})?")
 _TEMPLATES = ("example", "sample", "template", "dist", "schema", "defaults")
 
 
@@ -172,8 +173,8 @@ class SecretMasker:
         return self._masker
 
 
-_PATH_WORD = re.compile(r"[\w./~@%+-]{3,512}")
-_KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{16,512}")
+_PATH_WORD = LatePattern(r"[\w./~@%+-]{3,512}")
+_KEY_LINE = LatePattern(r"[A-Za-z0-9+/=]{16,512}")
 
 
 def _in_secret_file(path: Path) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,9 @@
-"""Evidence about a call of unknown outcome: files that changed, and processes that still run."""
+"""What a person sees of a waiting call, and the evidence about one of unknown outcome: files and processes.
+
+A bug in a description is logged, and the question is asked without it.
+"""
+
+from __future__ import annotations
 
 import asyncio
 import os
@@ -9,12 +14,16 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...actions.ports import LeavesProcesses, Ports, implements
+from ...actions.turn.bugs_logged import BugsLogged
 from ...actions.turn.calls.tool_runner import context_of
 from ...actions.workspace.tree import FileFilter, list_search_files
+from ...state.application import ApplicationState
 from ...state.calls import FileChange, PendingCall
+from ..policy.approval_context import ApprovalContext, build_approval_context
+from ..policy.rules.rule_suggestions import RuleSuggestion, suggest_rules_for_call
 from ..policy.shell.repository import find_repository, why_git_may_run_more
 
 _PATIENCE_S = 2.0
@@ -133,3 +142,37 @@ def _running(call: PendingCall, ports: Ports) -> tuple[str, ...] | None:
     if not implements(tool, LeavesProcesses):
         return None
     return tuple(tool.still_running(context_of(ports, call, lambda chunk: None)))[:_MOST_FILES]
+
+
+if TYPE_CHECKING:
+    from .waiting_calls import SessionRules
+
+
+class CallDescriptions:
+    """Describes waiting calls."""
+
+    @staticmethod
+    def suggest_rules(
+        call: PendingCall, ports: Ports, rules: SessionRules, state: ApplicationState
+    ) -> tuple[RuleSuggestion, ...]:
+        """Suggest rules for a waiting call; each of them would allow this call."""
+        with BugsLogged(f"the rules that would let a call of {call.tool} pass"):
+            mode = state.execution_mode
+            return suggest_rules_for_call(call, ports, rules.settings, rules.gate_of, mode)
+        return ()
+
+    @staticmethod
+    def describe(
+        call: PendingCall, ports: Ports, state: ApplicationState, is_edited: bool
+    ) -> ApprovalContext:
+        """Describe why a waiting call asks, where its addresses lead and which sandbox it runs in."""
+        with BugsLogged(f"the description of a call of {call.tool}") as border:
+            return build_approval_context(call, ports, state.execution_mode, is_edited)
+        return ApprovalContext(f"{call.reason}; the rest is not known: a bug in Sandbur ({border.bug})")
+
+    @staticmethod
+    async def inspect(call: PendingCall, ports: Ports) -> Aftermath:
+        """Collect for at most two seconds what a call of unknown outcome may have done."""
+        with BugsLogged(f"what a call of {call.tool} has left"):
+            return await aftermath(call, ports)
+        return Aftermath(is_complete=False)

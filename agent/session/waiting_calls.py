@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from typing import TYPE_CHECKING
 
-from ...actions.ports import Gate, Ports
+from ...actions.ports import Gate, Ports, Verdict
+from ...actions.tools.registry import builtin_tools
 from ...actions.turn.calls.proposals import judge
 from ...actions.turn.calls.recovery import route_unknown_outcome
+from ...state.application import ExecutionMode
 from ...state.calls import PendingCall
 from ...state.session import SessionSettings
 from .position import Position
@@ -16,8 +18,7 @@ from .position import Position
 if TYPE_CHECKING:
     from ..policy.approval_context import ApprovalContext
     from ..policy.rules.rule_suggestions import RuleSuggestion
-    from .call_descriptions import CallDescriptions
-    from .unknown_outcome import Aftermath
+    from .unknown_outcome import Aftermath, CallDescriptions
 
 
 class SessionRules:
@@ -37,6 +38,12 @@ class SessionRules:
     def allow_always(self, rule: str) -> None:
         """Allow what `rule` covers for the rest of this session; raises `UsageError`."""
         self.change(allow=(*self.settings.allow, rule))
+
+    def judge_reading(self, path: str, mode: ExecutionMode) -> Verdict:
+        """Return the gate's verdict on reading a file that the person names in a message."""
+        from ..policy.judge import Judge
+
+        return Judge(self.gate_of(self.settings), builtin_tools()).reading_verdict(path, mode)
 
     def change(self, **rules: tuple[str, ...]) -> None:
         """Replace the rules of these kinds for the rest of this session; raises `UsageError`."""
@@ -74,7 +81,7 @@ class WaitingCalls:
     @property
     def _descriptions(self) -> type[CallDescriptions]:
         """What is loaded only when a call waits for a person."""
-        from .call_descriptions import CallDescriptions
+        from .unknown_outcome import CallDescriptions
 
         return CallDescriptions
 

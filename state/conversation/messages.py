@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from operator import is_, not_
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from .content import Document, Image, Record, list_labels
+from .attachments import AttachedFile, Audio, Document, Image, Video
+from .content import Attachment, Record, list_labels
 
 _CUT_BEGINS = "[Interrupted by "
 """Stored text: older forms of it must be recognized, too."""
@@ -42,16 +44,16 @@ class ToolUse(Record):
     tool: str
     arguments: str
     """The JSON text as the model wrote it, valid or not, without secrets."""
-    masked: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
+    masked: bool = Field(default=False, exclude_if=not_)
     """True if a secret that the model wrote was masked: these arguments are not what runs."""
 
 
 class Equipment(Record):
     """The tools that a session has activated in addition to its first ones."""
 
-    groups: tuple[str, ...] = Field(default=(), exclude_if=lambda groups: not groups)
+    groups: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """Groups of tools that the model activated."""
-    tools: tuple[str, ...] = Field(default=(), exclude_if=lambda tools: not tools)
+    tools: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """Tools that the model found by a search, the newest last."""
 
     def merge(self, more: Equipment) -> Equipment:
@@ -70,14 +72,14 @@ class ToolResult(Record):
     tool: str
     outcome: Outcome
     content: str
-    blocks: tuple[Text | Image | Document, ...] = Field(default=(), exclude_if=lambda blocks: not blocks)
+    blocks: tuple[Text | AttachedFile, ...] = Field(default=(), exclude_if=not_)
     """Content for the model after `content`."""
     duration_ms: int | None = None
-    ends_run: str | None = Field(default=None, exclude_if=lambda answer: answer is None)
+    ends_run: str | None = Field(default=None, exclude_if=partial(is_, None))
     """The final answer if the call ended the run."""
-    equips: Equipment | None = Field(default=None, exclude_if=lambda equipment: equipment is None)
+    equips: Equipment | None = Field(default=None, exclude_if=partial(is_, None))
     """The tools that the call added to the session."""
-    put_away: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
+    put_away: bool = Field(default=False, exclude_if=not_)
     """True for the line that replaces an evicted old result."""
 
     @property
@@ -90,7 +92,7 @@ class ToolResult(Record):
         )
 
 
-Block = Annotated[Text | Image | Document | Thinking | ToolUse | ToolResult, Field(discriminator="kind")]
+Block = Annotated[Text | AttachedFile | Thinking | ToolUse | ToolResult, Field(discriminator="kind")]
 
 
 class Wire(Record):
@@ -102,18 +104,48 @@ class Wire(Record):
     """Chat Completions: the message object; Responses: the output items; Messages: the content list."""
 
 
-UserContent = str | Sequence[str | Image | Document]
+UserContent = str | Sequence[str | AttachedFile]
 """A message of a person: a text, or texts and files in order."""
 
 
 class Message(Record):
-    role: Literal["user", "assistant", "tool"]
-    """A `tool` message holds exactly one `ToolResult`."""
+    role: Literal["user", "assistant", "tool", "system"]
+    """A `tool` message holds exactly one `ToolResult`; a `system` message is an instruction of a program."""
     origin: Literal["person", "model", "tool", "runtime"]
     """`runtime` marks messages of Sandbur itself to the model; front ends do not show them."""
     blocks: tuple[Block, ...]
     wire: Wire | None = None
     """Set only if the provider's JSON cannot be rebuilt from the blocks."""
+    name: str | None = Field(default=None, exclude_if=partial(is_, None))
+    """Who wrote it, where a conversation has several speakers of one role."""
+    metadata: dict[str, Any] | None = Field(default=None, exclude_if=partial(is_, None))
+    """JSON values of a program about the message; they are stored, and not sent to a model."""
+
+    @classmethod
+    def user(
+        cls, content: UserContent, *, name: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> Message:
+        """Return a person's message: a text, or texts, pictures and documents in order."""
+        return person_message(content).model_copy(update=_describe_message(name, metadata))
+
+    @classmethod
+    def assistant(
+        cls, text: str, *, name: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> Message:
+        """Return an answer of a model."""
+        made = assistant_message(encodable(text))
+        return made.model_copy(update=_describe_message(name, metadata))
+
+    @classmethod
+    def system(
+        cls, text: str, *, name: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> Message:
+        """Return an instruction of the program at this place of a history.
+
+        The model reads it as a message of the user, because not every provider takes others there.
+        """
+        blocks = (Text(text=encodable(text)),)
+        return cls(role="system", origin="runtime", blocks=blocks, **_describe_message(name, metadata))
 
     @cached_property
     def text(self) -> str:
@@ -135,28 +167,34 @@ class Message(Record):
     @property
     def for_model(self) -> Message:
         """The message as the model reads it: a call that no model requested is written as text."""
+        if self.role == "system":
+            return self._instruction_as_text
         return self._command_as_text if self.is_user_command else self
+
+    @cached_property
+    def _instruction_as_text(self) -> Message:
+        return Message(role="user", origin=self.origin, blocks=self.blocks)
 
     @cached_property
     def _command_as_text(self) -> Message:
         (use,), (result,) = self.tool_uses, self.tool_results
         command = f"{_RAN}\n{_fence(find_subject(use.arguments))}"
         words = Text(text=f"{command}\n{_CAME_TO.format(outcome=result.outcome)}\n{_fence(result.content)}")
-        return Message(role=self.role, origin=self.origin, blocks=(words, *result.blocks))
+        return Message(role=self.role, origin=self.origin, blocks=(words, *result.blocks), name=self.name)
 
     @property
-    def files(self) -> Iterator[Image | Document]:
-        """The pictures and documents, including those in results."""
+    def files(self) -> Iterator[AttachedFile]:
+        """The pictures, audio, video and documents, including those in results."""
         for block in self.blocks:
             parts = block.blocks if isinstance(block, ToolResult) else (block,)
-            yield from (part for part in parts if isinstance(part, Image | Document))
+            yield from (part for part in parts if isinstance(part, Attachment))
 
     @property
     def user_content(self) -> UserContent:
         """The content of a person's message: a text, or texts and files in order."""
         if all(isinstance(block, Text) for block in self.blocks):
             return self.text
-        given = (block for block in self.blocks if isinstance(block, Text | Image | Document))
+        given = (block for block in self.blocks if isinstance(block, Text | AttachedFile))
         return tuple(block.text if isinstance(block, Text) else block for block in given)
 
     @property
@@ -181,9 +219,19 @@ class Message(Record):
         return sum(_measure_block(block) for block in self.blocks) + _measure_wire(self.wire)
 
     @cached_property
-    def dialect_cache(self) -> dict[str, bytes]:
-        """A cache: request dialect -> this message as JSON of that dialect."""
+    def dialect_cache(self) -> dict[str, Any]:
+        """A cache: request dialect -> this message as pieces of JSON of that dialect."""
         return {}
+
+
+def _describe_message(name: str | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the fields of a message that no model reads; raises `TypeError` for metadata that is no JSON."""
+    if metadata is not None:
+        json.dumps(dict(metadata), allow_nan=False)
+    return {
+        "name": encodable(name) if name else None,
+        "metadata": None if metadata is None else dict(metadata),
+    }
 
 
 def encodable(text: str) -> str:
@@ -191,7 +239,7 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
 
 
-def to_blocks(content: UserContent) -> tuple[Text | Image | Document, ...]:
+def to_blocks(content: UserContent) -> tuple[Text | AttachedFile, ...]:
     """Return a person's content as blocks, without empty texts."""
     parts = (content,) if isinstance(content, str) else content
     blocks = (Text(text=encodable(part)) if isinstance(part, str) else part for part in parts)
@@ -215,7 +263,7 @@ def _fence(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def list_block_lines(blocks: Sequence[Text | Image | Document]) -> list[str]:
+def list_block_lines(blocks: Sequence[Text | AttachedFile]) -> list[str]:
     """Return blocks as lines of text."""
     return [block.text if isinstance(block, Text) else block.label for block in blocks]
 
@@ -246,7 +294,7 @@ def _measure_block(block: Block) -> int:
             return len(block.tool) + len(block.arguments.encode())
         case ToolResult():
             return len(block.content.encode()) + sum(map(_measure_block, block.blocks))
-        case Image() | Document():
+        case Image() | Audio() | Video() | Document():
             return block.request_bytes
 
 

@@ -258,7 +258,7 @@ def open_database(
     `on_notice` is already called when opening takes long. `durability` is for files only.
     """
     if url.startswith(_SQLITE):
-        from .sqlite import SqliteDatabase
+        from .sqlite.sqlite_database import SqliteDatabase
 
         return SqliteDatabase(Path(url.removeprefix(_SQLITE)), on_notice, durability)
     if url.partition("://")[0].lower().partition("+")[0] not in SCHEMES:

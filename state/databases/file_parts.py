@@ -63,6 +63,6 @@ class FilePart:
 
 def read_file_parts(parameters: Sequence[Any]) -> Sequence[Any]:
     """Return the parameters of a statement, with the bytes of each `FilePart`."""
-    if not any(isinstance(value, FilePart) for value in parameters):
+    if FilePart not in map(type, parameters):
         return parameters
     return tuple(value.read() if isinstance(value, FilePart) else value for value in parameters)

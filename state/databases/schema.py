@@ -5,8 +5,8 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-SCHEMA_VERSION = 6
-READABLE_EXPORTS = (2, 3, 4, 5, 6)
+SCHEMA_VERSION = 7
+READABLE_EXPORTS = (2, 3, 4, 5, 6, 7)
 """Schemas of exports that can be imported: later ones added tables, and columns that are not exported."""
 
 _INTEGER, _TEXT, _BYTES = "BIGINT NOT NULL", "{long_text} NOT NULL", "{blob} NOT NULL"

@@ -116,3 +116,12 @@ async def task_group() -> AsyncGenerator[asyncio.TaskGroup]:
         failed = errors.exceptions[0]
     if failed is not None:
         raise failed from None
+
+
+def is_in_loop() -> bool:
+    """Return whether the caller runs in an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

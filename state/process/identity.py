@@ -5,14 +5,13 @@ not taken for the same process.
 """
 
 import os
-import uuid
 from pathlib import Path
 
 
 def make_runner_name() -> str:
     """Return a name for a runner of a session in this process: HOST:PID:START:NONCE."""
     pid = os.getpid()
-    return f"{os.uname().nodename}:{pid}:{read_process_start(pid)}:{uuid.uuid4().hex[:8]}"
+    return f"{os.uname().nodename}:{pid}:{read_process_start(pid)}:{os.urandom(4).hex()}"
 
 
 def is_process_gone(owner: str) -> bool:

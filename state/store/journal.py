@@ -5,7 +5,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
-from ..calls import Effect, FileChange, JournaledCall, KeptResult, PendingCall, digest_arguments
+from ..calls import (
+    Effect,
+    FileChange,
+    JournaledCall,
+    KeptResult,
+    NestedCall,
+    PendingCall,
+    digest_arguments,
+    nested_call_id,
+    parent_call_id_of,
+)
 from ..conversation.content import Attachment
 from ..conversation.messages import ToolResult, ToolUse, parse_json_object
 from ..databases.chain import Entry, find_next_number, list_sound_rows
@@ -22,6 +32,7 @@ from .writer import SessionWriter
 _DIGEST = "arguments_sha256"
 _SEEN = "seen"
 _KEPT = "kept_bytes"
+_NESTED = "nested"
 RESTORE = "restore:"
 """The start of the name under which a session records the changes of a rewind; the step follows."""
 
@@ -84,6 +95,8 @@ class CallJournal:
         self._calls: dict[str, JournaledCall] = {}
         self._agreed: dict[str, str] = {}
         """Digests of arguments by call: those that were proposed or decided in this process."""
+        self._nested: dict[str, dict[str, NestedCall]] = {}
+        """The nested calls of calls that were asked about, by parent and call id."""
         self._known: dict[str, str] | None = None
         self._kept: dict[str, int] = {}
         """Size of the complete outputs of calls that are about to finish."""
@@ -125,6 +138,41 @@ class CallJournal:
             body |= {**_describe_verdict(call), **({"edited": True} if call.edited else {})}
         self._writer.queue(self._make_entry(moved, body))
         self._calls[use.call_id] = moved
+
+    async def record_nested_proposal(self, nested: NestedCall) -> None:
+        call = nested.call
+        moved = self._make_move(call.call_id, "proposed", now())
+        body = self._note_agreement(call.call_id, call.tool, call.effect, call.arguments)
+        body |= {**_describe_verdict(call), _NESTED: nested.model_dump(mode="json")}
+        known = await self._load_nested(call.parent_call_id)
+        self._writer.queue(self._make_entry(moved, body))
+        self._calls[call.call_id] = moved
+        known.setdefault(call.call_id, nested)
+
+    async def load_nested_calls(self, parent_call_id: str) -> Sequence[NestedCall]:
+        return tuple((await self._load_nested(parent_call_id)).values())
+
+    async def _load_nested(self, parent_call_id: str) -> dict[str, NestedCall]:
+        if parent_call_id not in self._nested:
+            found = await self._database.offload(lambda: self._find_nested(parent_call_id))
+            self._nested.setdefault(parent_call_id, found)
+        return self._nested[parent_call_id]
+
+    def _find_nested(self, parent_call_id: str) -> dict[str, NestedCall]:
+        """Return the nested calls of earlier processes by call id, as they were first proposed."""
+        prefix = nested_call_id(parent_call_id, 1)[:-1]
+        found: dict[str, NestedCall] = {}
+        for session_id in self._lineage:
+            rows = self._database.query(
+                "SELECT call_id, body FROM calls WHERE session_id = ? AND move = 'proposed'"
+                f" AND SUBSTR(call_id, 1, {len(prefix)}) = ? ORDER BY n",
+                (session_id, prefix),
+            )
+            for call_id, body in rows:
+                stored = (parse_json_object(body) or {}).get(_NESTED)
+                if stored is not None:
+                    found.setdefault(call_id, NestedCall.model_validate(stored))
+        return found
 
     async def record_decision(self, call: PendingCall, by: str) -> None:
         intent = self._note_agreement(call.call_id, call.tool, call.effect, call.arguments)
@@ -188,9 +236,13 @@ class CallJournal:
         if kept_bytes := self._kept.pop(result.call_id, 0):
             brief[_KEPT] = kept_bytes
         entry = self._make_entry(call, {**brief, "result": result.model_dump(mode="json")})
-        # The step that adds the result to the history makes a second copy in the journal unnecessary.
+        # The step that adds the result to the history makes a second copy in the journal unnecessary. No
+        # history has the result of a nested call.
         self._writer.queue_files(block for block in result.blocks if isinstance(block, Attachment))
-        self._writer.queue(entry, Entry("calls", (*entry.values[:-1], _json(brief))))
+        if parent_call_id_of(result.call_id):
+            self._writer.queue(entry)
+        else:
+            self._writer.queue(entry, Entry("calls", (*entry.values[:-1], _json(brief))))
         await self.record_changes(result.call_id, changes, pre_images or {})
         self._calls[result.call_id] = call
         if flush:

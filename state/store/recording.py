@@ -403,10 +403,10 @@ def list_early_messages(database: Database, session_ids: Sequence[str]) -> Itera
 
 
 def list_attachments(body: str) -> list[Attachment]:
-    """Return the attachments that a stored message refers to."""
+    """Return the attachments of a stored message whose bytes the store keeps."""
     # Most messages have none, and need not be parsed.
     message = parse_message(body) if '"sha256"' in body else None
-    return [] if message is None else list(message.files)
+    return [] if message is None else [file for file in message.files if file.is_stored]
 
 
 _PAGE_MESSAGES = 100

@@ -253,7 +253,8 @@ class SessionWriter:
 
     def queue_files(self, files: Iterable[Attachment]) -> None:
         """Queue attachments of messages, and the record that they are used, for the next commit."""
-        new = {file.sha256: file for file in files if file.sha256 not in self._queued_files}
+        stored = (file for file in files if file.is_stored)
+        new = {file.sha256: file for file in stored if file.sha256 not in self._queued_files}
         if not new:
             return
 

@@ -3,7 +3,8 @@
 1. 50 tool turns by an `Agent` in its process, and by the command for the same agent: CPU of both, with the
    start (limit 1).
 2. 200 sessions at once, as a ratio to as many in a row.
-3. `import sandbur`, over a bare interpreter (limit 60 ms).
+3. A run whose tool takes `deps`, as a ratio to the same run without.
+4. `import sandbur`, over a bare interpreter (limit 60 ms).
 """
 
 import asyncio
@@ -14,10 +15,12 @@ from pathlib import Path
 from bench.figures import Rounds, python_cpu_ms, tell
 from bench.sessions import RESULT, tool_server
 
-from sandbur import Agent, tool
+from sandbur import Agent, RunContext, tool
+from sandbur.testing import ScriptedModel, ToolCall
 
 TURNS = 50
 SESSIONS = 200
+CALLS, PAIRS = 10, 40
 IMPORTS = ("import sandbur", "import sandbur; sandbur.Agent")
 MODULE = '''
 import asyncio, os, sys
@@ -77,6 +80,30 @@ async def at_once(server: str, folder: Path) -> None:
     )
 
 
+async def compare_deps(folder: Path) -> None:
+    @tool(effect="read")
+    async def plain(text: str, run: RunContext) -> str:
+        """Act."""
+        return run.session_id[:1] + text
+
+    @tool(effect="read", name="plain")
+    async def with_deps(text: str, run: RunContext[dict[str, str]]) -> str:
+        """Act."""
+        return run.deps["a"] + text
+
+    rounds = Rounds(("plain", "deps"), PAIRS)
+    for name in rounds:
+        function, options = (plain, {}) if name == "plain" else (with_deps, {"deps": {"a": "b"}})
+        script = [*(ToolCall("plain", text=f"{number}") for number in range(CALLS)), "done"]
+        async with Agent(
+            ScriptedModel(script), tools=[function], store=f"sqlite:///{folder}/deps.db"
+        ) as agent:
+            began = time.process_time()
+            await agent.run("go", **options)
+            rounds.note(time.process_time() - began)
+    tell("a run with deps, CPU", rounds.ratio("deps", "plain"), 1.02, against="the same run without")
+
+
 def measure_imports(folder: Path, number: int) -> None:
     rounds = Rounds(("pass", *IMPORTS), number * 3, warm_up=0)
     for code in rounds:
@@ -93,3 +120,4 @@ def measure(folder: Path, number: int) -> None:
         measure_imports(folder, number)
         compare_turns(server, folder, number)
         asyncio.run(at_once(server, folder))
+    asyncio.run(compare_deps(folder))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.at_once import Case, Started, at_once
+from support.commands.warm_process import WarmProcess
 from support.crash.checks import UNKNOWN, check_journal, check_requests
 from support.crash.past import Past
 from support.crash.place import Place
@@ -60,7 +61,7 @@ def _until(holds: Callable[[], bool], problem: str, seconds: float = 120) -> Non
         time.sleep(0.02)
 
 
-def begin(place: Place, **options: object) -> "subprocess.Popen[bytes]":
+def begin(place: Place, **options: object) -> "subprocess.Popen[bytes] | WarmProcess":
     words = ("-p", "do it", "-y", "-m", place.model, "--session-id", place.session_id)
     return place.start(*words, "--output-format", "json", **options)
 

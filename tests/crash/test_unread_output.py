@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from support.at_once import Case, Started, at_once
+from support.commands.warm_process import WarmProcess
 from support.crash.past import Past
 from support.crash.place import Place
 from support.models.server import Answer, ModelServer, Request, ToolCall, Turn, say
@@ -64,7 +65,7 @@ def small_pipe() -> tuple[int, int]:
 
 def begin(
     place: Place, form: str, *, stream: str = "stdout", **env: str
-) -> tuple["subprocess.Popen[bytes]", int]:
+) -> tuple["subprocess.Popen[bytes] | WarmProcess", int]:
     """Start a run one of whose streams is a small pipe; return it with the pipe's other end."""
     reader, writer = small_pipe()
     words = ("-p", "do it", "-y", "-m", place.model, "--session-id", place.session_id)
@@ -83,7 +84,7 @@ def status(place: Place) -> str:
         return ""
 
 
-def ends(process: "subprocess.Popen[bytes]") -> int:
+def ends(process: "subprocess.Popen[bytes] | WarmProcess") -> int:
     """Wait for the end as `wait` does, without leaving a process behind."""
     try:
         return process.wait(MOST_S)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sandbur.state.databases.database import GuardedUpdate, exists, insert, route_notices, update
-from sandbur.state.databases.sqlite import SqliteDatabase
+from sandbur.state.databases.sqlite.sqlite_database import SqliteDatabase
 from sandbur.state.errors import GuardFailed, StoreError
 
 NEVER = GuardedUpdate(update("meta", {"value": "9"}, {"name": "nobody"}), exists("meta", {"name": "nobody"}))

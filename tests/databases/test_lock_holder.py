@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.commands.command import Command
 
-from sandbur.state.databases.lock_holder import find_lock_holder
+from sandbur.state.databases.sqlite.lock_holder import find_lock_holder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who holds a lock")
 

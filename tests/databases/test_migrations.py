@@ -1,18 +1,46 @@
 """A store that any released version wrote opens in this one, with everything in it."""
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-from contextlib import chdir
+from collections import Counter
+from contextlib import chdir, closing
 from pathlib import Path
+from typing import Any
 
+import pytest
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
 from support.stores.old_stores import DONE, FORK, KILLED, STORES, WAITING, opened
 
 from sandbur.state.calls import CallDecision
-from sandbur.state.databases.schema import SCHEMA_VERSION
+from sandbur.state.databases.chain import insert_row
+from sandbur.state.databases.schema import CHAINED, SCHEMA_VERSION
+from sandbur.state.databases.sqlite.keyed_tables import name_rows
+from sandbur.state.session import SessionSettings
+from sandbur.state.store.store import Store
+
+OPEN = "from sandbur.state.store.store import Store; Store.open('sqlite:///{}').close()"
+POINTS = {"migration_rows_copied", "migration_table_converted", "migration_mid", "migration_committed"}
+
+
+def open_in_a_process(path: Path, **env: str) -> int:
+    """Open the store in a process of its own; return how it ended."""
+    command = [sys.executable, "-c", OPEN.format(path)]
+    return subprocess.run(command, env={**os.environ, **env}, check=False).returncode
+
+
+def contents_of(path: Path) -> dict[str, list[Any]]:
+    """Return the rows of each table of records that is there, without digests: version 1 had none."""
+    with closing(sqlite3.connect(path)) as connection:
+        there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+        return {
+            table: sorted(connection.execute(f"SELECT session_id, {', '.join(CHAINED[table])} FROM {table}"))
+            for table in CHAINED
+            if table in there
+        }
 
 
 def schema_of(path: Path) -> str:
@@ -66,8 +94,143 @@ async def test_a_call_that_was_running_under_an_old_version_is_not_run_again(old
 
 
 def test_a_crash_in_the_middle_of_a_migration_changes_nothing(old: Path) -> None:
-    code = f"from sandbur.state.store.store import Store; Store.open('sqlite:///{old}')"
-    env = {**os.environ, "SANDBUR_CRASH_AT": "migration_mid"}
-    assert subprocess.run([sys.executable, "-c", code], env=env, check=False).returncode == -signal.SIGKILL
+    assert open_in_a_process(old, SANDBUR_CRASH_AT="migration_mid") == -signal.SIGKILL
     assert int(schema_of(old)) < SCHEMA_VERSION
     assert len(opened(old).sessions()) >= 4
+
+
+def test_killed_anywhere_in_a_migration_a_store_is_old_or_new_and_whole(old: Path, tmp_path: Path) -> None:
+    untouched = contents_of(old)
+    reached = tmp_path / "reached.txt"
+    copy = shutil.copy(old, tmp_path / "whole.db")
+    assert open_in_a_process(copy, SANDBUR_CRASH_TRACE=str(reached)) == 0
+    points = Counter(name for name in reached.read_text().split() if name.startswith("migration_"))
+    # Older stores lack some of the tables, so that nothing of them is copied.
+    assert {*points} == POINTS
+    assert points["migration_table_converted"] == len(CHAINED)
+    for name, count in points.items():
+        for number in range(1, count + 1):
+            path = tmp_path / f"{name}-{number}.db"
+            shutil.copy(old, path)
+            assert open_in_a_process(path, SANDBUR_CRASH_AT=f"{name}:{number}") == -signal.SIGKILL
+            if name != "migration_committed":
+                assert int(schema_of(path)) < SCHEMA_VERSION
+                assert contents_of(path) == untouched
+            opened(path).close()
+            assert schema_of(path) == str(SCHEMA_VERSION)
+            assert contents_of(path).items() >= untouched.items()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="waits for a lock that Linux can name")
+def test_two_processes_that_open_an_old_store_at_once_both_get_the_new_one(old: Path) -> None:
+    untouched = contents_of(old)
+    command = [sys.executable, "-c", OPEN.format(old)]
+    running = [subprocess.Popen(command) for _ in range(3)]
+    assert [process.wait() for process in running] == [0, 0, 0]
+    assert schema_of(old) == str(SCHEMA_VERSION)
+    assert contents_of(old).items() >= untouched.items()
+
+
+def test_a_large_store_is_converted_in_little_memory(tmp_path: Path) -> None:
+    """Of 60 MB; a process may take 40 MB more than one that opens an empty store."""
+    paths = [tmp_path / "empty.db", tmp_path / "large.db"]
+    for path in paths:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript(STORES[-1].read_text("utf-8"))
+    with closing(sqlite3.connect(paths[1])) as connection:
+        rows = ((DONE, f"big{n}", 0, b"x" * 20_000, 100 + n, "") for n in range(3000))
+        with connection:
+            connection.executemany("INSERT INTO outputs VALUES (?, ?, ?, ?, ?, ?)", rows)
+    code = f"{OPEN}; import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    peaks = [
+        int(subprocess.run([sys.executable, "-c", code.format(path)], check=True, stdout=-1).stdout)
+        for path in paths
+    ]
+    assert peaks[1] - peaks[0] < 40_000
+    store = opened(paths[1])
+    assert store.database.query("SELECT COUNT(*), SUM(LENGTH(body)) FROM outputs") == [(3000, 60_000_000)]
+    store.close()
+    size = paths[1].stat().st_size
+    assert size < 70_000_000, "the space of the old rows is free"
+
+
+def test_a_table_with_a_damaged_page_keeps_its_form_and_the_other_sessions_work(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA page_size = 1024")
+        connection.executescript(STORES[-1].read_text("utf-8"))
+        page = connection.execute(
+            "SELECT pageno FROM dbstat WHERE name = 'calls' AND pagetype = 'leaf' ORDER BY path DESC LIMIT 1"
+        ).fetchone()[0]
+    content = bytearray(path.read_bytes())
+    content[(page - 1) * 1024] = 0xEE  # no kind of page
+    path.write_bytes(content)
+    notices: list[str] = []
+    store = Store.open(f"sqlite:///{path}", on_notice=notices.append)
+    assert notices == [
+        f"The table calls of the store {path} is damaged and keeps its old form: sandbur doctor"
+    ]
+    kinds = dict(
+        store.database.query("SELECT name, type FROM sqlite_master WHERE name IN ('calls', 'steps')")
+    )
+    assert kinds == {"calls": "table", "steps": "view"}
+    assert store.show(DONE).state.chat_history.last is not None
+    store.close()
+
+
+def test_an_old_store_with_a_damaged_index_loses_no_record(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(STORES[-1].read_text("utf-8"))
+        untouched = contents_of(path)
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+        pages = dict(connection.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'index'"))
+    content = bytearray(path.read_bytes())
+    for index in ("sqlite_autoindex_messages_1", "sqlite_autoindex_sessions_1"):
+        first = (pages[index] - 1) * size
+        content[content.rindex(DONE.encode(), first, first + size)] ^= 1
+    path.write_bytes(content)
+    store = opened(path)
+    store.database.reindex()
+    assert store.verify(DONE) == []
+    store.close()
+    assert contents_of(path) == untouched
+
+
+async def test_a_process_of_before_that_still_runs_goes_on_writing(tmp_path: Path) -> None:
+    """Its statements name the tables of before, with the id in each row."""
+    path = tmp_path / "old.db"
+    before = sqlite3.connect(path, isolation_level=None)
+    before.executescript(STORES[-1].read_text("utf-8"))
+    insert = (
+        "INSERT INTO outputs (session_id, call_id, chunk, body, record, digest) VALUES (?, ?, ?, ?, ?, ?)"
+    )
+    before.execute(insert, (DONE, "one", 0, b"1", 42, ""))
+    store = opened(path)
+    before.execute(insert, (DONE, "two", 0, b"2", 43, ""))
+    assert store.database.query("SELECT call_id FROM outputs WHERE session_id = ?", (DONE,)) == [
+        ("one",),
+        ("two",),
+    ]
+    before.execute("DELETE FROM outputs WHERE session_id = ? AND call_id = 'one'", (DONE,))
+    assert store.database.query("SELECT call_id FROM outputs") == [("two",)]
+    before.close()
+    store.close()
+
+
+def test_a_deleted_session_leaves_nothing_and_its_number_is_not_used_again(old: Path) -> None:
+    store = opened(old)
+    keys = "SELECT key, id FROM session_keys ORDER BY key"
+    known = store.database.query(keys)
+    store.delete(FORK)
+    store.delete(DONE)
+    without_session = "SELECT 1 FROM {} WHERE session_key NOT IN (SELECT key FROM session_keys)"
+    for table in CHAINED:
+        assert store.database.query(without_session.format(name_rows(table))) == []
+    store.index.create("next", SessionSettings(model="m", cwd="/"))
+    store.database.commit([insert_row("messages", ("next", 0, 0, "{}", 0, ""))])
+    left = store.database.query(keys)
+    assert {"next"} == {name for _, name in left} - {name for _, name in known}
+    assert not {DONE, FORK} & {name for _, name in left}
+    assert left[-1][0] > max(key for key, _ in known)
+    store.close()

@@ -68,8 +68,8 @@ SHORT_IDEAS = {
 ONE_IMPORTER = {
     "actions/turn/calls/whole_output.py": "the whole output of a command is found here, and is no result yet",
     "actions/tools/shell/sandbox/seatbelt.py": "a sandbox in the language of macOS",
+    "actions/tools/files/grep.py": "each tool is a file",
     "actions/tools/shell/failure_hints.py": "loaded after a command failed",
-    "agent/session/call_descriptions.py": "loaded when a call waits for a person",
     "agent/models/transport/aws_events.py": "a wire format that needs an optional library",
     "agent/extensions/active_tools/equip_tools.py": "each tool is a file",
     "agent/models/demo/sample.py": "makes a value of a JSON schema, and knows nothing of the demo",
@@ -115,7 +115,6 @@ SEAMS = {
         "actions/turn/output/json_schema.py",
     ),
     "a plugin of pytest": ("ui/pytest_plugin.py",),
-    "a bug is logged": ("actions/turn/bugs_logged.py",),
 }
 """What is loaded only when it is used -> where that is decided: the only places with imports in functions."""
 MAX_LATE_IMPORTS = 80

@@ -31,6 +31,11 @@ PRINTED = {
         r'the model was given \["anvil","rope"\] 3',
         "You have ordered an anvil and a rope.",
     ],
+    "support_desk": [
+        r"Decision\(order='17', cents=500\)",
+        "Order 17 came broken done",
+        "scripted/model",
+    ],
     "structured_output": ["damage of A-17, urgency 4"],
     "middleware": [
         r"look_up took 0\.\d s",
@@ -46,6 +51,22 @@ PRINTED = {
         r"Refunded 5000 cents of order 17, receipt \S+\. Yours, the shop\.",
         r"\['The parcel of order 17 was damaged\.', 'Order 17 came broken\. \(customer 12\)'\]",
     ],
+    "python_code": [
+        r'approved: refund \{"number": 4, "cents": 80\}',
+        "3 of 4 are late",
+        "value: order 4: 80 back",
+        "The dearest late order is paid back.",
+    ],
+    "agent_file": [
+        line
+        for suffix in ("json", "yaml", "toml")
+        for line in (
+            rf'the shop got \{{"email": "ada@example.org", "dialogId": "dialog-{suffix}"\}} with the key',
+            r"It is saved. Demos are on Monday.  2 model calls",
+            r"We open at nine.  0 model calls",
+            r"You have leave for 5 days. \[Check that 5 days are left., Ask the manager.\] 3 model calls",
+        )
+    ],
     "mcp_tools": ["mcp__clock__difference: 3.5 hours", "Tokyo is 3.5 hours ahead of Kolkata."],
     "images": [
         "The third quarter is too low.",
@@ -53,6 +74,12 @@ PRINTED = {
         r"\[image/png, 126 bytes\] 126 bytes",
         r"\[targets.txt, text/plain, 25 bytes\] 25 bytes",
         r"\[image/png, 128 bytes\] 128 bytes",
+    ],
+    "attachments": [
+        "It is the note A, at 440 Hz.",
+        r"\[audio/wav, 8.0 kB\]",
+        r"\[notes.csv, text/csv, 17 bytes\]",
+        r"\[image/png, at https://example.org/notes.png\]",
     ],
     "resume_after_kill": [
         "killed",

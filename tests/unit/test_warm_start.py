@@ -5,10 +5,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.commands.command import Command, Ended
+from support.commands.command import TIMEOUT_S, Command, Ended
 from support.commands.warm_start import warm_start
 
 pytestmark = pytest.mark.slow
+MOST_LATER = 4
+"""So few modules of ours that a command imports cost it nothing; more come if a list has become old."""
 
 
 def from_cold(command: Command, words: tuple[str, ...], stdin: str | None) -> Ended:
@@ -56,6 +58,38 @@ def test_a_command_dies_at_the_crash_point_of_its_own_environment(
     command = Command(tmp_path)
     ended = command.run("-p", "run echo hi", "-m", "demo", "-y", SANDBUR_CRASH_AT=point)
     assert ended.code == code
+
+
+LATER = """
+import sys
+from sandbur.ui.cli.main import main
+before = set(sys.modules)
+code = main()
+later = sorted(name for name in set(sys.modules) - before if name.startswith("sandbur."))
+print("LATER", *later, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-p", "run echo hi; cat notes", "-m", "demo", "-y"),
+        ("-p", "run rm -rf notes", "-m", "demo"),
+        ("-p", "hello", "-m", "demo", "--output-format", "stream-json"),
+        ("sessions", "list", "--json"),
+        ("acp",),
+        ("mcp", "serve"),
+    ],
+)
+def test_nearly_all_that_a_common_command_imports_is_there(tmp_path: Path, words: tuple[str, ...]) -> None:
+    command = Command(tmp_path)
+    (tmp_path / "program.py").write_text(LATER)
+    env = {**command.env, "SANDBUR_MODEL": "demo"}
+    running = warm_start().start(words, tmp_path, env, "", program=tmp_path / "program.py")
+    _, _, err = running.ended(TIMEOUT_S)
+    (found,) = (line for line in err.decode().splitlines() if line.startswith("LATER"))
+    assert len(found.split()) <= 1 + MOST_LATER, found
 
 
 def _neutral(text: str, folder: str) -> str:

@@ -80,7 +80,9 @@ def model_for(content: UserContent, runtime: Runtime, session: Session) -> Model
     name, words = typed
     if name.lower() == "model":
         if not words:
-            raise CommandAnswered(f"The model is {session.model_name}. Another one: `/model PROVIDER/MODEL`")
+            raise CommandAnswered(
+                f"The model is {session.ports.model.name}. Another one: `/model PROVIDER/MODEL`"
+            )
         return ModelAsked(words, True)
     file = _files(runtime, session).get(name)
     return ModelAsked(file.model, False) if file is not None and file.model else None

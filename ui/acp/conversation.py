@@ -61,7 +61,7 @@ class Conversation:
         self.session = session
         self._client = client
         self._offered = modes
-        self._updates = Updates(lambda name: self.session.tool(name), session.settings.cwd)
+        self._updates = Updates(lambda name: self.session.ports.toolbox.get(name), session.settings.cwd)
         self._turn: asyncio.Task[StopReason] | None = None
         self._is_prompted = False
         """Whether the turn answers a message: another one has to wait for its end."""
@@ -106,7 +106,7 @@ class Conversation:
         elif self.session.next_action != "prompt":
             words = f"The session was interrupted before its end. {CONTINUE} goes on from there."
             self._begin(self._say(words), is_prompted=False)
-        elif waiting := self.session.waiting_messages:
+        elif waiting := self.session.inbox.waiting:
             words = "\n".join(f"- {one_line(one.text)}" for one in waiting)
             self._begin(self._say(f"These messages wait, and go along with your next one:\n{words}"), False)
 
@@ -127,7 +127,7 @@ class Conversation:
         """Send a message to the working model; answered with the turn that includes it."""
         if not isinstance(message, str) or is_command(message):
             raise UsageError("This session is answering a message.", "Wait for the end of it, or cancel it.")
-        await self.session.steer(message)
+        await self.session.inbox.steer(message)
         return PromptResponse(stop_reason=await asyncio.shield(turn))
 
     async def cancel(self) -> None:
@@ -138,10 +138,10 @@ class Conversation:
         if self._asking is not None:
             self._asking.cancel()
         await self.session.interrupt()
-        for one in self.session.waiting_messages:
+        for one in self.session.inbox.waiting:
             # A message to a cancelled run must not be sent later without the person's knowledge.
             with suppress(SandburError):
-                await self.session.withdraw(one.number)
+                await self.session.inbox.withdraw(one.number)
 
     def set_mode(self, mode: str) -> None:
         """Change the mode, at the end of the current run; raises `UsageError`."""
@@ -178,7 +178,7 @@ class Conversation:
         self.session = opened = await runtime.reopen(session, model=model, agent=session.settings.agent)
         if runtime.store.index.exists(session.id):
             # One without a message is stored with its first.
-            noted = opened.note(f"/model {model}", f"The model is {opened.model_name} now.")
+            noted = opened.note(f"/model {model}", f"The model is {opened.ports.model.name} now.")
             async for _ in noted:
                 pass
 
@@ -221,7 +221,7 @@ class Conversation:
             return await self._say(str(answer))
         finally:
             self._updates.is_command = False
-        if reason == "end_turn" and (queued := await self.session.next_queued()) is not None:
+        if reason == "end_turn" and (queued := await self.session.inbox.next_queued()) is not None:
             await self._tell([update_user_message_text(queued)])
             return await self._answer(queued)
         return reason
@@ -236,7 +236,7 @@ class Conversation:
         if asked.is_for_good:
             self._chosen_model = self.session.settings.model
             await self._tell_options()
-            return await self._say(f"The model is {self.session.model_name} now.")
+            return await self._say(f"The model is {self.session.ports.model.name} now.")
         try:
             return await self._go_on(lambda: self._events(message))
         finally:
@@ -274,7 +274,7 @@ class Conversation:
 
     def _decide(self, decisions: list[CallDecision]) -> Begin:
         async def begin() -> AsyncIterator[Event]:
-            return self.session.decide(decisions)
+            return self.session.decide(decisions, way="in an editor")
 
         return begin
 

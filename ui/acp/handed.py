@@ -21,13 +21,8 @@ from acp.schema import (
 )
 
 from ...agent.extensions.mcp.configuration.servers import SERVER_NAME
-from ...state.conversation.content import (
-    MAX_TEXT_BYTES,
-    Document,
-    Image,
-    attachment_from_bytes,
-    format_attachment_size,
-)
+from ...state.conversation.attachments import MAX_TEXT_BYTES, AttachedFile, attachment_from_bytes
+from ...state.conversation.content import format_attachment_size
 from ...state.conversation.messages import UserContent
 from ...state.errors import UsageError
 
@@ -43,7 +38,7 @@ def message_of(blocks: Iterable[PromptBlock]) -> UserContent:
 
     Links are not read here: the model reads them with its tools, through the gate.
     """
-    parts: list[str | Image | Document] = []
+    parts: list[str | AttachedFile] = []
     for block in blocks:
         part = _part(block)
         if isinstance(part, str) and parts and isinstance(parts[-1], str):
@@ -55,7 +50,7 @@ def message_of(blocks: Iterable[PromptBlock]) -> UserContent:
     return parts[0] if len(parts) == 1 and isinstance(parts[0], str) else tuple(parts)
 
 
-def _part(block: PromptBlock) -> str | Image | Document:
+def _part(block: PromptBlock) -> str | AttachedFile:
     match block:
         case TextContentBlock():
             return block.text
@@ -66,10 +61,10 @@ def _part(block: PromptBlock) -> str | Image | Document:
         case EmbeddedResourceContentBlock():
             return _resource(block)
         case AudioContentBlock():
-            raise UsageError("Audio cannot be sent to the models here.")
+            return attachment_from_bytes(_decode(block.data), "The audio")
 
 
-def _resource(block: EmbeddedResourceContentBlock) -> str | Image | Document:
+def _resource(block: EmbeddedResourceContentBlock) -> str | AttachedFile:
     resource = block.resource
     if isinstance(resource, BlobResourceContents):
         return attachment_from_bytes(_decode(resource.blob), _name(resource.uri) or "The file")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from acp.schema import AllowedOutcome, PermissionOption, PermissionOptionKind, RequestPermissionResponse
 
 from ...agent.policy.rules.rule_suggestions import EDITING, RuleSuggestion
-from ...agent.session.decisions import ApprovalAnswer, make_decision, sign
+from ...agent.session.decisions import ApprovalAnswer, make_decision
 from ...agent.session.session import Session
 from ...state.calls import CallDecision, PendingCall, Settlement
 from ..terminal.text.sanitize import expose
@@ -33,7 +33,7 @@ class PermissionChoice:
             session.waiting.accept(self.offer)
         verdict: ApprovalAnswer = "approve" if self.approved else "deny"
         answer = self.settle or verdict
-        return sign(make_decision(call.call_id, answer), "in an editor")
+        return make_decision(call.call_id, answer)
 
 
 @dataclass(frozen=True, slots=True)

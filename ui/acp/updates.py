@@ -46,7 +46,7 @@ from ...actions.ports.events import (
     ToolStarted,
 )
 from ...state.application import ApplicationState, StepStatus, VibeStep
-from ...state.conversation.content import Image
+from ...state.conversation.attachments import Image
 from ...state.conversation.messages import Message, Text, Thinking, ToolResult, ToolUse
 from ..terminal.lines import tools_line
 from ..terminal.text.sanitize import one_line, plain

@@ -201,20 +201,20 @@ class Chat:
         """Return messages that were queued during a run, then typed ones."""
         is_open = self.session.next_action != "prompt"
         # A turn that is to go on at Enter hears what waits there.
-        queued = None if is_open else await self.session.next_queued()
+        queued = None if is_open else await self.session.inbox.next_queued()
         while queued is None:
             with suppress(MessageCame):
                 return await at_prompt(self.composer.read(), self.composer.leave, self._follow)
-            queued = await self.session.next_queued()
+            queued = await self.session.inbox.next_queued()
         self.renderer.lines([("bold", f"{self.renderer.glyphs.prompt} {plain(queued)}")], prose=True)
         return queued
 
     async def _take_from_queue(self) -> list[str]:
         """Take back what waits: a run that did not get to its end is followed by nothing unseen."""
         texts: list[str] = []
-        for one in self.session.waiting_messages:
+        for one in self.session.inbox.waiting:
             with suppress(SandburError):
-                texts.append(await self.session.withdraw(one.number))
+                texts.append(await self.session.inbox.withdraw(one.number))
         return texts
 
     async def _answer(self, text: str) -> bool:
@@ -361,8 +361,8 @@ class Chat:
                 await show_above(partial(self._tell_of, other))
         elif self._has_run and self.session.next_action == "prompt" and not self.composer.draft:
             with suppress(StoreError):
-                await self.session.read_inbox()
-            if self.session.waiting_messages and not self.composer.draft:
+                await self.session.inbox.read()
+            if self.session.inbox.waiting and not self.composer.draft:
                 return MessageCame("A message came.")
         return None
 
@@ -448,17 +448,17 @@ def _facts_of(session: Session | None, settings: Settings) -> StatusFacts:
     if session is None:
         return StatusFacts(settings.mode, sandbox=settings.sandbox)
     state = session.state
-    window = session.model.context_window
+    window = session.ports.model.context_window
     usage = state.usage
     return StatusFacts(
         mode=state.execution_mode,
-        model=session.model_name,
+        model=session.ports.model.name,
         session=session.id,
         context_used=_estimate_tokens(session) / window if window else None,
         tokens=tokens_of(usage),
         cost_usd=usage.cost_usd,
-        budget_left=session.budget_usd,
-        sandbox=session.sandbox,
+        budget_left=session.limits.max_budget_usd,
+        sandbox=session.ports.calls.sandbox,
         context_window=window,
         model_calls=usage.llm_calls,
     )

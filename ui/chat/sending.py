@@ -8,7 +8,7 @@ from pathlib import Path
 from ...actions.ports.events import Event
 from ...actions.turn.model_call import refusal_of
 from ...agent.session.session import Session
-from ...state.conversation.messages import Document, Image
+from ...state.conversation.attachments import AttachedFile
 from ..terminal.render import Renderer
 from ..terminal.text.sanitize import one_line
 from .input.files.attached_files import with_named_files
@@ -17,7 +17,7 @@ from .input.files.attached_files import with_named_files
 class Sending:
     """Sends messages, and the flags' files with the first one."""
 
-    def __init__(self, files: Sequence[Image | Document] = ()) -> None:
+    def __init__(self, files: Sequence[AttachedFile] = ()) -> None:
         self._files = self._sent_files = tuple(files)
 
     async def send(self, session: Session, renderer: Renderer, text: str) -> AsyncIterator[Event]:
@@ -26,9 +26,10 @@ class Sending:
         A command leaves those for the next message.
         """
         self._sent_files = () if text.startswith("/") else self._files
-        refusal = partial(refusal_of, session.model)
+        refusal = partial(refusal_of, session.ports.model)
         cwd = Path(session.settings.cwd)
-        named = await asyncio.to_thread(with_named_files, text, cwd, session.judge_reading, refusal)
+        judge = partial(session.rules.judge_reading, mode=session.state.execution_mode)
+        named = await asyncio.to_thread(with_named_files, text, cwd, judge, refusal)
         lines = [("dim" if is_there else "yellow", one_line(line)) for is_there, line in named.notices]
         renderer.lines(lines, prose=True)
         if not self._sent_files:

@@ -250,7 +250,7 @@ def command_class(name: str) -> type[Command]:
     return getattr(import_module(f"..commands.{module}", __package__), kind)
 
 
-class Formatter(argparse.RawDescriptionHelpFormatter):
+class HelpLayout(argparse.RawDescriptionHelpFormatter):
     """The help formatter of argparse, with the width of the window."""
 
     def __init__(self, prog: str) -> None:
@@ -281,7 +281,7 @@ class Parser(argparse.ArgumentParser):
             prog=f"sandbur {'' if name == 'chat' else name}".strip(),
             description=description,
             epilog=epilog,
-            formatter_class=Formatter,
+            formatter_class=HelpLayout,
             allow_abbrev=False,
         )
 

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from ...agent.config.settings import Overrides, Settings
     from ...agent.runtime.runtime import Runtime
     from ...agent.session.session import Session
-    from ...state.conversation.messages import Document, Image
+    from ...state.conversation.attachments import AttachedFile
     from ...state.session import OutputSchema
     from ..commands.chat import ChatCommand
     from .grammar import Command
+
+
+_WEB = ("https://", "http://")
 
 
 def read_overrides(command: Command) -> Overrides:
@@ -42,13 +45,19 @@ def enter_folder(path: Path) -> None:
         raise UsageError(f"The folder {path} cannot be entered: {error.strerror}.") from None
 
 
-def read_attachments(command: ChatCommand) -> tuple[Image | Document, ...]:
-    """Read the files of --attach; raises `UsageError` for a file that cannot be read or attached."""
+def read_attachments(command: ChatCommand) -> tuple[AttachedFile, ...]:
+    """Read the files of --attach; an address is passed on.
+
+    Raises `UsageError` for a file that cannot be read or attached.
+    """
     if not command.attach:
         return ()
-    from ...state.conversation.content import attachment_from_path
+    from ...state.conversation.attachments import attachment_from_path, attachment_from_url
 
-    return tuple(map(attachment_from_path, command.attach))
+    return tuple(
+        attachment_from_url(given) if given.startswith(_WEB) else attachment_from_path(Path(given))
+        for given in command.attach
+    )
 
 
 @asynccontextmanager

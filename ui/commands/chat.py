@@ -40,9 +40,9 @@ class ChatCommand(RunCommand):
         group="session", only="chat", nargs="?", const="", metavar="ID",
     )  # fmt: skip
     """The id of a session; empty: the person picks one."""
-    attach: tuple[Path, ...] = flag(
-        "--attach", "send a picture, PDF or text with the message; may be repeated", (),
-        group="session", only="chat", action="append", type=path, metavar="FILE",
+    attach: tuple[str, ...] = flag(
+        "--attach", "send a picture, audio, video, document or its address; may be repeated", (),
+        group="session", only="chat", action="append", metavar="FILE",
     )  # fmt: skip
     fork_session: bool = switch("--fork-session", "with -c or -r: go on in a copy", "session", "chat")
     session_id: str | None = flag(

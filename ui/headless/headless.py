@@ -130,7 +130,7 @@ async def run_headless(command: ChatCommand) -> int:
 
 async def _find_remaining(session: Session) -> str | None:
     """Return the message that waits to be sent; a command waits for the chat that it was typed into."""
-    waiting = session.waiting_messages
+    waiting = session.inbox.waiting
     if session.next_action != "prompt":
         # Steering messages are read when the turn continues.
         return None
@@ -138,13 +138,13 @@ async def _find_remaining(session: Session) -> str | None:
     is_order = is_command(first) or parse_shell_command(first) is not None
     if is_order and not any(one.kind == "steer" for one in waiting):
         return None
-    return await session.next_queued()
+    return await session.inbox.next_queued()
 
 
 async def _tell_of_waiting(session: Session) -> None:
     """Print that messages came too late for the run and are in the inbox."""
-    await session.read_inbox()
-    if number := len(session.waiting_messages):
+    await session.inbox.read()
+    if number := len(session.inbox.waiting):
         many = "A message waits; it is" if number == 1 else f"{number} messages wait; the first is"
         say(f"{many} sent with: sandbur -p -r {session.id}")
 

@@ -112,6 +112,11 @@ def _line(kind: str, *names: str) -> Callable[[Any], Object]:
 
 
 _REQUESTED = _line("tool_use", "call_id", "tool", "arguments", "step_id")
+_FINISHED = _line("tool_result", "call_id", "tool", "outcome", "content", "duration_ms", "step_id")
+
+
+def _parent(event: ToolRequested | ToolFinished) -> Object:
+    return {"parent_call_id": event.parent_call_id} if event.parent_call_id else {}
 
 
 def _plan(event: PlanChanged | PlanResumed) -> Object:
@@ -123,8 +128,12 @@ _ENCODERS: dict[type, Callable[[Any], Object]] = {
     TextDelta: _line("text", "delta", "step_id"),
     ThinkingDelta: _line("thinking", "delta"),
     MessageAdded: _line("message", "role", "content", "step_id"),
-    ToolRequested: lambda event: {**_REQUESTED(event), "arguments": arguments_object(event.arguments)},
-    ToolFinished: _line("tool_result", "call_id", "tool", "outcome", "content", "duration_ms", "step_id"),
+    ToolRequested: lambda event: {
+        **_REQUESTED(event),
+        "arguments": arguments_object(event.arguments),
+        **_parent(event),
+    },
+    ToolFinished: lambda event: {**_FINISHED(event), **_parent(event)},
     ToolsChanged: lambda event: {
         "type": "tools",
         "added": list(event.added),

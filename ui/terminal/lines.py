@@ -8,12 +8,11 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...actions.ports.events import PendingDecision, RunFinished, ToolFinished, ToolsChanged
 from ...actions.tools.registry import traits_of
 from ...actions.turn.bugs_logged import BugsLogged
-from ...agent.history.timeline import TimelineStep
 from ...state.application import StepStatus, Usage, VibeStep
 from ...state.calls import PendingCall
 from ...state.conversation.messages import parse_json_object
@@ -22,6 +21,9 @@ from .text.diffs import Line, behind, cut, diff_text, number_diff
 from .text.sanitize import expose, lookalikes, one_line, plain
 from .text.times import ago, format_seconds, local_time
 from .text.wrap import hanging, wrap
+
+if TYPE_CHECKING:
+    from ...agent.history.timeline import TimelineStep
 
 _SUBJECTS = ("command", "path", "pattern", "url", "query", "goal", "status")
 _MAX_TITLE = 120

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...agent.config.settings import Overrides
 from ...agent.history.tracking.entries import AppName, app_id, project_id
 from ...agent.runtime.runtime import Runtime
-from ...agent.session.decisions import find_waiting_call, fits, sign
+from ...agent.session.decisions import find_waiting_call
 from ...agent.session.session import Session
 from ...state.calls import CallDecision, PendingCall
 from ...state.errors import SandburError, StoreError, UsageError
@@ -153,9 +153,8 @@ async def record(overrides: Overrides, session_id: str, decision: CallDecision, 
     try:
         session = await runtime.resume(session_id, needs_model=False)
         _require_same(session, decision, digest)
-        signed = sign(decision, "in a browser")
         error: SandburError | None = None
-        async for event in session.decide([signed], record_only=True):
+        async for event in session.decide([decision], record_only=True, way="in a browser"):
             failed = getattr(event, "error", None)
             if failed is not None:
                 error = StoreError(failed.message)
@@ -178,5 +177,3 @@ def _require_same(session: Session, decision: CallDecision, digest: str) -> None
         raise UsageError("This call does not wait any more: it was decided, or the run went on.")
     if describe_waiting_call(call, session.settings.cwd).digest != digest:
         raise UsageError("What this call would do is not what was shown to you.", "Look at it again.")
-    if not fits(call, decision):
-        raise UsageError("This call waits for another kind of decision.", "Look at it again.")

@@ -1,11 +1,13 @@
 """The six file tools have this in common: they do not know where the files are that they work on."""
 
+from __future__ import annotations
+
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ....state.calls import Effect, FileChange
 from ...ports import Prepared, ToolContext, ToolOutcome, Verified
@@ -13,6 +15,9 @@ from ...workspace.backends.backend import KeptFiles
 from ...workspace.paths import FileProblem
 from ..builtin import ArgumentsT, BuiltinTool
 from .file_system import Access, FileSystem, FileView, FileWrite, PlannedWrite
+
+if TYPE_CHECKING:
+    from .search.searches import Searches
 
 
 class FileTool(BuiltinTool[ArgumentsT], ABC):
@@ -68,6 +73,36 @@ class ReadingFileTool(FileTool[ArgumentsT]):
                 return view.translate(await self.look(aimed, view))
         except FileProblem as error:
             return ToolOutcome("error", str(error))
+
+
+class SearchingFileTool(ReadingFileTool[ArgumentsT]):
+    """A tool that searches a folder; what searches is loaded at its first call."""
+
+    most: int
+    """The largest number of files or lines in a result."""
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        arguments: type[ArgumentsT],
+        files: FileSystem,
+        use_ripgrep: bool,
+        limit_s: float,
+    ) -> None:
+        super().__init__(name, description, arguments, files)
+        self._use_ripgrep = use_ripgrep
+        self._limit_s = limit_s
+
+    @abstractmethod
+    async def search(self, arguments: ArgumentsT, view: FileView, searches: Searches) -> str:
+        """Return the result as a text; raises `FileProblem`."""
+
+    async def look(self, arguments: ArgumentsT, view: FileView) -> ToolOutcome:
+        from .search.searches import Searches
+
+        searches = Searches(self._use_ripgrep, self._limit_s, self.most)
+        return ToolOutcome("ok", await self.search(arguments, view, searches))
 
 
 class WritingFileTool(FileTool[ArgumentsT]):

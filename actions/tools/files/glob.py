@@ -1,29 +1,30 @@
 """The tool `glob`: find files by name."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from posixpath import expanduser, join
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from ...ports import ToolOutcome, ToolTraits
+from ...ports import ToolTraits
 from ...workspace.paths import (
     FileProblem,
     format_path,
-    format_path_from,
     locate,
     make_absolute,
     require_folder,
 )
 from ...workspace.patterns import PathPattern, split_fixed
-from ...workspace.tree import FileFilter
 from ..schema import PlainText, ToolArguments
 from .disk import DISK
 from .file_system import Access, FileSystem, FileView
-from .file_tool import ReadingFileTool
-from .search.engine import Search
-from .search.matches import cap_lines
+from .file_tool import SearchingFileTool
+
+if TYPE_CHECKING:
+    from .search.searches import Searches
 
 MAX_FILES = 1000
 _WILDCARD = re.compile(r"[*?\[{]")
@@ -41,16 +42,15 @@ class GlobArguments(ToolArguments):
     path: PlainText = Field(".", description="The folder to search. Default: the working folder.")
 
 
-class Glob(ReadingFileTool[GlobArguments]):
+class Glob(SearchingFileTool[GlobArguments]):
     traits = ToolTraits(
         subject="pattern", summary_arguments=("pattern", "path"), is_quiet=True, shows="names"
     )
     access: Access = "names"
+    most = MAX_FILES
 
     def __init__(self, use_ripgrep: bool = True, limit_s: float = 30, files: FileSystem = DISK) -> None:
-        super().__init__("glob", _DESCRIPTION, GlobArguments, files)
-        self._use_ripgrep = use_ripgrep
-        self._limit_s = limit_s
+        super().__init__("glob", _DESCRIPTION, GlobArguments, files, use_ripgrep, limit_s)
 
     def aim(self, arguments: GlobArguments) -> GlobArguments:
         """Move the fixed folders of a pattern that begins with a virtual path to the path."""
@@ -65,7 +65,7 @@ class Glob(ReadingFileTool[GlobArguments]):
     def reaches_hidden(self, arguments: GlobArguments) -> bool:
         return True
 
-    async def look(self, arguments: GlobArguments, view: FileView) -> ToolOutcome:
+    async def search(self, arguments: GlobArguments, view: FileView, searches: Searches) -> str:
         fixed, rest = _split_outside(arguments.pattern)
         if self._files.is_virtual(arguments.path) and _leads_out(arguments.pattern):
             raise FileProblem(
@@ -74,20 +74,7 @@ class Glob(ReadingFileTool[GlobArguments]):
             )
         root = make_absolute(fixed, view.path)
         folder = require_folder(locate(root, view.context.reach, "searched", searches=True))
-        return await self._find(root, folder, PathPattern(rest), view.context.cwd)
-
-    async def _find(self, root: Path, folder: Path, pattern: PathPattern, cwd: Path) -> ToolOutcome:
-        search = Search(folder, self._use_ripgrep, self._limit_s)
-        listing = await search.list_files(FileFilter(hidden=pattern.reaches_hidden))
-        names = [path for path in listing.paths if pattern.matches(path)]
-        there = await search.still_there(names[:MAX_FILES])
-        lines = cap_lines([format_path_from(root / name, cwd) for name in there])
-        notes = [] if names else ["No file matches."]
-        if len(names) > len(lines):
-            notes.append(f"[{len(lines):,} of {len(names):,} files shown; use a narrower pattern or path]")
-        if not listing.is_complete:
-            notes.append("[not all folders could be searched in time; use a narrower path]")
-        return ToolOutcome("ok", "\n".join(lines + notes))
+        return await searches.list_names(root, folder, PathPattern(rest), view.context.cwd)
 
 
 def _reach(pattern: str, base: str) -> str:

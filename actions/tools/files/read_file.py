@@ -10,13 +10,8 @@ from typing import BinaryIO
 
 from pydantic import Field
 
-from ....state.conversation.content import (
-    MAX_DOCUMENT_BYTES,
-    Document,
-    Image,
-    attachment_from_bytes,
-    detect_media_type,
-)
+from ....state.conversation.attachments import MAX_DOCUMENT_BYTES, AttachedFile, attachment_from_bytes
+from ....state.conversation.media_types import detect_media_type
 from ....state.conversation.messages import encodable
 from ....state.errors import UsageError
 from ...ports import ToolContext, ToolOutcome, ToolTraits
@@ -83,11 +78,11 @@ class ReadFile(ReadingFileTool[ReadFileArguments]):
         return ToolOutcome("ok", page, seen={encodable(name): version for name, version in seen.items()})
 
 
-def _picture(path: Path, context: ToolContext) -> Image | Document | None:
+def _picture(path: Path, context: ToolContext) -> AttachedFile | None:
     """Return a picture or a PDF for the model; None for any other file."""
     with open_regular(locate(path, context.reach, "read")) as file, translate_errors(path, "read"):
         kind = detect_media_type(file.read(_MARK_BYTES) or b"")
-        if kind is None or kind == "text/plain":
+        if kind is None or not (kind.startswith("image/") or kind == "application/pdf"):
             return None
         file.seek(0)
         try:

@@ -16,13 +16,8 @@ from ...workspace.content_cache import digest_of
 from ...workspace.paths import FileProblem, format_path, format_size
 from ...workspace.safe_open import PathScope
 from .disk import DISK
-from .edit_file import EditFile
 from .file_system import Access, FileSystem, FileView, PlannedWrite, explain_change, require_read_version
-from .glob import Glob
-from .grep import Grep
-from .list_directory import ListDirectory
-from .read_file import ReadFile
-from .write_file import WriteFile
+from .tool_set import make_file_tools
 
 _MODE = 0o644
 """The recorded mode of a file without permissions."""
@@ -169,15 +164,7 @@ def file_tools(backend: FileBackend | WorkspaceFolder | Composite | None = None)
     They have the names and the arguments of the built-in ones. None: the agent's folder.
     """
     composite = Composite.of(WorkspaceFolder() if backend is None else backend)
-    files = BackendFiles(composite) if composite.prefixes else DISK
-    return (
-        ReadFile(files),
-        WriteFile(files),
-        EditFile(files),
-        ListDirectory(files),
-        Glob(files=files),
-        Grep(files=files),
-    )
+    return make_file_tools(BackendFiles(composite) if composite.prefixes else DISK)
 
 
 def _require_room(place: FilePlace, files: Mapping[str, int]) -> None:

@@ -133,7 +133,21 @@ def _is_context(annotation: Any) -> bool:
         return _is_context(annotation.__origin__)
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return any(map(_is_context, typing.get_args(annotation)))
-    return annotation is RunContext
+    return annotation is RunContext or typing.get_origin(annotation) is RunContext
+
+
+def find_deps_type(annotation: Any) -> str:
+    """Return the name of the dependencies that a `RunContext[...]` needs; empty if it needs none."""
+    if typing.get_origin(annotation) is Annotated:
+        return find_deps_type(annotation.__origin__)
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        choices = (find_deps_type(one) for one in typing.get_args(annotation))
+        return next(filter(None, choices), "")
+    if typing.get_origin(annotation) is not RunContext:
+        return ""
+    (deps,) = typing.get_args(annotation)
+    is_optional = deps in (Any, object, None) or type(None) in (deps, *typing.get_args(deps))
+    return "" if is_optional else str(getattr(deps, "__name__", "")) or inspect.formatannotation(deps)
 
 
 _SECTIONS = re.compile(

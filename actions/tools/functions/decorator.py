@@ -2,13 +2,13 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from ....state.calls import Effect
 from ....state.errors import UsageError, WrongType
-from ...ports import Tool, ToolTraits
+from ...ports import CallsTools, Tool, ToolTraits, implements
 from .callee import name_of
 from .function_tool import FunctionTool
 from .parameters import ToolOptions
@@ -117,6 +117,24 @@ def index_tools(tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
             )
         found[name] = made
     return found
+
+
+def with_brought(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+    """Return the tools with those that some of them bring, which the model does not get by themselves.
+
+    A tool that is listed as well stays as it is. Raises `UsageError` for two tools of one name.
+    """
+    callers = [one for one in tools.values() if implements(one, CallsTools)]
+    if not callers:
+        return tools
+    brought = index_tools(
+        one
+        for caller in callers
+        for one in caller.list_brought()
+        if one.spec.name not in tools or _origin(tools[one.spec.name]) != _origin(one)
+    )
+    made = (one.hide(brought) if implements(one, CallsTools) else one for one in tools.values())
+    return index_tools([*made, *brought.values()])
 
 
 def _origin(one: Tool) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 from pydantic_core import to_json
 
 from ....state.calls import Effect
-from ...ports import Recovered, ToolContext, ToolOutcome, ToolSpec, ToolTraits, Verified
+from ...ports import Recovered, RunInputs, ToolContext, ToolOutcome, ToolSpec, ToolTraits, Verified
 from .callee import Unresolved, name_of
 from .named_files import place_paths
 from .parameters import Check, FunctionReading, Given, ToolOptions, read
@@ -102,6 +102,10 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         """Return the arguments of type `Path`, including those inside of models and lists."""
         return self._reading.files.find_paths(arguments.raw)
 
+    def missing_deps(self, inputs: RunInputs) -> str:
+        """Return the type of the dependencies that the function needs and the run lacks; empty: none."""
+        return "" if inputs.deps is not None else self._reading.callee.missing_deps(inputs.overrides)
+
     async def run(self, arguments: Given, context: ToolContext) -> ToolOutcome:
         for number in range(self._options.retries):
             try:
@@ -119,6 +123,8 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         """Run the check for the outcome of the call; without a check the outcome is unknown."""
         if self._reading.check is None:
             return Recovered(None)
+        if context.inputs.deps is None and self._reading.check.missing_deps(context.inputs.overrides):
+            return Recovered(None, note="Its check needs deps: open the session with deps=... to run it.")
         found = await self._verify(self._reading.check, arguments, context)
         if found == "done":
             return Recovered(ToolOutcome("ok", _DONE))
@@ -132,7 +138,8 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         try:
             async with limit:
                 values = self._values(arguments, context)
-                result, problems = await reading.callee.call(values, run, context.scope)
+                replaced = context.inputs.overrides
+                result, problems = await reading.callee.call(values, run, context.scope, replaced)
         except ToolError as error:
             return ToolOutcome("error", str(error))
         except TaskComplete as done:
@@ -183,7 +190,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         run = RunContext.of(self._options.name, context)
         try:
             async with asyncio.timeout(self._options.timeout_s):
-                return await check.verify(self._values(arguments, context), run)
+                return await check.verify(self._values(arguments, context), run, context.inputs.overrides)
         finally:
             run.stop()
 

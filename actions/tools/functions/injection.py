@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -12,11 +12,11 @@ from contextlib import (
 )
 from contextvars import ContextVar
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Literal
 
 from ....state.errors import UsageError
-from .callee import Dependency, Parameter, name_of, parameters_of
+from ...ports.run_inputs import NO_OVERRIDES, Overrides
+from .callee import Dependency, Parameter, find_deps_type, name_of, parameters_of
 from .calling import in_thread
 from .run_context import RunContext
 from .run_scope import RunScope
@@ -42,14 +42,22 @@ class Need:
     name: str
     parameters: tuple[tuple[str, Need | None], ...]
     """Parameter -> its dependency; None: the run's context."""
+    deps_type: str = ""
+    """The dependencies that its own `RunContext[...]` needs; empty: none."""
+
+    def missing_deps(self, replaced: Overrides) -> str:
+        """Return the type of the dependencies that it or its own providers need; empty: none."""
+        if self.provider in replaced:
+            found = _need(Dependency(self.provider, self.per), f"The override of {self.name}", (), replaced)
+            return found.deps_type or missing_deps_of(found.parameters, replaced)
+        return self.deps_type or missing_deps_of(self.parameters, replaced)
 
 
-_Overrides = Mapping[Callable[..., Any], Callable[..., Any]]
-_overrides: ContextVar[_Overrides] = ContextVar("overrides", default=MappingProxyType({}))
+_overrides: ContextVar[Overrides] = ContextVar("overrides", default=NO_OVERRIDES)
 
 
 @contextmanager
-def overrides(replaced: _Overrides) -> Generator[None]:
+def overrides(replaced: Overrides) -> Generator[None]:
     """Replace providers for the runs that begin within this block: `{get_db: fake_db}`.
 
     Nested blocks are combined. Raises `UsageError` for an invalid provider.
@@ -57,11 +65,23 @@ def overrides(replaced: _Overrides) -> Generator[None]:
     merged = {**_overrides.get(), **replaced}
     token = _overrides.set(merged)
     try:
-        for provider in replaced.values():
-            _need(Dependency(provider), f"The override {name_of(provider)}", (), merged)
+        require_overrides(replaced, merged)
         yield
     finally:
         _overrides.reset(token)
+
+
+def require_overrides(replaced: Overrides, merged: Overrides | None = None) -> None:
+    """Raise `UsageError` for a replacement that cannot be called; `merged` are all replacements."""
+    for provider in replaced.values():
+        what = f"The override {name_of(provider)}"
+        _need(Dependency(provider), what, (), replaced if merged is None else merged)
+
+
+def missing_deps_of(needs: tuple[tuple[str, Need | None], ...], replaced: Overrides) -> str:
+    """Return the type of the dependencies that these providers need; empty: none."""
+    found = (need.missing_deps(replaced) for _, need in needs if need is not None)
+    return next(filter(None, found), "")
 
 
 def needs_of(parameters: tuple[Parameter, ...], what: str) -> tuple[tuple[str, Need | None], ...]:
@@ -76,7 +96,7 @@ def needs_of(parameters: tuple[Parameter, ...], what: str) -> tuple[tuple[str, N
     )
 
 
-def _need(dependency: Dependency, what: str, above: tuple[Dependency, ...], replaced: _Overrides) -> Need:
+def _need(dependency: Dependency, what: str, above: tuple[Dependency, ...], replaced: Overrides) -> Need:
     """Read a provider and its dependencies; `above` are those that depend on it."""
     provider = replaced.get(dependency.provider, dependency.provider)
     name = name_of(provider)
@@ -102,15 +122,27 @@ def _need(dependency: Dependency, what: str, above: tuple[Dependency, ...], repl
         for one in parameters
         if one.role != "argument"
     )
-    return Need(provider, dependency.per, name, filled)
+    return Need(provider, dependency.per, name, filled, deps_type_of(parameters))
+
+
+def deps_type_of(parameters: tuple[Parameter, ...]) -> str:
+    """Return the type of the dependencies that a function's own `RunContext[...]` needs; empty: none."""
+    contexts = (find_deps_type(one.annotation) for one in parameters if one.role == "context")
+    return next(filter(None, contexts), "")
 
 
 class Injection:
     """Resolves the dependencies of one call."""
 
-    def __init__(self, run: RunContext, shared: RunScope | None, own: RunScope) -> None:
-        """`shared` lives as long as the run, `own` as the call; without `shared`, `own` holds everything."""
+    def __init__(
+        self, run: RunContext[Any], shared: RunScope | None, own: RunScope, replaced: Overrides = NO_OVERRIDES
+    ) -> None:
+        """`shared` lives as long as the run, `own` as the call; without `shared`, `own` holds everything.
+
+        `replaced` are the overrides of the agent; those of an `overrides` block count before them.
+        """
         self._run = run
+        self._replaced = replaced
         self._own = own
         self._shared = own if shared is None else shared
 
@@ -119,7 +151,7 @@ class Injection:
         return {name: self._run if need is None else await self._value(need) for name, need in needs}
 
     async def _value(self, need: Need) -> Any:
-        replaced = _overrides.get()
+        replaced = {**self._replaced, **_overrides.get()} if self._replaced else _overrides.get()
         if need.provider in replaced:
             need = _need(Dependency(need.provider, need.per), f"The override of {need.name}", (), replaced)
         scope = self._shared if need.per == "run" else self._own

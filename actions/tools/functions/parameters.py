@@ -11,10 +11,11 @@ from typing import Any
 from ....state.calls import Effect
 from ....state.errors import UsageError
 from ...ports import ToolSpec, ToolTraits, Verified
+from ...ports.run_inputs import NO_OVERRIDES, Overrides
 from .arguments import FunctionArguments
 from .callee import Parameter, name_of, parameters_of, parse_docstring
 from .calling import call_function
-from .injection import Injection, needs_of
+from .injection import Injection, deps_type_of, missing_deps_of, needs_of
 from .named_files import NamedFiles
 from .run_context import RunContext
 from .run_scope import RunScope
@@ -59,24 +60,33 @@ class Callee:
         self.is_async = _is_async(function)
         self._function = function
         self._needs = needs_of(parameters, what)
+        self._deps_type = deps_type_of(parameters)
         self._positional = [one.name for one in parameters if one.is_positional_only]
 
+    def missing_deps(self, replaced: Overrides) -> str:
+        """Return the type of the dependencies that it or its providers need; empty: none."""
+        return self._deps_type or missing_deps_of(self._needs, replaced)
+
     async def call(
-        self, values: Mapping[str, Any], run: RunContext, shared: RunScope | None
+        self,
+        values: Mapping[str, Any],
+        run: RunContext[Any],
+        shared: RunScope | None,
+        replaced: Overrides = NO_OVERRIDES,
     ) -> tuple[Any, list[str]]:
         """Call it, then close what was opened for this call alone; return its result and any cleanup
-        error."""
+        error. `replaced` are the overrides of providers."""
         if not self._needs:
             return await self._call(values, run), []
         own = RunScope()
         try:
-            injected = await Injection(run, shared, own).fill(self._needs)
+            injected = await Injection(run, shared, own, replaced).fill(self._needs)
             result = await self._call({**values, **injected}, run)
         finally:
             problems = await own.aclose()
         return result, problems
 
-    async def _call(self, values: Mapping[str, Any], run: RunContext) -> Any:
+    async def _call(self, values: Mapping[str, Any], run: RunContext[Any]) -> Any:
         positional = [values[name] for name in self._positional]
         named = {name: value for name, value in values.items() if name not in self._positional}
         work = functools.partial(self._function, *positional, **named)
@@ -98,10 +108,16 @@ class Check:
         self._taken = {one.name for one in asked} & names
         self._callee = Callee(function, what, parameters)
 
-    async def verify(self, values: Mapping[str, Any], run: RunContext) -> Verified:
+    def missing_deps(self, replaced: Overrides) -> str:
+        """Return the type of the dependencies that the check needs; empty: none."""
+        return self._callee.missing_deps(replaced)
+
+    async def verify(
+        self, values: Mapping[str, Any], run: RunContext[Any], replaced: Overrides = NO_OVERRIDES
+    ) -> Verified:
         """Ask it; `values` are all that the tool's function would get."""
         taken = {name: value for name, value in values.items() if name in self._taken}
-        answer, _ = await self._callee.call(taken, run, None)
+        answer, _ = await self._callee.call(taken, run, None, replaced)
         if not isinstance(answer, str | bool | None) or answer not in _ANSWERS:
             raise UsageError(
                 f"The check of {run.tool} returned {answer!r}: it has to be done, not_done or unknown."

@@ -6,11 +6,12 @@ from typing import Any, cast
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from ....state.conversation.messages import Document, Image, Text
+from ....state.conversation.attachments import AttachedFile
+from ....state.conversation.messages import Document, Text
 from ...ports import ToolOutcome
 from .calling import Pieces
 
-_Content = Text | Image | Document
+_Content = Text | AttachedFile
 
 
 class ToolError(Exception):
@@ -74,8 +75,8 @@ def _of_blocks(blocks: Sequence[_Content]) -> ToolOutcome:
     return ToolOutcome("ok", "\n".join(texts) or f"[{names}]", blocks=rest)
 
 
-def _describe_block(block: Image | Document) -> str:
-    return block.media_type if isinstance(block, Image) else f"{block.name} ({block.media_type})"
+def _describe_block(block: AttachedFile) -> str:
+    return f"{block.name} ({block.media_type})" if isinstance(block, Document) else block.media_type
 
 
 def _of_text(result: Any, tool: str) -> ToolOutcome:

@@ -8,6 +8,9 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Generic, cast
+
+from typing_extensions import TypeVar
 
 from ...ports import ToolContext, UserInput
 from ...ports.user_input import UserQuestion
@@ -15,10 +18,20 @@ from .results import ToolError
 
 _POLL_S = 0.5
 
+DepsT = TypeVar("DepsT", default=None)
+
+
+def _show_nothing(text: str) -> None:
+    pass
+
 
 @dataclass(frozen=True, slots=True)
-class RunContext:
-    """The call that runs; a parameter with this annotation is filled in. Usable from every thread."""
+class RunContext(Generic[DepsT]):
+    """The current run and its call; a parameter with this annotation is filled in. Usable from every thread.
+
+    `RunContext[Deps]` says that the run needs `deps=` of this type; `RunContext` alone needs none. Where no
+    tool runs (instructions, middleware, output validators) `tool`, `call_id` and `idempotency_key` are empty.
+    """
 
     tool: str
     session_id: str
@@ -29,6 +42,8 @@ class RunContext:
     """The working folder of the session."""
     emit: Callable[[str], None]
     """Show live output. Nothing of it reaches the model; after the end of the call nothing happens."""
+    deps: DepsT = field(default=cast("DepsT", None), repr=False)
+    """The very object that was passed as `deps=`; it is never stored."""
     _mask: Callable[[str], str] = field(default=str, repr=False)
     _user_input: UserInput | None = field(default=None, repr=False)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, repr=False)
@@ -69,16 +84,21 @@ class RunContext:
         """Detach from the call, however it ended."""
         self._stopped.set()
 
-    @classmethod
-    def of(cls, tool: str, context: ToolContext) -> RunContext:
+    @staticmethod
+    def of(tool: str, context: ToolContext) -> RunContext[Any]:
         """Make the context of a call that runs on this event loop."""
         stopped = threading.Event()
         emit = _live_output(context.emit, stopped)
         mask = str if context.masker is None else context.masker.text
-        return cls(
+        return RunContext(
             tool, context.session_id, context.call_id, context.idempotency_key, context.cwd, emit,
-            mask, context.user_input, asyncio.get_running_loop(), stopped,
+            context.inputs.deps, mask, context.user_input, asyncio.get_running_loop(), stopped,
         )  # fmt: skip
+
+    @staticmethod
+    def of_run(session_id: str, workspace: Path, deps: Any) -> RunContext[Any]:
+        """Make the context of a run outside of its tool calls."""
+        return RunContext("", session_id, "", "", workspace, _show_nothing, deps)
 
 
 def _live_output(show: Callable[[str], None], stopped: threading.Event) -> Callable[[str], None]:

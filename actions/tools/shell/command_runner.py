@@ -19,7 +19,7 @@ from ....state.process.crashpoints import reach
 from ...ports import Recovered, ToolContext, ToolOutcome
 from ...workspace.paths import FileProblem, format_path, make_absolute, require_folder
 from ...workspace.snapshot import FilesBefore, compare_saved_snapshot, take_snapshot
-from .execution.process import run_supervised
+from .execution.process import run_supervised, shell_words
 from .execution.recovery import recover, still_running
 from .execution.spool import CommandLimits, Spool
 from .execution.supervisor_pool import prepare
@@ -105,7 +105,7 @@ class CommandRunner:
             try:
                 async with self._launch(cwd, context, wall) as launch:
                     ended = await run_supervised(
-                        arguments.command,
+                        shell_words(arguments.command),
                         cwd,
                         limits,
                         spool,
@@ -124,9 +124,9 @@ class CommandRunner:
         found = await _read_output(spool.output, context.takes_file)
         if wall is not None and ended.status and (why := find_wall_failure(found.text, cwd)):
             return ToolOutcome("error", found.text, asks=_FAILED_AT_WALL.format(line=why))
-        notes = filter(
-            None, [advice_on(found.text, ended, self._sandbox_status(context)), self._new_note(before)]
-        )
+        has_failed = bool(ended.status or ended.reason)
+        advice = advice_on(found.text, self._sandbox_status(context)) if has_failed else ""
+        notes = filter(None, [advice, self._new_note(before)])
         outcome = outcome_of(found, ended, limits, *notes)
         return replace(outcome, changed=changed)
 

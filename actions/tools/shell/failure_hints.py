@@ -2,8 +2,6 @@
 
 import re
 
-from .execution.spool import Ended
-
 _END_CHARS = 4000
 """The reason of a failure stands at the end of the output."""
 _WALLS = re.compile(
@@ -21,13 +19,11 @@ _QUESTIONS = re.compile(
 )
 
 
-def advice_on(output: str, ended: Ended, sandbox: str) -> str:
-    """Return a hint for the model if the cause is recognized; otherwise nothing.
+def advice_on(output: str, sandbox: str) -> str:
+    """Return a hint for the model if the cause of a failure is recognized; otherwise nothing.
 
     `sandbox`: the sandbox of the command; empty if it had none.
     """
-    if ended.status == 0 and not ended.reason:
-        return ""
     end = output[-_END_CHARS:]
     if _QUESTIONS.search(end):
         return (

@@ -15,10 +15,17 @@ from .language.parser import (
     READS_A_FILE,
     ShellReader,
 )
-from .language.programs.control import CommandStep, UnclearStructure, read_steps
-from .language.programs.expansion import MarkedWord, UnclearWord, expand, turns
 from .language.programs.git_tables import GIT
 from .language.programs.options import Program, UnknownOption, read_arguments
+from .language.programs.steps import (
+    CommandStep,
+    MarkedWord,
+    UnclearStructure,
+    UnclearWord,
+    expand,
+    read_steps,
+    turns,
+)
 from .language.programs.tables import PROGRAMS, SUBCOMMANDS
 from .language.programs.versions import tells_version
 

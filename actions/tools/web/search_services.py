@@ -1,6 +1,8 @@
 """The search services of `web_search`, each with its own format."""
 
+import html
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
@@ -9,11 +11,19 @@ from urllib.parse import urlencode
 from .exchange import WebAnswer, WebProblem, WebRequest
 from .web_url import WebUrl, web_url
 
+_MAX_EXCERPT_CHARS = 600
+_TAG = re.compile(r"</?(?:strong|b|em|mark)>")
+
 
 class Hit(NamedTuple):
     title: str
     url: str
     excerpt: str
+
+    def describe(self) -> str:
+        """Return title, address and excerpt as lines of plain text."""
+        title, excerpt = (html.unescape(_TAG.sub("", text)) for text in (self.title, self.excerpt))
+        return f"{title or self.url}\n   {self.url}\n   {excerpt[:_MAX_EXCERPT_CHARS]}".rstrip()
 
 
 class SearchService(Protocol):

@@ -15,7 +15,7 @@ from ....state.process.installation import make_install_command
 from ...masking.masker import PLACEHOLDER
 from ...ports import ToolContext, ToolOutcome
 from ...workspace.paths import format_size
-from ..files.search.ripgrep import run_piped
+from ..files.search.piped import run_piped
 from ..schema import Count
 from .exchange import WebAnswer, WebProblem, WebRequest
 from .web_tool import (

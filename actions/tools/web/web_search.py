@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,13 +18,11 @@ from .web_url import UnfitUrl
 
 if TYPE_CHECKING:
     from .client import WebClient
-    from .search_services import Hit, SearchService
+    from .search_services import SearchService
 
 MOST_HITS = 20
 _USUAL_HITS = 8
 _MAX_QUERY_CHARS = 1000
-_MAX_EXCERPT_CHARS = 600
-_TAG = re.compile(r"</?(?:strong|b|em|mark)>")
 
 _DESCRIPTION = (
     "Search the web and return titles, addresses and excerpts; read a page with web_fetch."
@@ -69,10 +65,5 @@ class WebSearch(BuiltinTool[WebSearchArguments]):
             hits = service.hits(answer)[: arguments.count]
         except (WebProblem, UnfitUrl) as problem:
             return ToolOutcome("error", str(problem))
-        listing = "\n\n".join(f"{number}. {_format_hit(hit)}" for number, hit in enumerate(hits, 1))
+        listing = "\n\n".join(f"{number}. {hit.describe()}" for number, hit in enumerate(hits, 1))
         return ToolOutcome("ok", listing or f"{service.place.host} found nothing.")
-
-
-def _format_hit(hit: Hit) -> str:
-    title, excerpt = (html.unescape(_TAG.sub("", text)) for text in (hit.title, hit.excerpt))
-    return f"{title or hit.url}\n   {hit.url}\n   {excerpt[:_MAX_EXCERPT_CHARS]}".rstrip()

@@ -39,6 +39,9 @@ _CUT = (
 _MOST_NAMED = 60
 MOST_CALLS = 64
 """Calls of one reply; further ones get an error result and do not run."""
+MOST_NESTED_CALLS = 200
+"""Nested calls of one call; further ones get an error result and do not run."""
+_TOO_MANY_NESTED = f"Not run: one call may make at most {MOST_NESTED_CALLS} further calls."
 _TOO_MANY = f"Not run: one message may hold at most {MOST_CALLS} calls. Send the rest in the next one."
 
 
@@ -213,6 +216,14 @@ async def propose_own(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: O
     return call
 
 
+async def propose_nested(use: ToolUse, ports: Ports, state: ApplicationState, number: int) -> PendingCall:
+    """Judge a call that the tool of a running call requests; nothing is recorded here."""
+    why = _TOO_MANY_NESTED if number > MOST_NESTED_CALLS else ""
+    if why := why or ports.requests.why_inactive(use.tool, state.equipment):
+        return _invalid(_wish(use, "tool"), why)
+    return await judge_with_hooks(use, ports, state.execution_mode, "tool")
+
+
 async def judge_with_hooks(
     use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origin = "model"
 ) -> PendingCall:
@@ -236,7 +247,7 @@ async def judge_with_hooks(
 
 
 def _wish(use: ToolUse, origin: Origin, hook: HookVerdict | None = None) -> ToolUse | PendingCall:
-    """Return the call with its origin: a model's `ToolUse` as it is, a person's as `PendingCall`."""
+    """Return the call with its origin: a model's `ToolUse` as it is, any other as `PendingCall`."""
     if origin == "model":
         return use
     edited = hook is not None and hook.edited

@@ -6,7 +6,7 @@ from ....state.process.crashpoints import reach
 from ...masking.secret_contents import drop_secret_contents
 from ...ports import Ports, Recoverable, Recovered, ToolOutcome, Verifiable, implements
 from .proposals import judge
-from .result_limit import most_bytes
+from .tool_results import most_bytes
 from .tool_runner import catch_failures, context_of, record_outcome
 
 _AGAIN_SAFE = ("read", "idempotent")
@@ -16,11 +16,17 @@ _DONE = "It had been done when the process died: the files are as they were to b
 async def triage(state: ApplicationState, ports: Ports) -> tuple[PendingCall, ...]:
     """Return the pending calls; every open one is either settled or marked as outcome unknown.
 
-    A call is open if its start is on disk and its end is not. The findings are queued in the journal.
+    A call is open if its start is on disk and its end is not. Open nested calls are added, each before the
+    call whose tool requested it. The findings are queued in the journal.
     """
     calls = state.pending_tool_calls
     recorded = await ports.journal.load_calls(call.call_id for call in calls)
-    return tuple([await _examine(call, recorded.get(call.call_id), ports, state) for call in calls])
+    examined: list[PendingCall] = []
+    for call in calls:
+        if is_open(call, recorded.get(call.call_id)):
+            examined += await _examine_nested(call, ports, state)
+        examined.append(await _examine(call, recorded.get(call.call_id), ports, state))
+    return tuple(examined)
 
 
 def is_open(call: PendingCall, recorded: JournaledCall | None) -> bool:
@@ -34,6 +40,19 @@ def is_open(call: PendingCall, recorded: JournaledCall | None) -> bool:
 def route_unknown_outcome(call: PendingCall, mode: ExecutionMode) -> PendingCall:
     """Mark a call of unknown outcome as undecided; in yolo mode as approved, so the model learns of it."""
     return call.model_copy(update={"decision": "approved" if mode == "yolo" else "undecided"})
+
+
+async def _examine_nested(parent: PendingCall, ports: Ports, state: ApplicationState) -> list[PendingCall]:
+    """Examine the nested calls that were open when the process died and that do not wait already."""
+    waiting = {call.call_id for call in state.pending_tool_calls}
+    nested = [one.call for one in await ports.journal.load_nested_calls(parent.call_id)]
+    recorded = await ports.journal.load_calls(call.call_id for call in nested)
+    is_found = [is_open(call, recorded.get(call.call_id)) and call.call_id not in waiting for call in nested]
+    return [
+        await _examine(call.model_copy(update={"decision": "approved"}), recorded[call.call_id], ports, state)
+        for call, found in zip(nested, is_found, strict=True)
+        if found
+    ]
 
 
 async def _examine(

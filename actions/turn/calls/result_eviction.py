@@ -9,7 +9,7 @@ from ....state.conversation.messages import ToolResult, tool_message
 from ....state.conversation.transcript import Transcript, TranscriptRange
 from ...ports import Ports, Toolbox
 from ...ports.events import Notice
-from .result_limit import format_read_call
+from .tool_results import format_read_call
 
 LEAST = 4
 """Results evicted at once at least: an eviction invalidates the provider's cache after the first of them."""

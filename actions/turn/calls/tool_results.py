@@ -1,19 +1,19 @@
-"""How results get into the active history: one per call, in the order of the calls that ended together."""
+"""The results of calls in the active history: one per call, in order, and shortened if they are too large."""
 
 import hashlib
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ....state.application import ApplicationState
-from ....state.calls import JournaledCall, PendingCall
+from ....state.calls import JournaledCall, PendingCall, parent_call_id_of
+from ....state.conversation.attachments import AttachedFile
 from ....state.conversation.messages import (
-    Document,
     Equipment,
-    Image,
     Message,
     Outcome,
     Text,
@@ -25,7 +25,7 @@ from ....state.conversation.messages import (
     user_command_message,
 )
 from ....state.process.crashpoints import reach
-from ...ports import Ports
+from ...ports import Journal, Ports, Toolbox, ToolOutcome
 from .equipping import merge_equipment
 
 _SESSION_TEMP = "temp"
@@ -110,6 +110,11 @@ _TO_CHECK = (
     " Output so far: {output}"
 )
 _SUPERSEDED = "Not run: the user interrupted and said something else."
+_STOPPED = (
+    "Stopped in its middle: the user interrupted and said something else. These calls were made:\n{calls}"
+)
+_MOST_LISTED = 30
+_MOST_ARGUMENT_CHARS = 160
 
 
 def with_results(
@@ -120,10 +125,12 @@ def with_results(
 ) -> dict[str, Any]:
     """Return the state changes that append `results` to the active history; `left` are calls without one.
 
+    The result of a nested call is for the tool that requested it, and stands in no history.
     `more` are messages to the model after all of them.
     """
     own = {call.call_id: call for call in state.pending_tool_calls if call.origin != "model"}
-    messages = [_ran(own[one.call_id], one) if one.call_id in own else tool_message(one) for one in results]
+    answers = [one for one in results if not parent_call_id_of(one.call_id)]
+    messages = [_ran(own[one.call_id], one) if one.call_id in own else tool_message(one) for one in answers]
     if state.note and not left:
         messages.append(runtime_message(state.note))
     if more is not None:
@@ -144,7 +151,7 @@ def result(
     outcome: Outcome,
     content: str,
     duration_ms: int | None = None,
-    blocks: tuple[Text | Image | Document, ...] = (),
+    blocks: tuple[Text | AttachedFile, ...] = (),
     ends_run: str | None = None,
     equips: Equipment | None = None,
 ) -> ToolResult:
@@ -204,6 +211,30 @@ def find_settled_result(call: PendingCall, recorded: JournaledCall | None) -> To
     return result(call, "unknown", text + addition)
 
 
+async def list_nested_calls(journal: Journal, call_id: str) -> str:
+    """Return the recorded nested calls of a call as text, one a line; empty if there are none."""
+    calls = [nested.call for nested in await journal.load_nested_calls(call_id)]
+    known = await journal.load_calls(call.call_id for call in calls)
+    lines = [
+        describe_nested_call(number, call.tool, call.arguments, _describe_progress(known.get(call.call_id)))
+        for number, call in enumerate(calls[:_MOST_LISTED], 1)
+    ]
+    more = len(calls) - len(lines)
+    return "\n".join([*lines, *([f"and {more} more"] if more else [])])
+
+
+def _describe_progress(recorded: JournaledCall | None) -> str:
+    if recorded is None or recorded.move == "proposed":
+        return "did not run"
+    return "outcome unknown" if recorded.result is None else recorded.result.outcome
+
+
+def describe_nested_call(number: int, tool: str, arguments: str, outcome: str) -> str:
+    """Return one line about a nested call: its number, tool, arguments and outcome."""
+    shown = arguments if len(arguments) <= _MOST_ARGUMENT_CHARS else f"{arguments[:_MOST_ARGUMENT_CHARS]}..."
+    return f"{number}. {tool} {shown}: {outcome}"
+
+
 async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState:
     """Give each pending call a result without running it."""
     calls = state.pending_tool_calls
@@ -211,9 +242,120 @@ async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState
     results: list[ToolResult] = []
     for call in calls:
         known = recorded.get(call.call_id)
-        answer = find_settled_result(call, known) or refusal(call) or result(call, "interrupted", _SUPERSEDED)
+        answer = find_settled_result(call, known) or refusal(call)
+        if answer is None:
+            made = await list_nested_calls(ports.journal, call.call_id)
+            why = _STOPPED.format(calls=made) if made else _SUPERSEDED
+            answer = result(call, "interrupted", why)
         if known is None or known.result is None:
             clear_once_committed(ports, call.call_id)
             await ports.journal.record_result(answer, flush=False)
         results.append(answer)
     return state.model_copy(update=with_results(state, results))
+
+
+_LEAST_TOKENS_PER_BYTE = 0.25
+"""Lower bound: a ratio learned from a few short requests must not let a huge result pass."""
+_KEPT_SHARE = 0.25
+_HEAD_SHARE = 0.6
+_LONGEST_SNAP = 2000
+"""Bytes: a cut moves to the end of a line that is at most this far away."""
+MAX_ROW_CHARACTERS = 1000
+"""Longer lines are split into rows, because JSON is often a single line."""
+
+
+def most_bytes(max_tokens: int, tokens_per_byte: float) -> int:
+    """Return the largest size of a result in bytes; 0: no limit."""
+    return int(max_tokens / max(tokens_per_byte, _LEAST_TOKENS_PER_BYTE))
+
+
+def limit_outcome(outcome: ToolOutcome, call_id: str, limit_bytes: int, tools: Toolbox) -> ToolOutcome:
+    """Return the outcome shortened for the model; `full_output` is what the store has to keep."""
+    beside = [block.text for block in outcome.blocks if isinstance(block, Text)]
+    text = "\n".join((outcome.content, *beside))
+    if limit_bytes and len(text.encode(errors="replace")) > limit_bytes:
+        files = tuple(block for block in outcome.blocks if not isinstance(block, Text))
+        is_whole = not _has_whole(outcome)
+        shortened = _cut_middle(text, call_id, int(limit_bytes * _KEPT_SHARE), tools, is_whole)
+        outcome = replace(outcome, content=shortened, blocks=files)
+        kept = (text if is_whole else "\n".join(("", *beside))).encode(errors="replace")
+        if outcome.output_file is not None:
+            outcome.output_file.append(kept)
+            return outcome
+        return replace(outcome, full_output=(outcome.full_output or b"") + kept)
+    reader = format_read_call(tools, call_id) if _has_whole(outcome) else ""
+    if not reader:
+        return outcome
+    # The last line is the tool's own: an exit code, or how much of a page there is.
+    above, line, last = outcome.content.rpartition("\n")
+    hint = f"[the whole output: {reader}]"
+    return replace(outcome, content=f"{above}{line}{hint}\n{last}")
+
+
+def _has_whole(outcome: ToolOutcome) -> bool:
+    return outcome.full_output is not None or outcome.output_file is not None
+
+
+def format_read_call(tools: Toolbox, call_id: str, offset: int = 1) -> str:
+    """Return the tool call, as text, that reads a stored result; empty if no tool reads results."""
+    reader = next((name for name, tool in tools.items() if tool.traits.reads_results), "")
+    more = f", offset={offset}" if offset > 1 else ""
+    return f'{reader}(handle="{call_id}"{more})' if reader else ""
+
+
+def _cut_middle(text: str, call_id: str, size_bytes: int, tools: Toolbox, is_whole: bool) -> str:
+    """Return both ends of a text, with one line between them that says how much is left out.
+
+    `is_whole`: the store keeps exactly this text, so row numbers are the same there.
+    """
+    head, tail = _ends(text, size_bytes)
+    left_out = len(text) - len(head) - len(tail)
+    reader = format_read_call(tools, call_id, _row_after(head) if is_whole else 1)
+    how = f": {reader}" if reader else ""
+    note = f"[... {left_out:,} of {len(text):,} characters are left out; all is kept{how} ...]"
+    return f"{head.rstrip(chr(10))}\n{note}\n{tail}"
+
+
+def _row_after(head: str) -> int:
+    """Return the number of the first row that `head` does not hold completely."""
+    return len(rows_of(head)) + head.endswith("\n")
+
+
+def _ends(text: str, size_bytes: int) -> tuple[str, str]:
+    first = int(size_bytes * _HEAD_SHARE)
+    return _beginning(text, first), _end(text, size_bytes - first)
+
+
+def _beginning(text: str, size_bytes: int) -> str:
+    kept = text[:size_bytes].encode(errors="replace")[:size_bytes].decode(errors="ignore")
+    snap = kept.rfind("\n", max(len(kept) - _LONGEST_SNAP, 0))
+    return kept if snap < 0 else kept[: snap + 1]
+
+
+def _end(text: str, size_bytes: int) -> str:
+    kept = text[-size_bytes:].encode(errors="replace")[-size_bytes:].decode(errors="ignore")
+    snap = kept.find("\n", 0, _LONGEST_SNAP)
+    return kept if snap < 0 else kept[snap + 1 :]
+
+
+def rows_of(text: str) -> list[str]:
+    """Split a kept text into rows: its lines, with long lines split at `MAX_ROW_CHARACTERS`."""
+    return [row for line in _lines(text) for row in _pieces(line)]
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _pieces(line: str) -> Iterator[str]:
+    if len(line) <= MAX_ROW_CHARACTERS:
+        yield line
+        return
+    for start in range(0, len(line), MAX_ROW_CHARACTERS):
+        yield line[start : start + MAX_ROW_CHARACTERS]
+
+
+def find_ending_result(results: Mapping[int, ToolResult]) -> ToolResult | None:
+    """Return the first result, in the order of the calls, that ends the run; None if there is none."""
+    return next((results[place] for place in sorted(results) if results[place].ends_run is not None), None)

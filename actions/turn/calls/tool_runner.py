@@ -5,11 +5,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ....state.application import ApplicationState
 from ....state.calls import NO_FILE_CHANGES, FileChanges, PendingCall, update_recovery
-from ....state.conversation.messages import Document, Image, Text, ToolResult, encodable
+from ....state.conversation.attachments import AttachedFile
+from ....state.conversation.messages import Text, ToolResult, encodable
 from ....state.process.cancellation import task_group, wait_until_done
 from ....state.process.crashpoints import reach
 from ...masking.secret_contents import drop_secret_contents
@@ -17,6 +18,7 @@ from ...ports import (
     BadArguments,
     KeptResults,
     Masker,
+    NestedCalls,
     Ports,
     Prepared,
     ToolContext,
@@ -26,11 +28,19 @@ from ...ports import (
     implements,
 )
 from ...ports.events import ToolFinished, ToolOutput, ToolStarted
-from ...workspace.safe_open import PathScope
 from ..model_call import reads
-from .result_limit import limit_outcome, most_bytes
 from .start_check import OTHER_FILE, CheckedCall, ask_again, check_before_start, fits_approval
-from .tool_results import clear, clear_once_committed, edit_note, refusal, result, scratch_of, temp_of
+from .tool_results import (
+    clear,
+    clear_once_committed,
+    edit_note,
+    limit_outcome,
+    most_bytes,
+    refusal,
+    result,
+    scratch_of,
+    temp_of,
+)
 from .whole_output import mask_whole_output
 
 ResultT = TypeVar("ResultT")
@@ -43,16 +53,35 @@ class ReadyCall(NamedTuple):
     call: PendingCall
 
 
+class SuspendedCall(NamedTuple):
+    """A call that runs again once a person has decided about its nested call."""
+
+    nested: PendingCall
+    call: PendingCall
+
+
+class NestsCalls(NestedCalls, Protocol):
+    """The nested calls of one call, with what hooks say about them."""
+
+    comments: list[str]
+
+
 class ToolRunner:
     """Runs the calls of one round; results are stored by the index of the call."""
 
-    def __init__(self, state: ApplicationState, ports: Ports) -> None:
+    def __init__(
+        self, state: ApplicationState, ports: Ports, nest: Callable[[PendingCall], NestsCalls] | None = None
+    ) -> None:
+        """`nest` makes what the tool of a call makes further calls with; None: it can make none."""
         self.results: dict[int, ToolResult] = {}
         self.asked: dict[int, PendingCall] = {}
         """Calls that need a new decision, by index; none of them has an outcome."""
+        self.waiting: dict[int, SuspendedCall] = {}
+        """Calls that wait for a nested call, by index."""
         self.denied: list[PendingCall] = []
         self._state = state
         self._ports = ports
+        self._nest = nest
         self._step_id = state.active_step_id
         self._slots = asyncio.Semaphore(ports.calls.max_concurrent_reads)
         self._running = 0
@@ -100,9 +129,10 @@ class ToolRunner:
                 self._ports.emit(ToolOutput(call.call_id, text))
 
         arguments, context = looked.arguments, context_of(self._ports, call, emit)
-        reach_of = PathScope.of(self._ports.places.roots, looked.leads)
+        reach_of = self._ports.places.scope(looked.leads)
         held = {"is_walled": looked.is_walled, "in_sandbox": looked.in_sandbox}
-        context = replace(context, reach=reach_of, results=self._bind_kept_results(), **held)
+        nested = None if self._nest is None else self._nest(call)
+        context = replace(context, reach=reach_of, results=self._bind_kept_results(), calls=nested, **held)
         if self._ports.toolbox[call.tool].traits.writes_files:
             context = replace(context, known=await self._ports.journal.load_known_files())
         ready = await catch_failures(call, lambda: self._prepare(call, arguments, context))
@@ -119,12 +149,26 @@ class ToolRunner:
             reach("tool_ran")
         except asyncio.CancelledError as cancelled:
             outcome = add_note(_describe_interruption(cancelled, time.monotonic() - began), note)
+            outcome = add_note(outcome, _describe_nested(nested))
             await self._record(offset, call, outcome, began, flush=True)
             raise
         if outcome.asks:
             self._ask(offset, await self._ask_after_run(call, arguments, outcome.asks))
             return
-        await self._finish(offset, call, add_note(outcome, note), began)
+        if outcome.waits_for is not None:
+            await self._wait(offset, call, outcome.waits_for)
+            return
+        comments = () if nested is None else nested.comments
+        for comment in (note, *comments):
+            outcome = add_note(outcome, comment)
+        await self._finish(offset, call, outcome, began)
+
+    async def _wait(self, offset: int, call: PendingCall, nested: PendingCall) -> None:
+        """Keep a call whose nested call needs a decision: it starts again then, as after a crash."""
+        self._running -= 1
+        recorded = await self._ports.journal.load_calls([call.call_id])
+        starts = recorded[call.call_id].starts
+        self.waiting[offset] = SuspendedCall(nested, update_recovery(call, starts=starts, settled_as="rerun"))
 
     async def _ask_after_run(self, call: PendingCall, arguments: Any, why: str) -> PendingCall:
         """Return a read call that needs permission after its start as undecided.
@@ -144,7 +188,9 @@ class ToolRunner:
 
         The outcome is recorded first, so that a kill while hooks run does not make it unknown.
         """
-        advice, is_alone = self._ports.hooks, self._running == 1
+        # No step follows at once that would commit the result of a nested call.
+        is_nested = bool(call.parent_call_id) and call.effect != "read"
+        advice, is_alone = self._ports.hooks, self._running == 1 and not is_nested
         if advice is None:
             await self._record(offset, call, outcome, began, flush=not is_alone)
             return
@@ -174,9 +220,11 @@ class ToolRunner:
         """Commit the start of a call; returns a note about file contents that are not kept."""
         # Files of an earlier start must not be mistaken for those of this one.
         clear(scratch_of(self._ports, call.call_id))
-        known = ready if isinstance(ready, Prepared) else Prepared((), {})
-        kept, note = await drop_secret_contents(known.changes, known.pre_images, self._ports.masker)
-        await self._ports.journal.record_start(call, known.changes, kept)
+        if not isinstance(ready, Prepared):
+            await self._ports.journal.record_start(call)
+            return ""
+        kept, note = await drop_secret_contents(ready.changes, ready.pre_images, self._ports.masker)
+        await self._ports.journal.record_start(call, ready.changes, kept)
         return note
 
     async def _act(
@@ -222,7 +270,7 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
         session_id=ports.session_id,
         variables=ports.calls.variables,
         idempotency_key=f"{ports.session_id}:{call.call_id}",
-        scope=ports.calls.shared.scope(),
+        scope=ports.calls.shared,
         written=call.arguments,
         scratch=scratch_of(ports, call.call_id),
         temp=temp_of(ports),
@@ -233,6 +281,7 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
         allowed_by=call.decided_by,
         user_input=ports.calls.user_input,
         shows=lambda file: reads(ports.model, file),
+        inputs=ports.inputs,
         # Middleware reads and replaces the bytes themselves.
         takes_file=ports.calls.wrap is None and ports.places.scratch is not None,
     )
@@ -258,11 +307,16 @@ async def record_outcome(
 
     A result larger than `limit_bytes` (0: no limit) is shortened to both ends.
     """
-    changes, pre_images = outcome.changed
-    kept, note = await drop_secret_contents(changes, pre_images, ports.masker)
+    changes, kept = outcome.changed
+    note = ""
+    if kept:
+        kept, note = await drop_secret_contents(changes, kept, ports.masker)
     scratch = scratch_of(ports, call.call_id) or ports.places.cwd
     outcome = await _without_secrets(add_note(outcome, note), ports.masker, scratch)
     outcome = limit_outcome(outcome, call.call_id, limit_bytes, ports.toolbox)
+    if call.parent_call_id:
+        # The tool that requested the call goes on; only its own result changes the turn.
+        outcome = replace(outcome, ends_run=None, equips=None)
     content = before + outcome.content
     brought = (outcome.blocks, outcome.ends_run, outcome.equips)
     answer = result(call, outcome.outcome, content, duration_ms, *brought)
@@ -288,8 +342,13 @@ async def _without_secrets(outcome: ToolOutcome, masker: Masker, scratch: Path) 
     )
 
 
-def _mask_block(block: Text | Image | Document, masker: Masker) -> Text | Image | Document:
-    return Text(text=encodable(masker.text(block.text))) if isinstance(block, Text) else block
+def _mask_block(block: Text | AttachedFile, masker: Masker) -> Text | AttachedFile:
+    if isinstance(block, Text):
+        return Text(text=encodable(masker.text(block.text)))
+    if block.url and masker.text(block.url) != block.url:
+        # With a part of it masked, no provider could read it.
+        return Text(text=f"{masker.text(block.label)[:-1]}: not passed on. Its address holds a secret.]")
+    return block
 
 
 def add_note(outcome: ToolOutcome, note: str) -> ToolOutcome:
@@ -308,6 +367,12 @@ async def catch_failures(call: PendingCall, work: Callable[[], Awaitable[ResultT
     except Exception as error:
         where = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
         return ToolOutcome("error", f"{call.tool} failed{where}: {type(error).__name__}: {error}")
+
+
+def _describe_nested(nested: NestedCalls | None) -> str:
+    """Return a note about the calls that an interrupted tool had made; empty: there are none."""
+    made = "" if nested is None else nested.describe()
+    return f"It had made these calls:\n{made}" if made else ""
 
 
 def _describe_interruption(cancelled: asyncio.CancelledError, seconds: float) -> ToolOutcome:

@@ -20,10 +20,12 @@ from ...ports import Ports, Reply
 from ..burr_action import Changes
 from ..calls.proposals import answer_all
 from ..decision_tools import FINAL_ANSWER
-from .format import OutputFormat, without_added_nulls
+from .format import OutputFormat, output_format, without_added_nulls
 
 MOST_REPAIRS = 1
 MOST_REMINDERS = 3
+MOST_VALIDATIONS = 3
+"""How often a program may refuse an answer in a row before the run ends as an error."""
 _MOST_RAW_CHARS = 2000
 REJECTED = "This is not the answer that is asked for: {problem}\nGive the whole answer again, corrected."
 _REMINDER = "The work is not ended by an answer in words. Call {tool} to finish."
@@ -73,19 +75,39 @@ def _finite(written: str) -> float:
     return number if isfinite(number) else refuse_json_constant(written)
 
 
+def find_run_output(state: ApplicationState, ports: Ports) -> OutputFormat | None:
+    """Return the output format of the current run: its own, or that of the session; None: a text."""
+    options = state.run_options
+    if options.output is None:
+        return None if options.is_text else ports.turn.output
+    own = ports.inputs.output
+    return own if own is not None and own.output_schema == options.output else output_format(options.output)
+
+
 def is_ended_by_tool(ports: Ports) -> bool:
     """Return whether the run ends by a call of the done tool."""
     return ports.turn.done_tool in ports.toolbox
 
 
-def find_output_format(ports: Ports) -> OutputFormat | None:
+def is_free(state: ApplicationState, ports: Ports) -> bool:
+    """Return whether every text answer ends the turn."""
+    is_text = find_run_output(state, ports) is None
+    return is_text and not ports.turn.done_tool and ports.inputs.validate is None
+
+
+def find_output_format(state: ApplicationState, ports: Ports) -> OutputFormat | None:
     """Return the format of text answers; None if they are free or the done tool ends the run."""
-    return None if is_ended_by_tool(ports) else ports.turn.output
+    return None if is_ended_by_tool(ports) else find_run_output(state, ports)
 
 
 def find_repair_tool(state: ApplicationState, ports: Ports) -> str | None:
-    """Return the tool that the model must call after a rejected answer; None: no tool."""
-    return FINAL_ANSWER if state.rejected_answers and find_output_format(ports) is not None else None
+    """Return the tool that the model must call after a rejected answer; None: no tool.
+
+    The answer tool has the format of the session, which the output of a run may replace.
+    """
+    has_own_format = state.run_options.output is not None
+    is_needed = state.rejected_answers and not has_own_format
+    return FINAL_ANSWER if is_needed and find_output_format(state, ports) is not None else None
 
 
 def refuse_further_tries(state: ApplicationState, ports: Ports) -> None:
@@ -102,16 +124,18 @@ def refuse_further_tries(state: ApplicationState, ports: Ports) -> None:
             f" {MOST_REMINDERS} times. Its answer: {excerpt}",
             hint,
         )
-    name = ports.turn.output.name if ports.turn.output is not None else ""
-    problem = parse_problem(correction)
+    output = find_run_output(state, ports)
+    what = "is not accepted" if output is None else f"does not fit the schema {output.name}"
     raise OutputInvalid(
-        f"The answer does not fit the schema {name}, and did not after it was asked for again: {problem}"
+        f"The answer {what}, and did not after it was asked for again: {parse_problem(correction)}"
         f" The model wrote: {excerpt}",
         hint,
     )
 
 
 def _most_rejections(ports: Ports) -> int:
+    if ports.inputs.validate is not None:
+        return MOST_VALIDATIONS
     return MOST_REMINDERS if is_ended_by_tool(ports) else MOST_REPAIRS
 
 
@@ -121,24 +145,29 @@ def allow_another_try(state: ApplicationState, ports: Ports) -> Changes:
     return {"rejected_answers": most} if state.rejected_answers > most else {}
 
 
-def check_answer(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> Closing | None:
-    """Check an answer that needs a format or the done tool; None if the reply is no such answer."""
-    use = _final_call(ports, message)
+async def check_answer(
+    before: ApplicationState, ports: Ports, reply: Reply, message: Message
+) -> Closing | None:
+    """Check an answer that needs a format or the done tool, or that the program validates; None if the reply
+    is no such answer."""
+    output, use = find_run_output(before, ports), _final_call(before, ports, message)
     if message.tool_uses and use is None:
         return None
     history = before.chat_history.append(message)
     if use is None and is_ended_by_tool(ports):
         reminder = runtime_message(_REMINDER.format(tool=ports.turn.done_tool))
         return Closing(_reject_answer(before, history.append(reminder)))
-    if ports.turn.output is None:
+    if output is None and ports.inputs.validate is None:
         return None
-    answer = read_answer(ports.turn.output, message.text if use is None else use.arguments)
-    problem = _CUT if reply.finish == "length" else answer.problem
-    if problem:
+    text = message.text if use is None else use.arguments
+    answer = ReadAnswer(text, text) if output is None else read_answer(output, text)
+    problem = _CUT if output is not None and reply.finish == "length" else answer.problem
+    if problem := problem or await _validate(answer, ports):
         reach("repair_before_commit")
         reminder = REJECTED.format(problem=problem)
         result = [runtime_message(reminder)] if use is None else answer_all(message, {}, reminder)
-        notice = f"The answer is not in the form that was asked for: {problem}"
+        form = "not accepted" if output is None else "not in the form that was asked for"
+        notice = f"The answer is {form}: {problem}"
         return Closing(_reject_answer(before, history.append(*result)), notice)
     if use is None:
         return Closing(_close_turn(before, history), held=history)
@@ -147,10 +176,15 @@ def check_answer(before: ApplicationState, ports: Ports, reply: Reply, message: 
     return Closing(changes, answer=answer.text, held=history)
 
 
-def _final_call(ports: Ports, message: Message) -> ToolUse | None:
+async def _validate(answer: ReadAnswer, ports: Ports) -> str:
+    """Return why the program does not accept an answer; empty if it does."""
+    return "" if ports.inputs.validate is None else await ports.inputs.validate(answer.text, answer.value)
+
+
+def _final_call(state: ApplicationState, ports: Ports, message: Message) -> ToolUse | None:
     """Return the call of the answer tool if it is the only call of the reply."""
     uses = message.tool_uses
-    is_one = find_output_format(ports) is not None and len(uses) == 1 and uses[0].tool == FINAL_ANSWER
+    is_one = find_output_format(state, ports) is not None and len(uses) == 1 and uses[0].tool == FINAL_ANSWER
     return uses[0] if is_one else None
 
 

@@ -1,20 +1,24 @@
 """Collects the tools of a session: built-in, from the agent, installed packages, the project and tool
 servers."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....actions.masking.masker import make_value_label
-from ....actions.ports import HoldsSecrets, Masker, Tool, ToolSource, implements
+from ....actions.ports import CallsTools, HoldsSecrets, Masker, Tool, Toolbox, ToolSource, implements
 from ....actions.tools.registry import FindsService, toolbox_of, with_reader
-from ....actions.tools.shell.sandbox.sandbox import Sandbox
 from ....actions.turn.decision_tools import RESERVED_NAMES
 from ....state.errors import ConfigError, UnknownTool
 from ....state.session import SessionSettings
 from ...runtime.agent_definition import Definition
 from ...runtime.wiring import tool_digest
 from .selection import complete_groups, select_tools
+
+if TYPE_CHECKING:
+    from ....actions.tools.shell.sandbox.sandbox import Sandbox
 
 
 class Equipped(NamedTuple):
@@ -58,6 +62,16 @@ async def equip(
     return Equipped(
         complete_groups(found.tools, session), digests, (*notices, *found.unknown, *found.unreachable)
     )
+
+
+def bind_callers(toolbox: Toolbox) -> Toolbox:
+    """Return the tools, those that call others bound to them, in the same order."""
+    if not any(implements(tool, CallsTools) for tool in toolbox.values()):
+        return toolbox
+    return {
+        name: tool.with_tools(toolbox) if implements(tool, CallsTools) else tool
+        for name, tool in toolbox.items()
+    }
 
 
 def rename_duplicates(tools: Iterable[Tool], taken: Mapping[str, Tool]) -> dict[str, Tool]:

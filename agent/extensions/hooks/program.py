@@ -9,7 +9,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....actions.tools.shell.execution.process import run_supervised
+from ....actions.tools.shell.execution.process import run_supervised, shell_words
 from ....actions.tools.shell.execution.spool import CommandLimits, Spool
 from ....actions.tools.shell.sandbox.launch import Launch
 from ....actions.turn.calls.tool_results import remove_if_empty
@@ -81,7 +81,7 @@ async def _run(hook: HookCommand, given: str, place: HookPlace, folder: Path) ->
     reach("hook_starts")
     with Spool(folder, secrets.token_hex(8)) as spool:
         ended = await run_supervised(
-            _SCRIPT % MAX_STDERR_BYTES,
+            shell_words(_SCRIPT % MAX_STDERR_BYTES),
             place.cwd,
             limits,
             spool,

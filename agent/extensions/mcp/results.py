@@ -10,6 +10,7 @@ from typing import Any, cast
 import mcp_types as types
 
 from ....actions.ports import ToolOutcome
+from ....state.conversation.attachments import AttachedFile
 from ....state.conversation.messages import Document, Image, Outcome, Text, encodable
 from ....state.errors import UsageError
 
@@ -20,7 +21,7 @@ _MOST_BLOCK_BYTES = 5_000_000
 """Base64, as providers count it."""
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
-Block = Text | Image | Document
+Block = Text | AttachedFile
 
 
 def outcome_of(result: types.CallToolResult) -> ToolOutcome:

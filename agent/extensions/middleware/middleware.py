@@ -8,10 +8,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ....actions.ports import ModelRequest, Reply, Tool, ToolContext, ToolOutcome
+from ....actions.ports import ModelRequest, Reply, RunInputs, Tool, ToolContext, ToolOutcome
 from ....actions.ports.events import Event, RunFinished, ToolFinished
+from ....actions.tools.functions.run_context import RunContext
 from ....state.application import Usage
-from ....state.calls import Effect
+from ....state.calls import Effect, parent_call_id_of
 from ....state.conversation.messages import Outcome, UserContent, assistant_message, parse_json_object
 
 SYSTEM, FEATURE, PERSON = 0, 100, 500
@@ -36,6 +37,11 @@ class ToolCallRequest:
     @property
     def call_id(self) -> str:
         return self._context.call_id
+
+    @property
+    def parent_call_id(self) -> str:
+        """The call whose tool makes this one; empty: the model made it."""
+        return parent_call_id_of(self.call_id)
 
     @property
     def arguments(self) -> Mapping[str, Any]:
@@ -89,6 +95,13 @@ class MiddlewareSession:
     """Shows the person a notice."""
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     """The environment variables that the session uses instead of those of the process."""
+    inputs: RunInputs = field(default_factory=RunInputs, repr=False)
+    """What the program passed to the current run."""
+
+    @property
+    def run(self) -> RunContext[Any]:
+        """The current run, with the `deps` that the program passed to it."""
+        return RunContext.of_run(self.id, self.cwd, self.inputs.deps)
 
 
 current_session: ContextVar[MiddlewareSession] = ContextVar("sandbur_middleware_session")

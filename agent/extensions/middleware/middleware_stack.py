@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from ....actions.ports import Model, Tool, WrapToolCall
+from ....actions.ports import Model, RunInputs, Tool, WrapToolCall
 from ....actions.ports.advice import Advice
 from ....actions.ports.events import Event, RunFinished, ToolFinished
 from ....state.errors import MiddlewareError, SandburError
@@ -37,10 +37,15 @@ def in_order(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
 
 
 def stack_middleware(
-    layers: Iterable[Middleware], session_id: str, settings: SessionSettings, env: Mapping[str, str]
+    layers: Iterable[Middleware],
+    session_id: str,
+    settings: SessionSettings,
+    env: Mapping[str, str],
+    inputs: RunInputs,
 ) -> Onion:
     """Return the middleware around the model and the tools of a session; raises `MiddlewareError`."""
-    return Onion(layers, MiddlewareSession(session_id, settings.model, Path(settings.cwd), env=env))
+    session = MiddlewareSession(session_id, settings.model, Path(settings.cwd), env=env, inputs=inputs)
+    return Onion(layers, session)
 
 
 def _check(given: object) -> None:

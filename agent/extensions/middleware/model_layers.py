@@ -100,7 +100,7 @@ class _Exchange:
         counted = next((one for one in self._replies if reply is not None and one.usage == reply.usage), None)
         for one in self._replies:
             if one is not counted:
-                yield Discarded(one.total_usage.model_copy(update={"llm_calls": 0}))
+                yield Discarded((one.usage + one.discarded).model_copy(update={"llm_calls": 0}))
         if reply is None:
             return
         if self._replies and counted is None:

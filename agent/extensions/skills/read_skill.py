@@ -32,10 +32,18 @@ class ToldSkills(NamedTuple):
     notices: tuple[str, ...]
 
 
-def list_skills_for_prompt(cwd: Path, env: Mapping[str, str]) -> ToldSkills:
+def list_skills_for_prompt(
+    cwd: Path, env: Mapping[str, str], names: Sequence[str] | None = None
+) -> ToldSkills:
+    """Return the skills of a folder; with `names` these alone, and a notice for each that is not there."""
     found = find_skills(cwd, env)
-    section = catalogue(found.skills) if found.skills else ""
-    return ToldSkills(section, tuple(found.skills), found.notices)
+    skills = found.skills
+    missing: tuple[str, ...] = ()
+    if names is not None:
+        skills = {name: skills[name] for name in names if name in skills}
+        missing = tuple(f"There is no skill {name} here." for name in names if name not in skills)
+    section = catalogue(skills) if skills else ""
+    return ToldSkills(section, tuple(skills), (*found.notices, *missing))
 
 
 def catalogue(skills: Mapping[str, Skill]) -> str:

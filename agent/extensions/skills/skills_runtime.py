@@ -21,11 +21,14 @@ class SkillsRuntime(ExtensionRuntime):
     """A session keeps the names of the skills that its prompt lists."""
 
     async def extend_prompt(self, cwd: Path, definition: Definition) -> PromptSection:
-        if not self.process.of_command or definition.instructions is not None:
+        is_plain = self.process.of_command and definition.instructions is None
+        if not is_plain and not definition.skills:
             return PromptSection()
-        if not text_folders("skills", cwd, self.process.env):
+        if is_plain and not text_folders("skills", cwd, self.process.env):
             return PromptSection()
-        found = await asyncio.to_thread(_load_tools().list_for_prompt, cwd, self.process.env)
+        found = await asyncio.to_thread(
+            _load_tools().list_for_prompt, cwd, self.process.env, None if is_plain else definition.skills
+        )
         return PromptSection(found.section, {"skills": found.names}, found.notices)
 
     def tool_sources(

@@ -20,6 +20,7 @@ from ....actions.ports import (
     ToolTraits,
 )
 from ....actions.ports.advice import CallAdvice, PromptAdvice
+from ....actions.ports.run_inputs import ValidateAnswer
 from ....actions.turn.calls.tool_results import edit_note
 from ....actions.turn.output.answers import parse_problem
 from ....state.application import InboxTaken
@@ -31,6 +32,7 @@ from ....state.calls import (
     JournaledCall,
     KeptResult,
     Move,
+    NestedCall,
     PendingCall,
 )
 from ....state.conversation.messages import Message, ToolResult, ToolUse, UserContent
@@ -159,6 +161,9 @@ class RecordedTool:
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         moment = self._stage.moment
         result = moment.results.get(context.call_id)
+        waiting = _find_nested(context.call_id, moment.after["pending_tool_calls"])
+        if result is None and waiting is not None:
+            return ToolOutcome("error", "", waits_for=waiting)
         if result is None:
             return ToolOutcome("error", "(what this call came to is not in the recording)")
         content = _find_settled_text(result, moment.before["pending_tool_calls"])
@@ -169,6 +174,11 @@ class RecordedTool:
             blocks=result.blocks,
             ends_run=result.ends_run,
         )
+
+
+def _find_nested(call_id: str, pending: Sequence[PendingCall]) -> PendingCall | None:
+    """Return the nested call for whose decision this call waits."""
+    return next((call for call in pending if call.parent_call_id == call_id), None)
 
 
 def _find_settled_text(result: ToolResult, pending: Sequence[PendingCall]) -> str:
@@ -187,6 +197,19 @@ def make_recorded_check(stage: Stage) -> Callable[[Any], str]:
         return parse_problem(after["chat_history"].last)
 
     return check
+
+
+def recorded_validation(moment: Moment) -> ValidateAnswer | None:
+    """Return what repeats the recorded verdict of a program on an answer; None: no answer was refused."""
+    refused, before = moment.after["rejected_answers"], moment.before["rejected_answers"]
+    if not before and refused <= before:
+        return None
+    problem = parse_problem(moment.after["chat_history"].last) if refused > before else ""
+
+    async def validate(text: str, value: Any) -> str:
+        return problem
+
+    return validate
 
 
 class RecordedWitness:
@@ -301,6 +324,8 @@ class RecordedJournal:
         self._undone = owner.undone
         self._seen: set[tuple[int, str]] = set()
         """Step and call id."""
+        self._started: set[tuple[int, str]] = set()
+        """Step and id of the calls that the replay has started."""
 
     async def load_calls(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]:
         found = ((call_id, self._call(call_id)) for call_id in call_ids)
@@ -311,6 +336,12 @@ class RecordedJournal:
 
     async def record_proposal(self, use: ToolUse, call: PendingCall | None) -> None:
         self._seen.add((self._stage.moment.seq, use.call_id))
+
+    async def record_nested_proposal(self, nested: NestedCall) -> None: ...
+
+    async def load_nested_calls(self, parent_call_id: str) -> Sequence[NestedCall]:
+        """Return nothing: the recorded result of a call already contains what its nested calls came to."""
+        return ()
 
     async def record_start(
         self,
@@ -323,6 +354,7 @@ class RecordedJournal:
                 "state",
                 f"today's program runs the call {pending.call_id} ({pending.tool}), which did not run then",
             )
+        self._started.add((self._stage.moment.seq, pending.call_id))
 
     async def record_decision(self, call: PendingCall, by: str) -> None: ...
 
@@ -377,6 +409,8 @@ class RecordedJournal:
             call = JournaledCall(call_id=call_id, move=move, at=found.at, starts=starts + (move == "started"))
         if call is not None and call.move == "finished":
             call = call.model_copy(update={"result": self._result(call_id)})
+        if call is not None and (self._stage.moment.seq, call_id) in self._started:
+            call = call.model_copy(update={"move": "started", "starts": call.starts + 1, "result": None})
         return call
 
     def _result(self, call_id: str) -> ToolResult | None:

@@ -258,7 +258,9 @@ def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[
             before=before,
             after=after,
             goes_to=parts.next_action(step, owner.steps[place + 1 : place + 2]),
-            steering=parts.take_steering(since, step.row, _opens_turn(step.action, after), new_taken)
+            steering=parts.take_steering(
+                since, step.row, _opens_turn(step.action, after), new_taken, after["run_options"].instructions
+            )
             if new_taken
             else (),
             **parts.of(since, step.row, first),
@@ -357,13 +359,21 @@ class _Parts:
         return None if called is not None and is_kept and called.reply is None else called
 
     def take_steering(
-        self, first: int, last: int, opens_turn: bool, newest: Sequence[tuple[int, InboxKind]]
+        self,
+        first: int,
+        last: int,
+        opens_turn: bool,
+        newest: Sequence[tuple[int, InboxKind]],
+        instructions: str = "",
     ) -> list[WaitingMessage]:
         """Return the messages of the inbox that these rows contain; `newest` are the last of each kind.
 
         The rows hold texts only. Which of the earlier ones had which kind changes nothing in a step.
+        `instructions` are those of the run, which belong to none of them.
         """
         rows = select_rows_between(self._messages, first, last)
+        if instructions and opens_turn:
+            rows = [row for row in rows if row.message.text != instructions]
         log = next((row.log for row in reversed(rows) if _is_persons_message(row.message)), None)
         found: list[tuple[str, str]] = []
         for row in rows:

@@ -16,6 +16,7 @@ from ....actions.ports import PORTS, Gate, Model, Ports, Tool, Toolbox
 from ....actions.ports import Masker as MaskerPort
 from ....actions.tools.registry import builtin_tools, load_declared_traits, network_tools, with_reader
 from ....actions.turn.decision_tools import RESERVED_NAMES
+from ....actions.turn.output.format import output_format
 from ....state.application import ApplicationState
 from ....state.calls import PendingCall
 from ....state.conversation.messages import UserContent
@@ -53,6 +54,7 @@ from .recorded_ports import (
     RecordedWitness,
     Stage,
     make_recorded_check,
+    recorded_validation,
 )
 from .replay_steps import Moment, Owner, Recording, Values, inputs_of, read_recording
 
@@ -266,6 +268,12 @@ class Walk:
     def _enter(self, application: Application[Any], moment: Moment) -> None:
         """Set the graph to the position of the recorded run."""
         self._stage.enter(moment)
+        if self._ports is not None:
+            self._ports.inputs.validate = recorded_validation(moment)
+            form = moment.before["run_options"].output
+            if form is not None and self._live.model is None:
+                check = make_recorded_check(self._stage)
+                self._ports.inputs.output = replace(output_format(form), check=check)
         state = cast(Any, application.state).update(**{**moment.before, _PRIOR_STEP: moment.came_from})
         if moment.came_from is None:
             state = state.wipe(delete=[_PRIOR_STEP])

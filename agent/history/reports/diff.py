@@ -15,7 +15,7 @@ from ....state.session import SessionSummary
 from ....state.store.recording import Lineage, Traced, list_traces
 from ....state.store.store import Store
 from ....state.trace import ModelCalled, RunEnded
-from ...session.run import answer
+from ...session.run_result import answer
 from ...session.secrets import masker_for_display
 from ..time_travel.touched_files import FileDifference, TouchedFiles, difference, name_in
 from ..timeline import TimelineStep, list_timeline

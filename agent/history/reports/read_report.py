@@ -6,9 +6,8 @@ from typing import Any
 
 from ....actions.turn.decision_tools import RESERVED_NAMES
 from ....state.application import Usage
+from ....state.conversation.content import Attachment
 from ....state.conversation.messages import (
-    Document,
-    Image,
     Message,
     Text,
     Thinking,
@@ -205,7 +204,7 @@ class StepReader:
                 yield Utterance(
                     _speaker(message, step, is_last), cut(self._book.masker.text(block.text), MESSAGE_CHARS)
                 )
-            elif isinstance(block, Image | Document):
+            elif isinstance(block, Attachment):
                 yield Utterance(_speaker(message, step, is_last), cut(block.label, MESSAGE_CHARS))
             elif isinstance(block, Thinking) and block.text.strip():
                 yield Utterance("thinking", cut(self._book.masker.text(block.text), MESSAGE_CHARS))

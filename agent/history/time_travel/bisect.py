@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ....actions.tools.shell.execution.process import run_supervised
+from ....actions.tools.shell.execution.process import run_supervised, shell_words
 from ....actions.tools.shell.execution.spool import CommandLimits, Ended, Spool
 from ....actions.tools.shell.output import capture
 from ....state.process.cancellation import run_to_end, wait_until_done
@@ -192,7 +192,7 @@ class Bisector:
             Spool(Path(folder) / "command", secrets.token_hex(8)) as spool,
         ):
             ended = await run_supervised(
-                self._command, place, self._limits, spool, lambda: False, self._withheld
+                shell_words(self._command), place, self._limits, spool, lambda: False, self._withheld
             )
             output = (await run_to_end(asyncio.to_thread(capture, spool.output, False))).text
         verdict, ending = _judge_end(ended, self._limits)

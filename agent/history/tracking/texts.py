@@ -7,9 +7,8 @@ from typing import Any, cast
 
 from ....actions.ports import Masker
 from ....actions.tools.shell.output import plain
+from ....state.conversation.content import Attachment
 from ....state.conversation.messages import (
-    Document,
-    Image,
     Message,
     Text,
     Thinking,
@@ -79,7 +78,7 @@ def message_view(message: Message | None, texts: Texts, limit: int = 2000) -> Js
             case ToolResult():
                 kept = {name: getattr(block, name) for name in ("tool", "outcome", "duration_ms", "call_id")}
                 view |= {**kept, "content": texts.format_text(block.display_text, limit)}
-            case Image() | Document():
+            case Attachment():
                 view.setdefault("attached", []).append(texts.format_text(block.label, limit))
     return view
 

@@ -17,7 +17,6 @@ from ....actions.ports.events import TextDelta
 from ....actions.turn.decision_tools import FINAL_ANSWER, PLAN_FINISHED, RESERVED_NAMES, SUBMIT_PLAN
 from ....state.application import Usage
 from ....state.conversation.messages import Block, Message, Text, ToolResult, ToolUse, parse_json_object
-from .diagnosis import next_in_step, plan_steps, report
 from .languages import LANGUAGES, language_of, request_in, speaks_of_trouble
 from .phrases import Ability, Phrases
 from .sample import sample_of
@@ -104,14 +103,9 @@ def _format_answer(move: _Move, request: ModelRequest) -> _Move:
 def _move(request: ModelRequest, phrases: Phrases) -> _Move:
     main, child = [*map(list, request.histories), [], []][:2]
     turn = _since_person(main)
-    if request.forced_tool == SUBMIT_PLAN.name:
-        steps = plan_steps(_goal(turn), [summary for _, summary in _steps_ended(turn)], phrases)
-        return _Move("", "submit_plan", {"steps": [{"description": title} for title in steps]})
-    if child:
-        return _step(child, phrases)
     notice = main[-1].text if main and main[-1].origin == "runtime" else ""
-    if notice.startswith(PLAN_FINISHED[:20]):
-        return _Move(f"{report(_steps_ended(turn), phrases)}\n\n{phrases.how_to_get_a_model}")
+    if child or request.forced_tool == SUBMIT_PLAN.name or notice.startswith(PLAN_FINISHED[:20]):
+        return _follow_plan(turn, child, request, phrases)
     if notice.startswith(_ASKS_FOR_SUMMARY):
         return _Move(_summary(notice))
     if main and main[-1].role == "tool":
@@ -188,7 +182,17 @@ def _collect_results(messages: Sequence[Message]) -> list[Done]:
     ]
 
 
-def _step(child: Sequence[Message], phrases: Phrases) -> _Move:
+def _follow_plan(
+    turn: Sequence[Message], child: Sequence[Message], request: ModelRequest, phrases: Phrases
+) -> _Move:
+    """Submit a plan, work on its current step, or report what the finished plan found."""
+    from .diagnosis import next_in_step, plan_steps, report
+
+    if request.forced_tool == SUBMIT_PLAN.name:
+        steps = plan_steps(_goal(turn), [summary for _, summary in _steps_ended(turn)], phrases)
+        return _Move("", "submit_plan", {"steps": [{"description": title} for title in steps]})
+    if not child:
+        return _Move(f"{report(_steps_ended(turn), phrases)}\n\n{phrases.how_to_get_a_model}")
     found = _STEP_TITLE.search(child[0].text)
     title = found[1].strip() if found else ""
     move = next_in_step(title, _collect_results(child))

@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ....state.conversation.messages import Outcome
 
@@ -11,8 +10,7 @@ Ability = Literal["run", "write", "edit", "search", "read", "list"]
 Topic = Literal["load", "web", "disk", "folders"]
 
 
-@dataclass(frozen=True, slots=True)
-class Understood:
+class Understood(NamedTuple):
     """Patterns for user messages, case-insensitive; each text is tried in all languages."""
 
     word: str
@@ -34,8 +32,7 @@ class Understood:
     """True if no ASCII text can be in this language."""
 
 
-@dataclass(frozen=True, slots=True)
-class Phrases:
+class Phrases(NamedTuple):
     """Sentences and templates (`str.format`) of one language."""
 
     understood: Understood

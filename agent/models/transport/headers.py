@@ -29,6 +29,8 @@ def request_headers(endpoint: Endpoint) -> dict[str, str]:
 
 
 def key_headers(endpoint: Endpoint) -> dict[str, str]:
+    if endpoint.profile.key_header:
+        return {endpoint.profile.key_header: endpoint.api_key}
     bearer = {"Authorization": f"Bearer {endpoint.api_key}"}
     if endpoint.profile.wire == "messages" and not endpoint.sends_ambient_headers:
         # The API accepts the bearer key; compatible servers may only know the older header.

@@ -1,14 +1,17 @@
 """Anthropic Messages: renders a history as `messages`, with alternating roles and results first."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ....actions.ports import FinishReason, ModelRequest, ToolSpec
+from ....actions.ports import FinishReason, FormattedEntry, ModelRequest, ToolChoiceKind, ToolSpec
 from ....actions.ports.events import TextDelta, ThinkingDelta
 from ....actions.turn.output.format import OutputFormat
 from ....state.application import Usage
+from ....state.conversation.attachments import Audio, Video
+from ....state.conversation.content import Attachment
+from ....state.conversation.media_types import is_text_type
 from ....state.conversation.messages import (
     Block,
     Document,
@@ -19,21 +22,23 @@ from ....state.conversation.messages import (
     ToolResult,
     ToolUse,
 )
-from ....state.errors import ContextFull
+from ....state.errors import ContextFull, ModelError
 from ....state.session import Effort
 from ..failures import judge, make_truncation_error, refusal_in_stream
-from ..files import SentFile
 from ..providers import Endpoint, claude
 from ..requests import (
     Delta,
     Dialect,
     Draft,
+    Fragment,
     ReplyReader,
+    encode,
     encode_open_object,
     legal_id,
     legal_name,
     sendable_object,
 )
+from .files import SentFile
 from .streaming import (
     PartialCall,
     TextFlow,
@@ -296,8 +301,23 @@ class AnthropicMessagesDialect(Dialect):
         # A model with thinking enabled rejects a forced choice.
         return super().forces(without) and not self._thinks(without)
 
+    def entries(self, message: Message, items: Sequence[Any]) -> Sequence[FormattedEntry]:
+        return [{"role": self.role(message), "content": list(items)}] if items else []
+
+    def encode_entry(self, entry: FormattedEntry) -> Fragment:
+        content, role = entry.get("content"), entry.get("role")
+        if role not in ("user", "assistant") or not isinstance(content, list | tuple):
+            raise ModelError(
+                "The formatter returned an object that is no message.",
+                "It needs the `role` user or assistant, and a list of blocks as `content`.",
+            )
+        return Fragment(role, encode(list(cast("Sequence[Any]", content)))[1:-1])
+
     def tool_choice(self, tool: str) -> dict[str, Any]:
         return {"type": "tool", "name": tool}
+
+    def general_choice(self, kind: ToolChoiceKind) -> dict[str, Any]:
+        return {"type": "any" if kind == "required" else kind}
 
     def formats(self, output: OutputFormat, without: frozenset[str]) -> bool:
         # This API always enforces a schema.
@@ -329,10 +349,10 @@ class AnthropicMessagesDialect(Dialect):
 
     def _block(self, message: Message, block: Block) -> dict[str, Any] | None:
         match block:
-            case Image() | Document() if message.role == "assistant":
+            case Attachment() if message.role == "assistant":
                 # Assistant content cannot hold images.
                 return {"type": "text", "text": block.label}
-            case Image() | Document():
+            case Attachment():
                 return _part(self.files.render(block))
             case ToolResult():
                 return self._result(block)
@@ -406,13 +426,20 @@ def _part(given: Text | SentFile) -> dict[str, Any] | None:
     """Return text or a file as a block; None for empty text, which the server rejects."""
     if isinstance(given, Text):
         return {"type": "text", "text": given.text} if given.text.strip() else None
-    if isinstance(given.file, Image):
-        return {"type": "image", "source": _source(given)}
-    return {"type": "document", "title": given.file.name, "source": _source(given)}
+    match given.file:
+        case Image():
+            return {"type": "image", "source": _source(given)}
+        case Document(name=name):
+            return {"type": "document", "title": name, "source": _source(given)}
+        case Audio() | Video():
+            raise AssertionError("this format has no form for audio and video")
 
 
 def _source(sent: SentFile) -> dict[str, str]:
-    if sent.file.media_type == "text/plain":
+    if sent.file.url:
+        return {"type": "url", "url": sent.file.url}
+    if is_text_type(sent.file.media_type):
+        # The only type of text that this API names.
         return {"type": "text", "media_type": "text/plain", "data": sent.content.decode("utf-8", "replace")}
     return {"type": "base64", "media_type": sent.file.media_type, "data": sent.data}
 

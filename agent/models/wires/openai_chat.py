@@ -8,9 +8,18 @@ from ....actions.ports import FinishReason, ToolSpec
 from ....actions.ports.events import TextDelta, ThinkingDelta
 from ....actions.turn.output.format import OutputFormat
 from ....state.application import Usage
-from ....state.conversation.messages import Block, Image, Message, Text, Thinking, ToolResult, ToolUse
+from ....state.conversation.attachments import Audio, Video
+from ....state.conversation.messages import (
+    Block,
+    Document,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolResult,
+    ToolUse,
+)
 from ..failures import Transient, judge, make_truncation_error, refusal_in_stream
-from ..files import YOUR_PICTURES, SentFile, parse_picture
 from ..providers import Endpoint
 from ..requests import (
     Delta,
@@ -24,6 +33,8 @@ from ..requests import (
     sendable_text,
     words_of,
 )
+from .capabilities import AUDIO_FORMATS
+from .files import YOUR_PICTURES, SentFile, parse_picture
 from .streaming import (
     PartialCall,
     TextFlow,
@@ -226,7 +237,7 @@ class OpenAIChatDialect(Dialect):
 
     def items(self, message: Message) -> list[dict[str, Any]]:
         match message.role:
-            case "user":
+            case "user" | "system":
                 return self._user(message)
             case "assistant":
                 return self._assistant(message)
@@ -234,21 +245,32 @@ class OpenAIChatDialect(Dialect):
                 return list(map(self._result, message.tool_results))
 
     def _user(self, message: Message) -> list[dict[str, Any]]:
+        name = self._name_field(message)
         if all(isinstance(block, Text) for block in message.blocks):
-            return [{"role": "user", "content": message.text}] if message.text else []
-        return [_make_user_entry(self.render_blocks(message.blocks))]
+            return [{"role": "user", **name, "content": message.text}] if message.text else []
+        return [{**self._make_user_entry(self.render_blocks(message.blocks)), **name}]
 
     def _assistant(self, message: Message) -> list[dict[str, Any]]:
         calls = [self._call(use) for use in message.tool_uses]
         # Assistant messages are text only, so the user message shows images of replies to the model.
-        entry: dict[str, Any] = {"role": "assistant", "content": message.display_text or None}
+        entry: dict[str, Any] = {
+            "role": "assistant",
+            **self._name_field(message),
+            "content": message.display_text or None,
+        }
         if calls:
             return [{**entry, "tool_calls": calls, **(self._endpoint.profile.call_message_extra or {})}]
         pictures = self.render_blocks(message.files)
         pictures_entry = (
-            [_make_user_entry([Text(text=YOUR_PICTURES), *pictures])] if words_of(pictures) is None else []
+            [self._make_user_entry([Text(text=YOUR_PICTURES), *pictures])]
+            if words_of(pictures) is None
+            else []
         )
         return [entry, *pictures_entry] if message.display_text else []
+
+    def _name_field(self, message: Message) -> dict[str, str]:
+        name = self.name_of(message)
+        return {} if name is None else {"name": name}
 
     def _call(self, use: ToolUse) -> dict[str, Any]:
         function = {"name": legal_name(use.tool), "arguments": sendable_text(use.arguments)}
@@ -265,7 +287,7 @@ class OpenAIChatDialect(Dialect):
     def follow_up(self, messages: Sequence[Message]) -> bytes:
         """Return a user message with the files of results: few servers accept files in tool messages."""
         given = [one for message in messages for one in self._echo_reasoning(message)]
-        return encode(_make_user_entry(given)) if given else b""
+        return encode(self._make_user_entry(given)) if given else b""
 
     def _echo_reasoning(self, message: Message) -> list[Text | SentFile]:
         files = [one for one in self.render_blocks(message.files) if isinstance(one, SentFile)]
@@ -275,19 +297,29 @@ class OpenAIChatDialect(Dialect):
     def _id(self, call_id: str) -> str:
         return legal_id(call_id, self._endpoint.profile.max_id_chars, is_strict=False)
 
+    def _make_user_entry(self, given: Sequence[Text | SentFile]) -> dict[str, Any]:
+        words = words_of(given)
+        return {"role": "user", "content": words if words is not None else list(map(self._part, given))}
+
+    def _part(self, given: Text | SentFile) -> dict[str, Any]:
+        if isinstance(given, Text):
+            return {"type": "text", "text": given.text}
+        match given.file:
+            case Image(detail=detail):
+                image = {"url": given.url, **({"detail": detail} if detail is not None else {})}
+                return {"type": "image_url", "image_url": image}
+            case Audio():
+                return {"type": "input_audio", "input_audio": self._audio(given)}
+            case Video():
+                return {"type": "video_url", "video_url": {"url": given.url}}
+            case Document(name=name):
+                return {"type": "file", "file": {"filename": name, "file_data": given.url}}
+
+    def _audio(self, sent: SentFile) -> dict[str, Any]:
+        is_address = bool(sent.file.url) or self._endpoint.profile.audio_is_address
+        named = AUDIO_FORMATS.get(sent.file.media_type)
+        return {"data": sent.url if is_address else sent.data, **({"format": named} if named else {})}
+
 
 def _function(tool: ToolSpec) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
-
-
-def _make_user_entry(given: Sequence[Text | SentFile]) -> dict[str, Any]:
-    words = words_of(given)
-    return {"role": "user", "content": words if words is not None else list(map(_part, given))}
-
-
-def _part(given: Text | SentFile) -> dict[str, Any]:
-    if isinstance(given, Text):
-        return {"type": "text", "text": given.text}
-    if isinstance(given.file, Image):
-        return {"type": "image_url", "image_url": {"url": given.url}}
-    return {"type": "file", "file": {"filename": given.file.name, "file_data": given.url}}

@@ -8,6 +8,8 @@ from ....actions.ports import FinishReason, ToolSpec
 from ....actions.ports.events import TextDelta, ThinkingDelta
 from ....actions.turn.output.format import OutputFormat
 from ....state.application import Usage
+from ....state.conversation.attachments import Audio, Video
+from ....state.conversation.content import Attachment
 from ....state.conversation.messages import (
     Block,
     Document,
@@ -19,7 +21,6 @@ from ....state.conversation.messages import (
     ToolUse,
 )
 from ..failures import judge, make_truncation_error, refusal_in_stream
-from ..files import YOUR_PICTURES, SentFile, parse_picture
 from ..providers import Endpoint, reasons
 from ..requests import (
     Delta,
@@ -33,6 +34,7 @@ from ..requests import (
     without_surrogates,
     words_of,
 )
+from .files import YOUR_PICTURES, SentFile, parse_picture
 from .output_items import OutputItems, text_of
 from .streaming import (
     PartialCall,
@@ -259,9 +261,16 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 def _part(given: Text | SentFile) -> dict[str, Any]:
     if isinstance(given, Text):
         return {"type": "input_text", "text": given.text}
-    if isinstance(given.file, Image):
-        return {"type": "input_image", "image_url": given.url}
-    return {"type": "input_file", "filename": given.file.name, "file_data": given.url}
+    match given.file:
+        case Image(detail=detail):
+            more = {"detail": detail} if detail is not None else {}
+            return {"type": "input_image", "image_url": given.url, **more}
+        case Document(url="", name=name):
+            return {"type": "input_file", "filename": name, "file_data": given.url}
+        case Document(url=url):
+            return {"type": "input_file", "file_url": url}
+        case Audio() | Video():
+            raise AssertionError("this format has no form for audio and video")
 
 
 def _item(block: Block) -> dict[str, Any] | None:
@@ -275,7 +284,7 @@ def _item(block: Block) -> dict[str, Any] | None:
                 "name": legal_name(block.tool),
                 "arguments": sendable_text(block.arguments),
             }
-        case Image() | Document():
+        case Attachment():
             return {"role": "assistant", "content": block.label}
         case _:
             return None

@@ -1,13 +1,18 @@
-"""Allow, ask and deny rules as a person writes them: `tool` or `tool(glob over the command or path)`."""
+"""Rules as a person writes them, `tool` or `tool(glob over a command or path)`, and the calls under them."""
+
+from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from typing import Any
 
+from ....actions.ports import Tool, ToolTraits, WorksOnFiles, implements
 from ....actions.tools.registry import SERVER_PREFIX, load_declared_traits
 from ....state.errors import UsageError
+from ..shell.seen_commands import Sight, look
 from .path_rules import is_pattern
 
 _NEAR = 0.85
@@ -120,3 +125,37 @@ def _find_similar_tool(tool: str, tools: Collection[str]) -> str | None:
         if called in traits.also_called and name in tools
     ]
     return next(iter(near or get_close_matches(called, tools, n=1, cutoff=_NEAR)), None)
+
+
+@dataclass(slots=True)
+class Call:
+    """The parts of a call that rules judge."""
+
+    tool: str
+    traits: ToolTraits
+    source: Tool
+    arguments: Any
+    is_read_only: bool
+    subject: str
+    paths: tuple[str, ...]
+    """The paths as written; for a search its folder, by default the working folder."""
+    is_virtual: bool = False
+    """True if the subject is a path outside of the disk, on a virtual back end."""
+    _sight: Sight | None = field(default=None, init=False)
+
+    @classmethod
+    def of(cls, tool: Tool, arguments: Any, paths: Sequence[str] | None = None) -> Call:
+        is_read_only = tool.effect == "read"
+        paths = tuple(tool.paths(arguments) if paths is None else paths)
+        is_virtual = implements(tool, WorksOnFiles) and tool.is_virtual(arguments)
+        if is_read_only and not paths and not is_virtual:
+            paths = (".",)
+        subject = tool.subject(arguments)
+        return cls(tool.spec.name, tool.traits, tool, arguments, is_read_only, subject, paths, is_virtual)
+
+    @property
+    def sight(self) -> Sight:
+        """The analysis of the command line."""
+        if self._sight is None:
+            self._sight = look(self.subject)
+        return self._sight

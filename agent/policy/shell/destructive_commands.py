@@ -121,11 +121,12 @@ def _destroys(text: str, sight: Sight, place: _Place) -> str | None:
         return "runs what it loads from the network in a shell"
     if _ERASING_CALL.search(text) and (GIVEN_PROGRAM in sight.doubts or MADE_TEXT in sight.doubts):
         return "erases a whole tree from a program of its own"
-    loaded = LoadedFiles(lambda seen: seen.program in _FETCHERS)
+    # What a line downloads can only be run by a later command of it.
+    loaded = LoadedFiles(lambda seen: seen.program in _FETCHERS) if len(sight.commands) > 1 else None
     for at, seen in enumerate(sight.commands):
         if seen.program in ("cd", "pushd") and len(seen.words) <= 2:
             place = _Place(place.real((*seen.words, "~")[1]), place.roots)
-        if loaded.runs(seen, place.cwd):
+        if loaded is not None and loaded.runs(seen, place.cwd):
             return "runs what it loads from the network"
         if why := _judge_command(seen, place) or _judge_piped_names(sight.commands, at, place):
             return why

@@ -6,8 +6,8 @@ from pathlib import Path
 from posixpath import basename, dirname, join, lexists, normpath, realpath, relpath
 
 from ....actions.tools.shell.language.parser import HOLDS_BRACES, ShellReader, SimpleCommand
-from ....actions.tools.shell.language.programs.expansion import MarkedWord, UnclearWord, expand
 from ....actions.tools.shell.language.programs.options import Program, UnknownOption, read_arguments, table
+from ....actions.tools.shell.language.programs.steps import MarkedWord, UnclearWord, expand
 from ....actions.workspace.protected.secret_files import is_secret_file
 from ..protected_places import why_protected
 from ..rules.path_rules import Workspace

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from posixpath import expanduser, join
 
-from ....actions.tools.shell.language.programs.expansion import MarkedWord, UnclearWord, quote_word
+from ....actions.tools.shell.language.programs.steps import MarkedWord, UnclearWord, quote_word
 
 _MAX_MATCHES = 1000
 _OTHER_MEANING = re.compile(r"dotglob|extglob|globstar|nocase|nullglob|failglob|noglob|posix")

@@ -11,8 +11,9 @@ from pathlib import Path
 from posixpath import dirname, isabs, join, lexists, normpath, realpath, relpath
 
 from ....actions.tools.shell.language.operands import Reading, reading_of
-from ....actions.tools.shell.language.programs.control import CommandStep
-from ....actions.tools.shell.language.programs.expansion import (
+from ....actions.tools.shell.language.programs.options import UnknownOption
+from ....actions.tools.shell.language.programs.steps import (
+    CommandStep,
     Loop,
     MarkedWord,
     UnclearWord,
@@ -22,7 +23,6 @@ from ....actions.tools.shell.language.programs.expansion import (
     quote_word,
     turns,
 )
-from ....actions.tools.shell.language.programs.options import UnknownOption
 from ....actions.tools.shell.language.programs.versions import CHOSEN_BY, CHOSEN_BY_SHIMS
 from ....actions.tools.shell.read_only import GIT_GLOBAL_OPTIONS, NotProved, prove, prove_words
 from ....actions.workspace.protected.secret_files import is_secret_file

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from posixpath import basename, expanduser, join, normpath, realpath
 
-from ....actions.tools.shell.language.programs.expansion import UnclearWord, quote_word
+from ....actions.tools.shell.language.programs.steps import UnclearWord, quote_word
 from ....actions.tools.shell.read_only import NotProved, prove_words
 from ..protected_places import why_always_asked, why_protected
 from ..rules.path_rules import Workspace

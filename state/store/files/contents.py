@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from ...conversation.content import Attachment, Source
+from ...conversation.media_types import is_text_type
 from ...databases.database import Database, Statement, insert_once
 
 _CHUNK_BYTES = 256 * 1024
@@ -67,7 +68,7 @@ def insert_uses(session_id: str, files: Iterable[Attachment]) -> Iterator[Statem
     for file in files:
         yield insert_chunk(session_id, file.sha256, _USED, file.size, b"")
         if file.bytes_in_memory is not None:
-            is_packed = file.media_type != "text/plain"
+            is_packed = not is_text_type(file.media_type)
             yield from insert_content(session_id, file.sha256, file.bytes_in_memory, is_packed)
 
 

@@ -39,6 +39,10 @@ class SessionSummary:
     """When the run continues by itself: UTC, ISO 8601; empty if only a person can continue it."""
     is_foreign: bool = False
     """True if it was imported, and has not run here."""
+    app: str = ""
+    """The application, the user and the tags that a program gave the session."""
+    user: str = ""
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,9 @@ def _make_summary(row: tuple[Any, ...]) -> SessionSummary:
         parent_seq=row[8],
         wake_at=row[11],
         is_foreign=is_foreign_at(settings.get("imported_seq"), int(row[6])),
+        app=str(settings.get("app", "")),
+        user=str(settings.get("user", "")),
+        tags=tuple(map(str, settings.get("tags", ()))),
     )
 
 

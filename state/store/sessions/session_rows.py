@@ -286,7 +286,8 @@ def delete_session(
     )
     session = ("DELETE FROM sessions WHERE id = ?", (session_id,))
     guard = GuardedUpdate(claim, (landed, (session_id,)))
-    database.commit([*delete_rows(session_id), session, *also], guard)
+    # The session first: a file deletes most rows with it.
+    database.commit([session, *delete_rows(session_id), *also], guard)
     write_marks(database, session_id, -1)
 
 

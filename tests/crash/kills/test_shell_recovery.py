@@ -20,8 +20,8 @@ from support.tools.sandboxes import KINDS, require
 from support.waiting import wait_for
 
 from sandbur.actions.ports import Recovered, ToolContext, ToolOutcome
+from sandbur.actions.tools.shell.execution.abandoned import this_boot
 from sandbur.actions.tools.shell.execution.process import PROGRAM
-from sandbur.actions.tools.shell.execution.spool import this_boot
 from sandbur.actions.tools.shell.execution.supervisor_pool import PACKAGE
 from sandbur.actions.tools.shell.tool import RunShellCommand
 

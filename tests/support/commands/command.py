@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.commands.warm_start import warm_start
+from support.commands.warm_process import OPTIONS, WarmProcess
+from support.commands.warm_start import can_be_warm, warm_start
 from support.places import ROOT
 
 TIMEOUT_S = 120
@@ -50,7 +51,7 @@ class Command:
 
     def run(self, *words: str, stdin: str | None = None, **env: str) -> Ended:
         full = {**self.env, **env}
-        if hasattr(os, "pidfd_open") and warm_start().fits(full):
+        if can_be_warm(full):
             code, out, err = warm_start().run(words, self.folder, full, stdin)
             return Ended(code, out.decode(), err.decode())
         source: Any = {"input": stdin.encode()} if stdin is not None else {"stdin": subprocess.DEVNULL}
@@ -60,9 +61,15 @@ class Command:
         )  # fmt: skip
         return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def start(self, *words: str, **options: Any) -> "subprocess.Popen[bytes]":
+    def start(
+        self, *words: str, env: dict[str, str] | None = None, **options: Any
+    ) -> "subprocess.Popen[bytes] | WarmProcess":
+        """Start a command as `subprocess.Popen` does, with pipes to read its output from."""
+        full = {**self.env, **(env or {})}
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(self.line(*words), cwd=self.folder, env=self.env, **{**streams, **options})
+        if options.keys() <= OPTIONS and can_be_warm(full):
+            return WarmProcess(words, self.folder, full, **{**streams, **options})
+        return subprocess.Popen(self.line(*words), cwd=self.folder, env=full, **{**streams, **options})
 
     def line(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "sandbur.ui.cli.main", *words]

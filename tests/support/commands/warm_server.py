@@ -20,6 +20,8 @@ from typing import Any, NoReturn
 
 MODULES = (
     "sandbur.ui.cli.main",
+    "sandbur.ui.cli.arguments",
+    "sandbur.ui.cli.failures",
     "sandbur.ui.headless.headless",
     "sandbur.ui.headless.json_output",
     "sandbur.ui.cli.open_session",
@@ -33,8 +35,11 @@ MODULES = (
     "sandbur.agent.runtime.prompts",
     "sandbur.agent.runtime.wiring",
     "sandbur.agent.session.secrets",
+    "sandbur.agent.config.data_folder",
+    "sandbur.agent.policy.gate",
     "sandbur.agent.policy.hidden_files",
     "sandbur.agent.policy.shell.destructive_commands",
+    "sandbur.agent.policy.shell.far_options",
     "sandbur.agent.policy.shell.read_paths",
     "sandbur.agent.policy.shell.repository",
     "sandbur.agent.policy.shell.seen_commands",
@@ -57,12 +62,18 @@ MODULES = (
     "sandbur.actions.tools.files.search.engine",
     "sandbur.actions.tools.shell.failure_hints",
     "sandbur.actions.tools.shell.language.operands",
+    "sandbur.actions.tools.shell.language.scripts",
+    "sandbur.actions.tools.shell.command_runner",
     "sandbur.actions.tools.shell.execution.process",
+    "sandbur.actions.tools.shell.sandbox.wall",
     "sandbur.actions.tools.shell.read_only",
     "sandbur.actions.tools.shell.tool",
     "sandbur.actions.tools.files.disk",
     "sandbur.actions.workspace.snapshot",
     "sandbur.agent.history.timeline",
+    "sandbur.state.databases.group_commit",
+    "sandbur.state.maintenance.verify",
+    "sandbur.ui.commands.sessions.listing",
     "rich.markdown",
     "rich.table",
     "httpx2",
@@ -74,6 +85,16 @@ MODULES = (
     "genai_prices.data_snapshot",
     "genai_prices.data_units",
 )  # fmt: skip
+MODULES_OF_COMMANDS = {
+    "acp": ("sandbur.ui.acp.serving", "sandbur.agent.extensions.mcp.connection"),
+    "mcp": ("sandbur.ui.commands.mcp.run_tools", "sandbur.agent.extensions.mcp.connection"),
+}
+"""What a command needs besides, by its first word: imported when the first of its kind is asked for."""
+MODULES_OF_STORES = {
+    "postgresql": ("sandbur.state.databases.servers.postgres",),
+    "mysql": ("sandbur.state.databases.servers.mysql",),
+}
+"""The same, by the start of `SANDBUR_STORE`."""
 
 
 class Server:
@@ -105,6 +126,8 @@ class Server:
         size, fds, _, _ = socket.recv_fds(connection, 8, 3, socket.MSG_WAITALL)
         with connection.makefile("rb") as stream:
             request = json.loads(stream.read(int.from_bytes(size, "big")))
+        for name in modules_of(request):
+            import_module(name)
         assert threading.active_count() == 1
         pid = os.fork()
         if pid == 0:
@@ -139,6 +162,21 @@ class Server:
             connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
 
 
+def modules_of(request: dict[str, Any]) -> tuple[str, ...]:
+    first = (*request["words"], "")[0]
+    kind = request["env"].get("SANDBUR_STORE", "").partition(":")[0]
+    return MODULES_OF_COMMANDS.get(first, ()) + MODULES_OF_STORES.get(kind, ())
+
+
+def compute_constants() -> None:
+    """Compute what each process computes once and alike: schemas of the built-in tools, patterns of keys."""
+    from sandbur.actions.masking.masker import TextMasker
+    from sandbur.actions.tools.registry import load_declared_traits
+
+    load_declared_traits()
+    TextMasker().find_spans(b"")
+
+
 def main() -> None:
     # `python -m sandbur.ui.cli.main` has its folder there.
     del sys.path[0]
@@ -146,6 +184,7 @@ def main() -> None:
         import_module(name)
     from sandbur.state.process import crashpoints
 
+    compute_constants()
     gc.collect()
     gc.freeze()
     request = Server(sys.argv[1]).serve()

@@ -20,6 +20,8 @@ from support.places import ROOT
 
 COLD = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "TMPDIR", "MALLOC")
 """Beginnings of variables that count when a process starts or imports: another value needs another start."""
+FULL = bool(os.environ.get("SANDBUR_FULL"))
+"""Every process starts from the command line, nothing is warm."""
 _TIMEOUT_S = 120
 
 
@@ -58,6 +60,24 @@ class WarmStart:
 
         A `program` in Python is run in place of `sandbur`, with the words as its arguments.
         """
+        out, err, source = _Pipe(), _Pipe(), _Source(stdin)
+        fds = [source.fd, out.write_end, err.write_end]
+        launched = self.launch(words, cwd, env, fds, leads_session=leads_session, program=program)
+        for fd in fds:
+            os.close(fd)
+        return Running(launched, out, err)
+
+    def launch(
+        self,
+        words: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        fds: Sequence[int],
+        *,
+        leads_session: bool = False,
+        program: Path | None = None,
+    ) -> "Launched":
+        """Start a command with these three descriptors as its streams; they stay open here."""
         request = {
             "words": words,
             "cwd": str(cwd),
@@ -67,13 +87,9 @@ class WarmStart:
         }
         message = json.dumps(request).encode()
         connection = self._connected()
-        out, err, source = _Pipe(), _Pipe(), _Source(stdin)
-        fds = [source.fd, out.write_end, err.write_end]
         socket.send_fds(connection, [len(message).to_bytes(8, "big")], fds)
-        for fd in fds:
-            os.close(fd)
         connection.sendall(message)
-        return Running(connection, out, err)
+        return Launched(connection)
 
     def _connected(self) -> socket.socket:
         end = time.monotonic() + 60
@@ -100,14 +116,46 @@ def warm_start() -> WarmStart:
     return WarmStart({**kept, "PYTHONPATH": str(ROOT)})
 
 
-class Running:
-    """A command that has been started."""
+def can_be_warm(env: Mapping[str, str]) -> bool:
+    """Tell whether a command with this environment may come from the warm server."""
+    return not FULL and hasattr(os, "pidfd_open") and warm_start().fits(env)
 
-    def __init__(self, connection: socket.socket, out: "_Pipe", err: "_Pipe") -> None:
+
+class Launched:
+    """A command that the server has started; the connection carries its process id, then its exit code."""
+
+    def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._answer = connection.makefile("r")
+        self._received = b""
+        while not self._received.endswith(b"\n"):
+            part = connection.recv(1)
+            assert part, "the warm server has started nothing"
+            self._received += part
+        self.pid = int(self._received)
+        self._received = b""
+
+    def exit_code(self, timeout_s: float | None) -> int | None:
+        """Wait, without a timeout as long as it takes; return None while the command runs."""
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            self._connection.settimeout(None if end is None else max(end - time.monotonic(), 0))
+            try:
+                part = self._connection.recv(64)
+            except (TimeoutError, BlockingIOError):
+                return None
+            if not part:
+                self._connection.close()
+                return int(self._received)
+            self._received += part
+
+
+class Running:
+    """A command whose output is collected."""
+
+    def __init__(self, launched: Launched, out: "_Pipe", err: "_Pipe") -> None:
+        self._launched = launched
         self._out, self._err = out, err
-        self.pid = int(self._answer.readline())
+        self.pid = launched.pid
 
     def kill(self) -> None:
         """Kill the command, unless it has ended already."""
@@ -116,13 +164,10 @@ class Running:
 
     def ended(self, timeout_s: float) -> tuple[int, bytes, bytes]:
         """Wait; return exit code, stdout and stderr. Raises `subprocess.TimeoutExpired` after killing it."""
-        self._connection.settimeout(timeout_s)
-        with self._connection, self._answer:
-            try:
-                code = int(self._answer.read())
-            except TimeoutError:
-                self.kill()
-                raise subprocess.TimeoutExpired("sandbur", timeout_s) from None
+        code = self._launched.exit_code(timeout_s)
+        if code is None:
+            self.kill()
+            raise subprocess.TimeoutExpired("sandbur", timeout_s)
         return code, self._out.content(), self._err.content()
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.commands.warm_start import Running, warm_start
+from support.commands.warm_process import OPTIONS, WarmProcess
+from support.commands.warm_start import Running, can_be_warm, warm_start
 from support.crash.points import ROOT
 from support.crash.scenarios import FORM, HOOK, OLD
 from support.models.server import ModelServer
@@ -24,8 +25,6 @@ MODELS = {
     "messages": "anthropic/claude-test",
 }
 _HIDDEN = ("SANDBUR_", "XDG_", "OPENAI_", "ANTHROPIC_")
-FULL = bool(os.environ.get("SANDBUR_FULL"))
-"""Every process starts from the command line, nothing is warm."""
 RUN_S = 180.0
 GONE_S = 20.0
 """How long what the agent started may outlive it: a second, and one for a busy machine."""
@@ -47,7 +46,7 @@ class Ended:
 class Cold:
     """A command that was started from the command line, as `warm_start.Running` is."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: "subprocess.Popen[bytes] | WarmProcess") -> None:
         self._process = process
         self.kill = process.kill
 
@@ -100,12 +99,15 @@ class Place:
 
     def start(
         self, *words: str, env: dict[str, str] | None = None, **options: Any
-    ) -> "subprocess.Popen[bytes]":
+    ) -> "subprocess.Popen[bytes] | WarmProcess":
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "sandbur.ui.cli.main", *words],
-            cwd=self.workspace, env=self.env(**(env or {})), start_new_session=True, **{**streams, **options},
-        )  # fmt: skip
+        more = {**streams, "start_new_session": True, **options}
+        full = self.env(**(env or {}))
+        if more.keys() <= OPTIONS and can_be_warm(full):
+            process = WarmProcess(words, self.workspace, full, **more)
+        else:
+            line = [sys.executable, "-m", "sandbur.ui.cli.main", *words]
+            process = subprocess.Popen(line, cwd=self.workspace, env=full, **more)
         (self.folder / "agent.pid").write_text(str(process.pid))
         return process
 
@@ -124,7 +126,7 @@ class Place:
 
     def _started(self, words: tuple[str, ...], env: dict[str, str]) -> "Running | Cold":
         full = self.env(**env)
-        if FULL or not hasattr(os, "pidfd_open") or not warm_start().fits(full):
+        if not can_be_warm(full):
             return Cold(self.start(*words, env=env))
         process = warm_start().start(words, self.workspace, full, leads_session=True)
         (self.folder / "agent.pid").write_text(str(process.pid))

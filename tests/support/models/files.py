@@ -13,7 +13,14 @@ _MARKS = {
     "image/gif": b"GIF8",
     "image/webp": b"RIFF",
     "application/pdf": b"%PDF-",
+    "audio/wav": b"RIFF",
+    "audio/mpeg": b"ID3",
+    "video/mp4": b"\x00\x00\x00\x18ftyp",
 }
+_AUDIO = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+WAV = b"RIFF\x2c\x00\x00\x00WAVEfmt \x10\x00\x00\x00" + bytes(24)
+MP3 = b"ID3\x04\x00\x00\x00\x00\x00\x00" + bytes(20)
+MP4 = b"\x00\x00\x00\x18ftypmp42\x00\x00\x00\x00mp42isom" + bytes(20)
 
 
 class BadFile(Exception):
@@ -43,7 +50,17 @@ def check_chat_part(part: dict[str, Any]) -> None:
     if kind == "text":
         _require(part.get("text"), "an empty text part")
     elif kind == "image_url":
-        _check_url(part["image_url"]["url"], "image/")
+        image = part["image_url"]
+        _require(image.get("detail") in (None, "auto", "low", "high"), "an unknown detail")
+        _check_url(image["url"], "image/")
+    elif kind == "input_audio":
+        audio = part["input_audio"]
+        if audio["data"].startswith(("data:", "https:")):
+            _check_url(audio["data"], "audio/")
+        else:
+            _check_data(audio["data"], _AUDIO[audio["format"]], "audio/")
+    elif kind == "video_url":
+        _check_url(part["video_url"]["url"], "video/")
     elif kind == "file":
         _require(part["file"].get("filename"), "a file without a name")
         _check_url(part["file"]["file_data"], "application/pdf")
@@ -57,6 +74,8 @@ def check_responses_part(part: dict[str, Any]) -> None:
         _require(part.get("text"), "an empty text part")
     elif kind == "input_image":
         _check_url(part["image_url"], "image/")
+    elif kind == "input_file" and "file_url" in part:
+        _check_url(part["file_url"], "application/pdf")
     elif kind == "input_file":
         _require(part.get("filename"), "a file without a name")
         _check_url(part["file_data"], "application/pdf")
@@ -82,6 +101,9 @@ def _check_source(source: dict[str, Any], kind: str) -> None:
     if source["type"] == "text":
         _require(kind == "document" and source["media_type"] == "text/plain", "a text that is no document")
         return
+    if source["type"] == "url":
+        _require(source["url"].startswith("https://"), "no address")
+        return
     _require(source["type"] == "base64", f"unknown source {source['type']!r}")
     _check_data(source["data"], source["media_type"], "image/" if kind == "image" else "application/pdf")
     size = len(source["data"])
@@ -89,6 +111,8 @@ def _check_source(source: dict[str, Any], kind: str) -> None:
 
 
 def _check_url(url: str, wanted: str) -> None:
+    if url.startswith("https://"):
+        return
     head, _, data = url.partition(";base64,")
     _check_data(data, head.removeprefix("data:"), wanted)
 

@@ -26,6 +26,7 @@ from sandbur.agent.runtime.wiring import (
 )
 from sandbur.agent.session.inbox import SessionInbox
 from sandbur.agent.session.observers import Observers
+from sandbur.agent.session.position import Position
 from sandbur.agent.session.run import Limits
 from sandbur.agent.session.secrets import masker_for
 from sandbur.agent.session.session import Session
@@ -66,7 +67,11 @@ async def open_real(
     hook = hooks_of(session_id, HookPlace(folder, places.scratch), masker, toolbox, hooks or {})
     observers = Observers(events.notify)
     observers.add(onion if middleware else None, hook)
-    inbox = SessionInbox(store.inbox(session_id), masker, hook, events.notify)
+    application = await build_application(
+        build_graph(), session_id, store.persister(CALLS_START_NEXT), ApplicationState(execution_mode=mode)
+    )
+    position = Position(session_id, application, store)
+    inbox = SessionInbox(store.inbox(session_id), position, masker, hook, events.notify)
     output = output_of(settings)
     ports = Ports(
         session_id,
@@ -85,12 +90,8 @@ async def open_real(
         hooks=hook,
         inbox=inbox,
     )
-    application = await build_application(
-        build_graph(), session_id, store.persister(CALLS_START_NEXT), ApplicationState(execution_mode=mode)
-    )
     session = Session(
-        session_id, application, ports, inbox, store,
-        SessionRules(settings, policy_of, gate.change), Limits(), observers,
+        position, ports, inbox, SessionRules(settings, policy_of, gate.change), Limits(), observers,
     )  # fmt: skip
     if hook is not None:
         hook.begin_session(session)

@@ -34,6 +34,7 @@ from sandbur.agent.history.telemetry.telemetry import Telemetry
 from sandbur.agent.runtime.wiring import DiskWitness
 from sandbur.agent.session.inbox import SessionInbox
 from sandbur.agent.session.observers import Observer, Observers
+from sandbur.agent.session.position import Position
 from sandbur.agent.session.run import Limits
 from sandbur.agent.session.session import Session
 from sandbur.agent.session.waiting_calls import SessionRules
@@ -189,19 +190,19 @@ async def open_session(
     trace = watching.around_trace(await store.open_trace(session_id))
     around = onion.around_model(model)
     ports = scripted_ports(store, around, *tools, session_id=session_id, trace=trace, gate=gate)
-    inbox = SessionInbox(store.inbox(session_id), ports.masker, None, events.notify)
-    ports = replace(ports, calls=CallSettings(wrap=onion.around_tools()), inbox=inbox, events=events)
+    ports = replace(ports, calls=CallSettings(wrap=onion.around_tools()), events=events)
     await onion.start()
     application = await build_application(
         build_graph(), session_id, store.persister(CALLS_START_NEXT), ApplicationState(execution_mode=mode)
     )
+    position = Position(session_id, application, store)
+    inbox = SessionInbox(store.inbox(session_id), position, ports.masker, None, events.notify)
+    ports = replace(ports, inbox=inbox)
     settings = SessionSettings(model=model.name, cwd=str(Path.cwd()))
     return Session(
-        session_id,
-        application,
+        position,
         ports,
         inbox,
-        store,
         SessionRules(settings, lambda _: ports.gate, lambda _: None),
         limits or Limits(),
         watching,

@@ -59,6 +59,15 @@ class Request:
     """Parsed; empty if the server was told not to check."""
 
 
+_COUNTS = ("/messages/count_tokens", "/responses/input_tokens", ":countTokens")
+
+
+def count_bytes(request: Request) -> Raw:
+    """Answer a request for a count: a token for four bytes, in the field of its provider."""
+    field = "totalTokens" if request.path.endswith(":countTokens") else "input_tokens"
+    return Raw(json.dumps({field: len(request.raw) // 4}).encode(), content_type="application/json")
+
+
 Responder = Callable[[Request], Answer]
 
 
@@ -84,6 +93,8 @@ class ModelServer:
         self._tls = tls
         self.port = port
         self.requests: list[Request] = []
+        self.counts: Callable[[Request], Raw] = count_bytes
+        """Answers what asks for the count of tokens."""
         self.rejections: list[str] = []
         """Every 400 that the strict checks answered."""
         self.served = 0
@@ -166,6 +177,9 @@ class ModelServer:
 
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> bool:
         """Answer; return whether the connection goes on."""
+        if request.path.endswith(_COUNTS):
+            self.requests.append(Request(**{**vars(request), "body": json.loads(request.raw)}))
+            return await _send_raw(writer, self.counts(self.requests[-1]))
         if request.path.rpartition("/")[2] not in _WIRES:
             return await _send_raw(writer, fail(404, f"no such path: {request.path}"))
         if self._check:

@@ -2,13 +2,14 @@
 
 import asyncio
 import os
+import subprocess
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from acp import RequestError, spawn_agent_process, text_block
+from acp import RequestError, connect_to_agent, spawn_agent_process, text_block
 from acp.schema import (
     AllowedOutcome,
     DeniedOutcome,
@@ -18,6 +19,8 @@ from acp.schema import (
     ToolCallUpdate,
 )
 from support.commands.command import Command
+from support.commands.warm_process import WarmProcess, streams_of
+from support.commands.warm_start import can_be_warm
 
 Answer = Callable[["Asked"], str | None]
 """Picks an option by its id; None leaves the question without an answer."""
@@ -102,7 +105,29 @@ class Editor:
 async def editing(
     command: Command, *words: str, answer: Answer = lambda asked: "once", **env: str
 ) -> AsyncGenerator[Editor]:
-    """Yield an editor with `sandbur acp` behind it."""
+    """Yield an editor with `sandbur acp` behind it, from the warm server if that can be."""
+    full = {**command.env, **env}
+    if not can_be_warm(full):
+        async with editing_from_cold(command, *words, answer=answer, **env) as editor:
+            yield editor
+        return
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    process = WarmProcess(("acp", *words), command.folder, full, **streams)
+    async with streams_of(process) as (reader, writer):
+        editor = Editor(answer, process=process)
+        editor.agent = connect_to_agent(editor, writer, reader, use_unstable_protocol=True)
+        try:
+            await editor.agent.initialize(protocol_version=1)
+            yield editor
+        finally:
+            await editor.agent.close()
+
+
+@asynccontextmanager
+async def editing_from_cold(
+    command: Command, *words: str, answer: Answer = lambda asked: "once", **env: str
+) -> AsyncGenerator[Editor]:
+    """Yield an editor whose library starts `sandbur acp` itself, as any editor does."""
     editor = Editor(answer)
     line = command.line("acp", *words)
     with Path(os.devnull).open("w") as nothing:  # noqa: ASYNC230

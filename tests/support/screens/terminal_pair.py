@@ -10,6 +10,8 @@ import termios
 import time
 from typing import Any, Self
 
+from support.commands.warm_process import WarmProcess
+
 
 class Terminal:
     """The process becomes the leader of a session of its own, with this as its controlling terminal."""
@@ -66,7 +68,7 @@ class Terminal:
         while (left := end - time.monotonic()) > 0:
             self._read(left)
 
-    def drain(self, process: "subprocess.Popen[bytes]", seconds: float = 120) -> None:
+    def drain(self, process: "subprocess.Popen[bytes] | WarmProcess", seconds: float = 120) -> None:
         """Read on until the process has ended."""
         end = time.monotonic() + seconds
         while process.poll() is None:

@@ -1,5 +1,7 @@
 """Stores that older versions wrote."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from support.places import FIXTURES
@@ -15,3 +17,11 @@ DONE, WAITING, KILLED, FORK = (f"00000000-0000-4000-8000-00000000000{n}" for n i
 
 def opened(path: Path) -> Store:
     return Store.open(f"sqlite:///{path}")
+
+
+def write_old_store(statements: Path, folder: Path) -> Path:
+    """Make a store of one of these files; return its path."""
+    path = folder / "old.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(statements.read_text("utf-8"))
+    return path

@@ -11,6 +11,7 @@ from support.required import lacks
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.shell.sandbox.plan import ResourceLimits
 from sandbur.actions.tools.shell.sandbox.sandbox import Sandbox, SandboxKind, Workplace
+from sandbur.actions.tools.shell.sandbox.wall import wall_kind
 from sandbur.actions.tools.shell.tool import RunShellCommand
 from sandbur.state.calls import DecidedBy
 
@@ -30,6 +31,12 @@ def require(kind: SandboxKind) -> None:
     """Skip the test where this sandbox does not work; in CI that is a failure."""
     if trouble := trouble_with(kind):
         lacks(f"{kind} does not work on this machine: {trouble}")
+
+
+def require_code_sandbox() -> None:
+    """Skip the test where no code of a model runs; in CI that is a failure."""
+    if wall_kind() is None:
+        lacks("no sandbox for code works on this machine")
 
 
 @contextmanager

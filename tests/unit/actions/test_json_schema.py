@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.samples.texts import any_text
 
 from sandbur.actions.turn.output.json_schema import BadSchema, problems, require_schema
 
@@ -135,8 +136,8 @@ def test_work_is_bounded_whatever_the_schema_and_the_value_are() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | any_text(),
+    lambda inner: st.lists(inner) | st.dictionaries(any_text(), inner),
     max_leaves=20,
 )
 

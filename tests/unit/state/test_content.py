@@ -1,20 +1,25 @@
 """Pictures and documents are known by their bytes, and refused with one sentence."""
 
 import base64
+import io
 import json
 import os
 from pathlib import Path
 
+import docx
 import pytest
-from support.models.files import JPEG, PDF, png
+from support.models.files import JPEG, MP3, MP4, PDF, WAV, png
 
 import sandbur
-from sandbur.state.conversation.content import (
+from sandbur.state.conversation.attachments import (
     MAX_TEXT_BYTES,
+    Audio,
+    Video,
     attachment_from_bytes,
     attachment_from_path,
-    format_attachment_size,
+    attachment_from_url,
 )
+from sandbur.state.conversation.content import format_attachment_size
 from sandbur.state.conversation.messages import Document, Image, Message, ToolResult, person_message
 from sandbur.state.errors import UsageError
 from sandbur.state.store.deltas import encode_message, parse_message
@@ -30,7 +35,19 @@ GIF, WEBP = b"GIF89a" + bytes(20), b"RIFF\x00\x00\x00\x00WEBPVP8 " + bytes(20)
         (GIF, "image/gif"),
         (WEBP, "image/webp"),
         (PDF, "application/pdf"),
+        (WAV, "audio/wav"),
+        (MP3, "audio/mpeg"),
+        (b"\xff\xfb\x90\x64" + bytes(20), "audio/mpeg"),
+        (b"\xff\xf1\x50\x80" + bytes(20), "audio/aac"),
+        (b"fLaC\x00\x00\x00\x22" + bytes(20), "audio/flac"),
+        (b"OggS\x00\x02" + bytes(20), "audio/ogg"),
+        (b"\x00\x00\x00\x18ftypM4A \x00" + bytes(20), "audio/mp4"),
+        (MP4, "video/mp4"),
+        (b"\x00\x00\x00\x14ftypqt  " + bytes(20), "video/quicktime"),
+        (b"\x1aE\xdf\xa3\x9fB\x86\x81\x01B\x82\x84webm" + bytes(20), "video/webm"),
+        (b"\x00\x00\x01\xba" + bytes(20), "video/mpeg"),
         ("Grüße\n".encode(), "text/plain"),
+        (b"RIFF, ID3, OggS and fLaC are marks.", "text/plain"),
     ],
 )
 def test_a_file_is_what_its_bytes_say_whatever_its_name(
@@ -40,7 +57,123 @@ def test_a_file_is_what_its_bytes_say_whatever_its_name(
     path.write_bytes(content)
     found = attachment_from_path(path)
     assert (found.media_type, found.size, found.read()) == (media_type, len(content), content)
-    assert type(found) is (Image if media_type.startswith("image/") else Document)
+    kinds = {"image": Image, "audio": Audio, "video": Video}
+    assert type(found) is kinds.get(media_type.partition("/")[0], Document)
+
+
+@pytest.mark.parametrize(
+    "content", ["Grüße".encode("utf-16"), b"\xff\xfe\x00\x00", b"\x00\x00\x00\x18ftypheic"]
+)
+def test_bytes_of_no_known_kind_are_no_audio_and_no_video(content: bytes) -> None:
+    with pytest.raises(UsageError, match="cannot be attached"):
+        attachment_from_bytes(content, "a.bin")
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type"),
+    [
+        ("a.md", "text/markdown"),
+        ("a.CSV", "text/csv"),
+        ("a.markdown", "text/markdown"),
+        ("a.py", "text/plain"),
+    ],
+)
+def test_the_type_of_a_text_is_refined_by_its_name(name: str, media_type: str) -> None:
+    paper = Document.from_bytes(b"a,b", name)
+    assert (paper.media_type, paper.is_text, paper.request_bytes) == (media_type, True, 3)
+
+
+def word_document() -> bytes:
+    """Return a real Word document with a heading, a paragraph, a list and a table."""
+    document = docx.Document()
+    document.add_heading("Sales", level=1)
+    document.add_paragraph("All went well.")
+    for item in ("north", "south"):
+        document.add_paragraph(item, style="List Bullet")
+    table = document.add_table(rows=2, cols=2)
+    for cell, text in zip(
+        [cell for row in table.rows for cell in row.cells], ["a|x", "b", "1", "2"], strict=True
+    ):
+        cell.text = text
+    buffer = io.BytesIO()
+    document.save(buffer)
+    return buffer.getvalue()
+
+
+def test_a_word_document_becomes_its_text_as_markdown() -> None:
+    paper = attachment_from_bytes(word_document(), "report.docx")
+    assert isinstance(paper, Document)
+    assert (paper.name, paper.media_type) == ("report.docx", "text/markdown")
+    assert (paper.read() or b"").decode() == (
+        "# Sales\n\nAll went well.\n\n- north\n- south\n\n| a\\|x | b |\n| --- | --- |\n| 1 | 2 |"
+    )
+
+
+def test_a_damaged_word_document_is_refused_with_a_sentence() -> None:
+    whole = word_document()
+    for damaged in (whole[:-200], b"PK\x03\x04 word/document.xml"):
+        with pytest.raises(UsageError, match=r"a\.docx is a damaged Word document"):
+            attachment_from_bytes(damaged, "a.docx")
+
+
+def test_a_file_at_an_address_is_stored_as_its_address_alone() -> None:
+    picture = Image.from_url("https://example.org/a.png?key=abc", detail="low")
+    clip, sound = Video.from_url("https://example.org/v.mp4"), Audio.from_url("https://example.org/s")
+    paper = Document.from_url("https://example.org/papers/a.pdf")
+    message = person_message([picture, clip, sound, paper, "look"])
+    stored = encode_message(message)
+    assert "sha256" not in stored
+    assert '"size"' not in stored
+    assert parse_message(stored, lambda digest: b"") == message
+    assert [file.label for file in message.files] == [
+        "[image/png, at https://example.org/a.png]",
+        "[video/mp4, at https://example.org/v.mp4]",
+        "[application/octet-stream, at https://example.org/s]",
+        "[a.pdf, application/pdf, at https://example.org/papers/a.pdf]",
+    ]
+    assert [file.read() for file in message.files] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["a.png", "file:///etc/passwd", "ftp://h/a.png", "https://", "https://h/a b", "https://h:0/a", "//h/a"],
+)
+def test_what_is_no_web_address_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="no web address"):
+        Image.from_url(url)
+
+
+def test_an_address_with_a_password_is_refused_and_not_repeated() -> None:
+    with pytest.raises(UsageError, match="user name or a password") as refused:
+        Image.from_url("https://me:hunter2@example.org/a.png")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_an_address_is_of_the_kind_that_its_suffix_names() -> None:
+    assert type(attachment_from_url("https://h/a.JPG?x=1")) is Image
+    assert type(attachment_from_url("https://h/a.mp3")) is Audio
+    assert type(attachment_from_url("https://h/a.mov")) is Video
+    assert type(attachment_from_url("https://h/a.pdf")) is Document
+    with pytest.raises(UsageError, match="no suffix of a picture"):
+        attachment_from_url("https://h/a")
+
+
+def test_messages_of_before_are_encoded_to_the_same_bytes() -> None:
+    digest = "0" * 64
+    image = {"media_type": "image/png", "sha256": digest, "size": 7, "kind": "image"}
+    paper = {"media_type": "text/plain", "sha256": digest, "size": 7, "kind": "document", "name": "a.txt"}
+    old = json.dumps({"role": "user", "origin": "person", "blocks": [image, paper]})
+    message = parse_message(old)
+    assert message is not None
+    assert encode_message(message).replace(" ", "") == old.replace(" ", "")
+
+
+def test_a_changed_copy_of_a_message_has_nothing_of_the_old_one() -> None:
+    message = person_message("a")
+    assert (message.text, message.dialect_cache) == ("a", {})
+    message.dialect_cache["x"] = ()
+    copied = message.model_copy(update={"blocks": person_message("b").blocks})
+    assert (copied.text, copied.dialect_cache) == ("b", {})
 
 
 def test_the_public_names_make_them(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ def test_version_is_one_line(command: Command) -> None:
     assert (ended.code, ended.out) == (0, "sandbur 0.1.0\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--help", "--version", *(f"{name} --help" for name in COMMANDS)])
 def test_help_and_version_import_nothing_heavy(command: Command, flag: str) -> None:
     program = (

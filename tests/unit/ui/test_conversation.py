@@ -38,12 +38,9 @@ class Talk:
         self.seen: list[Any] = []
 
     def __enter__(self) -> Self:
-        env = {**self._command.env, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": self._server.base_url}
-        self.process = subprocess.Popen(
-            self._command.line(*FORMATS, "-m", "openai-chat/scripted", *self._words),
-            cwd=self._command.folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )  # fmt: skip
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": self._server.base_url}
+        words = (*FORMATS, "-m", "openai-chat/scripted", *self._words)
+        self.process = self._command.start(*words, stdin=subprocess.PIPE, env=env)
         # Whoever waits for a line that never comes finds the end instead.
         self._watchdog = threading.Timer(TIMEOUT_S, self.process.kill)
         self._watchdog.start()

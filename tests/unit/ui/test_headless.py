@@ -9,6 +9,7 @@ from typing import IO
 
 import pytest
 from support.commands.command import Command
+from support.commands.warm_process import WarmProcess
 from support.tools.processes import alive
 
 from sandbur.agent.config.trust import trust
@@ -87,6 +88,7 @@ def test_an_empty_pipe_is_an_empty_prompt(command: Command, stdin: str) -> None:
     assert "The prompt is empty." in ended.err
 
 
+@pytest.mark.slow
 def test_a_silent_pipe_does_not_hold_a_prompt_up(command: Command) -> None:
     reader, writer = os.pipe()
     process = command.start("-p", "hello", "-m", "demo", stdin=reader)
@@ -308,7 +310,7 @@ def test_carrying_a_finished_run_on_gives_its_answer_again(command: Command) -> 
     assert (again.code, again.out) == (0, first.out)
 
 
-def until(process: "subprocess.Popen[bytes]", kind: str) -> str:
+def until(process: "subprocess.Popen[bytes] | WarmProcess", kind: str) -> str:
     """Read stream lines until one of this type; return its session id."""
     out: IO[bytes] | None = process.stdout
     assert out is not None

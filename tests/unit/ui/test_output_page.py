@@ -3,11 +3,10 @@
 import json
 import re
 import shlex
-import subprocess
-import sys
 
 import pytest
 from support.commands.command import Command
+from support.commands.programs import run_program
 from support.models.server import ModelServer, say
 from support.models.talk import environment
 from support.places import ROOT
@@ -34,11 +33,7 @@ def test_a_command_of_the_page_can_be_typed(line: str) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_of_the_page_runs(command: Command, program: str) -> None:
-    words = [sys.executable, "-c", program]
-    done = subprocess.run(
-        words, cwd=command.folder, env=command.env, capture_output=True, text=True, check=True
-    )
-    assert done.stdout in ("Review 0\n", "")
+    assert run_program(command, program) in ("Review 0\n", "")
 
 
 def test_the_demo_answers_in_the_form(command: Command, file: str) -> None:

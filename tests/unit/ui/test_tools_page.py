@@ -1,11 +1,10 @@
 """The page about tools of one's own: its programs run, and what it says of errors is what is said."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 from support.commands.command import Command
+from support.commands.programs import run_program
 from support.places import ROOT
 
 from sandbur.actions.ports import BadArguments
@@ -17,11 +16,7 @@ PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
 def test_a_program_of_the_page_runs(command: Command, program: str) -> None:
-    (command.folder / "program.py").write_text(program)
-    words = [sys.executable, "-W", "error", "program.py"]
-    done = subprocess.run(words, cwd=command.folder, env=command.env, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == ("21.5 degrees.\n" if "print(" in program else "")
+    assert run_program(command, program) == ("21.5 degrees.\n" if "print(" in program else "")
 
 
 def test_what_the_page_says_of_wrong_arguments_is_what_a_model_is_told() -> None:

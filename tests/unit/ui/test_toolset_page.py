@@ -3,12 +3,11 @@
 import json
 import re
 import shlex
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 from support.commands.command import Command
+from support.commands.programs import run_program
 from support.models.server import ModelServer, say
 from support.models.talk import environment
 from support.places import ROOT
@@ -26,9 +25,7 @@ COMMANDS = re.findall(r"```sh\n(.*?)```", PAGE, re.S)[0].splitlines()
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
 def test_a_program_of_the_page_runs(command: Command, program: str) -> None:
-    words = [sys.executable, "-W", "error", "-c", program]
-    done = subprocess.run(words, cwd=command.folder, env=command.env, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    run_program(command, program)
 
 
 @pytest.mark.parametrize("line", COMMANDS)

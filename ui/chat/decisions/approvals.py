@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ....agent.policy.approval_context import ApprovalContext
+from ....agent.session.decisions import make_decision
 from ....state.calls import CallDecision, PendingCall
 from ...terminal.lines import Line, preview, title, tool_word
 from ...terminal.text.sanitize import expose, one_line
@@ -67,7 +68,7 @@ class Approvals:
             answer = await self._questions.answer("Run it?", choices, "no, with this reason", firm="s")
             is_full = answer.key == "v"
             if answer.text:
-                return _Answer([CallDecision(call_id=call.call_id, approved=False, reason=answer.text)])
+                return _Answer([make_decision(call.call_id, "deny", answer.text)])
             if not answer.key:
                 return None
             if answer.key == "e":
@@ -84,10 +85,10 @@ class Approvals:
         call_id = edited.call_id
         match key:
             case "n":
-                return _Answer([CallDecision(call_id=call_id, approved=False)])
+                return _Answer([make_decision(call_id, "deny")])
             case "r":
                 reason = await self._questions.line("Reason: ")
-                denied = CallDecision(call_id=call_id, approved=False, reason=reason or "")
+                denied = make_decision(call_id, "deny", reason or "")
                 return None if reason is None else _Answer([denied])
             case "A":
                 found = await self._ask_all(left)
@@ -97,10 +98,10 @@ class Approvals:
             case "s" if (offer := self._always.sandbox(edited)) is not None:
                 self._always.accept(offer)
                 self._renderer.know([edited])
-                return _Answer([CallDecision(call_id=call_id, approved=True, arguments=changed)], True)
+                return _Answer([make_decision(call_id, "approve", arguments=changed)], True)
             case "y" | "a":
                 self._renderer.know([edited])
-                return _Answer([CallDecision(call_id=call_id, approved=True, arguments=changed)], key == "a")
+                return _Answer([make_decision(call_id, "approve", arguments=changed)], key == "a")
             case _:
                 return None
 
@@ -112,7 +113,7 @@ class Approvals:
         if await self._questions.key(f"Run all {len(calls)} as shown?", choices, firm="y") != "y":
             return []
         self._renderer.know(calls)
-        return [CallDecision(call_id=call.call_id, approved=True) for call in calls]
+        return [make_decision(call.call_id, "approve") for call in calls]
 
     def _show(
         self,

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
+from ....agent.session.decisions import make_decision
 from ....agent.session.unknown_outcome import Aftermath
 from ....state.calls import CallDecision, PendingCall, Settlement
 from ...terminal.lines import Line, format_unknown, tool_word
@@ -57,11 +58,11 @@ class Settling:
                 await self._show(call, is_whole=True)
             elif key == "r":
                 self._questions.renderer.know([call])
-                return CallDecision(call_id=call.call_id, settle="rerun")
+                return make_decision(call.call_id, "rerun")
             elif key:
                 text = await self._questions.line(_TELL, known)
                 if text is not None:
-                    return CallDecision(call_id=call.call_id, settle=_SETTLED[key], result=text.strip())
+                    return make_decision(call.call_id, _SETTLED[key], text.strip())
             else:
                 return None
 

@@ -39,16 +39,23 @@ from .keys import ESCAPE_S, Does, KeyAction, key_lines, quick_escape, sequences_
 from .typed import RawKeys, as_draft, keep_for_prompt, read_typed
 
 
+class WorkingInbox(Protocol):
+    """Takes messages during a run: a message is on disk when the call returns."""
+
+    @property
+    def waiting(self) -> Sequence[WaitingMessage]: ...
+    async def steer(self, text: str) -> None: ...
+    async def queue(self, text: str) -> None: ...
+    async def withdraw(self, number: int) -> str: ...
+
+
 class Working(Protocol):
-    """A session with an active run: a message is on disk when the call returns."""
+    """A session with an active run."""
 
     @property
     def settings(self) -> SessionSettings: ...
     @property
-    def waiting_messages(self) -> Sequence[WaitingMessage]: ...
-    async def steer(self, text: str) -> None: ...
-    async def queue(self, text: str) -> None: ...
-    async def withdraw(self, number: int) -> str: ...
+    def inbox(self) -> WorkingInbox: ...
     async def interrupt(self) -> None: ...
 
 
@@ -155,7 +162,7 @@ class LiveLine:
 
     @property
     def _waiting(self) -> Sequence[WaitingMessage]:
-        waiting = () if self._run is None else self._run.waiting_messages
+        waiting = () if self._run is None else self._run.inbox.waiting
         self._steering |= {one.text for one in waiting if one.kind == "steer"}
         return waiting
 
@@ -214,7 +221,7 @@ class LiveLine:
         self._buffer.reset()
         is_done_later = is_command(text) or parse_shell_command(text) is not None
         waits = not steers or is_done_later or bool(find_paths(text, Path(run.settings.cwd)))
-        self._begin(self._send_line(run.queue if waits else run.steer, text))
+        self._begin(self._send_line(run.inbox.queue if waits else run.inbox.steer, text))
 
     async def _send_line(self, send: Callable[[str], Coroutine[Any, Any, None]], text: str) -> None:
         self._sending.append(text)
@@ -230,7 +237,7 @@ class LiveLine:
 
     def _take_back(self) -> None:
         if self._run is not None and (waiting := self._waiting):
-            self._begin(self._withdraw_line(partial(self._run.withdraw, waiting[-1].number)))
+            self._begin(self._withdraw_line(partial(self._run.inbox.withdraw, waiting[-1].number)))
 
     async def _withdraw_line(self, withdraw: Callable[[], Coroutine[Any, Any, str]]) -> None:
         # One that the model reads just now stays where it is.

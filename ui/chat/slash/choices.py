@@ -44,13 +44,13 @@ async def change_model(context: SlashContext, words: str) -> SlashResult:
     if not words:
         stand_ins = session.settings.fallback_models
         more = f", then {', '.join(stand_ins)}" if stand_ins else ""
-        tell(context, f"The model is {session.model_name}{more}. Another one: /model PROVIDER/MODEL")
+        tell(context, f"The model is {session.ports.model.name}{more}. Another one: /model PROVIDER/MODEL")
         return DONE
 
     model = model_of(words, runtime.settings.aliases)
     opened = await runtime.reopen(session, model=model, agent=session.settings.agent)
     context.enter(opened)
-    await context.follow(opened.note(f"/model {model}", f"The model is {opened.model_name} now."))
+    await context.follow(opened.note(f"/model {model}", f"The model is {opened.ports.model.name} now."))
     return _CHANGED
 
 
@@ -139,7 +139,7 @@ async def change_permissions(context: SlashContext, words: str) -> SlashResult:
         changed = _without(session, rule)
         message = f"`{rule}` is no rule of this session any more."
     else:
-        parse_rule(rule, {*load_declared_traits(), *session.toolbox})
+        parse_rule(rule, {*load_declared_traits(), *session.ports.toolbox})
         rules = getattr(session.settings, kind)
         changed = {kind: tuple(dict.fromkeys((*rules, rule)))}
         message = f"`{rule}` {_MEANINGS[kind]} in this session."

@@ -17,7 +17,7 @@ from ....agent.history.time_travel.branches import restore_files, restore_plan
 from ....agent.history.time_travel.touched_files import TouchedFiles, differences_of_steps
 from ....agent.history.timeline import TimelineStep, list_timeline
 from ....agent.runtime.prompts import FILE_NAME, find_instructions
-from ....agent.session.run import answer
+from ....agent.session.run_result import answer
 from ....state.conversation.messages import runtime_message
 from ....state.errors import UsageError
 from ...commands.past.fork import format_restored

@@ -99,14 +99,14 @@ def _facts(context: SlashContext) -> Iterator[tuple[str, str]]:
     yield "session", session.id if is_stored else f"{session.id} (kept with its first message)"
     if is_stored:
         yield "title", store.index.summary(session.id).title
-    yield "model", ", then ".join((session.model_name, *settings.fallback_models))
+    yield "model", ", then ".join((session.ports.model.name, *settings.fallback_models))
     yield "mode", state.execution_mode
     yield "folder", ", ".join((settings.cwd, *settings.add_dirs))
-    yield "sandbox", session.sandbox
+    yield "sandbox", session.ports.calls.sandbox
     yield "rules", f"{len(settings.allow)} allow, {len(settings.ask)} ask, {len(settings.deny)} deny"
     used = session.offered.size_bytes + state.chat_history.size_bytes
-    share = used * state.tokens_per_byte / max(session.model.context_window, 1)
-    yield "context", f"{100 * share:.0f}% of {session.model.context_window:,} tokens"
+    share = used * state.tokens_per_byte / max(session.ports.model.context_window, 1)
+    yield "context", f"{100 * share:.0f}% of {session.ports.model.context_window:,} tokens"
     yield "used", usage_text(state.usage, context.renderer.glyphs)
     yield "stands at", session.next_action
     yield "store", store.name
@@ -116,7 +116,7 @@ async def show_tools(context: SlashContext, words: str) -> SlashResult:
     """List the tools by group, with their effect classes."""
     session = context.session
     active = {spec.name for spec in session.offered.specs}
-    known = sorted(session.toolbox.values(), key=lambda tool: (_group(tool), tool.spec.name))
+    known = sorted(session.ports.toolbox.values(), key=lambda tool: (_group(tool), tool.spec.name))
     lines: list[tuple[str, str]] = []
     for group, tools in groupby(known, key=_group):
         lines.append(("bold", one_line(group)))

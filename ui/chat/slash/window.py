@@ -22,7 +22,7 @@ class Share(NamedTuple):
 async def show_context(context: SlashContext, words: str) -> SlashResult:
     """Print the parts of the context window, in tokens scaled by the counts of the provider."""
     session = context.session
-    window = session.model.context_window
+    window = session.ports.model.context_window
     parts = list(shares(session))
     used = sum(part.tokens for part in parts)
     lines = [("bold", f"{used:,} of {window:,} tokens are used ({_percent(used, window)}), about.")]
@@ -45,7 +45,11 @@ def shares(session: Session) -> Iterator[Share]:
         return int(size_bytes * state.tokens_per_byte)
 
     yield Share("system prompt", tokens(system))
-    yield Share("tools", tokens(session.offered.size_bytes - system), f"{len(session.offered.specs)} tools")
+    yield Share(
+        "tools",
+        tokens(session.offered.size_bytes - system),
+        f"{len(session.offered.specs)} tools",
+    )
     yield Share("conversation", tokens(state.chat_history.size_bytes), _count(state.chat_history))
     step = state.active_step
     if step is not None:

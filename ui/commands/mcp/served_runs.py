@@ -13,7 +13,6 @@ from typing import Any
 from ....actions.ports.events import Event, RunFinished, TextDelta, ThinkingDelta
 from ....actions.turn.commands import is_command
 from ....agent.runtime.runtime import Runtime
-from ....agent.session.decisions import find_waiting_call, fits, sign
 from ....agent.session.session import Session
 from ....state.calls import CallDecision
 from ....state.errors import SandburError, UsageError
@@ -76,13 +75,7 @@ class ServedRuns:
     async def decide(self, run: str, decision: CallDecision) -> dict[str, Any]:
         """Record a decision about a pending call, and resume the run; raises `SandburError`."""
         session = await self._open(run)
-        call = find_waiting_call(session.state, decision.call_id)
-        if call is None:
-            raise UsageError(f"No call {decision.call_id} of run {session.id} waits for a decision.")
-        if not fits(call, decision):
-            meant = "settled" if call.kind == "outcome_unknown" else "approved or denied"
-            raise UsageError(f"Call {call.call_id} waits to be {meant}.")
-        return self._begin(session, session.decide([sign(decision, "through MCP")]))
+        return self._begin(session, session.decide([decision], way="through MCP"))
 
     async def watch(self, run: str, after: int, wait_s: float) -> dict[str, Any]:
         """Return the lines of a run after number `after`, and its result; wait if there are no new lines."""

@@ -76,7 +76,7 @@ def _load_tools(session: SessionSettings) -> Toolbox:
     if not session.agent:
         return {}
 
-    definition, problems = load_known_agent(session.agent, Path(session.cwd), os.environ)
+    definition, problems = load_known_agent(session, os.environ)
     for problem in problems:
         say(f"{one_line(problem)} Calls of its tools are taken as they were recorded.")
     return {tool.spec.name: tool for tool in definition.tools}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
+from ....actions.masking.references import mask_arguments
+from ....actions.ports import Masker
+from ....agent.session.decisions import ApprovalAnswer, make_decision
 from ....state.calls import CallDecision, PendingCall, Settlement
 from ....state.errors import UsageError
 from ...cli.open_session import open_runtime
@@ -29,13 +31,13 @@ async def decide(command: DecideCommand) -> int:
                 f"`sandbur sessions show {session.id}` shows where it stands.",
             )
         if command.record_only and edited is not None:
-            _refuse_secrets(edited, session.mask_arguments(edited))
+            _refuse_secrets(edited, mask_arguments(edited, session.ports.masker))
         decisions = _decisions(_choose_calls(session.id, waiting, command), command, edited)
         events = session.decide(decisions, record_only=command.record_only)
         return await run_to_end(
             session,
             events,
-            _as_decided(waiting, decisions, session.mask_arguments),
+            _as_decided(waiting, decisions, session.ports.masker),
             command.progress,
             command.record_only,
         )
@@ -108,19 +110,20 @@ def _decisions(chosen: list[PendingCall], command: DecideCommand, edited: str | 
         raise UsageError("--edit changes one call.", "Name the call it is for.")
     if command.settle_as is not None:
         settle = cast("Settlement", command.settle_as)
-        return [CallDecision(call_id=call.call_id, settle=settle, result=command.result) for call in chosen]
-    approved = command.name == "approve"
-    return [
-        CallDecision(call_id=call.call_id, approved=approved, reason=command.reason, arguments=edited)
-        for call in chosen
-    ]
+        return [make_decision(call.call_id, settle, command.result) for call in chosen]
+    answer: ApprovalAnswer = "approve" if command.name == "approve" else "deny"
+    return [make_decision(call.call_id, answer, command.reason, edited) for call in chosen]
 
 
 def _as_decided(
-    waiting: list[PendingCall], decisions: list[CallDecision], mask: Callable[[str], str]
+    waiting: list[PendingCall], decisions: list[CallDecision], masker: Masker
 ) -> list[PendingCall]:
     """Return the calls with their edited arguments, in which secrets are masked."""
-    changed = {decision.call_id: mask(decision.arguments) for decision in decisions if decision.arguments}
+    changed = {
+        decision.call_id: mask_arguments(decision.arguments, masker)
+        for decision in decisions
+        if decision.arguments
+    }
     return [
         call.model_copy(update={"arguments": changed.get(call.call_id, call.arguments)}) for call in waiting
     ]

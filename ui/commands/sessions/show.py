@@ -91,7 +91,7 @@ def _block_text(block: Block) -> str:
         case "tool_result":
             content = one_line(block.display_text[:_MAX_RESULT_CHARS])
             return f"{block.outcome}: {content}"
-        case "image" | "document":
+        case "image" | "audio" | "video" | "document":
             return one_line(block.label)
         case "thinking":
             return ""

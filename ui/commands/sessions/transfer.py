@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from ....agent.session.decisions import whoami
 from ....agent.session.secrets import masker_for
-from ....agent.session.session import whoami
 from ....state.errors import OutputLost, UsageError
 from ....state.maintenance.export import export_session as export_records
 from ....state.maintenance.export import list_texts

@@ -25,6 +25,7 @@ class ConfigCommand(Command):
         )),
         "unset": Action("KEY", "take one out", ("--project",)),
         "path": Action("", "which files there are, and which are ignored"),
+        "schema": Action("", "the JSON schema of agent files, for an editor"),
     }  # fmt: skip
     action: str = word(
         "|".join(ACTIONS), "list or get what counts here, set or unset a key, or say where the files are",

@@ -16,6 +16,8 @@ from ....agent.config.load import extension_files, load_settings
 from ....agent.config.paths import CONFIG_NAME, config_home, project_folders
 from ....agent.config.setting import Setting
 from ....agent.config.settings import SETTINGS, Settings, load_extensions
+from ....agent.extensions.extension import load
+from ....agent.extensions.registry import list_shipped
 from ....state.errors import UsageError
 from ...cli.open_session import read_overrides
 from ...terminal.terminal import put, say
@@ -28,6 +30,9 @@ async def configure(command: ConfigCommand) -> int:
     if command.action == "path":
         for line in _paths(command):
             put(one_line(line))
+        return 0
+    if command.action == "schema":
+        put(json.dumps(_load_schema(), indent=2))
         return 0
     if command.action == "list":
         _list(command)
@@ -52,6 +57,13 @@ async def configure(command: ConfigCommand) -> int:
 def _load(command: ConfigCommand) -> Settings:
     load_extensions()
     return load_settings(read_overrides(command), os.environ)
+
+
+def _load_schema() -> dict[str, Any]:
+    home = next((each.agent_file_schema for each in list_shipped() if each.agent_file_schema), "")
+    if not home:
+        raise UsageError("Nothing here reads agent files.", "Install Sandbur again.")
+    return load(home)()
 
 
 def _list(command: ConfigCommand) -> None:

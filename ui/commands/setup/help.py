@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ....agent.config.settings import SETTINGS
-from ...cli.grammar import Action, Command, Example, Formatter, command_class
+from ...cli.grammar import Action, Command, Example, HelpLayout, command_class
 
 if TYPE_CHECKING:
     from ...cli.grammar import Parser
@@ -69,7 +69,7 @@ def _action_help(parser: Parser, name: str, action: Action) -> str:
         prog=f"{parser.prog} {name}",
         usage=f"{parser.prog} {name} {action.words}".rstrip() + (" [FLAGS]" if action.flags else ""),
         description=f"{action.about[:1].upper()}{action.about[1:]}.",
-        formatter_class=Formatter,
+        formatter_class=HelpLayout,
     )
     for one in flags_of(parser):
         if set(one.option_strings) & {*action.flags, "--store", "--cd"}:

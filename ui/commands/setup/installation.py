@@ -25,6 +25,7 @@ EXTRAS = {
     "mcp": "mcp",
     "acp": "acp",
     "web": "trafilatura",
+    "yaml": "yaml",
     "postgres": "psycopg",
     "mysql": "pymysql",
     "otel": "opentelemetry.sdk",

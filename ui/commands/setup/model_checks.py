@@ -103,7 +103,9 @@ async def _answer(settings: Settings, name: str, within_s: float) -> Finding:
                     if isinstance(event, Reply):
                         took = f"{time.monotonic() - began:.1f} s"
                         return Finding(
-                            "good", "online", f"{name} answered in {took}; {_format_usage(event.total_usage)}"
+                            "good",
+                            "online",
+                            f"{name} answered in {took}; {_format_usage(event.usage + event.discarded)}",
                         )
         finally:
             await model.aclose()

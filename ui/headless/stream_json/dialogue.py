@@ -108,7 +108,7 @@ class Dialogue:
 
     def _goes_on(self) -> bool:
         return bool(self._waiting) or (
-            not self._session.state.calls_to_decide and bool(self._session.waiting_messages)
+            not self._session.state.calls_to_decide and bool(self._session.inbox.waiting)
         )
 
     async def _listen(self, over: asyncio.Event) -> None:
@@ -135,13 +135,13 @@ class Dialogue:
             case GarbageLine():
                 self._refuse(line.problem)
             case SteerLine():
-                await self._try(self._session.steer(line.text))
+                await self._try(self._session.inbox.steer(line.text))
             case OrderLine("interrupt"):
                 # The end of the run waits for the reader of its lines.
                 self._interrupt_soon()
             case UserLine(str() as text) if not any(isinstance(one, UserLine) for one in self._waiting):
                 if self._allows(text):
-                    await self._try(self._session.queue(text))
+                    await self._try(self._session.inbox.queue(text))
             case _:
                 self._waiting.append(line)
 
@@ -174,7 +174,7 @@ class Dialogue:
         """Return the next input, waiting for it if necessary; None: there will be none."""
         if self._waiting:
             return self._waiting.popleft()
-        if (text := await self._session.next_queued()) is not None:
+        if (text := await self._session.inbox.next_queued()) is not None:
             return UserLine(text)
         if self._is_over:
             return None
@@ -204,7 +204,7 @@ class Dialogue:
                 case ModeLine(mode):
                     self._change_mode(mode)
                 case SteerLine(text):
-                    await session.steer(text)
+                    await session.inbox.steer(text)
                 case GarbageLine(problem):
                     self._refuse(problem)
                 case OrderLine():

@@ -7,14 +7,22 @@ import binascii
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast, get_args
 
 from ....actions.turn.commands import MODES
+from ....agent.session.decisions import make_decision
 from ....state.application import ExecutionMode
 from ....state.calls import CallDecision, Settlement
-from ....state.conversation.content import Document, Image, attachment_from_bytes
+from ....state.conversation.attachments import (
+    AttachedFile,
+    Audio,
+    Document,
+    Image,
+    Video,
+    attachment_from_bytes,
+)
 from ....state.conversation.messages import UserContent
 from ....state.errors import UsageError
 
@@ -108,21 +116,34 @@ def _content(message: Any) -> UserContent:
     return tuple(parts)
 
 
-def _block(block: dict[str, Any]) -> str | Image | Document:
-    kind, text = block.get("type"), block.get("text")
+_FILE_KINDS: Mapping[str, Callable[[str], AttachedFile]] = {
+    "image": Image.from_url,
+    "audio": Audio.from_url,
+    "video": Video.from_url,
+    "document": Document.from_url,
+}
+"""The kinds of blocks with files -> what makes one of its address."""
+
+
+def _block(block: dict[str, Any]) -> str | AttachedFile:
+    kind, text = str(block.get("type")), block.get("text")
     if kind == "text" and isinstance(text, str):
         return text
     source: Any = block.get("source")
-    if kind not in ("image", "document") or not isinstance(source, dict):
-        raise UsageError("A block is a `text`, or an `image` or `document` with a `source`.")
-    data = cast(dict[str, Any], source).get("data")
+    if kind not in _FILE_KINDS or not isinstance(source, dict):
+        raise UsageError(f"A block is a `text`, or one of {', '.join(_FILE_KINDS)} with a `source`.")
+    name = str(block.get("title") or block.get("name") or "")
+    origin = cast(dict[str, Any], source)
+    if isinstance(url := origin.get("url"), str):
+        return Document.from_url(url, name) if kind == "document" else _FILE_KINDS[kind](url)
+    data = origin.get("data")
     if not isinstance(data, str):
-        raise UsageError("The `source` of a block has its bytes as base64 in `data`.")
+        raise UsageError("The `source` of a block has its bytes as base64 in `data`, or an address in `url`.")
     try:
         content = base64.b64decode(data, validate=True)
     except binascii.Error:
         raise UsageError("The `data` of a block is no base64.") from None
-    return attachment_from_bytes(content, str(block.get("title") or block.get("name") or kind))
+    return attachment_from_bytes(content, name or kind)
 
 
 def _steer(fields: dict[str, Any]) -> Line:
@@ -139,12 +160,12 @@ def _approve(fields: dict[str, Any]) -> Line:
     call_id = _text(fields, "call_id", "")
     if not call_id and arguments is not None:
         raise UsageError("`arguments` are of one call: name it as `call_id`.")
-    return DecisionLine(CallDecision(call_id=call_id, approved=True, arguments=arguments), not call_id)
+    return DecisionLine(make_decision(call_id, "approve", arguments=arguments), not call_id)
 
 
 def _deny(fields: dict[str, Any]) -> Line:
     call_id = _text(fields, "call_id", "")
-    return DecisionLine(CallDecision(call_id=call_id, reason=_text(fields, "reason", "")), not call_id)
+    return DecisionLine(make_decision(call_id, "deny", _text(fields, "reason", "")), not call_id)
 
 
 def _settle(fields: dict[str, Any]) -> Line:
@@ -153,7 +174,7 @@ def _settle(fields: dict[str, Any]) -> Line:
     if settled is None:
         raise UsageError(f"`as` is one of {', '.join(known)}.")
     call_id = _text(fields, "call_id")
-    return DecisionLine(CallDecision(call_id=call_id, settle=settled, result=_text(fields, "result", "")))
+    return DecisionLine(make_decision(call_id, settled, _text(fields, "result", "")))
 
 
 def _mode(fields: dict[str, Any]) -> Line:

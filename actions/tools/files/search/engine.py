@@ -17,7 +17,7 @@ from ....workspace.safe_open import read_status
 from ....workspace.tree import FileFilter, FileListing, list_search_files
 from . import ripgrep, worker
 from .matches import FileMatches, MatchedLine, line_text, reads_alike
-from .ripgrep import run_piped
+from .piped import run_piped
 
 _MOST_WORKER_BYTES = 64_000_000
 _SAMPLE_BYTES = 65_536

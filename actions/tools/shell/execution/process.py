@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
@@ -33,7 +33,7 @@ _CLAIMING_S = 3.0
 
 
 async def run_supervised(
-    command: str,
+    command: Sequence[str],
     cwd: Path,
     limits: CommandLimits,
     spool: Spool,
@@ -41,14 +41,13 @@ async def run_supervised(
     withheld: Set[str] = frozenset(),
     launch: Launch = NO_SANDBOX,
 ) -> Ended:
-    """Run a command with the shell; `grew` reads the spool and returns whether there was new output.
+    """Run a program with its arguments; `grew` reads the spool and returns whether there was new output.
 
     The command sees the environment except for the names in `withheld`.
 
     Raises `OSError` if nothing could be started. A cancellation waits until every process is gone.
     """
-    words = [*launch.words, _shell(), "-c", command]
-    run = _Run(words, cwd, limits, spool, grew, withheld, launch)
+    run = _Run([*launch.words, *command], cwd, limits, spool, grew, withheld, launch)
     reason: Reason = "cancelled"
     try:
         await run_to_end(run.start())
@@ -58,8 +57,9 @@ async def run_supervised(
     return end
 
 
-def _shell() -> str:
-    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
+def shell_words(command: str) -> list[str]:
+    """Return the program and the arguments that run a command line."""
+    return ["/bin/bash" if Path("/bin/bash").exists() else "/bin/sh", "-c", command]
 
 
 class _Run:
@@ -122,9 +122,9 @@ class _Run:
         )
 
     def _program(self, order: Order, hear: int, tell: int) -> subprocess.Popen[bytes]:
-        *words, shell, _, command = order.command
-        own = {"SANDBUR_COMMAND": command, "SANDBUR_FOLDER": order.folder}
-        arguments = (shell, str(order.most_bytes), str(order.steps), *words)
+        *words, last = order.command
+        own = {"SANDBUR_COMMAND": last, "SANDBUR_FOLDER": order.folder}
+        arguments = (order.around, str(order.most_bytes), str(order.steps), *words)
         return subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", PROGRAM, PACKAGE, *arguments],
             cwd=self._cwd,

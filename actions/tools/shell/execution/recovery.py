@@ -6,14 +6,14 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from .....state.process.identity import is_process_gone
 from ....ports import Recovered, ToolOutcome
 from ....workspace.atomic_write import wait_for_lock
 from ....workspace.paths import open_descriptor
 from ..output import Captured, capture, outcome_of, outcome_with
 from ..supervisor.claim import ENDED, OUTPUT, READY, STARTED
+from .abandoned import call_mark, this_boot
 from .process_marker import find_marked_processes, kill_marked
-from .spool import CommandLimits, Ended, call_mark, parse_report, this_boot
+from .spool import CommandLimits, Ended, parse_report
 
 _PATIENCE_S = 1.5
 """A supervisor without an agent takes less time to end the command and report it."""
@@ -90,22 +90,3 @@ def _describe_end(end: Ended, output: Captured, limits: CommandLimits) -> Recove
         )
         return Recovered(outcome_with("interrupted", content, output))
     return Recovered(outcome_of(output, end, limits, _AWAY))
-
-
-def end_abandoned(scratch: Path) -> int:
-    """Kill the processes of abandoned calls, whose folders are in those of `scratch`; return how many."""
-    markers = [
-        mark for started in scratch.glob(f"*/*/{STARTED}") if (mark := _find_abandoned_marker(started))
-    ]
-    return kill_marked(*markers) if markers else 0
-
-
-def _find_abandoned_marker(started: Path) -> str:
-    """Return the marker of a call without a supervisor; nothing for any other."""
-    with suppress(OSError, ValueError), started.open("rb") as file:
-        mark = call_mark(file.read().decode("ascii", "replace"))
-        if mark.boot == this_boot() and is_process_gone(mark.agent):
-            # Its supervisor holds the lock, and ends the command by itself.
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return mark.marker
-    return ""

@@ -4,38 +4,14 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, Self, cast, get_args
+from typing import Literal, Self, cast, get_args
 
 from .....state.process.identity import make_runner_name
 from ....workspace.paths import format_size, make_private
 from ..supervisor.claim import OUTPUT, READY
-
-
-def this_boot() -> str:
-    """Return an id of the current boot of the machine; empty if the system has none."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        return ""
-
+from .abandoned import CallMark, this_boot
 
 _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-
-
-class CallMark(NamedTuple):
-    """The content of the file that shows whether a command was started."""
-
-    marker: str
-    """In the environment of every process of the command."""
-    boot: str
-    """When the machine was started that it ran on."""
-    agent: str
-    """The agent that prepared it; empty in folders of older versions."""
-
-
-def call_mark(text: str) -> CallMark:
-    marker, boot, agent, *_ = [*text.split("\n"), "", "", ""]
-    return CallMark(marker, boot, agent)
 
 
 class Spool:

@@ -35,6 +35,9 @@ class _Machine(NamedTuple):
     signalling: tuple[int, ...]
     """kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal."""
     ioctl: int
+    starting: tuple[int, ...]
+    """Calls that start a process, a thread or a program, and that reach into others: fork, vfork, clone,
+    clone3, execve, execveat, ptrace, process_vm_readv, process_vm_writev."""
 
 
 _IO_URING = (425, 426, 427)
@@ -44,11 +47,13 @@ _MACHINES = {
         0xC000003E, 41, 53, (*_IO_URING, 248, 249, 250),
         (76, 90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280, 304, *_NEWER),
         (62, 200, 234, 129, 297, 424), 16,
+        (57, 58, 56, 435, 59, 322, 101, 310, 311),
     ),
     "aarch64": _Machine(
         0xC00000B7, 198, 199, (*_IO_URING, 217, 218, 219),
         (5, 6, 7, 14, 15, 16, 45, 52, 53, 54, 55, 88, 265, *_NEWER),
         (129, 130, 131, 138, 240, 424), 29,
+        (220, 435, 221, 281, 117, 270, 271),
     ),
 }  # fmt: skip
 _FILE_FLAGS = (0x40086602, 0x40046602, 0x40087602, 0x40047602, 0x401C5820)
@@ -71,13 +76,7 @@ def filter_program(machine: str = "", looks_only: bool = False, knows_scopes: bo
     if looks_only:
         refused = (*refused, *known.changing, *(() if knows_scopes else known.signalling))
     program = [
-        _code(_LOAD, _ARCH_AT),
-        _code(_EQUAL, known.arch, 1, 0),
-        # Programs of another architecture number their calls otherwise.
-        _code(_RETURN, _KILL),
-        _code(_LOAD, _NUMBER_AT),
-        _code(_AT_LEAST, _X32, 0, 1),
-        _code(_RETURN, _REFUSE | _ENOSYS),
+        *_begin(known),
         *_only(known.socket, 0, 0xFFFFFFFF, (_NETLINK,) if looks_only else _FAMILIES),
         *_only(known.socketpair, 1, _KIND_MASK, _CONNECTED),
         *(_none_of(known.ioctl, 1, _FILE_FLAGS) if looks_only else ()),
@@ -85,6 +84,32 @@ def filter_program(machine: str = "", looks_only: bool = False, knows_scopes: bo
     for number in refused:
         program += [_code(_EQUAL, number, 0, 1), _code(_RETURN, _REFUSE | _EPERM)]
     return b"".join([*program, _code(_RETURN, _ALLOW)])
+
+
+def single_process_filter(machine: str = "") -> bytes:
+    """Return the filter of a process that starts no other process, thread or program, and signals none.
+
+    The process puts it in force itself, beside the filter of its sandbox; raises `KeyError` for machines that
+    are not known.
+    """
+    known = _MACHINES[machine or platform.machine()]
+    program = _begin(known)
+    for number in (*known.starting, *known.signalling):
+        program += [_code(_EQUAL, number, 0, 1), _code(_RETURN, _REFUSE | _EPERM)]
+    return b"".join([*program, _code(_RETURN, _ALLOW)])
+
+
+def _begin(known: _Machine) -> list[bytes]:
+    """Return the codes that leave the number of a call of this machine to those after them."""
+    return [
+        _code(_LOAD, _ARCH_AT),
+        _code(_EQUAL, known.arch, 1, 0),
+        # Programs of another architecture number their calls otherwise.
+        _code(_RETURN, _KILL),
+        _code(_LOAD, _NUMBER_AT),
+        _code(_AT_LEAST, _X32, 0, 1),
+        _code(_RETURN, _REFUSE | _ENOSYS),
+    ]
 
 
 def _none_of(number: int, argument: int, values: tuple[int, ...]) -> list[bytes]:

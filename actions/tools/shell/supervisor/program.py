@@ -6,18 +6,21 @@ from .order import Order
 from .supervise import supervise
 
 
-def main(shell: str, most_bytes: str, steps: str, *words: str) -> None:
-    """Run the command of the environment; `steps`, an open file, and `words` put it into a sandbox."""
+def main(around: str, most_bytes: str, steps: str, *words: str) -> None:
+    """Run the program of `words` with its last argument from the environment, inside a sandbox.
+
+    `around` is the program that confines it, if any, and `steps` an open file of steps, or -1.
+    """
     environment = dict(os.environ)
     # Not among the arguments, where a `pkill -f` of the command would find this process too.
-    command, folder = environment.pop("SANDBUR_COMMAND"), environment.pop("SANDBUR_FOLDER")
+    last, folder = environment.pop("SANDBUR_COMMAND"), environment.pop("SANDBUR_FOLDER")
     supervise(
         Order(
             call=(folder, environment["SANDBUR_CALL"]),
-            command=[*words, shell, "-c", command],
+            command=[*words, last],
             environment=environment,
             most_bytes=int(most_bytes),
-            sandbox=(words[0] if words else "", int(steps)),
+            sandbox=(around, int(steps)),
         )
     )
     os._exit(0)

@@ -39,6 +39,7 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
             "mcp_servers": {},
             "http_tools": {},
             "openapi": {},
+            "execute_python": False,
             "variables": (),
             "otel": False,
         },
@@ -83,7 +84,11 @@ def test_a_setting_stands_in_its_row_and_where_it_is_used() -> None:
     root = ROOT
     sources = [path for layer in ("state", "actions", "agent", "ui") for path in (root / layer).rglob("*.py")]
     named = {path.relative_to(root).as_posix() for path in sources if "max_turns" in path.read_text("utf-8")}
-    assert named == {"agent/config/settings.py", "agent/session/run.py"}
+    assert named == {
+        "agent/config/settings.py",
+        "agent/session/run.py",
+        "agent/extensions/agent_files/schema.py",  # a key of agent files, too
+    }
 
 
 def test_a_store_is_as_durable_as_it_was_asked_for(machine: Machine) -> None:

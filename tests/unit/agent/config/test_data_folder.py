@@ -64,7 +64,8 @@ def test_a_store_of_another_user_is_refused(command: Command, tmp_path: Path, wh
 def test_another_user_may_use_a_folder_of_roots_that_everybody_shares(command: Command) -> None:
     """Such as a mounted one; only its own file is theirs."""
     script = (
-        "import os, sys; from pathlib import Path; from sandbur.state.databases.sqlite import SqliteDatabase;"
+        "import os, sys; from pathlib import Path;"
+        "from sandbur.state.databases.sqlite.sqlite_database import SqliteDatabase;"
         "os.setgid(65534); os.setuid(65534); SqliteDatabase(Path(sys.argv[1])).close(); print('opened')"
     )
     with TemporaryDirectory() as shared:

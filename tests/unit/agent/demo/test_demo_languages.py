@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-from dataclasses import fields
 from pathlib import Path
 from string import Formatter
 
@@ -227,12 +226,11 @@ async def test_the_language_survives_a_compression() -> None:
 def templates(phrases: Phrases) -> dict[str, str]:
     """Return every text of a table by its place."""
     found: dict[str, str] = {}
-    for field in fields(phrases):
-        value = getattr(phrases, field.name)
+    for name, value in phrases._asdict().items():
         if isinstance(value, str):
-            found[field.name] = value
-        elif field.name != "understood":
-            found |= {f"{field.name}.{key}": text for key, text in value.items()}
+            found[name] = value
+        elif name != "understood":
+            found |= {f"{name}.{key}": text for key, text in value.items()}
     return found
 
 

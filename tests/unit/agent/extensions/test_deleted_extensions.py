@@ -19,6 +19,7 @@ SETTINGS = {
     "mcp": ("mcp_servers = {}", "`mcp_servers`"),
     "telemetry": ("otel = true", "`otel`"),
     "hooks": ("hooks = {}", "`hooks`"),
+    "python_code": ("execute_python = true", "`execute_python`"),
 }
 """Extension -> a line of a `config.toml` that sets one of its settings, and how an error names the key."""
 COMMANDS = {"mcp": "mcp", "acp": "acp", "replay": "replay", "tracking": "ui"}
@@ -65,7 +66,10 @@ class Product:
         return process.returncode, output
 
 
-@pytest.fixture(scope="module", params=["mcp", "telemetry", "replay", "acp", "tracking", "hooks", "skills"])
+@pytest.fixture(
+    scope="module",
+    params=["mcp", "telemetry", "replay", "acp", "tracking", "hooks", "skills", "python_code", "agent_files"],
+)
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
 

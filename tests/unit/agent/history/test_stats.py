@@ -1,16 +1,14 @@
 """The figures of a store: every token, call and decision once, whoever asks and however old it is."""
 
 import json
-import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from support.commands.command import Command
 from support.commands.killed import killed_in_a_command
 from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
-from support.places import FIXTURES
 from support.screens.terminal_pair import Terminal
+from support.stores.old_stores import opened
 from support.stores.reopening import reopened
 
 from sandbur.agent.history.reports.run_report import CallAccount, CutText, Facts, ShownVerdict, count_call
@@ -21,7 +19,6 @@ from sandbur.state.calls import CallDecision
 from sandbur.state.errors import Overloaded
 from sandbur.state.store.store import Store
 
-STORES = sorted(FIXTURES.glob("store-[123].sql"))
 ONE = [("act", {"text": "one"})]
 
 
@@ -140,12 +137,8 @@ async def test_time_in_tools_ends_where_a_process_died(store: Store) -> None:
     assert found.runs.died == 1
 
 
-@pytest.mark.parametrize("path", STORES, ids=lambda path: path.stem)
-async def test_sessions_of_older_versions_count_with_their_totals(path: Path, tmp_path: Path) -> None:
-    connection = sqlite3.connect(tmp_path / "old.db")
-    connection.executescript(path.read_text("utf-8"))
-    connection.close()
-    store = Store.open(f"sqlite:///{tmp_path}/old.db")
+async def test_sessions_of_older_versions_count_with_their_totals(untraced: Path) -> None:
+    store = opened(untraced)
     whole = {session.id: store.show(session.id).state.usage for session in store.sessions()}
     forks = {session.id for session in store.sessions() if session.parent_id}
     found = stats_of(store)

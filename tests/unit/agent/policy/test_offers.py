@@ -149,8 +149,8 @@ def test_a_rule_for_exactly_one_file_covers_no_other_of_its_name(session: Sessio
     session.waiting.accept(exact)
     other = "docs/notes.md" if path != "docs/notes.md" else "notes.md"
     assert session.state.execution_mode == "interactive"
-    gate = session._ports.gate  # pyright: ignore[reportPrivateUsage]
-    tool = session._ports.toolbox["write_file"]  # pyright: ignore[reportPrivateUsage]
+    gate = session.ports.gate
+    tool = session.ports.toolbox["write_file"]
     for name, decision in ((path, "allow"), (other, "ask")):
         arguments = tool.parse(json.dumps({"path": name, "content": ""}))
         assert gate.judge(tool, arguments, "interactive").decision == decision

@@ -94,7 +94,7 @@ async def test_a_call_that_changes_something_waits_and_is_approved_in_another_pr
     second = Agent(ScriptedModel(["It is on its way."]), tools=[ship], env=env)
     async with second.session("order-7") as session:
         (waiting,) = session.pending
-        assert (waiting.tool, waiting.arguments) == ("ship", '{"order": "7"}')
+        assert (waiting.tool, waiting.arguments) == ("ship", {"order": "7"})
         result = await session.approve(waiting.call_id)
         assert result.output == "It is on its way."
         assert [result.content for message in session.history for result in message.tool_results] == [

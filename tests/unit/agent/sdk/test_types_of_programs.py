@@ -17,7 +17,11 @@ PROGRAM = """
 from dataclasses import dataclass, replace
 from typing import assert_type
 
-from sandbur import Agent, DoneResult, EventStream, RunResult, tool, web_tools
+from collections.abc import Mapping
+from typing import Any
+
+from sandbur import Agent, DoneResult, EventStream, Message, ModelRetry, PendingToolCall, RunContext
+from sandbur import RunResult, tool, web_tools
 from sandbur.testing import ScriptedModel
 
 
@@ -51,6 +55,54 @@ async def main() -> None:
 
 def sign(text: str) -> str | None:
     return f"{text} Yours, Ada."
+
+
+@dataclass
+class Shop:
+    name: str
+
+
+@tool
+def sell(item: str, run: RunContext[Shop]) -> str:
+    assert_type(run.deps, Shop)
+    return run.deps.name
+
+
+@tool
+def greet(name: str, run: RunContext) -> str:
+    return f"{run.session_id} {name}"
+
+
+def instructions(run: RunContext[Shop]) -> str:
+    return run.deps.name
+
+
+async def decide(call: PendingToolCall) -> bool | str | None:
+    assert_type(call.arguments, Mapping[str, Any])
+    return True
+
+
+async def own_arguments() -> None:
+    agent = Agent("demo", tools=[sell, greet], instructions=["Be kind.", instructions], output=Report)
+
+    @agent.output_validator
+    def check(report: Report, run: RunContext[Shop]) -> None:
+        if not report.text:
+            raise ModelRetry("Write a text.")
+
+    shop, history = Shop("x"), [Message.user("a", name="ada"), Message.assistant("b")]
+    assert_type((await agent.run("x", deps=shop)).output, Report | None)
+    assert_type((await agent.run("x", deps=shop, output=Shop)).output, Shop | None)
+    assert_type(agent.run_sync("x", output=int, message_history=history).raise_for_status().output, int)
+    async with agent.session("id", app="shop", user="ada", tags=["a"]) as session:
+        assert_type((await session.run("x", output=Shop, tool_choice="none")).output, Shop | None)
+        assert_type((await session.run("x", on_approval=decide)).output, Report | None)
+        assert_type(session.usage.by_model["m"].cost_usd, float | None)
+    assert_type(await agent.approve("id", deps=shop), RunResult[Report])
+    async for info in agent.sessions(user="ada", limit=20):
+        assert_type(info.user, str)
+    assert_type(agent.clone(name="other"), Agent[Report])
+    await agent.run("x", dep=shop)  # expected: an error
 """
 
 
@@ -88,8 +140,13 @@ def test_a_type_checker_sees_the_types_of_an_editable_installation(tmp_path: Pat
     done = subprocess.run(line, cwd=place, capture_output=True, text=True, timeout=300, check=False)
     found = json.loads(done.stdout)["generalDiagnostics"]
     lines = PROGRAM.splitlines()
+    expected = {number for number, text in enumerate(lines) if "# expected: an error" in text}
     numbers = {one["range"]["start"]["line"] for one in found if one["severity"] == "error"}
-    assert numbers == {number for number, text in enumerate(lines) if "# expected: an error" in text}, found
+    assert numbers == expected, found
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(python), "program.py"]
+    checked = subprocess.run(mypy, cwd=place, capture_output=True, text=True, timeout=300, check=False)
+    wrong = {int(line.split(":")[1]) - 1 for line in checked.stdout.splitlines() if ": error:" in line}
+    assert wrong == expected, checked.stdout
     where = [str(python), "-c", "import sandbur; print(sandbur.__file__)"]
     ran = subprocess.run(where, cwd=place, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == str(tmp_path / "sources" / "sandbur.py")

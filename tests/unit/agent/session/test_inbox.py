@@ -32,7 +32,7 @@ class Talk:
 
         async def asked() -> Any:
             for text in texts:
-                await self.session.steer(text)
+                await self.session.inbox.steer(text)
             return turn
 
         return asked
@@ -75,7 +75,7 @@ async def test_a_steering_message_follows_the_results_in_the_next_request(box: T
     ]
     heard = [event for event in events if isinstance(event, MessageAdded) and event.content == "use tabs"]
     assert [(event.role, event.step_id) for event in heard] == [("user", None)]
-    assert box.session.waiting_messages == ()
+    assert box.session.inbox.waiting == ()
     model.turns = ["again"]
     await collect(box.session.send("more"))
     assert talk(model.requests[2])[:7] == [*talk(model.requests[1]), "model: done"]
@@ -107,21 +107,21 @@ async def test_what_nobody_read_before_the_end_becomes_the_next_message_and_the_
 ) -> None:
 
     async def answer() -> Any:
-        await box.session.queue("third")
-        await box.session.steer("first")
-        await box.session.steer("second")
+        await box.session.inbox.queue("third")
+        await box.session.inbox.steer("first")
+        await box.session.inbox.steer("second")
         return "done"
 
     model = box.model
     await box.run(answer, "to both", "to the third")
     session = box.session
-    assert [(one.number, one.kind, one.text) for one in session.waiting_messages] == [
+    assert [(one.number, one.kind, one.text) for one in session.inbox.waiting] == [
         (1, "queue", "third"), (2, "steer", "first"), (3, "steer", "second"),
     ]  # fmt: skip
     for expected in ("first\n\nsecond", "third"):
-        assert await session.next_queued() == expected
+        assert await session.inbox.next_queued() == expected
         await collect(session.send(expected))
-    assert await session.next_queued() is None
+    assert await session.inbox.next_queued() is None
     assert [one for one in talk(model.requests[-1]) if one.startswith("person")] == [
         "person: begin", "person: first\n\nsecond", "person: third",
     ]  # fmt: skip
@@ -131,7 +131,7 @@ async def test_what_nobody_read_before_the_end_becomes_the_next_message_and_the_
 async def test_a_message_said_to_a_run_that_is_over_comes_before_what_is_said_then(box: Talk) -> None:
     model = box.model
     await box.run("done", "fine")
-    await box.session.steer("earlier")
+    await box.session.inbox.steer("earlier")
     await collect(box.session.send("later"))
     assert talk(model.requests[1])[-2:] == ["person: earlier", "person: later"]
     await unchanged(box.store)
@@ -141,7 +141,7 @@ async def test_a_failed_call_takes_nothing_and_what_it_read_is_read_once_more(bo
     model = box.model
     events = await box.run(box.hearing(READS, "hear me"), ModelError("gone"), "done")
     assert talk(model.requests[1])[-1] == "person: hear me"
-    assert [one.text for one in box.session.waiting_messages] == ["hear me"]
+    assert [one.text for one in box.session.inbox.waiting] == ["hear me"]
     more, _ = await collect(box.session.carry_on())
     assert talk(model.requests[2]) == talk(model.requests[1])
     told = [one for one in (*events, *more) if isinstance(one, MessageAdded) and one.content == "hear me"]
@@ -151,43 +151,43 @@ async def test_a_failed_call_takes_nothing_and_what_it_read_is_read_once_more(bo
 
 async def test_what_waits_is_there_for_the_process_that_comes_after(box: Talk) -> None:
     await box.run("done")
-    await box.session.steer("steering")
-    await box.session.queue("queued")
+    await box.session.inbox.steer("steering")
+    await box.session.inbox.queue("queued")
     session = await open_real(reopened(box.store), model := ScriptedModel("one", "two"), box.folder)
-    await session.read_inbox()
-    assert [one.text for one in session.waiting_messages] == ["steering", "queued"]
-    assert await session.next_queued() == "steering"
+    await session.inbox.read()
+    assert [one.text for one in session.inbox.waiting] == ["steering", "queued"]
+    assert await session.inbox.next_queued() == "steering"
     # Only a message that is sent takes it.
-    assert await session.next_queued() == "steering"
+    assert await session.inbox.next_queued() == "steering"
     await collect(session.send("steering"))
-    assert await session.next_queued() == "queued"
+    assert await session.inbox.next_queued() == "queued"
     assert talk(model.requests[0])[-1] == "person: steering"
 
 
 async def test_a_message_can_be_taken_back_until_it_is_read(box: Talk) -> None:
     await box.run("done", "fine")
-    await box.session.queue("not this")
-    await box.session.queue("but this")
-    assert await box.session.withdraw(1) == "not this"
+    await box.session.inbox.queue("not this")
+    await box.session.inbox.queue("but this")
+    assert await box.session.inbox.withdraw(1) == "not this"
     with pytest.raises(UsageError):
-        await box.session.withdraw(1)
-    assert await box.session.next_queued() == "but this"
+        await box.session.inbox.withdraw(1)
+    assert await box.session.inbox.next_queued() == "but this"
     await collect(box.session.send("but this"))
     with pytest.raises(UsageError):
-        await box.session.withdraw(2)
-    await box.session.queue("last")
-    assert [one.number for one in box.session.waiting_messages] == [3]
+        await box.session.inbox.withdraw(2)
+    await box.session.inbox.queue("last")
+    assert [one.number for one in box.session.inbox.waiting] == [3]
 
 
 async def test_a_command_cannot_steer_and_a_queued_one_is_taken_at_once(box: Talk) -> None:
     await box.run("done")
     with pytest.raises(UsageError, match="/mode is a command"):
-        await box.session.steer("/mode yolo")
-    await box.session.steer("/etc/hosts is wrong")
-    await box.session.queue("!touch x")
-    assert await box.session.next_queued() == "/etc/hosts is wrong"
+        await box.session.inbox.steer("/mode yolo")
+    await box.session.inbox.steer("/etc/hosts is wrong")
+    await box.session.inbox.queue("!touch x")
+    assert await box.session.inbox.next_queued() == "/etc/hosts is wrong"
     await collect(box.session.send("/mode plan"))
-    assert await box.session.next_queued() == "/etc/hosts is wrong"
+    assert await box.session.inbox.next_queued() == "/etc/hosts is wrong"
 
 
 async def test_another_process_may_say_something_to_a_run(box: Talk) -> None:
@@ -202,12 +202,12 @@ async def test_another_process_may_say_something_to_a_run(box: Talk) -> None:
 
 async def test_a_fork_counts_on_from_its_parent(box: Talk) -> None:
     await box.run(box.hearing(READS, "to the parent"), "done")
-    await box.session.queue("for the parent alone")
+    await box.session.inbox.queue("for the parent alone")
     box.store.fork("s1", "s2")
     session = await open_real(box.store, model := ScriptedModel("done"), box.folder, "s2")
-    await session.read_inbox()
-    assert session.waiting_messages == ()
-    await session.steer("to the child")
+    await session.inbox.read()
+    assert session.inbox.waiting == ()
+    await session.inbox.steer("to the child")
     await collect(session.send("go on"))
     assert [one for one in talk(model.requests[-1]) if "to the" in one] == [
         "person: to the parent", "person: to the child",
@@ -221,5 +221,5 @@ async def test_no_command_of_somebody_elsewhere_is_carried_out(box: Talk, kind: 
     inbox = box.store.inbox(box.session.id)
     await inbox.add_from_outside(kind, order)
     await inbox.add_from_outside("queue", "go on")
-    assert await box.session.next_queued() == "go on"
+    assert await box.session.inbox.next_queued() == "go on"
     assert not (box.folder / "made").exists()

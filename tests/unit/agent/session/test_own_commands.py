@@ -197,12 +197,12 @@ async def test_it_ends_an_open_turn_as_a_message_does(store: Store, tmp_path: Pa
 async def test_one_that_was_queued_is_taken_with_the_step_that_runs_it(store: Store, tmp_path: Path) -> None:
     session = await open_real(store, ScriptedModel("hello"), tmp_path, mode="interactive")
     await collect(session.send("hi"))
-    await session.queue("!echo queued")
-    assert await session.next_queued() == "!echo queued"
+    await session.inbox.queue("!echo queued")
+    assert await session.inbox.next_queued() == "!echo queued"
     again = await open_real(reopened(store), ScriptedModel(), tmp_path, mode="interactive")
-    assert await again.next_queued() == "!echo queued"
+    assert await again.inbox.next_queued() == "!echo queued"
     await collect(again.run_command("echo queued"))
-    assert await again.next_queued() is None
+    assert await again.inbox.next_queued() is None
     assert len(own(again)) == 1
     await settled(store)
 
@@ -211,9 +211,9 @@ async def test_a_mark_with_nothing_behind_it_says_so(store: Store, tmp_path: Pat
     session = await open_real(store, ScriptedModel(), tmp_path)
     with pytest.raises(UsageError, match="no command behind"):
         session.run_command("  ")
-    await session.queue("!")
-    assert await session.next_queued() == "!"
-    assert await session.next_queued() is None
+    await session.inbox.queue("!")
+    assert await session.inbox.next_queued() == "!"
+    assert await session.inbox.next_queued() is None
 
 
 async def test_without_a_tool_that_runs_commands_it_says_so(store: Store, tmp_path: Path) -> None:

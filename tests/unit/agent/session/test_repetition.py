@@ -11,7 +11,12 @@ from support.models.scripted import Recorder, ScriptedModel, act, collect, open_
 from sandbur.actions.ports import Verdict
 from sandbur.actions.ports.events import ToolFinished
 from sandbur.actions.turn.calls.proposals import MOST_CALLS
-from sandbur.actions.turn.repetition import MOST_BY_RULE, MOST_REFUSED_ROUNDS, Cycle, describe_repetition
+from sandbur.actions.turn.calls.start_check import (
+    MOST_BY_RULE,
+    MOST_REFUSED_ROUNDS,
+    Cycle,
+    describe_repetition,
+)
 from sandbur.state.calls import CallDecision, JournaledCall
 from sandbur.state.conversation.messages import ToolResult
 from sandbur.state.errors import ModelError

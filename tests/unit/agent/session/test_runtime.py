@@ -37,7 +37,7 @@ async def test_a_resumed_session_keeps_its_settings_until_flags_change_them(
     session_id = await said_hello(tmp_path, env, mode="yolo", deny=("run_shell_command(rm *)",))
     runtime = Runtime.open({}, env)
     kept = await runtime.resume(session_id)
-    assert (kept.model_name, kept.state.execution_mode) == ("demo", "yolo")
+    assert (kept.ports.model.name, kept.state.execution_mode) == ("demo", "yolo")
     assert kept.settings.deny == ("run_shell_command(rm *)",)
     await runtime.aclose()
     runtime = Runtime.open({"mode": "plan", "deny": ("write_file",)}, env)

@@ -460,7 +460,7 @@ async def test_a_budget_holds_although_an_earlier_call_had_no_price(store: Store
         limits=Limits(max_budget_usd=1.0),
     )  # fmt: skip
     await collect(session.send("go"))
-    session._ports.model.cost_usd = 0.6  # type: ignore[attr-defined]
+    session.ports.model.cost_usd = 0.6  # type: ignore[attr-defined]
     _, end = await collect(session.send("more"))
     assert (end.status, end.exit_code) == ("budget_limit", 125)
 

@@ -1,7 +1,6 @@
 """What the tracking backend shows of sessions, on every kind of database."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,6 @@ from sandbur.agent.history.tracking.backend import StoreBackend
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import ModelError
 from sandbur.state.store.store import Store
-
-
-@pytest.fixture
-def backend(store: Store) -> Iterator[StoreBackend]:
-    reading = StoreBackend(store.url)
-    yield reading
-    reading.close()
 
 
 async def test_a_folder_is_a_project_and_a_session_an_application(

@@ -1,7 +1,6 @@
 """What the tracking backend keeps, hides, cuts and survives, on every kind of database."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,6 @@ from support.stores.old_stores import opened
 from sandbur.agent.history.tracking.backend import StoreBackend
 from sandbur.state.session import SessionSettings
 from sandbur.state.store.store import Store
-
-
-@pytest.fixture
-def backend(store: Store) -> Iterator[StoreBackend]:
-    reading = StoreBackend(store.url)
-    yield reading
-    reading.close()
 
 
 async def test_a_long_session_is_cut_into_pages_that_show_every_step_once(

@@ -9,8 +9,8 @@ import pytest
 from support.commands.command import Command
 from support.commands.killed import ALLOW, killed_in_a_command
 from support.models.scripted import START, Recorder, ScriptedModel, collect, finish, open_session, plan
-from support.places import FIXTURES
 from support.stores.audits import ONE, approved, audited, breaches
+from support.stores.old_stores import opened
 from support.stores.reopening import reopened
 from support.stores.tampering import chain_again, delete_move, rewrite
 
@@ -19,8 +19,6 @@ from sandbur.state.calls import CallDecision
 from sandbur.state.store.store import Store
 
 pytestmark = pytest.mark.slow
-
-STORES = sorted(FIXTURES.glob("store-*.sql"))
 
 
 @pytest.mark.parametrize(
@@ -110,12 +108,8 @@ def test_killed_and_settled_runs_verify(tmp_path: Path) -> None:
         assert (ended.code, json.loads(ended.out)["holds"]) == (0, True), ended.err
 
 
-@pytest.mark.parametrize("path", STORES, ids=lambda path: path.stem)
-def test_sessions_of_older_versions_verify(path: Path, tmp_path: Path) -> None:
-    connection = sqlite3.connect(tmp_path / "old.db")
-    connection.executescript(path.read_text("utf-8"))
-    connection.close()
-    store = Store.open(f"sqlite:///{tmp_path}/old.db")
+def test_sessions_of_older_versions_verify(old: Path) -> None:
+    store = opened(old)
     for session in store.sessions():
         assert not breaches(store, session.id)
     store.close()

@@ -72,14 +72,14 @@ def assert_calm(ended: Ended) -> None:
 
 
 def rows_of(path: Path, session_id: str) -> list[tuple[str, int, str]]:
-    """Return (table, row, text) of every record of the session that holds JSON."""
+    """Return (table, place in the chain, text) of every record of the session that holds JSON."""
     texts = {"steps": "fields", "messages": "body", "calls": "body"}
     with closing(sqlite3.connect(path)) as database:
         return [
             (table, row, text)
             for table, column in texts.items()
             for row, text in database.execute(
-                f"SELECT rowid, {column} FROM {table} WHERE session_id = ? ORDER BY record", (session_id,)
+                f"SELECT record, {column} FROM {table} WHERE session_id = ? ORDER BY record", (session_id,)
             )
         ]
 
@@ -87,7 +87,7 @@ def rows_of(path: Path, session_id: str) -> list[tuple[str, int, str]]:
 def spoil_row(path: Path, table: str, row: int, text: str) -> None:
     column = "fields" if table == "steps" else "body"
     with closing(sqlite3.connect(path)) as database:
-        database.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (text, row))
+        database.execute(f"UPDATE {table} SET {column} = ? WHERE record = ?", (text, row))
         database.commit()
 
 
@@ -138,7 +138,7 @@ def test_a_damaged_record_stays_where_it_is_and_is_noted(place: Place) -> None:
     spoil_row(path, table, row, "spoilt " + text)
     assert is_told(place.resume())
     with closing(sqlite3.connect(path)) as database:
-        kept = database.execute("SELECT body FROM messages WHERE rowid = ?", (row,)).fetchone()[0]
+        kept = database.execute("SELECT body FROM messages WHERE record = ?", (row,)).fetchone()[0]
         noted = database.execute("SELECT COUNT(*) FROM quarantine").fetchone()[0]
     assert kept == "spoilt " + text
     assert noted == 1

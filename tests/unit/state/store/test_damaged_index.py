@@ -40,12 +40,25 @@ def flip(path: Path, offset: int, bit: int) -> None:
     path.write_bytes(content)
 
 
-def change_a_key(path: Path, index: str, session_id: str) -> None:
-    """Flip a bit of a session's id in an index; page and entry stay well formed."""
+def change_a_key(path: Path, table: str, columns: int) -> str:
+    """Change the session of an entry from 1 to 0 in the index of a table; return the name of the index.
+
+    `columns` is the number of the index's columns with the row's own number. The page stays well formed.
+    """
+    index = f"sqlite_autoindex_{table}_by_key_1"
     size = page_size(path)
     first = (root_pages(path)[index] - 1) * size
-    at = path.read_bytes().rindex(session_id.encode(), first, first + size)
-    flip(path, at, 0)
+    # An entry begins with the length of its header and the types of its columns; 9 is the number 1, 8 is 0.
+    at = path.read_bytes().rindex(bytes((columns + 1, 9)), first, first + size)
+    flip(path, at + 1, 0)
+    return index
+
+
+def hide_the_session(path: Path, session_id: str) -> None:
+    """Flip a bit of a session's id in the index that leads to its key."""
+    size = page_size(path)
+    first = (root_pages(path)["sqlite_autoindex_session_keys_1"] - 1) * size
+    flip(path, path.read_bytes().rindex(session_id.encode(), first, first + size), 0)
 
 
 def copied(store: Path, to: Path) -> Path:
@@ -106,7 +119,7 @@ async def test_no_flipped_bit_in_an_index_makes_a_record_missing(written: Path, 
 
 async def test_the_session_goes_on_with_a_damaged_index(written: Path, tmp_path: Path) -> None:
     path = copied(written, tmp_path / "copy")
-    change_a_key(path, "sqlite_autoindex_steps_1", "s1")
+    index = change_a_key(path, "steps", columns=3)
     store = Store.open(f"sqlite:///{path}")
     assert store.quarantine_damage("s1", trusting=False) == []
     session = await open_session(store, ScriptedModel("more"), Recorder())
@@ -114,11 +127,29 @@ async def test_the_session_goes_on_with_a_damaged_index(written: Path, tmp_path:
     assert end.result == "more"
     store.close()
     store = Store.open(f"sqlite:///{path}")
-    assert store.database.find_damaged_indexes() == ["sqlite_autoindex_steps_1"]
+    assert store.database.find_damaged_indexes() == [index]
     store.database.reindex()
     assert store.database.find_problems() == []
     assert store.verify("s1") == []
     assert len(store.show("s1").state.chat_history) == 2 * TURNS + 4
+    store.close()
+
+
+async def test_a_session_whose_key_is_hidden_is_read_and_gets_no_second_key(
+    written: Path, tmp_path: Path
+) -> None:
+    path = copied(written, tmp_path / "copy")
+    hide_the_session(path, "s1")
+    store = Store.open(f"sqlite:///{path}")
+    assert store.quarantine_damage("s1", trusting=False) == []
+    session = await open_session(store, ScriptedModel("more"), Recorder())
+    with pytest.raises(SandburError, match="an index is damaged and hides the session") as refused:
+        await collect(session.send("and now?"))
+    assert refused.value.hint == "Rebuild it: sandbur doctor --reindex"
+    store.database.reindex()
+    assert store.database.query("SELECT key, id FROM session_keys") == [(1, "s1")]
+    assert store.database.find_problems() == []
+    assert store.verify("s1") == []
     store.close()
 
 
@@ -127,11 +158,11 @@ def test_doctor_names_the_index_and_rebuilds_it_only_when_asked(tmp_path: Path) 
     first = command.run("-p", "hello", "-m", "demo", "--output-format", "json")
     session_id = first.result["session_id"]
     path = tmp_path / "data/sandbur.db"
-    change_a_key(path, "sqlite_autoindex_messages_1", session_id)
+    index = change_a_key(path, "messages", columns=4)
     for _ in range(2):
         ended = command.run("doctor")
         assert ended.code == 1
-        assert "sqlite_autoindex_messages_1: damaged" in ended.out
+        assert f"{index}: damaged" in ended.out
         assert "\n                  sandbur doctor --reindex\n" in ended.out
         assert session_id[:8] not in ended.out, "no record is called damaged"
     resumed = command.run("-p", "-r", session_id, "more")
@@ -148,9 +179,9 @@ async def test_records_behind_an_index_that_cannot_be_followed_move_to_a_new_sto
     session_id = command.run("-p", "hello", "-m", "demo", "--output-format", "json").result["session_id"]
     path = tmp_path / "data/sandbur.db"
     # The number of entries of the page.
-    flip(path, (root_pages(path)["sqlite_autoindex_messages_1"] - 1) * page_size(path) + 3, 0)
+    flip(path, (root_pages(path)["sqlite_autoindex_messages_by_key_1"] - 1) * page_size(path) + 3, 0)
     ended = command.run("doctor")
-    assert (ended.code, "sqlite_autoindex_messages_1: damaged" in ended.out) == (1, True)
+    assert (ended.code, "sqlite_autoindex_messages_by_key_1: damaged" in ended.out) == (1, True)
     ended = command.run("doctor", "--reindex")
     assert (ended.code, "sandbur sessions export" in ended.out) == (1, True)
     assert command.run("sessions", "export", session_id, "moved.jsonl").code == 0

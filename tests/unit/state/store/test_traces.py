@@ -14,8 +14,8 @@ from support.models.scripted import Recorder, ScriptedModel, collect, open_sessi
 from support.places import FIXTURES
 from support.stores.reopening import reopened
 
+from sandbur.agent.session.decisions import whoami
 from sandbur.agent.session.run import Limits
-from sandbur.agent.session.session import whoami
 from sandbur.agent.version import VERSION
 from sandbur.state.calls import CallDecision
 from sandbur.state.errors import CredentialsError
@@ -223,7 +223,7 @@ async def test_a_record_that_this_version_does_not_know_is_left_out(store: Store
 
 async def test_long_traces_are_read_in_order_and_from_a_record_on(store: Store) -> None:
     session = await open_session(store, ScriptedModel("one", "two"))
-    log: Any = session._ports.trace
+    log: Any = session.ports.trace
     for _ in range(1203):
         log.add(RunEnded(status="done", action="prompt"))
     await collect(session.send("go"))

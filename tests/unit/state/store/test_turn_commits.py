@@ -35,7 +35,7 @@ def refuse_starts(store: Store) -> None:
     """Let the store fail when a call is to start, as a full disk would."""
     with closing(sqlite3.connect(file_of(store))) as connection:
         connection.execute(
-            "CREATE TRIGGER no_starts BEFORE INSERT ON calls WHEN NEW.move = 'started'"
+            "CREATE TRIGGER no_starts BEFORE INSERT ON calls_by_key WHEN NEW.move = 'started'"
             " BEGIN SELECT RAISE(ABORT, 'no starts today'); END"
         )
         connection.commit()

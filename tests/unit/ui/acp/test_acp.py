@@ -20,7 +20,7 @@ from support.commands.command import Command
 from support.models.server import ModelServer, Turn, call, fail, say
 from support.models.turns import ToolCall
 from support.places import SUPPORT
-from support.screens.editor import Asked, editing, refused
+from support.screens.editor import Asked, editing, editing_from_cold, refused
 from support.tools.processes import alive
 
 WRITE = "run echo x >> effects"
@@ -68,7 +68,7 @@ async def test_words_thoughts_plans_and_calls_come_as_they_happen(command: Comma
         say("It says: found it"),
     ]
     with ModelServer(script) as server:
-        async with editing(command, **of(server)) as editor:
+        async with editing_from_cold(command, **of(server)) as editor:
             session_id = await new(editor, command.folder)
             answer = await editor.prompt(session_id, "where is it?")
     assert answer.stop_reason == "end_turn"

@@ -3,12 +3,11 @@
 import asyncio
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from prompt_toolkit.input import PipeInput
-from support.screens.question_desk import Decisions, QuestionDesk, piped_keys
+from support.screens.question_desk import Decisions, QuestionDesk
 
 from sandbur.agent.config.trust import trust
 from sandbur.agent.policy.approval_context import ApprovalContext
@@ -51,12 +50,6 @@ class Desk(QuestionDesk):
 
     async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> Decisions:
         return await self.answered(self.approvals.ask(calls or [shell("df -h")]), typed)
-
-
-@pytest.fixture
-def keys() -> Iterator[PipeInput]:
-    with piped_keys() as pipe:
-        yield pipe
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.samples.texts import any_text
 
 from sandbur.ui.chat.decisions.edit import BadEdit, EditForm
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | any_text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(any_text(), inner, max_size=3),
     max_leaves=5,
 )
 TEXTS = st.text(alphabet=st.sampled_from('ab=( )"\n\r\t\\#\u00e9\u2028\x1b'), max_size=40)
@@ -22,7 +23,7 @@ def form(tool: str = "send", **values: Any) -> EditForm:
 
 
 @settings(deadline=None)
-@given(st.dictionaries(TEXTS | st.text(min_size=1), TEXTS | VALUES, max_size=4))
+@given(st.dictionaries(TEXTS | any_text(min_size=1), TEXTS | VALUES, max_size=4))
 def test_what_is_not_changed_comes_back_exactly(values: dict[str, Any]) -> None:
     shown = EditForm("send", json.dumps(values))
     assert shown.read(shown.text) is None

@@ -13,7 +13,7 @@ from sandbur.actions.tools.registry import builtin_tools
 from sandbur.agent.policy.gate import Policy
 from sandbur.agent.policy.judge import Judge
 from sandbur.agent.policy.rules.rules import parse_rules
-from sandbur.state.conversation.content import Image
+from sandbur.state.conversation.attachments import Image
 from sandbur.ui.chat.input.completion import FileCompleter
 from sandbur.ui.chat.input.files.attached_files import Mentioned, with_named_files
 from sandbur.ui.chat.input.files.mentions import as_mention, without_files

@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from prompt_toolkit.input import PipeInput
-from support.screens.question_desk import Decisions, QuestionDesk, piped_keys
+from support.screens.question_desk import Decisions, QuestionDesk
 
 from sandbur.agent.session.unknown_outcome import Aftermath
 from sandbur.state.calls import CallDecision, PendingCall
@@ -29,12 +28,6 @@ class Desk(QuestionDesk):
 
     async def decide(self, *typed: str, calls: list[PendingCall] | None = None) -> Decisions:
         return await self.answered(self.settling.ask(calls or [unknown()]), typed)
-
-
-@pytest.fixture
-def keys() -> Iterator[PipeInput]:
-    with piped_keys() as pipe:
-        yield pipe
 
 
 @pytest.fixture

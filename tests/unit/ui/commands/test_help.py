@@ -11,7 +11,7 @@ from support.commands.command import Command
 from support.required import needs
 from support.screens.terminal_pair import Terminal
 
-from sandbur.agent.session.run import EXIT_CODES as OF_RUNS
+from sandbur.agent.session.run_result import EXIT_CODES as OF_RUNS
 from sandbur.state import errors
 from sandbur.state.errors import UsageError
 from sandbur.ui.cli.arguments import parse

@@ -3,11 +3,10 @@
 import json
 import re
 import shlex
-import subprocess
-import sys
 
 import pytest
 from support.commands.command import Command
+from support.commands.programs import run_program
 from support.places import ROOT
 
 from sandbur import http_tools
@@ -48,8 +47,4 @@ def test_a_command_of_the_page_can_be_typed(line: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
 def test_a_program_of_the_page_runs(command: Command, program: str) -> None:
-    (command.folder / "program.py").write_text(program)
-    words = [sys.executable, "-W", "error", "program.py"]
-    done = subprocess.run(words, cwd=command.folder, env=command.env, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == ("listPets read ['tag']\n" if "print(" in program else "")
+    assert run_program(command, program) == ("listPets read ['tag']\n" if "print(" in program else "")

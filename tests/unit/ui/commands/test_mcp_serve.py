@@ -3,15 +3,21 @@
 import asyncio
 import json
 import os
+import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
 from support.commands.command import Command
+from support.commands.warm_process import WarmProcess, streams_of
+from support.commands.warm_start import can_be_warm
 from support.tools.processes import alive
 
 WRITE = "run echo x >> effects"
@@ -20,7 +26,52 @@ DECISIONS = {"approve_call", "settle_call"}
 
 @asynccontextmanager
 async def served(command: Command, *words: str, **env: str) -> AsyncGenerator[Client]:
-    """Yield a client of `sandbur mcp serve` whose model is the demo's."""
+    """Yield a client of `sandbur mcp serve` whose model is the demo's; it is warm if that can be."""
+    full = {**command.env, "SANDBUR_MODEL": "demo", **env}
+    if not can_be_warm(full):
+        async with served_from_cold(command, *words, **env) as client:
+            yield client
+        return
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    process = WarmProcess(("mcp", "serve", *words), command.folder, full, **streams)
+    async with Client(messages_of(process), read_timeout_seconds=60, cache=None) as client:
+        yield client
+
+
+@asynccontextmanager
+async def messages_of(process: WarmProcess) -> AsyncGenerator[tuple[Any, Any]]:
+    """Yield what a client reads messages from and writes them to, as its library's own transports do."""
+    incoming, read_from = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write_to, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def receive() -> None:
+        async with incoming:
+            async for line in reader:
+                await incoming.send(
+                    SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+                )
+
+    async def send() -> None:
+        async with outgoing:
+            async for sent in outgoing:
+                writer.write(sent.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+                await writer.drain()
+
+    async with (
+        streams_of(process) as (reader, writer),
+        read_from,
+        write_to,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(receive)
+        tasks.start_soon(send)
+        yield read_from, write_to
+        tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def served_from_cold(command: Command, *words: str, **env: str) -> AsyncGenerator[Client]:
+    """Yield a client whose library starts the server itself, as any other agent's does."""
     line = command.line("mcp", "serve", *words)
     parameters = StdioServerParameters(
         command=line[0],
@@ -64,7 +115,7 @@ def effects(command: Command) -> int:
 
 
 async def test_a_run_is_started_watched_and_listed(command: Command) -> None:
-    async with served(command) as client:
+    async with served_from_cold(command) as client:
         tools = {tool.name for tool in (await client.list_tools()).tools}
         assert tools == {"start_run", "watch_run", "list_runs", "resume_run", "deny_call"}
         begun = await ask(client, "start_run", prompt="run echo hello")
@@ -99,7 +150,9 @@ async def test_who_may_decide_approves_the_very_call(command: Command) -> None:
         run = (await ask(client, "start_run", prompt=WRITE))["run"]
         _, result = await ended(client, run)
         (pending,) = result["pending"]
-        assert "No call nonsense of run" in await refused(client, "approve_call", run=run, call="nonsense")
+        assert "No call nonsense waits for a decision" in await refused(
+            client, "approve_call", run=run, call="nonsense"
+        )
         assert "waits to be approved or denied" in await refused(
             client, "settle_call", run=run, call=pending["call_id"], outcome="done"
         )

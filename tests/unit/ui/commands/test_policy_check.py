@@ -200,6 +200,7 @@ WISHES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", CIRCUMSTANCES, ids=" ".join)
 @pytest.mark.parametrize("mode", ["interactive", "auto-edit", "yolo"])
 def test_it_says_what_a_run_under_the_same_flags_says(

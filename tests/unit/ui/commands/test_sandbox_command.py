@@ -123,7 +123,7 @@ def test_a_report_names_the_sandbox(command: Command):
     session = command.run(
         "-p", "-m", "demo", "--sandbox", "required", "--output-format", "json", "hello"
     ).result["session_id"]
-    assert " · sandbox required\n" in command.run("sessions", "export", session, "--format", "md").out
+    assert " · sandbox `required`*\n" in command.run("sessions", "export", session, "--format", "md").out
 
 
 @pytest.mark.parametrize("wish", ["on", ""])

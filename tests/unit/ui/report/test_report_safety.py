@@ -51,6 +51,7 @@ def test_a_fence_outlasts_the_backticks_in_it() -> None:
     assert prose("```py\n<b>\n") == "```py\n<b>\n```"
 
 
+@pytest.mark.slow
 @in_a_browser
 def test_a_browser_shows_it_offline_with_its_style_and_runs_nothing(store: Store, tmp_path: Path) -> None:
     asyncio.run(nasty(store))

@@ -1,4 +1,4 @@
-"""What `@path` in a message brings along: the file, the list of the folder, the picture or the PDF."""
+"""What `@path` in a message brings along: the text of a file, the list of a folder, or a file to view."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -18,7 +18,8 @@ from .....actions.workspace.paths import (
 from .....actions.workspace.protected.secret_files import is_secret_file
 from .....actions.workspace.safe_open import resolve_real_path
 from .....actions.workspace.text import SAMPLE_BYTES, TextForm, detect_sample_form, name_binary_kind
-from .....state.conversation.content import Document, Image, attachment_from_path, format_attachment_size
+from .....state.conversation.attachments import AttachedFile, attachment_from_path
+from .....state.conversation.content import format_attachment_size
 from .....state.conversation.messages import UserContent
 from .....state.errors import UsageError
 from .mentions import ATTACHABLE_FILES, MENTION
@@ -30,8 +31,8 @@ _MOST_BYTES, _MOST_MENTIONS, _MOST_ENTRIES = 200_000, 20, 200
 
 _Judge = Callable[[str], Verdict]
 """Returns whether a file may be read."""
-_Refusal = Callable[[Image | Document], str | None]
-"""Returns why the model cannot receive a picture or a PDF."""
+_Refusal = Callable[[AttachedFile], str | None]
+"""Returns why the model cannot receive a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def with_named_files(text: str, cwd: Path, judge: _Judge, refusal: _Refusal) -> 
     named = list(dict.fromkeys(find_paths(text, cwd)))
     if not named or is_command(text):
         return Mentioned(text)
-    files: list[Image | Document] = []
+    files: list[AttachedFile] = []
     blocks: list[str] = []
     notices: list[tuple[bool, str]] = []
     room = _MOST_BYTES
@@ -98,14 +99,12 @@ class _Block(NamedTuple):
     """For the person."""
 
 
-def _find_file(
-    name: str, cwd: Path, judge: _Judge, refusal: _Refusal, room: int
-) -> _Block | Image | Document:
+def _find_file(name: str, cwd: Path, judge: _Judge, refusal: _Refusal, room: int) -> _Block | AttachedFile:
     path = make_absolute(name, cwd)
     real = resolve_real_path(path)
     shows = real.suffix.lower() in ATTACHABLE_FILES
     verdict = judge(name)
-    # A picture may come from any folder; deny rules still apply.
+    # A file to view may come from any folder; deny rules still apply.
     if is_secret_file(str(real)) or is_secret_file(str(path)):
         raise FileProblem(f"{name} is a file that holds secrets.")
     if verdict.decision == "deny" or (verdict.decision == "ask" and not shows):

@@ -5,11 +5,13 @@ import shlex
 from pathlib import Path
 from urllib.parse import unquote
 
+from .....state.conversation.media_types import SUFFIXES
+
 _FILE = re.compile(r"\n*<(file|folder) path=[^\n]*>\n.*?\n</\1>", re.DOTALL)
 _FILE_IN_LINE = re.compile(r"\s<(?:file|folder) path=\".*")
 MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))')
-ATTACHABLE_FILES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
-"""File types that a model can view."""
+ATTACHABLE_FILES = tuple(SUFFIXES)
+"""Suffixes of files that a model views or listens to."""
 
 
 def without_files(text: str) -> str:
@@ -23,7 +25,7 @@ def line_without_files(line: str) -> str:
 
 
 def as_mention(pasted: str) -> str:
-    """Return a pasted path of a picture or a PDF as a mention, other text unchanged."""
+    """Return a pasted path of a picture, recording, video or document as a mention, other text unchanged."""
     text = pasted.strip()
     if "\n" in text or not text.lower().rstrip("'\"").endswith(ATTACHABLE_FILES):
         return pasted

@@ -13,7 +13,7 @@ from support.required import needs
 from sandbur.actions.ports import ToolContext, ToolOutcome
 from sandbur.actions.tools.files.glob import Glob
 from sandbur.actions.tools.files.grep import Grep
-from sandbur.actions.tools.files.search.ripgrep import run_piped
+from sandbur.actions.tools.files.search.piped import run_piped
 
 needs_ripgrep = needs("rg")
 both_ways = pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.samples.texts import any_text
 from support.tool_servers.foreign_schemas import Foreign, functions, questions
 from support.tools.foreign_tools import tool_from_schema
 from support.tools.tool_calls import call, context
@@ -233,7 +234,7 @@ def test_a_function_that_takes_no_dict_is_refused():
         tool_from_schema({}, lambda: None, ToolOptions("act"))
 
 
-@given(st.text(min_size=1))
+@given(any_text(min_size=1))
 def test_every_name_becomes_one_that_models_can_call(name: str):
     assert tool_of({}, usable_name(name)).spec.name == usable_name(name)
 
@@ -244,20 +245,20 @@ SCHEMAS = st.recursive(
         {},
         optional={
             "type": st.sampled_from(["object", "dict", "array", "list"]),
-            "properties": st.dictionaries(st.text(max_size=5), inner, max_size=3),
+            "properties": st.dictionaries(any_text(max_size=5), inner, max_size=3),
             "items": inner | st.lists(inner, max_size=2) | st.booleans(),
-            "required": st.lists(st.text(max_size=5), max_size=2) | st.booleans(),
+            "required": st.lists(any_text(max_size=5), max_size=2) | st.booleans(),
             "anyOf": st.lists(inner, min_size=1, max_size=2),
-            "enum": st.lists(st.integers(), max_size=2) | st.text(),
-            "title": st.text(),
-            "description": st.text() | st.integers(),
+            "enum": st.lists(st.integers(), max_size=2) | any_text(),
+            "title": any_text(),
+            "description": any_text() | st.integers(),
         },
     ),
     max_leaves=8,
 )
 
 
-@given(SCHEMAS, st.text())
+@given(SCHEMAS, any_text())
 def test_any_schema_is_a_tool_or_a_sentence_and_so_are_its_arguments(schema: Any, text: str):
     try:
         made = tool_of(schema)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter
+from support.samples.texts import any_text
 
 from sandbur import tool
 from sandbur.actions.ports import BadArguments
@@ -144,8 +145,8 @@ def answered(text: str) -> Any:
 
 
 ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    st.none() | st.booleans() | st.integers() | st.floats() | any_text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(any_text(), inner, max_size=4),
     max_leaves=12,
 )
 
@@ -160,7 +161,7 @@ def test_whatever_a_model_sends_is_taken_or_answered(arguments: dict[str, Any]):
     assert isinstance(answer, str) or isinstance(answer.values["email"], str)
 
 
-@given(st.text(max_size=200))
+@given(any_text(max_size=200))
 def test_whatever_text_comes_in_place_of_arguments_is_answered(text: str):
     assert answered(text)
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from support.samples.texts import any_text
 from support.tools.tool_calls import call, context
 
 from sandbur import TaskComplete, ToolError, tool
@@ -86,13 +87,13 @@ def test_what_is_not_json_is_one_sentence_that_names_the_tool(result: Any):
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | any_text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(any_text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
 
 
-@given(st.dictionaries(st.text(max_size=5), JSON, max_size=3))
+@given(st.dictionaries(any_text(max_size=5), JSON, max_size=3))
 def test_any_json_comes_out_as_it_went_in(value: dict[str, Any]):
     assert json.loads(outcome_of(value, "act").content) == value
 

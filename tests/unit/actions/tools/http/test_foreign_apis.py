@@ -15,6 +15,7 @@ from fastapi import Body, Cookie, FastAPI, Header, Query
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from support.samples.texts import any_text
 
 from sandbur import openapi_tools
 from sandbur.actions.ports import Tool, ToolContext
@@ -99,7 +100,7 @@ async def test_what_a_model_gives_is_what_the_api_reads(tmp_path: Path) -> None:
 
 
 @settings(deadline=None, max_examples=5)
-@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), min_size=30, max_size=30))
+@given(st.lists(any_text(max_size=20), min_size=30, max_size=30))
 def test_texts_of_any_kind_arrive(texts: list[str]) -> None:
     async def all_of_them(folder: Path) -> None:
         app = api()

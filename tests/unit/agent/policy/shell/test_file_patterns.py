@@ -10,12 +10,13 @@ import pytest
 from support.row_by_row import for_each
 
 from sandbur.actions.tools.shell.language.parser import ShellReader
-from sandbur.actions.tools.shell.language.programs.control import UnclearStructure, read_steps
-from sandbur.actions.tools.shell.language.programs.expansion import (
+from sandbur.actions.tools.shell.language.programs.steps import (
     Loop,
+    UnclearStructure,
     UnclearWord,
     expand,
     quote_word,
+    read_steps,
     turns,
 )
 from sandbur.agent.policy.shell.file_patterns import expand_files

@@ -6,6 +6,7 @@ import tree_sitter_bash
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from support.samples.commands import DENIED, MENTIONS, READS
+from support.samples.texts import any_text
 from tree_sitter import Language, Node, Parser
 
 from sandbur.actions.tools.shell.language.parser import ShellReader
@@ -103,7 +104,7 @@ def test_no_text_makes_the_readers_fail(text: str) -> None:
 
 
 @settings(deadline=None)
-@given(st.text(min_size=1, max_size=40))
+@given(any_text(min_size=1, max_size=40))
 def test_an_exact_rule_means_its_command_and_no_other(subject: str) -> None:
     assume(subject.strip())
     rule = parse_rule(exact_rule("tool", subject))

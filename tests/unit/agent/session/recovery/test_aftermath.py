@@ -52,18 +52,18 @@ async def test_files_that_changed_since_are_named_newest_first(store: Store, fol
         os.utime(file, (4_000_000_000 + number, 4_000_000_000 + number))
     (folder / ".gitignore").write_text("skipped\n")
     (folder / "skipped").write_text("x")
-    found = await aftermath(unknown(5), session._ports)
+    found = await aftermath(unknown(5), session.ports)
     assert found.since[:2] == ("sub/f11", "sub/f10")
     assert (len(found.since), found.more, found.is_complete) == (8, 5, True)
-    later = await aftermath(unknown(-5), session._ports)
+    later = await aftermath(unknown(-5), session.ports)
     assert "sub/f11" in later.since
 
 
 async def test_a_file_whose_time_was_set_back_is_seen(store: Store, folder: Path) -> None:
     session = await open_real(store, ScriptedModel(), folder)
     old(folder / "sly")
-    assert (await aftermath(unknown(5), session._ports)).since == ("sly",)
-    assert (await aftermath(unknown(-5), session._ports)).since == ()
+    assert (await aftermath(unknown(5), session.ports)).since == ("sly",)
+    assert (await aftermath(unknown(-5), session.ports)).since == ()
 
 
 def git(folder: Path, *words: str) -> None:
@@ -81,7 +81,7 @@ async def test_git_tells_what_is_removed_and_new(store: Store, folder: Path) -> 
     (folder / "other").write_text("y")
     (folder / "fresh").write_text("x")
     session = await open_real(store, ScriptedModel(), folder)
-    found = await aftermath(unknown(5), session._ports)
+    found = await aftermath(unknown(5), session.ports)
     assert set(found.git) == {"removed gone", "changed other", "new fresh"}
 
 
@@ -90,14 +90,14 @@ async def test_git_is_not_asked_where_it_would_run_a_program(store: Store, folde
     with (folder / ".git/config").open("a") as config:
         config.write(f"[core]\n\tfsmonitor = touch {folder / 'ran'}\n")
     session = await open_real(store, ScriptedModel(), folder)
-    assert (await aftermath(unknown(5), session._ports)).git == ()
+    assert (await aftermath(unknown(5), session.ports)).git == ()
     assert not (folder / "ran").exists()
 
 
 async def test_of_a_tool_that_starts_no_processes_nothing_is_said_to_run(store: Store, folder: Path) -> None:
     session = await open_real(store, ScriptedModel(), folder)
-    assert (await aftermath(unknown(5, "write_file"), session._ports)).running is None
-    assert (await aftermath(unknown(5), session._ports)).running == ()
+    assert (await aftermath(unknown(5, "write_file"), session.ports)).running is None
+    assert (await aftermath(unknown(5), session.ports)).running == ()
 
 
 def test_processes_of_a_call_are_found_by_its_mark() -> None:

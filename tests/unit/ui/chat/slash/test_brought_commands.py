@@ -67,7 +67,7 @@ async def test_a_skill_is_told_read_and_outlasts_compressions(tmp_path: Path) ->
     (place / "SKILL.md").write_text("---\ndescription: other\n---\nother")
     async with slash_desk(tmp_path, model, resume=session_id, is_agent=False) as desk:
         assert "- drawing: How we draw" in desk.session.settings.system_prompt
-        assert "read_skill" in desk.session.toolbox
+        assert "read_skill" in desk.session.ports.toolbox
 
 
 async def test_a_person_puts_a_skill_into_the_conversation(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_a_session_without_skills_has_no_tool_for_them_later(tmp_path: Pat
         session_id = desk.session.id
     place_skill(tmp_path)
     async with slash_desk(tmp_path, resume=session_id) as desk:
-        assert "read_skill" not in desk.session.toolbox
+        assert "read_skill" not in desk.session.ports.toolbox
         assert "Skills" not in desk.session.settings.system_prompt
 
 
@@ -136,6 +136,6 @@ async def test_a_command_of_another_model_gives_the_old_one_back(tmp_path: Path)
         desk.more, _ = more_commands(tmp_path, environment(tmp_path))
         await desk.type("/ask")
         assert desk.sent == []
-        assert desk.session.model_name == "demo"
+        assert desk.session.ports.model.name == "demo"
         await desk.type("/same")
         assert desk.sent == ["hello"]

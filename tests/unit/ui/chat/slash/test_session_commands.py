@@ -44,7 +44,7 @@ async def test_another_model_is_recorded_and_used_after_a_resume(tmp_path: Path)
         assert desk.runtime.store.index.settings(session_id).model == "openai/gpt-4o"
         await desk.type("/model nonsense")
         assert "nonsense" in desk.shown()
-        assert desk.session.model_name == "openai/gpt-4o"
+        assert desk.session.ports.model.name == "openai/gpt-4o"
         await desk.type("/model demo")
         await said(desk, "hello again")
         assert desk.finished is not None
@@ -52,7 +52,7 @@ async def test_another_model_is_recorded_and_used_after_a_resume(tmp_path: Path)
         assert len(desk.session.state.chat_history) == 4
         await desk.type("/model openai/gpt-4o")
     async with slash_desk(tmp_path, env=env, resume=session_id) as desk:
-        assert desk.session.model_name == "openai/gpt-4o"
+        assert desk.session.ports.model.name == "openai/gpt-4o"
 
 
 async def test_a_model_chosen_before_the_first_message_is_the_one_of_the_session(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ async def test_a_model_chosen_before_the_first_message_is_the_one_of_the_session
         assert desk.session.state.execution_mode == "plan"
         session_id = desk.session.id
     async with slash_desk(tmp_path, env=env, resume=session_id) as desk:
-        assert (desk.session.model_name, desk.session.state.execution_mode) == ("openai/gpt-4o", "plan")
+        assert (desk.session.ports.model.name, desk.session.state.execution_mode) == ("openai/gpt-4o", "plan")
 
 
 async def test_a_budget_holds_for_runs_of_the_session_and_survives(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ def test_bash_completes_sessions(sessions: Command, line: str, expected: set[str
 
 
 @needs("fish")
+@pytest.mark.slow
 @pytest.mark.parametrize(("line", "expected"), COMPLETED)
 def test_fish_completes_sessions(sessions: Command, line: str, expected: set[str]) -> None:
     assert {*in_fish(sessions, line)} & {*expected, ONE[:8], TWO[:8], WAITS[:8]} == expected - {"--allow"}

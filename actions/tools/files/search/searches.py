@@ -1,0 +1,75 @@
+"""The searches of the tools `glob` and `grep`, and their results as text for the model."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from ....ports import ToolContext
+from ....workspace.paths import folder_and_file, format_count, format_path_from, locate
+from ....workspace.patterns import PathPattern
+from ....workspace.tree import FileFilter, FileListing
+from .engine import Search, SearchResult
+from .matches import cap_lines, translate_pattern
+
+_MAX_FILE_BYTES = 64 << 20
+
+
+class Searches(NamedTuple):
+    """Searches with the limits of a tool; they raise `FileProblem`."""
+
+    use_ripgrep: bool
+    limit_s: float
+    most: int
+    """The largest number of files or lines in the text."""
+
+    async def list_names(self, root: Path, folder: Path, pattern: PathPattern, cwd: Path) -> str:
+        """Return the files below `folder` that match, as a text; `root` is the folder as the model named
+        it."""
+        search = Search(folder, self.use_ripgrep, self.limit_s)
+        listing = await search.list_files(FileFilter(hidden=pattern.reaches_hidden))
+        names = [path for path in listing.paths if pattern.matches(path)]
+        there = await search.still_there(names[: self.most])
+        lines = cap_lines([format_path_from(root / name, cwd) for name in there])
+        notes = [] if names else ["No file matches."]
+        if len(names) > len(lines):
+            notes.append(f"[{len(lines):,} of {len(names):,} files shown; use a narrower pattern or path]")
+        if not listing.is_complete:
+            notes.append("[not all folders could be searched in time; use a narrower path]")
+        return "\n".join(lines + notes)
+
+    async def list_lines(
+        self, path: Path, expression: str, only: PathPattern | None, context: ToolContext
+    ) -> str:
+        """Return the lines that match a regular expression, as a text, in the files that match `only`."""
+        pattern = translate_pattern(expression)
+        root, names = folder_and_file(locate(path, context.reach, "searched"))
+        search = Search(root, self.use_ripgrep, self.limit_s)
+        listing = FileListing(names) if names else await _candidates(search, only)
+        found = await search.find(pattern, listing.paths, self.most) if listing.paths else SearchResult()
+        return _report(found, listing, path, bool(names), context.cwd)
+
+
+async def _candidates(search: Search, only: PathPattern | None) -> FileListing:
+    hidden = only is not None and only.reaches_hidden
+    listing = await search.list_files(FileFilter(hidden, _MAX_FILE_BYTES))
+    if only is not None:
+        listing.paths = [path for path in listing.paths if only.matches(path)]
+    return listing
+
+
+def _report(found: SearchResult, listing: FileListing, path: Path, is_file: bool, cwd: Path) -> str:
+    """Format the matches for the model; `path` is the searched path as the model named it."""
+    lines = [
+        f"{format_path_from(path if is_file else path / file.path, cwd)}:{line.number}:{line.text}"
+        for file in found.files
+        for line in file.lines
+    ]
+    listed = cap_lines(lines)
+    notes = [] if lines else [f"No match in {format_count(len(listing.paths), 'file')}."]
+    if found.count > len(listed):
+        notes.append(
+            f"[{len(listed):,} of {found.count:,} matching lines in {len(found.files):,} files shown;"
+            " use a narrower pattern, path or glob]"
+        )
+    if not (found.is_complete and listing.is_complete):
+        notes.append("[stopped before everything was searched; the result is a part of it]")
+    return "\n".join(listed + notes)

@@ -1,0 +1,1 @@
+"""The tool `execute_python`: a model's code in a sandbox, which calls other tools as functions."""

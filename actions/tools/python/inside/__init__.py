@@ -1,0 +1,1 @@
+"""What runs in the sandbox; it imports nothing of Sandbur."""

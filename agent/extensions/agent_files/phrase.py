@@ -1,0 +1,86 @@
+"""Phrases that start flows: words, `*` for anything, and {name} for anything that has a name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_PIECE = re.compile(r"\*|\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_MOST_CHARS = 2000
+"""A longer message starts no flow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A pattern that is matched in linear time, whatever the message is."""
+
+    literals: tuple[str, ...]
+    """The words before, between and after the gaps, in lower case."""
+    gaps: tuple[str, ...]
+    """The names of the gaps; empty for `*`."""
+
+    def match(self, message: str) -> Mapping[str, str] | None:
+        """Return the values of the named gaps; None if the message has another form.
+
+        Upper case, blanks and the sign at the end make no difference. A gap with a name is never empty.
+        """
+        text = _plain(message)
+        folded = text.lower()
+        if len(text) > _MOST_CHARS or len(folded) != len(text):
+            return None
+        first, *others = self.literals
+        if not folded.startswith(first):
+            return None
+        if not others:
+            return {} if folded == first else None
+        at = len(first)
+        values: list[str] = []
+        for number, literal in enumerate(others):
+            least = at + (1 if self.gaps[number] else 0)
+            if number == len(others) - 1:
+                found = len(folded) - len(literal) if folded.endswith(literal) else -1
+            else:
+                found = folded.find(literal, least)
+            if found < least:
+                return None
+            values.append(text[at:found].strip())
+            at = found + len(literal)
+        named = {name: value for name, value in zip(self.gaps, values, strict=True) if name}
+        return named if all(named.values()) else None
+
+
+def parse_phrase(text: str) -> Phrase:
+    """Return the phrase of a text; raises `ValueError` for one that any message would match."""
+    literals: list[str] = []
+    gaps: list[str] = []
+    plain = _plain(text)
+    at = 0
+    for found in _PIECE.finditer(plain):
+        literals.append(plain[at : found.start()].lower())
+        gaps.append(found[1] or "")
+        at = found.end()
+    literals.append(plain[at:].lower())
+    if not "".join(literals).strip():
+        raise ValueError("has no word, so that every message would start it")
+    if any(not literal for literal in literals[1:-1]):
+        raise ValueError("has two gaps with nothing in between")
+    names = [name for name in gaps if name]
+    if len(set(names)) < len(names):
+        raise ValueError("has two gaps of one name")
+    return Phrase(tuple(literals), tuple(gaps))
+
+
+def _plain(text: str) -> str:
+    """Return a text with single blanks, without the sign at its end."""
+    return " ".join(text.split()).rstrip(".!? 。！？")
+
+
+def fill_gaps(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with the values in place of their names; other braces stay."""
+    return _PIECE.sub(lambda found: values.get(found[1] or "", found[0]), text)
+
+
+def find_gaps(text: str) -> set[str]:
+    """Return the names of the gaps in a text."""
+    return {found[1] for found in _PIECE.finditer(text) if found[1]}

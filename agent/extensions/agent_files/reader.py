@@ -1,0 +1,89 @@
+"""Checks the values of an agent file: every mistake is one sentence with file, line and key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, NoReturn, cast, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from ...config.sources import describe_problem
+from .document import ParsedFile, Place
+from .schema import AgentFile
+
+
+def read_agent_file(document: ParsedFile) -> AgentFile:
+    """Return the content of an agent file; raises `ConfigError`."""
+    try:
+        return AgentFile.model_validate(document.values)
+    except ValidationError as invalid:
+        _refuse(invalid, document)
+
+
+def _refuse(invalid: ValidationError, document: ParsedFile) -> NoReturn:
+    errors = invalid.errors(include_url=False, include_input=False)
+    # A misspelled key explains a missing one, not the other way round.
+    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    place, last = _find_place(first["loc"], document.values)
+    if first["type"] == "extra_forbidden":
+        document.refuse(place, "is no key here", _suggest(place))
+    if first["type"] == "missing" and place:
+        document.refuse(place, f"lacks the key `{last}`", "Add it.")
+    document.refuse(place, f"does not fit: {describe_problem(first['msg'])}")
+
+
+def _find_place(loc: tuple[str | int, ...], values: Any) -> tuple[Place, str]:
+    """Return the place in the file that a validator means, and the last part that is not in the file.
+
+    A validator names types of choices, too, which no file has.
+    """
+    place: Place = ()
+    missing = ""
+    for part in loc:
+        is_key = isinstance(values, Mapping) and part in values
+        if is_key or (isinstance(values, list) and isinstance(part, int) and part < len(cast(Any, values))):
+            values, place = cast(Any, values)[part], (*place, part)
+        else:
+            missing = str(part)
+    return place, missing
+
+
+def _suggest(place: Place) -> str:
+    """Return the nearest keys of the table that a key stands in."""
+    kind: type[BaseModel] = AgentFile
+    for part in place[:-1]:
+        if isinstance(part, str) and part in kind.model_fields:
+            kind = _table_in(kind.model_fields[part].annotation) or kind
+    known = [field.alias or name for name, field in kind.model_fields.items()]
+    near = get_close_matches(str(place[-1]), known, n=2)
+    if near:
+        return f"Did you mean {' or '.join(f'`{name}`' for name in near)}?"
+    return f"The keys are: {', '.join(known)}."
+
+
+def _table_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the table that a field holds, alone or as a choice or in a list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for one in get_args(annotation) if (found := _table_in(one))), None)
+
+
+def require_known_tools(
+    file: AgentFile, document: ParsedFile, known: set[str], open_prefixes: tuple[str, ...]
+) -> None:
+    """Refuse an action book with a tool that the agent does not have; raises `ConfigError`.
+
+    `open_prefixes`: names that begin so belong to servers, whose tools are not known before a session.
+    """
+    for number, book in enumerate(file.action_books):
+        for index, name in enumerate(book.tools):
+            if name in known or name.startswith(open_prefixes):
+                continue
+            near = get_close_matches(name, known, n=1)
+            hint = (
+                f"Did you mean `{near[0]}`?" if near else f"There are: {', '.join(sorted(known)) or 'none'}."
+            )
+            document.refuse(
+                ("action_books", number, "tools", index), f"names no tool of this agent: {name}", hint
+            )

@@ -1,0 +1,189 @@
+"""The keys of an agent file: the one source of its parser and of the JSON schema for editors."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag, model_validator
+
+from ....actions.tools.http.tables import Ask, SafeEffect, Seconds
+from ....actions.turn.decision_tools import MAX_STEPS
+from ....state.session import Effort
+
+_Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00-\x1f\x7f]+$")]
+_Text = Annotated[str, StringConstraints(max_length=100_000)]
+_Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$")]
+_Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+_Phrases = Annotated[list[_Line], Field(min_length=1, max_length=50)]
+Mode = Literal["interactive", "plan", "auto-edit"]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+class BasicSettings(_Table):
+    """Who the agent is."""
+
+    name: _Line = ""
+    """The name under which it speaks."""
+    description: _Text = ""
+    """What it is and does."""
+    background: _Text = ""
+    """What it has to know: the company, the product, the customers."""
+    language: _Line = ""
+    """The language of its answers, such as English."""
+    tone: _Line = ""
+    """How it writes, such as friendly and brief."""
+    chatbot_id: _Line = ""
+    """The value of the variables `chatbot_id` and `chatbotId`."""
+
+
+class ActionBook(_Table):
+    """What the agent does when something is the case."""
+
+    condition: Annotated[_Text, Field(min_length=1)]
+    """When it counts."""
+    action: Annotated[_Text, Field(min_length=1)]
+    """What the agent does then."""
+    tools: list[_Line] = Field(default_factory=list)
+    """The tools that it uses for it."""
+
+
+class EndpointTable(_Table):
+    """The request that a tool sends. Texts may have placeholders, such as {email}."""
+
+    url: _Line
+    """The address; its host is fixed."""
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "GET"
+    headers: dict[str, _Line] = Field(default_factory=dict, max_length=50)
+    query_params: dict[str, Any] = Field(default_factory=dict, max_length=100)
+    """Fields of the query."""
+    body: Any = None
+    """What is sent as JSON."""
+    form: dict[str, Any] | None = None
+    """What is sent as a form, in place of a body."""
+    timeout: Seconds = 30
+    """Seconds for one call."""
+
+
+class HttpToolEntry(_Table):
+    """A tool that is one HTTP request."""
+
+    name: _Name
+    description: Annotated[str, StringConstraints(min_length=1, max_length=4000)]
+    """What the model reads about it."""
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """The JSON schema of the arguments, or name -> schema."""
+    endpoint: EndpointTable
+    effect: SafeEffect | None = None
+    """What a second call of the same would mean; without it the method says it."""
+    ask: Ask = "by_rule"
+    """Whether a call asks a person, where no rule says it."""
+    private: bool = False
+    """Whether its host may be on a private network."""
+
+
+class Flow(_Table):
+    """What happens without a question to the model when a message has the form of a trigger."""
+
+    name: _Name
+    trigger: _Line | _Phrases
+    """Phrases; `*` stands for anything, and {name} for anything that `prompt`, `plan` and `reply` may use."""
+    prompt: Annotated[_Text, Field(min_length=1)] | None = None
+    """Instructions that the model gets with the message."""
+    plan: Annotated[list[_Line], Field(min_length=1, max_length=MAX_STEPS)] | None = None
+    """The steps of the plan for the message."""
+    goal: _Line | None = None
+    """The goal of the plan; without it the message."""
+    reply: Annotated[_Text, Field(min_length=1)] | None = None
+    """The answer to the message."""
+
+    @model_validator(mode="after")
+    def _has_one_result(self) -> Self:
+        if sum(one is not None for one in (self.prompt, self.plan, self.reply)) != 1:
+            raise ValueError("it needs exactly one of prompt, plan and reply")
+        if self.goal is not None and self.plan is None:
+            raise ValueError("goal belongs to a plan")
+        return self
+
+    @property
+    def phrases(self) -> list[str]:
+        return [self.trigger] if isinstance(self.trigger, str) else self.trigger
+
+    @property
+    def texts(self) -> list[str]:
+        """All texts in which placeholders may stand."""
+        return [text for text in (self.prompt, self.goal, self.reply, *(self.plan or ())) if text is not None]
+
+
+class RulesTable(_Table):
+    """Rules about calls, such as `save_customer`."""
+
+    allow: list[str] = Field(default_factory=list)
+    """Calls that never ask."""
+    ask: list[str] = Field(default_factory=list)
+    """Calls that always ask."""
+    deny: list[str] = Field(default_factory=list)
+    """Calls that never run."""
+
+
+class LimitsTable(_Table):
+    """The limits of one run."""
+
+    max_turns: Annotated[int, Field(ge=1)] | None = None
+    """Model calls."""
+    max_budget_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """US dollars."""
+    timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Seconds."""
+
+
+def _kind_of_tool(value: Any) -> str:
+    return "name" if isinstance(value, str) else "entry"
+
+
+ToolEntry = Annotated[
+    Annotated[_Line, Tag("name")] | Annotated[HttpToolEntry, Tag("entry")], Discriminator(_kind_of_tool)
+]
+
+
+class AgentFile(_Table):
+    """An agent of Sandbur."""
+
+    schema_address: str = Field(default="", alias="$schema")
+    """Where an editor finds this schema."""
+    basic_settings: BasicSettings = BasicSettings()
+    instructions: _Text = ""
+    """More of the system prompt, after the basic settings."""
+    action_books: Annotated[list[ActionBook], Field(max_length=500)] = Field(default_factory=list[ActionBook])
+    """What the agent does when; the system prompt lists them."""
+    tools: Annotated[list[ToolEntry], Field(max_length=500)] = Field(default_factory=list[ToolEntry])
+    """HTTP requests, and the names of tools that ship."""
+    flows: Annotated[list[Flow], Field(max_length=200)] = Field(default_factory=list[Flow])
+    """What happens without a question to the model."""
+    skills: list[_Line] = Field(default_factory=list)
+    """Names of skills of the working folder, its parents and the home folder."""
+    mcp_servers: dict[_Name, dict[str, Any]] = Field(default_factory=dict)
+    """Tool servers, as `mcpServers` of a `.mcp.json` has them."""
+    model: _Line | None = None
+    """PROVIDER/MODEL; without it the one of the command."""
+    fallback_models: list[_Line] = Field(default_factory=list)
+    """Models that are used while the first one is down."""
+    effort: Effort | None = None
+    """How much the model thinks."""
+    mode: Mode | None = None
+    """What runs without a question."""
+    planning: Literal["auto", "off"] = "auto"
+    """Whether the model may make plans."""
+    rules: RulesTable = RulesTable()
+    limits: LimitsTable = LimitsTable()
+    variables: dict[_Variable, str] = Field(default_factory=dict)
+    """Values of {var.NAME}, where a session does not give others."""
+    output_schema: dict[str, Any] | None = None
+    """The JSON schema of the answers; without it they are texts."""
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON schema of agent files."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **AgentFile.model_json_schema()}

@@ -1,0 +1,148 @@
+"""The keyword arguments of one run, and what of them a session stores so that a resume keeps it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, cast
+
+from typing_extensions import TypedDict, TypeForm
+
+from ...actions.ports import Model
+from ...actions.turn.output.format import OutputFormat
+from ...actions.turn.output.types import TypedOutput, output_format_of
+from ...state.application import RunOptions
+from ...state.conversation.messages import Message
+from ...state.errors import UsageError, WrongType
+from .arguments import require_model
+from .pending import OnApproval
+from .result import OutputT
+from .stored_sessions import SessionArguments
+
+_FORM = """\
+Give the final answer to the following message as JSON, as text of your reply, with nothing before or after \
+it and without a tool call. It has to fit this JSON schema:
+{schema}"""
+
+
+class RunArguments(TypedDict, total=False):
+    """The keyword arguments of a run, besides its message and the type of its output."""
+
+    deps: Any
+    """What `RunContext.deps` returns in tools, providers, instructions, validators and middleware."""
+    message_history: Sequence[Message]
+    """The history in which the message comes, in place of the session's."""
+    tool_choice: str
+    """`auto`, `required`, `none`, or the name of the tool that the model has to call first."""
+    model: str | Model
+    """The model of this run, in place of the agent's."""
+    instructions: str
+    """Instructions for this run, in addition to those of the agent."""
+    on_approval: OnApproval
+    """Decides about calls that wait: True approves, False or a reason denies, None leaves a call waiting."""
+
+
+class NewRunArguments(RunArguments, SessionArguments, total=False):
+    """The keyword arguments of a run that opens its session itself."""
+
+    session_id: str | None
+
+
+_KNOWN = frozenset(NewRunArguments.__annotations__)
+_OF_SESSION = frozenset(SessionArguments.__annotations__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest(Generic[OutputT]):
+    """The checked arguments of one run."""
+
+    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    typed: TypedOutput[OutputT] | None = None
+    """The output type of this run; None: it names none, or a text."""
+    is_text: bool = False
+    """True if this run asks for a text."""
+
+    @property
+    def deps(self) -> Any:
+        return self.given.get("deps")
+
+    @property
+    def model(self) -> Model | None:
+        """The model, if it is an object."""
+        model = self.given.get("model")
+        return None if isinstance(model, str) else model
+
+    @property
+    def form(self) -> OutputFormat | None:
+        return None if self.typed is None else self.typed.format
+
+    @property
+    def changes_output(self) -> bool:
+        return self.is_text or self.typed is not None
+
+    def options(self, instructions: Sequence[str] = ()) -> RunOptions:
+        """Return what the session stores of the run; `instructions` are those of the agent for it."""
+        chosen: dict[str, Any] = {}
+        if model := self.given.get("model"):
+            chosen["model"] = model if isinstance(model, str) else model.name
+        if choice := self.given.get("tool_choice"):
+            chosen["tool_choice"] = "" if choice == "auto" else choice
+        if self.typed is not None:
+            chosen["output"] = self.typed.format.output_schema
+        if self.is_text:
+            chosen["is_text"] = True
+        texts = (*instructions, self.given.get("instructions", ""), _describe_form(self.form))
+        if text := "\n\n".join(filter(None, texts)):
+            chosen["instructions"] = text
+        return RunOptions(**chosen)
+
+
+def _describe_form(form: OutputFormat | None) -> str:
+    """Return the instruction for an answer of this format; the tools of the session do not change for it."""
+    if form is None:
+        return ""
+    return _FORM.format(schema=json.dumps(form.object_schema, ensure_ascii=False, separators=(",", ":")))
+
+
+def make_request(output: TypeForm[OutputT] | None, given: Mapping[str, Any]) -> RunRequest[OutputT]:
+    """Return the checked arguments of a run; raises `TypeError` and `UsageError` for wrong ones."""
+    if unknown := [name for name in given if name not in _KNOWN]:
+        raise WrongType(
+            f"A run takes no argument `{unknown[0]}`.", f"It takes output, {', '.join(sorted(_KNOWN))}."
+        )
+    require_model(given.get("model"))
+    for name in ("tool_choice", "instructions"):
+        if not isinstance(given.get(name, ""), str):
+            raise WrongType(f"`{name}` of a run takes a text, not {given[name]!r}.")
+    if not callable(given.get("on_approval", callable)):
+        raise WrongType(f"`on_approval` takes a function of a waiting call, not {given['on_approval']!r}.")
+    for message in given.get("message_history", ()):
+        if not isinstance(message, Message):
+            raise WrongType(
+                f"`message_history` takes sandbur.Message objects, not {type(message).__name__}.",
+                'Write Message.user("..."), Message.assistant("...").',
+            )
+    own = {name: value for name, value in given.items() if value is not None and name not in _OF_SESSION}
+    if cast("object", output) is str:
+        return RunRequest(own, is_text=True)
+    return RunRequest(own, None if output is None else output_format_of(output))
+
+
+def find_labels(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a new session stores of itself, from the arguments of a run."""
+    return {name: given[name] for name in _OF_SESSION if name in given}
+
+
+def require_message(request: RunRequest[Any]) -> None:
+    """Raise `UsageError` for arguments that only a run with a message can take."""
+    for name in ("message_history", "instructions"):
+        if name in request.given:
+            raise UsageError(
+                f"`{name}` begins a run with a message; a run that continues keeps its own.",
+                "Leave it out, or send a message.",
+            )
+
+
+RunInstructions = Callable[..., str | Awaitable[str]]
+"""Writes the instructions of one run; its parameters are injected as those of a tool."""

@@ -1,0 +1,148 @@
+"""What an agent adds to each of its runs: instructions of the run, output type and output validators."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, cast
+
+from ...actions.ports import RunInputs
+from ...actions.ports.run_inputs import ValidateAnswer
+from ...actions.tools.functions.callee import Unresolved, name_of, parameters_of
+from ...actions.tools.functions.parameters import Callee
+from ...actions.tools.functions.results import ToolError
+from ...actions.tools.functions.run_context import RunContext
+from ...actions.turn.output.types import TypedOutput
+from ...state.errors import SandburError, UsageError, WrongType
+from ..runtime.agent_definition import Instructions
+from .result import OutputT
+from .run_request import RunInstructions, RunRequest
+
+
+class ModelRetry(ToolError):
+    """Raised by an output validator: the model gets the reason and answers again, at most three times.
+
+    In a tool it does what `ToolError` does.
+    """
+
+
+class OutputValidator:
+    """A function that checks an answer: it takes the value, and what is injected."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        """Read its parameters; raises `UsageError` unless there is one for the value."""
+        if not callable(function):
+            raise WrongType(f"An output validator is a function, not {function!r}.")
+        self.function = function
+        self._what = f"The output validator {name_of(function)}"
+        parameters = parameters_of(function, self._what)
+        values = [one for one in parameters if one.role == "argument"]
+        if not values or any(one.is_required for one in values[1:]):
+            raise UsageError(
+                f"{self._what} has to take one value: the output.",
+                "Its other parameters are RunContext[...] and Annotated[..., Depends(...)].",
+            )
+        self._parameter = values[0].name
+        self._callee = Callee(function, self._what, parameters)
+
+    async def check(self, value: Any, run: RunContext[Any], inputs: RunInputs) -> str:
+        """Return why the program refuses the value; empty if it accepts it."""
+        given = {self._parameter: value}
+        try:
+            result, _ = await self._callee.call(given, run, None, inputs.overrides)
+        except (ModelRetry, ValueError) as refused:
+            return str(refused) or type(refused).__name__
+        except Exception as error:  # from a program's code
+            if isinstance(error, SandburError):
+                raise
+            raise UsageError(f"{self._what} failed: {type(error).__name__}: {error}") from error
+        if result is not None and result is not value and result != value:
+            raise UsageError(
+                f"{self._what} returned another value; the answer is stored as the model wrote it.",
+                "Raise ModelRetry for an answer that does not fit, and return nothing.",
+            )
+        return ""
+
+
+def split_instructions(
+    given: Instructions | RunInstructions | Sequence[Instructions | RunInstructions],
+) -> tuple[Instructions, tuple[Callee, ...]]:
+    """Return the instructions of a session, and those that are written for each run.
+
+    A function that takes a `RunContext`, a dependency or nothing writes for a run; another one for a session.
+    Raises `UsageError` for two functions of the session.
+    """
+    parts = [given] if isinstance(given, str) or callable(given) else list(given)
+    texts = [part for part in parts if isinstance(part, str)]
+    functions = [part for part in parts if not isinstance(part, str)]
+    of_run = [_read(function) for function in functions if _is_of_run(function)]
+    of_session = [function for function in functions if not _is_of_run(function)]
+    if len(of_session) > 1 or (of_session and texts):
+        raise UsageError(
+            "`instructions` takes one function of the session, or texts.",
+            "A function of the run takes a RunContext; any number of those may stand beside texts.",
+        )
+    return of_session[0] if of_session else "\n\n".join(filter(None, texts)), tuple(of_run)
+
+
+def _is_of_run(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = parameters_of(function, f"The instructions {name_of(function)}")
+    except Unresolved:
+        if any(
+            "RunContext" in str(one.annotation) for one in inspect.signature(function).parameters.values()
+        ):
+            raise
+        return False
+    return all(one.role != "argument" for one in parameters)
+
+
+def _read(function: Callable[..., Any]) -> Callee:
+    what = f"The instructions {name_of(function)}"
+    return Callee(function, what, parameters_of(function, what))
+
+
+@dataclass(slots=True)
+class RunRules(Generic[OutputT]):
+    """The rules of an agent for its runs; every session of the agent holds the same object."""
+
+    typed: TypedOutput[OutputT] | None = None
+    """None: an answer is a text."""
+    instructions: tuple[Callee, ...] = ()
+    validators: list[OutputValidator] = field(default_factory=list[OutputValidator])
+    """They check answers of the agent's own output type, not those of a run with another one."""
+
+    async def write_instructions(self, session_id: str, cwd: Path, inputs: RunInputs) -> list[str]:
+        """Return the instructions of a run; raises what their functions raise."""
+        run = RunContext.of_run(session_id, cwd, inputs.deps)
+        if inputs.deps is None:
+            for each in self.instructions:
+                if needed := each.missing_deps(inputs.overrides):
+                    raise UsageError(
+                        f"The instructions need deps of the type {needed}, and this run has none.",
+                        "Pass them: run(..., deps=...).",
+                    )
+        return [(await each.call({}, run, None, inputs.overrides))[0] for each in self.instructions]
+
+    def validation(
+        self, request: RunRequest[Any], session_id: str, cwd: Path, inputs: RunInputs
+    ) -> ValidateAnswer | None:
+        """Return what checks the answers of a run by the validators; None: nothing does."""
+        if not self.validators or request.changes_output:
+            return None
+        run = RunContext.of_run(session_id, cwd, inputs.deps)
+
+        async def validate(text: str, value: Any) -> str:
+            output = text if self.typed is None else self.typed.parse(value)
+            for validator in self.validators:
+                if problem := await validator.check(output, run, inputs):
+                    return problem
+            return ""
+
+        return validate
+
+    def parse(self, value: Any) -> OutputT:
+        """Return the output of an answer; raises `ValueError` for one of another form."""
+        return cast("OutputT", value) if self.typed is None else self.typed.parse(value)

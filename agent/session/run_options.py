@@ -1,0 +1,64 @@
+"""The options of one run: checks them, and merges those of a run with those of its resume."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...actions.ports import Masker, Model, NeedsInputs, Ports, implements
+from ...state.application import ApplicationState, RunOptions
+from ...state.conversation.messages import encodable
+from ...state.errors import UsageError
+
+GENERAL_CHOICES = ("", "auto", "required", "none")
+
+ConnectModel = Callable[[str, Model | None], Model]
+"""Returns the model of this name, or the given object, as a session uses it; raises `SandburError`."""
+
+
+def require_deps(ports: Ports) -> None:
+    """Raise `UsageError` if a tool needs the dependencies of a program and the run has none."""
+    if ports.inputs.deps is not None:
+        return
+    for name, tool in ports.toolbox.items():
+        if implements(tool, NeedsInputs) and (needed := tool.missing_deps(ports.inputs)):
+            raise UsageError(
+                f"The tool {name} needs deps of the type {needed}, and this run has none.",
+                "Pass them: run(..., deps=...). They are never stored, so a resumed run needs them again.",
+            )
+
+
+def require_tool(choice: str, ports: Ports) -> None:
+    """Raise `UsageError` for a tool choice that names no tool of the session."""
+    if choice not in GENERAL_CHOICES and choice not in ports.toolbox:
+        known = ", ".join(ports.toolbox) or "it has none"
+        raise UsageError(
+            f"tool_choice={choice!r} names no tool of this session.",
+            f'It is "auto", "required", "none" or one of its tools: {known}.',
+        )
+
+
+def mask_instructions(options: RunOptions, masker: Masker) -> RunOptions:
+    """Return the options with the secrets in their instructions masked."""
+    if not options.instructions:
+        return options
+    return options.model_copy(update={"instructions": masker.text(encodable(options.instructions))})
+
+
+def merge_options(begun: RunOptions, given: RunOptions) -> RunOptions:
+    """Return the options of a run that continues: those it was begun with, changed by those given now.
+
+    Instructions stay: the history has them already.
+    """
+    changes = {name: getattr(given, name) for name in given.model_fields_set if name != "instructions"}
+    if {"output", "is_text"} & changes.keys():
+        changes = {"output": given.output, "is_text": given.is_text, **changes}
+    return begun.model_copy(update=changes) if changes else begun
+
+
+def dump_changes(state: ApplicationState, unrecorded: Iterable[str]) -> dict[str, Any]:
+    """Return these fields of a state as JSON values, as the beginning of a run records them.
+
+    Options that end are recorded as empty ones: a replay would keep the earlier ones otherwise.
+    """
+    names = set(unrecorded)
+    reset: dict[str, Any] = {"run_options": {}} if "run_options" in names else {}
+    return {**reset, **state.model_dump(mode="json", include=names)}

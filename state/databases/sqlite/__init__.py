@@ -1,0 +1,1 @@
+"""SQLite: one file, opened, locked, migrated and read without its indexes."""

@@ -1,0 +1,104 @@
+"""The tables of records in an SQLite file: rows refer to their session by a small integer key.
+
+Only this module knows it: each table is a view with the session's id, and triggers change the rows behind it,
+so that every statement about `steps`, `messages` and the others is the same as on a server.
+"""
+
+from collections.abc import Iterable
+
+from ..schema import CHAINED, COLUMNS, KEYS, TABLES
+
+KEYS_TABLE = "session_keys"
+CREATE_KEYS = (
+    # A key is never used again, so that a row that was left over never becomes one of another session.
+    f"CREATE TABLE {KEYS_TABLE} (key INTEGER PRIMARY KEY AUTOINCREMENT, id VARCHAR(64) NOT NULL UNIQUE)"
+)
+HIDDEN_KEY = "an index is damaged and hides the session"
+_TYPES = {"long_text": "TEXT", "blob": "BLOB", "indexes": ""}
+
+
+def name_rows(table: str) -> str:
+    """Return the name of the table behind the view `table`."""
+    return f"{table}_by_key"
+
+
+def create_everything() -> list[str]:
+    """Return the statements that create all tables of a store in an empty file."""
+    creations = [CREATE_KEYS]
+    for table in COLUMNS:
+        creations += [create_rows(table), *create_view(table)] if table in CHAINED else [create_plain(table)]
+    return [*creations, create_deletion(CHAINED)]
+
+
+def create_plain(table: str) -> str:
+    """Return the statement that creates a table in which every row has the session's id."""
+    return TABLES[list(COLUMNS).index(table)].format(**_TYPES)
+
+
+def create_rows(table: str) -> str:
+    """Return the statement that creates the table behind a view."""
+    text = create_plain(table).replace(f"CREATE TABLE {table} ", f"CREATE TABLE {name_rows(table)} ", 1)
+    text = text.replace(f"session_id {COLUMNS[table]['session_id']}", "session_key INTEGER NOT NULL", 1)
+    return text.replace("PRIMARY KEY (session_id", "PRIMARY KEY (session_key", 1)
+
+
+def create_view(table: str) -> list[str]:
+    """Return the statements that create a view and its triggers."""
+    columns, rows = list_columns(table), name_rows(table)
+    names, values = ", ".join(columns), ", ".join(f"NEW.{column}" for column in columns)
+    changes = ", ".join(f"{column} = NEW.{column}" for column in columns)
+    key = f"(SELECT key FROM {KEYS_TABLE} WHERE id = {{}}.session_id)"
+    new_key = f"COALESCE({key.format('NEW')}, RAISE(ABORT, '{HIDDEN_KEY}'))"
+    insert = f"INSERT INTO {rows} (session_key, {names}) VALUES ({new_key}, {values})"
+    this = " AND ".join(f"{column} = OLD.{column}" for column in KEYS[table])
+    this = f"session_key = {key.format('OLD')} AND {this}"
+    return [
+        f"CREATE VIEW {table} AS {select_rows(table)}",
+        # Only the first record of a session makes a key: where a damaged index hides the key, no second one
+        # may be made.
+        f"CREATE TRIGGER {table}_first INSTEAD OF INSERT ON {table} WHEN NEW.record IS 0 BEGIN"
+        f" INSERT OR IGNORE INTO {KEYS_TABLE} (id) VALUES (NEW.session_id); {insert}; END",
+        f"CREATE TRIGGER {table}_insert INSTEAD OF INSERT ON {table} WHEN NEW.record IS NOT 0 BEGIN"
+        f" {insert}; END",
+        f"CREATE TRIGGER {table}_update INSTEAD OF UPDATE ON {table} BEGIN"
+        f" UPDATE {rows} SET session_key = {new_key}, {changes} WHERE {this}; END",
+        f"CREATE TRIGGER {table}_delete INSTEAD OF DELETE ON {table} BEGIN"
+        f" DELETE FROM {rows} WHERE {this}; END",
+    ]
+
+
+def create_deletion(tables: Iterable[str]) -> str:
+    """Return the statement for the trigger that deletes a session's rows and key with the session.
+
+    Deleting the rows of a view one by one would read all of them first.
+    """
+    key = f"(SELECT key FROM {KEYS_TABLE} WHERE id = OLD.id)"
+    rows = "".join(f" DELETE FROM {name_rows(table)} WHERE session_key = {key};" for table in tables)
+    return (
+        f"CREATE TRIGGER sessions_delete AFTER DELETE ON sessions BEGIN{rows}"
+        f" DELETE FROM {KEYS_TABLE} WHERE id = OLD.id; END"
+    )
+
+
+def list_columns(table: str) -> list[str]:
+    """Return the columns of a table except the session."""
+    return [column for column in COLUMNS[table] if column != "session_id"]
+
+
+def select_rows(table: str) -> str:
+    """Return the query of a view."""
+    columns = ", ".join(f"r.{column}" for column in list_columns(table))
+    return (
+        f"SELECT k.id AS session_id, {columns}"
+        f" FROM {name_rows(table)} r JOIN {KEYS_TABLE} k ON k.key = r.session_key"
+    )
+
+
+def scan_rows(table: str) -> str:
+    """Return the query of a view without indexes."""
+    columns = ", ".join(f"r.{column}" for column in list_columns(table))
+    return (
+        f"SELECT k.id AS session_id, {columns} FROM main.{name_rows(table)} r NOT INDEXED"
+        # Each row finds its session by the number of the row, which is no index.
+        f" CROSS JOIN main.{KEYS_TABLE} k NOT INDEXED WHERE k.key = r.session_key"
+    )

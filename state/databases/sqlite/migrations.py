@@ -1,0 +1,208 @@
+"""Brings a SQLite store of an older version up to date, inside the caller's transaction."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Collection
+from functools import partial
+
+from ...process.crashpoints import reach
+from ..chain import EVERY_ROW, digest_of, make_first_digest
+from ..schema import CHAINED, SCHEMA_VERSION, make_index_creations, read_folder_key
+from .keyed_tables import (
+    CREATE_KEYS,
+    KEYS_TABLE,
+    create_deletion,
+    create_plain,
+    create_rows,
+    create_view,
+    list_columns,
+    name_rows,
+)
+from .unindexed import is_damage
+
+_ROWS_AT_ONCE = 1000
+_FIRST_NOTICE_S, _NEXT_NOTICE_S = 1.0, 10.0
+
+
+class DamagedTable(Exception):
+    """A table cannot be converted. After damaged content SQLite changes nothing more in the transaction."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(table)
+        self.table = table
+
+
+def migrate(
+    connection: sqlite3.Connection, damaged: Collection[str], name: str, tell: Callable[[str], None]
+) -> None:
+    """Apply one version step after the other; steps that another process has done meanwhile are skipped.
+
+    The tables in `damaged` keep their form; raises `DamagedTable` for another one. `tell` receives sentences
+    about the store `name`: how far it is, and what was not converted.
+    """
+    version = int(connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()[0])
+    for number in range(version, SCHEMA_VERSION - 1):
+        _STEPS[number](connection)
+    if version < SCHEMA_VERSION:
+        _add_session_keys(connection, damaged, name, tell)
+    reach("migration_mid")
+    connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA_VERSION),))
+
+
+def _chain_the_rows(connection: sqlite3.Connection) -> None:
+    """1 to 2: hash chains, wake-up times, file history, quarantine."""
+    for table in ("steps", "messages", "calls", "outputs"):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN record BIGINT NOT NULL DEFAULT 0")
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN digest VARCHAR(40) NOT NULL DEFAULT ''")
+    for column in ("wake_at VARCHAR(32)", "records BIGINT", "chain VARCHAR(40)"):
+        default = "0" if "BIGINT" in column else "''"
+        connection.execute(f"ALTER TABLE heads ADD COLUMN {column} NOT NULL DEFAULT {default}")
+    _create(connection, "files", "blobs", "quarantine")
+    for (session_id,) in connection.execute("SELECT id FROM sessions").fetchall():
+        _chain_session(connection, session_id)
+
+
+def _chain_session(connection: sqlite3.Connection, session_id: str) -> None:
+    """Number and chain the rows of a session, one table after the other."""
+    records, digest = 0, make_first_digest(session_id)
+    for table in ("steps", "messages", "calls", "outputs"):
+        columns = ", ".join(CHAINED[table])
+        rows = connection.execute(
+            f"SELECT rowid, {columns} FROM {table} WHERE session_id = ? ORDER BY {columns}", (session_id,)
+        )
+        for rowid, *values in rows.fetchall():
+            digest = digest_of(digest, table, values)
+            connection.execute(
+                f"UPDATE {table} SET record = ?, digest = ? WHERE rowid = ?", (records, digest, rowid)
+            )
+            records += 1
+    connection.execute(
+        "UPDATE heads SET records = ?, chain = ? WHERE session_id = ?", (records, digest, session_id)
+    )
+
+
+def _add_traces(connection: sqlite3.Connection) -> None:
+    """2 to 3: traces of runs, and annotations."""
+    _create(connection, "traces", "annotations")
+
+
+def _add_seals(connection: sqlite3.Connection) -> None:
+    """3 to 4: seals over the chains, with a key that is outside of the store."""
+    _create(connection, "seals")
+
+
+def _add_inbox(connection: sqlite3.Connection) -> None:
+    """4 to 5: messages that people send during a run."""
+    _create(connection, "inbox")
+
+
+def _index_the_folders(connection: sqlite3.Connection) -> None:
+    """5 to 6: columns and indexes to find sessions by tenant and folder."""
+    for column in ("tenant VARCHAR(64)", "folder VARCHAR(255)"):
+        connection.execute(f"ALTER TABLE heads ADD COLUMN {column} DEFAULT '' NOT NULL")
+    connection.create_function("folder_of", 1, read_folder_key, deterministic=True)
+    connection.execute(
+        "UPDATE heads SET (tenant, folder) ="
+        " (SELECT tenant, folder_of(settings) FROM sessions WHERE id = heads.session_id)"
+        " WHERE session_id IN (SELECT id FROM sessions)"
+    )
+    for creation in make_index_creations("title"):
+        connection.execute(creation)
+
+
+def _create(connection: sqlite3.Connection, *names: str) -> None:
+    for table in names:
+        connection.execute(create_plain(table))
+
+
+def _add_session_keys(
+    connection: sqlite3.Connection, damaged: Collection[str], name: str, tell: Callable[[str], None]
+) -> None:
+    """6 to 7: chained rows refer to their session by a small key; see `keyed_tables`.
+
+    A table that is damaged stays as it is: the statements of the store are the same for both forms.
+    """
+    connection.execute(CREATE_KEYS)
+    if "sessions" not in damaged:
+        ids = f"INSERT OR IGNORE INTO {KEYS_TABLE} (id) SELECT id FROM sessions NOT INDEXED ORDER BY rowid"
+        _run("sessions", partial(connection.execute, ids))
+    conversion = _Conversion(connection, name, tell)
+    for table in CHAINED:
+        if table in damaged:
+            tell(f"The table {table} of the store {name} is damaged and keeps its old form: sandbur doctor")
+        else:
+            _run(table, partial(conversion.convert, table))
+    connection.execute(create_deletion(table for table in CHAINED if table not in damaged))
+
+
+def _run(table: str, work: Callable[[], object]) -> None:
+    """Run `work`; raises `DamagedTable` if what is stored in the table keeps it from its end."""
+    try:
+        work()
+    except sqlite3.DatabaseError as error:
+        if is_damage(error) or isinstance(error, sqlite3.IntegrityError):
+            raise DamagedTable(table) from error
+        raise
+
+
+class _Conversion:
+    """Moves the rows of tables to tables with keys, a thousand at a time, and tells how far it is."""
+
+    def __init__(self, connection: sqlite3.Connection, name: str, tell: Callable[[str], None]) -> None:
+        self._connection = connection
+        self._name = name
+        self._tell = tell
+        self._next_notice = time.monotonic() + _FIRST_NOTICE_S
+        self._converted = 0
+
+    def convert(self, table: str) -> None:
+        """Replace a table by a table with keys and its view; raises `sqlite3.DatabaseError` for damage."""
+        self._connection.execute(create_rows(table))
+        after = EVERY_ROW
+        while (last := self._copy_rows(table, after)) is not None:
+            after = last
+            reach("migration_rows_copied")
+            self._notify(table)
+        self._connection.execute(f"DROP TABLE {table}")
+        for creation in create_view(table):
+            self._connection.execute(creation)
+        reach("migration_table_converted")
+
+    def _copy_rows(self, table: str, after: int) -> int | None:
+        """Copy the next rows; return the number of the last one, None if there are no more."""
+        counted = self._connection.execute(
+            "SELECT COUNT(*), MAX(rowid) FROM"
+            f" (SELECT rowid FROM {table} NOT INDEXED WHERE rowid > ? ORDER BY rowid LIMIT {_ROWS_AT_ONCE})",
+            (after,),
+        )
+        count, last = counted.fetchone()
+        if not count:
+            return None
+        source, part = f"FROM {table} t NOT INDEXED", "WHERE t.rowid > ? AND t.rowid <= ?"
+        self._connection.execute(
+            f"INSERT OR IGNORE INTO {KEYS_TABLE} (id) SELECT DISTINCT t.session_id {source} {part}",
+            (after, last),
+        )
+        columns = list_columns(table)
+        values = ", ".join(f"t.{column}" for column in columns)
+        copied = self._connection.execute(
+            f"INSERT INTO {name_rows(table)} (rowid, session_key, {', '.join(columns)})"
+            f" SELECT t.rowid, k.key, {values} {source} CROSS JOIN {KEYS_TABLE} k ON k.id = t.session_id"
+            f" {part}",
+            (after, last),
+        )
+        if copied.rowcount != count:
+            raise sqlite3.IntegrityError(f"{count - copied.rowcount} rows of {table} have no session")
+        self._converted += count
+        return last
+
+    def _notify(self, table: str) -> None:
+        if time.monotonic() > self._next_notice:
+            self._next_notice = time.monotonic() + _NEXT_NOTICE_S
+            self._tell(
+                f"The store {self._name} is brought up to date for this version:"
+                f" {self._converted} records so far, of the table {table} now."
+            )
+
+
+_STEPS = {1: _chain_the_rows, 2: _add_traces, 3: _add_seals, 4: _add_inbox, 5: _index_the_folders}

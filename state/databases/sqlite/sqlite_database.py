@@ -1,0 +1,494 @@
+"""An SQLite database: opened safely, written in durable transactions, with translated errors."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from ...errors import GuardFailed, StoreError, UntrustedFolder
+from ...process.crashpoints import reach
+from ..database import (
+    Durability,
+    GuardedUpdate,
+    ResultT,
+    Sealer,
+    Statement,
+    find_listener,
+    ignore_notice,
+    insert,
+    make_loop_listener,
+    require_readable,
+)
+from ..file_parts import read_file_parts
+from ..high_water import HighWater
+from ..schema import SCHEMA_VERSION, create_if_missing, make_index_creations
+from .keyed_tables import HIDDEN_KEY, create_everything
+from .lock_holder import LockWait, find_lock_holder, is_lock
+from .migrations import DamagedTable, migrate
+from .unindexed import (
+    CANNOT_REBUILD,
+    NOTICE,
+    REBUILD,
+    check_integrity,
+    hide_indexes,
+    is_damage,
+    name_damaged_indexes,
+    use_indexes,
+)
+
+if TYPE_CHECKING:
+    from ..group_commit import GroupWriter, Job
+
+_FEW_BLOCKS = 64
+_PAGE_BYTES = 1024
+"""Page size of a new store: a commit writes whole pages, and changes a few hundred bytes in each of many."""
+_LOG_PAGES = 2 * 1024 * 1024 // _PAGE_BYTES
+"""Pages of the write-ahead log before a checkpoint."""
+_MAKE_WRITABLE = "Make the file and its folder writable, or name another file with --store."
+_RESTORE = "Restore it from a backup, or name another file with --store."
+_ADVICE = {
+    "readonly": _MAKE_WRITABLE,
+    "unable to open": _MAKE_WRITABLE,
+    "full": "Free some disk space, then resume.",
+    "not a database": _RESTORE,
+    HIDDEN_KEY: f"Rebuild it: {REBUILD}",
+    "malformed": f"See what is damaged: sandbur doctor. {_RESTORE}",
+}
+
+
+class SqliteDatabase:
+    """A connection in WAL mode; with durability `full`, a finished commit survives a power loss."""
+
+    def __init__(
+        self, path: Path, on_notice: Callable[[str], None] | None = None, durability: Durability = "full"
+    ) -> None:
+        self.path = path
+        self._durability = durability
+        self.name = str(path)
+        self.on_notice = on_notice or ignore_notice
+        self.sealer: Sealer | None = None
+        self._high_water = HighWater(path)
+        self._lock = threading.Lock()
+        """Threads share the connection: each waits for this lock."""
+        self._reader: sqlite3.Connection | None = None
+        """Reads while the other connection writes; opened at the first commit from an event loop."""
+        self._reading = threading.Lock()
+        self._is_unindexed = False
+        """True if an index is damaged, so that the reader scans the tables."""
+        self._writer: GroupWriter | None = None
+        self._making_writer = threading.Lock()
+        _prepare_file(path)
+        with self._translate_errors():
+            self._connection = _connect(path)
+        self._file = _read_identity(path)
+        with ExitStack() as undo:
+            undo.callback(self._connection.close)
+            self._prepare()
+            undo.pop_all()
+        self.body = "" if self._file is None else str(self._file[1])
+        self._make_private()
+
+    def make_creation(self, tables: Sequence[str]) -> list[Statement]:
+        types = {"long_text": "TEXT", "blob": "BLOB", "indexes": ""}
+        return [(create_if_missing(table).format(**types), ()) for table in tables]
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self._wait_for_lock(lambda: self._query_or_scan(sql, parameters))
+
+    def commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
+        self._wait_for_lock(lambda: self._commit(statements, guard))
+
+    async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
+        # A process that only reads needs neither threads nor an event loop.
+        from ..group_commit import GroupWriter, Job
+
+        job = Job(statements, guard, make_loop_listener(find_listener(self.on_notice)))
+        with self._translate_errors():
+            self._open_reader()
+            if not self._start_writer(GroupWriter).take(job):
+                await job.yield_to_loop()
+                self._commit_all([job])
+                job.answer()
+            await job.outcome()
+
+    async def offload(self, work: Callable[[], ResultT]) -> ResultT:
+        # A query of a local file takes less time than the start of a thread.
+        return work()
+
+    def find_problems(self) -> list[str]:
+        return self._wait_for_lock(lambda: check_integrity(self._connection))
+
+    def find_damaged_indexes(self) -> list[str]:
+        return self._wait_for_lock(lambda: name_damaged_indexes(self._connection))
+
+    def reindex(self) -> None:
+        try:
+            self._wait_for_lock(partial(self._run, "REINDEX"))
+        except StoreError as error:
+            hint = CANNOT_REBUILD if self.find_damaged_indexes() else error.hint
+            raise StoreError(error.message, hint) from error
+        with self._reading:
+            if self._reader is not None:
+                use_indexes(self._reader)
+            self._is_unindexed = False
+
+    def read_again(self, work: Callable[[], ResultT], is_better: Callable[[ResultT], bool]) -> ResultT | None:
+        self._open_reader()
+        with self._reading:
+            if self._reader is None or self._is_unindexed:
+                return None
+            self._is_unindexed = True
+            hide_indexes(self._reader)
+        with suppress(StoreError, sqlite3.Error):
+            if is_better(found := work()):
+                find_listener(self.on_notice)(NOTICE.format(name=self.name))
+                return found
+        with self._reading:
+            use_indexes(self._reader)
+            self._is_unindexed = False
+        return None
+
+    def compact(self) -> None:
+        for sql in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+            self._wait_for_lock(partial(self._run, sql))
+
+    def _run(self, sql: str) -> None:
+        with self._lock:
+            self._connection.execute(sql)
+
+    def _start_writer(self, kind: type[GroupWriter]) -> GroupWriter:
+        with self._making_writer:
+            if self._writer is None:
+                self._writer = kind(self._commit_all)
+            return self._writer
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        with self._translate_errors():
+            self._connection.close()
+            if self._reader is not None:
+                self._reader.close()
+
+    def write_mark(self, session_id: str, records: int) -> None:
+        self._high_water.write_number(session_id, records)
+
+    def read_mark(self, session_id: str) -> int:
+        return self._high_water.read_number(session_id)
+
+    def _query_or_scan(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Run a query; without indexes if one of them is damaged."""
+        try:
+            return self._query(sql, parameters)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            found = self.read_again(lambda: self._query(sql, parameters), lambda _: True)
+            if found is None:
+                raise
+            return found
+
+    def _query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        if self._reader is None:
+            with self._lock:
+                return self._connection.execute(sql, parameters).fetchall()
+        with self._reading:
+            return self._reader.execute(sql, parameters).fetchall()
+
+    def _open_reader(self) -> None:
+        """Open a connection that can read while a commit is written to the disk."""
+        if self._reader is not None:
+            return
+        # If it cannot be opened, one connection does everything.
+        with self._reading, suppress(sqlite3.Error):
+            if self._reader is None:
+                reader = _connect(self.path)
+                try:
+                    self._require_same_file()
+                except StoreError:
+                    reader.close()
+                    raise
+                self._reader = reader
+
+    def _commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None) -> None:
+        self._require_same_file()
+        with self._lock, self._transaction():
+            self._apply(statements, guard)
+
+    def _apply(self, statements: Sequence[Statement], guard: GuardedUpdate | None) -> None:
+        if guard is not None and self._connection.execute(*guard.claim).rowcount != 1:
+            self._require_indexes()
+            raise GuardFailed(f"The store {self.name} was changed by another process.")
+        for sql, parameters in statements:
+            self._connection.execute(sql, read_file_parts(parameters))
+        reach("store_in_transaction")
+
+    def _commit_all(self, jobs: Sequence[Job]) -> None:
+        """Commit jobs together and settle each; wait for a lock of another process."""
+        waiting = LockWait(lambda: self._tell_each(jobs))
+        while jobs := [job for job in jobs if not job.is_settled]:
+            for job in jobs:
+                if job.is_given_up:
+                    job.cancel()
+            try:
+                self._commit_together([job for job in jobs if not job.is_settled])
+            except sqlite3.OperationalError as error:
+                time.sleep(waiting.pause_after(error))
+
+    def _commit_together(self, jobs: Sequence[Job]) -> None:
+        """Commit jobs in one transaction without those that fail, and settle each."""
+        if len(jobs) < 2:
+            for job in jobs:
+                self._commit_alone(job)
+            return
+        failed: dict[Job, Exception] = {}
+        self._require_same_file()
+        with self._lock, self._transaction():
+            for job in jobs:
+                if error := self._run_in_savepoint(job):
+                    failed[job] = error
+                if not self._connection.in_transaction:
+                    break
+            is_whole = self._connection.in_transaction
+        if is_whole:
+            for job in jobs:
+                job.settle(failed.get(job))
+            return
+        # The failure rolled the whole transaction back, so each job is committed alone.
+        for job in jobs:
+            self._commit_alone(job)
+
+    def _commit_alone(self, job: Job) -> None:
+        error = job.run(self._commit)
+        if isinstance(error, sqlite3.OperationalError) and is_lock(error):
+            raise error
+        job.settle(error)
+
+    def _run_in_savepoint(self, job: Job) -> Exception | None:
+        """Run a job inside the transaction; return its error if it failed, after a rollback of the job."""
+        self._connection.execute("SAVEPOINT job")
+        error = job.run(self._apply)
+        if self._connection.in_transaction:
+            if error is not None:
+                self._connection.execute("ROLLBACK TO job")
+            self._connection.execute("RELEASE job")
+        return error
+
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            if self._connection.in_transaction:
+                self._connection.execute("COMMIT")
+        except BaseException:  # also Ctrl-C: nothing of the transaction may stay
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _translate_errors(self) -> Generator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            reason = str(error)
+            if "disk I/O error" in reason and self._is_disk_full():
+                reason = "database or disk is full"
+            raise StoreError(f"The store {self.name} failed: {reason}.", self._advise(reason)) from error
+
+    def _is_disk_full(self) -> bool:
+        with suppress(OSError):
+            return os.statvfs(self.path.parent).f_bavail < _FEW_BLOCKS
+        return False
+
+    def _wait_for_lock(self, work: Callable[[], ResultT]) -> ResultT:
+        waiting = LockWait(self._tell)
+        with self._translate_errors():
+            while True:
+                try:
+                    return work()
+                except sqlite3.OperationalError as error:
+                    time.sleep(waiting.pause_after(error))
+
+    def _tell(self) -> None:
+        find_listener(self.on_notice)(self._lock_notice())
+
+    def _tell_each(self, jobs: Sequence[Job]) -> None:
+        notice = self._lock_notice()
+        for job in jobs:
+            job.tell(notice)
+
+    def _lock_notice(self) -> str:
+        holder = find_lock_holder(self.path)
+        who = holder or "Another process"
+        advice = f" {holder.advice}" if holder is not None and holder.is_stopped else ""
+        return f"{who} has the store {self.name} locked; waiting for it.{advice}"
+
+    def _advise(self, reason: str) -> str:
+        if "locked" in reason:
+            holder = find_lock_holder(self.path)
+            if holder is None:
+                return "Another process holds it; try again when it has finished."
+            return f"{holder} holds it. {holder.advice}"
+        known = (text for word, text in _ADVICE.items() if word in reason)
+        return next(known, "Check the file and its folder with `sandbur doctor`.")
+
+    def _require_indexes(self) -> None:
+        """Raise `StoreError` if a damaged index may hide the row that was not found."""
+        if self._is_unindexed:
+            raise StoreError(f"An index of the store {self.name} is damaged.", f"Rebuild it: {REBUILD}")
+
+    def _require_same_file(self) -> None:
+        """Raise `StoreError` if the file was deleted, moved or replaced: nobody could open it again."""
+        if _read_identity(self.path) != self._file:
+            raise StoreError(
+                f"The store {self.name} was deleted, moved or replaced while Sandbur ran.",
+                "Nothing more was done. Put it back, then resume.",
+            )
+
+    def _prepare(self) -> None:
+        """Set the database up; refuse a file of another program before anything in it changes."""
+        is_ours = self._is_ours()
+        if not is_ours:
+            self._require_new()
+        for sql in (
+            f"PRAGMA page_size = {_PAGE_BYTES}",  # has no effect on a file with content
+            "PRAGMA journal_mode = WAL",
+            f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}",
+            f"PRAGMA synchronous = {self._durability}",
+        ):
+            self._wait_for_lock(partial(self._connection.execute, sql))
+        if not is_ours:
+            self._wait_for_lock(self._create)
+        self._bring_up_to_date()
+
+    def _require_new(self) -> None:
+        names = [row[0] for row in self.query("SELECT name FROM sqlite_master")]
+        is_used = any(not name.startswith(("burr_", "sqlite_")) for name in names)
+        # Another process may have created the store since this check.
+        if is_used and not self._is_ours():
+            raise StoreError(
+                f"{self.name} is a database of another program.", "Name another file with --store."
+            )
+        if not names and self._high_water.has_any():
+            raise StoreError(
+                f"The store {self.name} is empty, though it held sessions: its content is lost.",
+                f"Restore it from a backup, or remove {self._high_water.folder} to start a new store.",
+            )
+
+    def _bring_up_to_date(self) -> None:
+        asked = partial(self.query, "SELECT value FROM meta WHERE name = 'schema'")
+        rows = asked() or self.read_again(asked, bool)
+        if not rows:
+            raise StoreError(f"The store {self.name} is damaged: it does not say its version.", _RESTORE)
+        version = int(rows[0][0])
+        require_readable(self.name, version)
+        if version < SCHEMA_VERSION:
+            self._wait_for_lock(self._migrate)
+            reach("migration_committed")
+            # The space of the old rows; if another process uses the store now, new records will take it.
+            with suppress(sqlite3.Error):
+                self._run("VACUUM")
+                self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _migrate(self) -> None:
+        damaged: set[str] = set()
+        while True:
+            try:
+                with self._transaction():
+                    migrate(self._connection, damaged, self.name, find_listener(self.on_notice))
+                return
+            except DamagedTable as error:
+                damaged.add(error.table)
+
+    def _make_private(self) -> None:
+        """Remove the rights of other users from the files, if they are writable."""
+        for suffix in ("", "-wal", "-shm"):
+            path = self.path.with_name(self.path.name + suffix)
+            with suppress(FileNotFoundError, PermissionError):
+                mode = stat.S_IMODE(path.stat().st_mode)
+                if mode & 0o077 and mode & stat.S_IWUSR:
+                    path.chmod(mode & 0o700)
+
+    def _is_ours(self) -> bool:
+        return bool(self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'"))
+
+    def _create(self) -> None:
+        with self._transaction():
+            # If several processes start for the first time, only one creates the tables.
+            if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+                version = insert("meta", {"name": "schema", "value": str(SCHEMA_VERSION)})
+                for creation in (*create_everything(), *make_index_creations("title")):
+                    self._connection.execute(creation)
+                self._connection.execute(*version)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # Locks are waited for in `LockWait`, which can notify a person and need not block an event loop.
+    # `mode=rw`, without the right to create: a link that appears meanwhile would create a file elsewhere.
+    url = f"file:{quote(os.fsencode(path))}?mode=rw"
+    return sqlite3.connect(url, timeout=0, isolation_level=None, check_same_thread=False, uri=True)
+
+
+def _read_identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _prepare_file(path: Path) -> None:
+    """Create the folder (0700) and the file (0600); SQLite gives its side files the mode of the file.
+
+    An existing file is not opened here: closing it would drop the locks of this process.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        require_own_file(path.parent.resolve())
+        if path.is_symlink():
+            _require_followable(path)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        raise StoreError(
+            f"The store {path} cannot be opened: {error.strerror}.",
+            "Make it writable, or name another file with --store or SANDBUR_STORE.",
+        ) from error
+    require_own_file(path)
+
+
+def _require_followable(link: Path) -> None:
+    if not link.exists():
+        raise StoreError(
+            f"The store {link} is a link to a file that does not exist: {os.readlink(link)}.",  # noqa: PTH115
+            "Nothing was made there. Remove the link, or name another file with --store.",
+        )
+    require_own_file(link.resolve().parent)
+
+
+def require_own_file(path: Path) -> None:
+    """Raise `UntrustedFolder` unless the user or root owns the path; `OSError` if it does not exist."""
+    owner = path.stat().st_uid
+    if owner not in (os.geteuid(), 0):
+        raise UntrustedFolder(
+            f"{path} belongs to {_describe_owner(owner)}, who could read and change what is kept there.",
+            "Use a folder of your own: SANDBUR_HOME names the data folder, --store another store.",
+        )
+
+
+def _describe_owner(uid: int) -> str:
+    try:
+        return f"the user {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"user {uid}"

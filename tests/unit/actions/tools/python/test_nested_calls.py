@@ -1,0 +1,157 @@
+"""Tools that call tools: what is recorded is returned when they run again, and no effect happens twice."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sandbur import Agent, tool
+from sandbur.actions.ports import NestedCallsDiffer, NestedCallWaits, ToolContext, ToolOutcome, ToolTraits
+from sandbur.actions.tools.builtin import BuiltinTool
+from sandbur.actions.tools.schema import ToolArguments
+from sandbur.state.calls import Effect
+from sandbur.testing import ScriptedModel, ToolCall
+
+Step = tuple[str, str]
+
+
+class NoArguments(ToolArguments):
+    """The tool has its calls from the test."""
+
+
+class Errands(BuiltinTool[NoArguments]):
+    """A tool that makes the calls of `steps`, which a test changes between two runs."""
+
+    effect: Effect = "idempotent"
+    traits = ToolTraits(asks="never")
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        super().__init__("errands", "Run some errands.", NoArguments)
+        self.steps = steps
+
+    def subject(self, arguments: NoArguments) -> str:
+        return ""
+
+    async def run(self, arguments: NoArguments, context: ToolContext) -> ToolOutcome:
+        assert context.calls is not None
+        await context.calls.begin()
+        try:
+            for name, given in self.steps:
+                await context.calls.request(name, given)
+            context.calls.finish()
+        except NestedCallWaits as waits:
+            return ToolOutcome("error", "", waits_for=waits.call)
+        except NestedCallsDiffer as differ:
+            return ToolOutcome("error", str(differ))
+        return ToolOutcome("ok", context.calls.describe())
+
+
+class Town:
+    def __init__(self, folder: Path, *steps: Step) -> None:
+        self.done: list[str] = []
+        self.errands = Errands(steps)
+        self._folder = folder
+
+    @tool(effect="read")
+    def ask(self, whom: str) -> str:
+        self.done.append(f"ask {whom}")
+        return "yes"
+
+    @tool
+    def send(self, what: str) -> str:
+        self.done.append(f"send {what}")
+        return "sent"
+
+    def agent(self, *turns: object) -> Agent:
+        env = {"HOME": str(self._folder), "SANDBUR_HOME": str(self._folder / "home")}
+        tools = [self.errands, self.ask, self.send]
+        store = f"sqlite:///{self._folder}/runs.db"
+        return Agent(ScriptedModel(list(turns)), tools=tools, store=store, cwd=self._folder, env=env)
+
+
+ASK, SEND, SEND_MORE = ("ask", '{"whom": "Ann"}'), ("send", '{"what": "a"}'), ("send", '{"what": "b"}')
+
+
+async def run_with_two_plans(town: Town, *later: Step) -> tuple[str, str]:
+    """Run the errands until they ask, with other steps after the approval; return what the model got."""
+    async with town.agent(ToolCall("errands"), "fine").session("s1") as session:
+        assert (await session.run("go")).status == "needs_approval"
+        town.errands.steps = later
+        assert (await session.approve()).status == "done"
+        (found,) = [one for message in session.history for one in message.tool_results]
+    return found.outcome, found.content
+
+
+async def test_the_same_calls_go_on_where_they_stopped(tmp_path: Path) -> None:
+    town = Town(tmp_path, ASK, SEND)
+    outcome, content = await run_with_two_plans(town, ASK, SEND)
+    assert (outcome, content) == ("ok", '1. ask {"whom": "Ann"}: ok\n2. send {"what": "a"}: ok')
+    assert town.done == ["ask Ann", "send a"]
+
+
+@pytest.mark.parametrize("later", [(ASK,), ()])
+async def test_fewer_calls_than_before_end_with_what_was_done(
+    tmp_path: Path, later: tuple[Step, ...]
+) -> None:
+    town = Town(tmp_path, ASK, SEND)
+    outcome, content = await run_with_two_plans(town, *later)
+    assert outcome == "error"
+    assert f"now made only {len(later)} of its calls. Nothing ran twice." in content
+    assert '1. ask {"whom": "Ann"}: ok\n2. send {"what": "a"}: ok' in content
+    assert town.done == ["ask Ann", "send a"]
+
+
+@pytest.mark.parametrize("later", [(ASK, SEND_MORE), (ASK, ASK), (SEND, ASK)])
+async def test_another_call_than_before_ends_with_what_was_done(
+    tmp_path: Path, later: tuple[Step, ...]
+) -> None:
+    town = Town(tmp_path, ASK, SEND)
+    outcome, content = await run_with_two_plans(town, *later)
+    assert outcome == "error"
+    assert "is another one than before" in content
+    assert '2. send {"what": "a"}: ok' in content
+    assert town.done == ["ask Ann", "send a"]
+
+
+async def test_more_calls_than_before_are_calls_like_any_other(tmp_path: Path) -> None:
+    town = Town(tmp_path, ASK, SEND)
+    async with town.agent(ToolCall("errands"), "fine").session("s1") as session:
+        await session.run("go")
+        town.errands.steps = (ASK, SEND, SEND_MORE)
+        assert (await session.approve()).status == "needs_approval"
+        assert session.pending[0].call_id == "call_1_0/3"
+        await session.approve()
+    assert town.done == ["ask Ann", "send a", "send b"]
+
+
+async def test_nested_calls_stand_in_no_history(tmp_path: Path) -> None:
+    town = Town(tmp_path, ASK, SEND)
+    async with town.agent(ToolCall("errands"), "fine").session("s1") as session:
+        await session.run("go")
+        await session.approve()
+        found = [one.call_id for message in session.history for one in message.tool_results]
+    assert found == ["call_1_0"]
+
+
+async def test_a_nested_tool_makes_no_calls_of_its_own(tmp_path: Path) -> None:
+    seen: list[bool] = []
+
+    class Inner(Errands):
+        async def run(self, arguments: NoArguments, context: ToolContext) -> ToolOutcome:
+            seen.append(context.calls is None)
+            return ToolOutcome("ok", "inner")
+
+    town = Town(tmp_path, ("inner", "{}"))
+    inner = Inner(())
+    inner.spec = BuiltinTool("inner", "Inner.", NoArguments).spec
+    agent = town.agent(ToolCall("errands"), "fine")
+    env = {"HOME": str(tmp_path), "SANDBUR_HOME": str(tmp_path / "home")}
+    agent = Agent(
+        ScriptedModel([ToolCall("errands"), "fine"]),
+        tools=[town.errands, inner],
+        store=f"sqlite:///{tmp_path}/runs.db",
+        cwd=tmp_path,
+        env=env,
+    )
+    await agent.run("go")
+    assert seen == [True]
