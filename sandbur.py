@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         events,
     )
     from .actions.ports.events import Notice, TextDelta, ThinkingDelta
+    from .actions.ports.user_input import UserAnswer, UserInput, UserQuestion
     from .actions.tools.fetch_attachment import fetch_attachment
     from .actions.tools.files.virtual import file_tools
     from .actions.tools.functions.decorator import tool
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         MiddlewareSession,
         NextModelCall,
         NextToolCall,
+        ProposedCall,
         ToolCallRequest,
     )
     from .agent.extensions.middleware.model_router import ModelRouter, Route
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from .agent.sdk.stored_sessions import SessionInfo, SessionUsage
     from .agent.sdk.stream import EventStream
     from .agent.session.observers import Observer
+    from .agent.session.question_board import OpenQuestion, QuestionBoard
     from .agent.session.run import Limits
     from .agent.version import VERSION as __version__  # noqa: N811
     from .state.application import Usage
@@ -88,6 +91,7 @@ if TYPE_CHECKING:
         SessionNotFound,
         Unreachable,
     )
+    from .ui.terminal.terminal_input import TerminalInput
 
 __all__ = [
     "Agent",
@@ -126,9 +130,12 @@ __all__ = [
     "NextToolCall",
     "Notice",
     "Observer",
+    "OpenQuestion",
     "Overloaded",
     "PIIRedaction",
     "PendingToolCall",
+    "ProposedCall",
+    "QuestionBoard",
     "Render",
     "Reply",
     "Retry",
@@ -152,6 +159,7 @@ __all__ = [
     "SlashEntry",
     "StoreFiles",
     "TaskComplete",
+    "TerminalInput",
     "Text",
     "TextDelta",
     "Thinking",
@@ -169,6 +177,9 @@ __all__ = [
     "ToolUse",
     "Unreachable",
     "Usage",
+    "UserAnswer",
+    "UserInput",
+    "UserQuestion",
     "Video",
     "WireFormat",
     "WorkspaceFolder",
@@ -227,10 +238,13 @@ _HOMES = {
     "NextToolCall": ("sandbur.agent.extensions.middleware.middleware", "NextToolCall"),
     "Notice": ("sandbur.actions.ports.events", "Notice"),
     "Observer": ("sandbur.agent.session.observers", "Observer"),
+    "OpenQuestion": ("sandbur.agent.session.question_board", "OpenQuestion"),
     "Overloaded": ("sandbur.state.errors", "Overloaded"),
     "PIIRedaction": ("sandbur.agent.extensions.middleware.pii_redaction", "PIIRedaction"),
-    "Render": ("sandbur.actions.ports", "Render"),
     "PendingToolCall": ("sandbur.agent.sdk.pending", "PendingToolCall"),
+    "ProposedCall": ("sandbur.agent.extensions.middleware.middleware", "ProposedCall"),
+    "QuestionBoard": ("sandbur.agent.session.question_board", "QuestionBoard"),
+    "Render": ("sandbur.actions.ports", "Render"),
     "Reply": ("sandbur.actions.ports", "Reply"),
     "Retry": ("sandbur.agent.extensions.middleware.retry_and_timeout", "Retry"),
     "Route": ("sandbur.agent.extensions.middleware.model_router", "Route"),
@@ -253,6 +267,7 @@ _HOMES = {
     "SlashEntry": ("sandbur.agent.extensions.extension", "SlashEntry"),
     "StoreFiles": ("sandbur.actions.workspace.backends.backend", "StoreFiles"),
     "TaskComplete": ("sandbur.actions.tools.functions.results", "TaskComplete"),
+    "TerminalInput": ("sandbur.ui.terminal.terminal_input", "TerminalInput"),
     "Text": ("sandbur.state.conversation.messages", "Text"),
     "TextDelta": ("sandbur.actions.ports.events", "TextDelta"),
     "Thinking": ("sandbur.state.conversation.messages", "Thinking"),
@@ -270,6 +285,9 @@ _HOMES = {
     "ToolUse": ("sandbur.state.conversation.messages", "ToolUse"),
     "Unreachable": ("sandbur.state.errors", "Unreachable"),
     "Usage": ("sandbur.state.application", "Usage"),
+    "UserAnswer": ("sandbur.actions.ports.user_input", "UserAnswer"),
+    "UserInput": ("sandbur.actions.ports.user_input", "UserInput"),
+    "UserQuestion": ("sandbur.actions.ports.user_input", "UserQuestion"),
     "Video": ("sandbur.state.conversation.attachments", "Video"),
     "WireFormat": ("sandbur.actions.ports", "WireFormat"),
     "WorkspaceFolder": ("sandbur.actions.workspace.backends.backend", "WorkspaceFolder"),

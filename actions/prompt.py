@@ -12,7 +12,7 @@ from .turn.calls.equipping import announce_tool_changes
 from .turn.calls.tool_results import close_calls
 from .turn.calls.user_command import propose_user_command
 from .turn.commands import answer_command
-from .turn.steering import STEERING_FIELDS, add_steering_to_chat, find_person_messages
+from .turn.steering import STEERING_FIELDS, add_observed, add_steering_to_chat, find_person_messages
 from .turn.step_turn import MAX_SUMMARY_CHARS, with_step
 
 _NEW_TURN: dict[str, Any] = {
@@ -67,12 +67,15 @@ async def prompt(
     user_input: UserContent,
     noted: str = "",
     runs: Origin | None = None,
+    observes: bool = False,
 ) -> Changes:
     """Start a turn with a message, answer a slash command, or propose a shell command of the person.
 
     `noted`: the notice of a command that has run already; the step only records it. `runs`: the input is a
-    shell command after a `!`, and this is its origin.
+    shell command after a `!`, and this is its origin. `observes`: only observed messages are added.
     """
+    if observes:
+        return await add_observed(state, ports)
     given_message = user_input.strip() if isinstance(user_input, str) else user_input
     if runs is not None and isinstance(given_message, str):
         closed = await _close_open_turn(state, ports)

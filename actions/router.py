@@ -20,7 +20,7 @@ from .turn.output.answers import (
     refuse_further_tries,
 )
 from .turn.output.format import OutputFormat
-from .turn.run_end import ask_hooks_to_continue
+from .turn.run_end import ask_hooks_to_continue, rewrite_answer
 from .turn.steering import STEERING_FIELDS, add_steering_to_chat
 from .turn.tool_choice import refuse_calls, use_up_tool_choice
 
@@ -68,7 +68,7 @@ async def router(
     reply = await ask(state, ports, histories, forced or state.run_options.tool_choice, output, kept)
     if reply is None:
         return overflow(state, "router")
-    message = _with_unique_ids(reply.message, ports)
+    message = await rewrite_answer(reply, _with_unique_ids(reply.message, ports), ports)
     closed = None if is_free(state, ports) else await _close_turn(state, ports, reply, message)
     changes = await _route(state, ports, reply, message) if closed is None else closed.changes
     changes |= use_up_tool_choice(state, message)

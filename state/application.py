@@ -74,6 +74,15 @@ class InboxTaken(Record):
 
     steer: int = 0
     queue: int = 0
+    observe: int = Field(default=0, exclude_if=lambda number: not number)
+
+    @property
+    def newest(self) -> int:
+        return max(self.steer, self.queue, self.observe)
+
+    @property
+    def oldest(self) -> int:
+        return min(self.steer, self.queue, self.observe)
 
 
 NOTHING_TAKEN = InboxTaken()

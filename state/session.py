@@ -137,17 +137,18 @@ class SessionSettings(Record):
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
-InboxKind = Literal["steer", "queue"]
+InboxKind = Literal["steer", "queue", "observe"]
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingMessage:
-    """A message that a person sent during a run, and that is in no history yet."""
+    """A message in the inbox, which is in no history yet."""
 
     number: int
     """Increases within a session."""
     kind: InboxKind
-    """`steer`: the model reads it before its next call; `queue`: it is sent after the run."""
+    """`steer`: the model reads it before its next call; `queue`: it is sent after the run; `observe`: it is
+    added to the history, and asks for no reply."""
     text: str
     context: str = ""
     """A text that a hook adds for the model."""

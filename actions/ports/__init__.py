@@ -62,3 +62,4 @@ from .tool import Verified as Verified
 from .tool import WorksOnFiles as WorksOnFiles
 from .tool import WrapToolCall as WrapToolCall
 from .tool import implements as implements
+from .user_input import UserInput as UserInput

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ...state.calls import HookVerdict, PendingCall
-from ...state.conversation.messages import Message, ToolUse
+from ...state.conversation.messages import Message, ToolUse, UserContent
 from . import ToolOutcome
 
 
@@ -42,6 +42,22 @@ class Advice(Protocol):
 
     def give_up(self) -> None:
         """Stop waiting for hooks: the run is ending while it starts."""
+        ...
+
+    async def rewrite_message(self, message: UserContent) -> UserContent:
+        """Return a person's message as it is to begin the run; called before anything of it is recorded."""
+        ...
+
+    async def rewrite_answer(self, text: str) -> str:
+        """Return the text of an answer as it is to be recorded; called before its format is checked."""
+        ...
+
+    async def rewrite_observed(self, text: str) -> str:
+        """Return a message that is only observed as it is to be stored."""
+        ...
+
+    async def after_observed(self, text: str) -> None:
+        """Called once an observed message is stored, or was taken in from another process."""
         ...
 
     async def on_prompt(self, text: str) -> PromptAdvice:

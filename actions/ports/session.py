@@ -35,6 +35,7 @@ from .events import Event, Notice
 from .model import Model, TokenCounter, ToolSpec
 from .run_inputs import RunInputs
 from .tool import Tool, Toolbox, Verdict, WrapToolCall
+from .user_input import UserInput
 
 if TYPE_CHECKING:
     from ..turn.output.format import OutputFormat
@@ -323,6 +324,8 @@ class CallSettings:
     max_concurrent_reads: int = 8
     wrap: WrapToolCall | None = None
     """Wraps every tool call, for middleware; None: no wrapper."""
+    user_input: UserInput | None = None
+    """See `ToolContext.user_input`."""
     shared: RunScope = field(default_factory=RunScope)
     """The driver of the run closes it at its end."""
 

@@ -31,6 +31,7 @@ from ..workspace.backends.backend import KeptFiles
 from ..workspace.safe_open import ANYWHERE, PathScope
 from .model import ToolSpec
 from .run_inputs import RunInputs
+from .user_input import UserInput
 
 if TYPE_CHECKING:
     from .session import Masker
@@ -210,6 +211,8 @@ class ToolContext:
     """The command runs only because it is proved to be read-only; it is confined to reading."""
     in_sandbox: bool = False
     """The command must run in a sandbox, even if the session's other commands do not."""
+    user_input: UserInput | None = None
+    """Asks the person while the tool runs; None: nobody is there to answer."""
     takes_file: bool = False
     """The whole output may be an open file, see `ToolOutcome.output_file`."""
     inputs: RunInputs = field(default_factory=RunInputs)

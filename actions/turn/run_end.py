@@ -6,9 +6,9 @@ The stored tool result says that it ends the run, so a resumed run ends as well.
 import itertools
 
 from ...state.application import ENDED_BY_TOOL, ApplicationState
-from ...state.conversation.messages import Message, assistant_message, runtime_message
-from ..ports import Ports
-from ..ports.events import MessageAdded, Notice, PlanChanged, StepChanged
+from ...state.conversation.messages import Message, assistant_message, encodable, runtime_message
+from ..ports import Ports, Reply
+from ..ports.events import MessageAdded, Notice, PlanChanged, StepChanged, TextDelta
 from .burr_action import Changes
 from .steering import find_person_messages
 from .step_turn import step_line, with_step
@@ -31,6 +31,19 @@ async def ask_hooks_to_continue(state: ApplicationState, ports: Ports, answer: s
         return None
     ports.emit(Notice(f"A hook lets the turn go on: {reason}"))
     return runtime_message(f"{_GO_ON}{reason}")
+
+
+async def rewrite_answer(reply: Reply, message: Message, ports: Ports) -> Message:
+    """Return the message of a reply; the text of an answer is what the hooks make of it."""
+    if ports.hooks is None or message.tool_uses or reply.finish != "stop":
+        return message
+    text = await ports.hooks.rewrite_answer(message.text)
+    if text == message.text:
+        return message
+    masked = ports.masker.text(encodable(text))
+    ports.emit(Notice("A hook changed the answer above.", "discarded"))
+    ports.emit(TextDelta(masked))
+    return assistant_message(masked)
 
 
 def end_turn(state: ApplicationState, ports: Ports, answer: str) -> Changes:

@@ -1,6 +1,7 @@
-"""Adds steering messages, sent while the model works, to a history: each once, before the next call."""
+"""Adds messages of the inbox (steering and observed ones) to a history: each once, before the next call."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from ...state.application import ApplicationState, InboxTaken, VibeStep
 from ...state.conversation.messages import Message, person_message, runtime_message
@@ -21,7 +22,8 @@ async def take_steering(
     step_id: str | None = None,
     was_cut: bool = False,
 ) -> tuple[Transcript, InboxTaken]:
-    """Return the history with the new steering messages at its end, and the updated inbox position.
+    """Return the history with the new messages at its end in the order of their arrival, and the updated
+    inbox position.
 
     `was_cut`: the model call was interrupted; only messages that this call already contained are added.
     """
@@ -37,8 +39,22 @@ async def take_steering(
     for one in new:
         if one.number > known:
             ports.emit(MessageAdded("user", one.text, step_id))
-    taken = state.inbox_taken.model_copy(update={"steer": new[-1].number})
+    taken = state.inbox_taken.model_copy(update={one.kind: one.number for one in new})
     return history.append_in_new_log(*_messages(new)), taken
+
+
+async def add_observed(state: ApplicationState, ports: Ports) -> dict[str, Any]:
+    """Return the state changes that add the new observed messages to the global history; no turn begins."""
+    found = () if ports.inbox is None else await ports.inbox.load_new_messages(state.inbox_taken)
+    observed = [one for one in found if one.kind == "observe"]
+    if not observed:
+        return {}
+    reach("inbox_taken")
+    taken = state.inbox_taken.model_copy(update={"observe": observed[-1].number})
+    return {
+        "chat_history": state.chat_history.append_in_new_log(*_messages(observed)),
+        "inbox_taken": taken,
+    }
 
 
 async def add_steering_to_chat(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...actions.ports import Formatter, Model, TokenCounter, Tool, ToolSource
+from ...actions.ports import Formatter, Model, TokenCounter, Tool, ToolSource, UserInput
 from ...actions.ports.run_inputs import NO_OVERRIDES, Overrides
 from ...actions.turn.output.format import OutputFormat, output_format
 from ...state.session import AgentFileText, OutputSchema, SessionSettings
@@ -59,6 +59,8 @@ class Definition:
     done_tool: str = ""
     """The tool call that ends a run; empty: a reply in text ends it."""
     middleware: tuple[Middleware, ...] = ()
+    user_input: UserInput | None = None
+    """Asks a person questions of tools and servers; None: nobody is there to answer."""
     dependency_overrides: Overrides = field(default_factory=lambda: NO_OVERRIDES)
     """Provider -> the provider that replaces it in every run."""
     file: AgentFileText | None = None

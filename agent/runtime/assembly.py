@@ -114,8 +114,7 @@ class Assembly:
         sandbox, notice = await self._confine(settings, session_id) if needs_model else (None, "")
         masker = self.masker_of(settings, keys := key_names(self._settings.providers))
         events, inputs = EventPort(), RunInputs(deps, definition.dependency_overrides)
-        observers = Observers(events.notify)
-        places = places_of(self._settings.home, session_id)
+        observers, places = Observers(events.notify), places_of(self._settings.home, session_id)
         context = SessionContext(session_id, settings, masker, places.scratch, keys, needs_model)
         parts = self.extensions.open_session(context, definition)
         onion = self._onion_of(settings, definition, parts, session_id, inputs) if needs_model else None
@@ -129,16 +128,17 @@ class Assembly:
         context.tools.update(toolbox)
         observers.add(onion, *parts.observers)
         trace = observers.around_trace(await self._store.open_trace(session_id))
+        hooks = parts.hooks if onion is None else onion.around_hooks(parts.hooks)
         position = Position(session_id, await self._application(session_id, new_state), self._store)
-        inbox = SessionInbox(self._store.inbox(session_id), position, masker, parts.hooks, events.notify)
+        inbox = SessionInbox(self._store.inbox(session_id), position, masker, hooks, events.notify)
         output = output_of(settings, definition.output)
         ports = Ports(
             session_id, model if onion is None else onion.around_model(model),
             self._requests_of(settings, toolbox, definition, model, onion, output),
             toolbox, gate, DiskWitness(), await self._store.open_journal(session_id), trace, masker,
             call_places(settings, places),
-            call_settings(settings, sandbox, keys, None if onion is None else onion.around_tools()),
-            turn_rules(settings, output), events, parts.hooks, inbox, inputs,
+            call_settings(settings, sandbox, keys, onion and onion.around_tools(), definition.user_input),
+            turn_rules(settings, output), events, hooks, inbox, inputs,
         )  # fmt: skip
         session = Session(
             position, ports, inbox, SessionRules(settings, gate_of, gate.change),

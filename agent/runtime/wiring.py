@@ -25,6 +25,7 @@ from ...actions.ports import (
     ToolListings,
     ToolSpec,
     TurnRules,
+    UserInput,
     Verdict,
     WrapToolCall,
     implements,
@@ -325,10 +326,13 @@ def call_settings(
     sandbox: Sandbox | None = None,
     withheld: frozenset[str] = frozenset(),
     wrap: WrapToolCall | None = None,
+    user_input: UserInput | None = None,
 ) -> CallSettings:
     """Return how the calls of a session run; `withheld` are environment variables that no command sees."""
     status = "off" if sandbox is None else sandbox.status
-    return CallSettings(status, withheld, session.variables, session.max_result_tokens, wrap=wrap)
+    return CallSettings(
+        status, withheld, session.variables, session.max_result_tokens, wrap=wrap, user_input=user_input
+    )
 
 
 def turn_rules(session: SessionSettings, output: OutputFormat | None) -> TurnRules:

@@ -7,7 +7,7 @@ import os
 import sys
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast, ov
 
 from typing_extensions import TypeForm, Unpack
 
-from ...actions.ports import Formatter, Model, TokenCounter, Tool
+from ...actions.ports import Formatter, Model, TokenCounter, Tool, UserInput
 from ...actions.ports.events import Event
 from ...state.application import ExecutionMode
 from ...state.calls import Settlement
@@ -25,30 +25,17 @@ from ...state.conversation.messages import Message, UserContent
 from ...state.errors import SessionHeld, WrongType
 from ...state.process.cancellation import run_in_background
 from ...state.session import Effort, SandboxWish
+from ..extensions.middleware.agent_hooks import HasHooks
 from ..runtime.agent_definition import AgentParts, Definition, Instructions, find_variable
 from ..runtime.compaction import Compaction
 from ..runtime.runtime import Runtime
 from ..runtime.tool_servers import OnElicitation
 from ..session.run import Limits
 from ..session.session import Session
-from .arguments import (
-    AgentArguments,
-    as_tools,
-    define_agent,
-    parse_output_type,
-    require_fitting,
-    require_no_loop,
-)
+from .arguments import AgentArguments, as_tools, define_agent, forbid_loop, parse_output_type, require_fitting
 from .file_agents import complete_agent, join_arguments, parse_agent_text, read_agent_text, restore_for
 from .result import OutputT, RunResult
-from .run_request import (
-    NewRunArguments,
-    RunArguments,
-    RunInstructions,
-    RunRequest,
-    make_request,
-    split_arguments,
-)
+from .run_request import NewRunArguments, RunArguments, RunInstructions, RunRequest, find_labels, make_request
 from .run_rules import OutputValidator, RunRules, split_instructions
 from .session import AgentSession
 from .stored_sessions import Opening, SessionArguments, SessionInfo, SessionQuery, list_sessions, load_history
@@ -61,7 +48,7 @@ OwnT = TypeVar("OwnT")
 ValidatorT = TypeVar("ValidatorT", bound=Callable[..., Any])
 
 
-class Agent(Generic[OutputT]):
+class Agent(HasHooks, Generic[OutputT]):
     """An agent that stores every step before it begins the next one.
 
     By default its sessions are in the store of the command `sandbur`, which can list, approve
@@ -87,6 +74,7 @@ class Agent(Generic[OutputT]):
         token_counter: Counts the tokens of a request; None: the model if it can count, else an estimate.
         formatter: Decides how messages are sent to a model that is named; None: the built-in formats.
         middleware: Middleware around its model calls and tool calls, and observers of its runs.
+        user_input: Asks a person the questions of its tools and servers; None: nobody is there to answer.
         mcp_servers: MCP servers: the path of a `.mcp.json`, or the value of `mcpServers` in such a file.
         on_elicitation: Answers questions of MCP servers: an async function of an `Elicitation` that returns
             the fields of the answer, or None, which declines.
@@ -102,6 +90,8 @@ class Agent(Generic[OutputT]):
 
     Raises `SandburError` for an argument that does not fit; the message says what to do.
     """
+
+    _runtime: Runtime | None = None
 
     def __init__(
         self,
@@ -129,6 +119,7 @@ class Agent(Generic[OutputT]):
         token_counter: TokenCounter | None = None,
         formatter: Formatter | None = None,
         middleware: Sequence[Middleware] = (),
+        user_input: UserInput | None = None,
         mcp_servers: str | Path | Mapping[str, Any] | None = None,
         on_elicitation: OnElicitation | None = None,
         groups: Sequence[str] | Mapping[str, str] = (),
@@ -146,13 +137,11 @@ class Agent(Generic[OutputT]):
         self.name, self.output, self._env = name, output, env
         typed = parse_output_type(output)
         of_session, of_run = split_instructions(instructions)
-        checks = [OutputValidator(each) for each in output_validators]
-        self._rules: RunRules[OutputT] = RunRules(typed, of_run, checks)
+        self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))
         self._definition = define_agent(self._arguments, of_session, typed and typed.format)
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
-        self._runtime: Runtime | None = None
-        self._users, self._entered = 0, set[str]()  # users of the runtime; ids of open sessions
-        self._ending, self._streams = dict[str, asyncio.Task[None]](), set[StreamedRun]()
+        self._sessions: dict[str, Session | None] = {}  # by id; None: it is being opened
+        self._users, self._ending, self._streams = 0, dict[str, asyncio.Task[None]](), set[StreamedRun]()
 
     @classmethod
     def from_file(
@@ -203,7 +192,8 @@ class Agent(Generic[OutputT]):
 
     def definition_of(self, source: str) -> Definition:
         """Return the definition, with `source` as the name by which the agent can be loaded again."""
-        return replace(self._definition, source=source)
+        layers = (*self._definition.middleware, self.hook_middleware)
+        return replace(self._definition, source=source, middleware=layers)
 
     @overload
     async def run(
@@ -253,7 +243,7 @@ class Agent(Generic[OutputT]):
         **options: Unpack[NewRunArguments],
     ) -> RunResult[Any]:
         """Do what `run` does without an event loop; raises `UsageError` if one is running."""
-        require_no_loop()
+        forbid_loop()
         return asyncio.run(self.run(message, output=output, **options))
 
     def stream(
@@ -293,8 +283,8 @@ class Agent(Generic[OutputT]):
         return AgentSession[OutputT](opened, self._close_session, self._rules, deps, lambda: self._runtime)
 
     def _session_of(self, options: NewRunArguments) -> AgentSession[OutputT]:
-        session_id, labels = split_arguments(options)
-        return self.session(session_id, deps=options.get("deps"), **cast("SessionArguments", labels))
+        labels = cast("SessionArguments", find_labels(options))
+        return self.session(options.get("session_id"), deps=options.get("deps"), **labels)
 
     async def approve(
         self,
@@ -394,6 +384,21 @@ class Agent(Generic[OutputT]):
         async with self:
             return await asyncio.to_thread(load_history, cast("Runtime", self._runtime).store, session_id)
 
+    async def observe(self, session_id: str, message: str) -> None:
+        """Add a message to the history of a session without a reply; it is stored when this returns.
+
+        A session that is open elsewhere takes it with its next model call; an unknown one is created.
+        """
+        async with self:
+            if (session := self._sessions.get(session_id)) is not None:
+                await session.observe(message)
+                return
+            with suppress(SessionHeld):
+                async with self.session(session_id) as opened:
+                    await opened.observe(message)
+                    return
+            await cast("Runtime", self._runtime).leave_message(session_id, "observe", message)
+
     async def delete(self, session_id: str) -> None:
         """Delete a session from the store; raises `SessionNotFound` or `SessionHeld`."""
         async with self:
@@ -451,16 +456,17 @@ class Agent(Generic[OutputT]):
         session_id = opening.session_id
         await self._end_abandoned_runs(session_id)
         # The lease does not separate two objects of one session in one process.
-        if session_id is not None and session_id in self._entered:
+        if session_id in self._sessions:
             raise SessionHeld(f"Session {session_id} is open already.", "Let the first one end, or share it.")
         session_id = str(uuid.uuid4()) if session_id is None else session_id
-        self._entered.add(session_id)
+        self._sessions[session_id] = None
         async with AsyncExitStack() as undo:
-            undo.callback(self._entered.discard, session_id)
+            undo.callback(self._sessions.pop, session_id)
             await self._use()
             undo.push_async_callback(self._leave)
             session = await opening.open(cast("Runtime", self._runtime), session_id)
             undo.pop_all()
+        self._sessions[session_id] = session
         return session
 
     async def _close_session(self, session: Session, run: StreamedRun | None) -> None:
@@ -475,7 +481,7 @@ class Agent(Generic[OutputT]):
             if self._runtime is not None:
                 await self._runtime.let_go(session)
         finally:
-            self._entered.discard(session.id)
+            self._sessions.pop(session.id, None)
             self._ending.pop(session.id, None)
             await self._leave()
 

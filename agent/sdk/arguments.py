@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 from typing_extensions import TypedDict, TypeForm
 
-from ...actions.ports import Model, TokenCounter, Tool
+from ...actions.ports import Model, TokenCounter, Tool, UserInput
 from ...actions.tools.functions.decorator import index_tools, with_brought
 from ...actions.tools.functions.injection import require_overrides
 from ...actions.turn.output.format import OutputFormat
@@ -51,6 +51,7 @@ class AgentArguments(TypedDict, total=False):
     effort: Effort | None
     token_counter: TokenCounter | None
     middleware: Sequence[Middleware]
+    user_input: UserInput | None
     mcp_servers: str | Path | Mapping[str, Any] | None
     on_elicitation: OnElicitation | None
     groups: Sequence[str] | Mapping[str, str]
@@ -111,7 +112,13 @@ def require_fitting(given: Mapping[str, Any]) -> None:
         raise _wrong("env", env, "a mapping of names to texts")
     if given["planning"] not in ("auto", "off"):
         raise UsageError(f"Agent: planning={given['planning']!r} is not possible.", 'It is "auto" or "off".')
+    _require_user_input(given["user_input"])
     _require_paths(given)
+
+
+def _require_user_input(value: Any) -> None:
+    if value is not None and not isinstance(value, UserInput):
+        raise _wrong("user_input", value, "an object with `async def ask(self, question)`")
 
 
 def _require_instructions(given: Any) -> None:
@@ -209,6 +216,7 @@ def define_agent(
         formatter=given["formatter"],
         summary_model=find_summary_model(given["compaction"]),
         on_elicitation=given["on_elicitation"],
+        user_input=given["user_input"],
     )
     return replace(made, has_planning=given["planning"] == "auto" and made.has_tools)
 
@@ -265,7 +273,7 @@ def parse_output_type(output: TypeForm[OutputT]) -> TypedOutput[OutputT] | None:
     return None if cast("object", output) in (str, None) else output_format_of(output)
 
 
-def require_no_loop() -> None:
+def forbid_loop() -> None:
     """Raise `UsageError` where an event loop runs, which a blocking call would stop."""
     if is_in_loop():
         raise UsageError(

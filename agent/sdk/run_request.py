@@ -129,9 +129,9 @@ def make_request(output: TypeForm[OutputT] | None, given: Mapping[str, Any]) -> 
     return RunRequest(own, None if output is None else output_format_of(output))
 
 
-def split_arguments(given: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """Return the session id among the arguments of a run, and what a new session stores of itself."""
-    return given.get("session_id"), {name: given[name] for name in _OF_SESSION if name in given}
+def find_labels(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a new session stores of itself, from the arguments of a run."""
+    return {name: given[name] for name in _OF_SESSION if name in given}
 
 
 def require_message(request: RunRequest[Any]) -> None:

@@ -308,9 +308,22 @@ class AgentSession(Generic[OutputT]):
         """Queue a message for after the run: stored when this returns, and returned by `next_queued`."""
         await self._active_session.inbox.queue(text)
 
+    async def observe(self, message: str) -> None:
+        """Add a message to the history without a reply; it is stored when this returns.
+
+        The history has it at once if no run is open. During a run the next model call includes it, in the
+        order of arrival with steering messages; one that no call included comes before the next message.
+        """
+        await self._active_session.observe(message)
+
+    @property
+    def observed_messages(self) -> tuple[WaitingMessage, ...]:
+        """The observed messages in the inbox, which are in no history yet."""
+        return self._active_session.inbox.observed
+
     @property
     def waiting_messages(self) -> tuple[WaitingMessage, ...]:
-        """The messages in the inbox, which are in no history yet."""
+        """The messages in the inbox that are to be sent and are in no history yet."""
         return self._active_session.inbox.waiting
 
     async def withdraw(self, number: int) -> str:

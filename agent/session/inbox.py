@@ -28,7 +28,7 @@ class SessionInbox:
     ) -> None:
         """`advice` checks every steering message; `tell` is called with the reasons of refusals."""
         self.last_number = 0
-        """The number of the newest steering message that a model call included."""
+        """The number of the newest message that a model call included."""
         self._next_taken: InboxTaken | None = None
         """The messages that the next message of the session includes."""
         self._position = position
@@ -40,24 +40,29 @@ class SessionInbox:
         """Message number -> the message from another process, with the context that hooks add."""
 
     async def load_new_messages(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
-        """Return the steering messages that are in no history yet, oldest first."""
+        """Return the steering and observed messages that are in no history yet, oldest first."""
         waiting = await self._inbox.read(taken)
-        found = [await self._take_in(one) for one in waiting if one.kind == "steer"]
-        steering = [one for one in found if one is not None]
-        self.last_number = max((self.last_number, *(one.number for one in steering)))
-        return steering
+        found = [await self._take_in(one) for one in waiting if one.kind != "queue"]
+        new = [one for one in found if one is not None]
+        self.last_number = max((self.last_number, *(one.number for one in new)))
+        return new
 
     async def _take_in(self, message: WaitingMessage) -> WaitingMessage | None:
         """Return a message after the hooks checked it; None: it was refused or withdrawn."""
         if self._advice is None or not message.is_from_outside:
             return message
         if message.number not in self._advised:
-            found = await self._advice.on_prompt(message.text)
+            text = message.text
+            if message.kind == "observe":
+                text = self._mask(await self._advice.rewrite_observed(text))
+            found = await self._advice.on_prompt(text)
             if found.refusal:
                 if await self._inbox.withdraw(message.number):
                     self._tell(f"A hook refused the message: {found.refusal}")
                 return None
-            self._advised[message.number] = replace(message, context=found.context)
+            self._advised[message.number] = replace(message, text=text, context=found.context)
+            if message.kind == "observe":
+                await self._advice.after_observed(text)
         return self._advised[message.number]
 
     async def read(self) -> None:
@@ -66,8 +71,14 @@ class SessionInbox:
 
     @property
     def waiting(self) -> tuple[WaitingMessage, ...]:
-        """The known messages that are in no history yet, in order."""
-        return self._inbox.waiting(self._next_taken or self._taken)
+        """The known messages that are to be sent and are in no history yet, in order."""
+        waiting = self._inbox.waiting(self._next_taken or self._taken)
+        return tuple(one for one in waiting if one.kind != "observe")
+
+    @property
+    def observed(self) -> tuple[WaitingMessage, ...]:
+        """The known messages that were only observed and are in no history yet, in order."""
+        return tuple(one for one in self._inbox.waiting(self._taken) if one.kind == "observe")
 
     @property
     def _taken(self) -> InboxTaken:
@@ -84,14 +95,23 @@ class SessionInbox:
         """Keep a message or a command, on disk now, that is to be sent when the run is over."""
         await self._add("queue", text)
 
+    async def observe(self, text: str) -> None:
+        """Keep a message, on disk now, that is to be added to the history without a reply."""
+        if self._advice is None:
+            await self._add("observe", text)
+            return
+        rewritten = self._mask(await self._advice.rewrite_observed(self._mask(text)))
+        await self._add("observe", rewritten)
+        await self._advice.after_observed(rewritten)
+
     async def _add(self, kind: InboxKind, text: str) -> None:
         """Store a message with its secrets masked; raises `UsageError` for what a model cannot be sent."""
-        masked = self._masker.text(encodable(text)).strip()
+        masked = self._mask(text)
         if not masked:
             raise UsageError("There is nothing in this message.")
         context = ""
-        if kind == "steer":
-            if _is_order(masked):
+        if kind != "queue":
+            if kind == "steer" and _is_order(masked):
                 raise UsageError(
                     f"{masked.split()[0][:40]} is a command: it cannot be sent to a model that works.",
                     "Queue it: it is taken when the run is over.",
@@ -102,12 +122,15 @@ class SessionInbox:
                 if found.refusal:
                     raise UsageError(f"A hook refused the message: {found.refusal}")
                 context = found.context
-        await self._inbox.add(kind, masked, context, max(self._taken.steer, self._taken.queue))
+        await self._inbox.add(kind, masked, context, self._taken.newest)
+
+    def _mask(self, text: str) -> str:
+        return self._masker.text(encodable(text)).strip()
 
     async def withdraw(self, number: int) -> str:
         """Take a message back and return it; raises `UsageError` once it was read, or is not there."""
         found = next((one for one in self._inbox.waiting(self._taken) if one.number == number), None)
-        is_read = found is not None and found.kind == "steer" and number <= self.last_number
+        is_read = found is not None and found.kind != "queue" and number <= self.last_number
         if found is None or (is_read and self._position.is_held):
             raise UsageError("The model has this message already.")
         if not await self._inbox.withdraw(number):
@@ -124,7 +147,8 @@ class SessionInbox:
         if self._position.next_action == "human_confirm":
             return None
         taken = self._taken
-        waiting = [one for one in await self._inbox.read(taken) if not await self._leave_out(one)]
+        sent = [one for one in await self._inbox.read(taken) if one.kind != "observe"]
+        waiting = [one for one in sent if not await self._leave_out(one)]
         steering = [one for one in waiting if one.kind == "steer"]
         if steering:
             self._next_taken = taken.model_copy(update={"steer": steering[-1].number})
@@ -143,7 +167,9 @@ class SessionInbox:
     def include_next(self) -> None:
         """Make the next step record that it includes the message that `next_queued` returned."""
         if self._next_taken is not None:
-            self._position.change(inbox_taken=self._next_taken)
+            # A message may have been observed since.
+            taken = self._next_taken.model_copy(update={"observe": self._taken.observe})
+            self._position.change(inbox_taken=taken)
             self._next_taken = None
 
     async def _leave_out(self, message: WaitingMessage) -> bool:
@@ -170,12 +196,12 @@ def _leads_to_no_step(text: str) -> bool:
 async def leave_message(inbox: Inbox, masker: Masker, kind: InboxKind, text: str) -> WaitingMessage:
     """Keep a message for a session that this process does not run; it is on disk when this returns.
 
-    Raises `UsageError` for nothing, and for a command: those count only where a person types them.
+    Raises `UsageError` for an empty message, and for a command, unless it is only observed.
     """
     masked = masker.text(encodable(text)).strip()
     if not masked:
         raise UsageError("There is nothing in this message.", "Say what the model is to know.")
-    if _is_order(masked):
+    if kind != "observe" and _is_order(masked):
         raise UsageError(
             f"{masked.split()[0][:40]} is a command: it counts only where a person types it into the chat.",
             "Say it in words, or go on with the session: sandbur -r ID",

@@ -36,8 +36,16 @@ class Observer:
     async def before_run(self, text: str | None) -> None:
         """A run begins, with a person's message or without one; it waits for this."""
 
-    async def before_event(self, event: Event) -> None:
-        """An event is about to reach the reader of the run, who waits for this."""
+    @property
+    def is_active(self) -> bool:
+        """Whether it has anything to do with the events that reach the reader of the run now."""
+        return True
+
+    async def before_event(self, event: Event) -> Event | None:
+        """An event is about to reach the reader of the run, who waits for this.
+
+        Middleware may return another event of the same type for the reader; nothing of it is recorded.
+        """
 
     async def after_event(self, event: Event) -> None:
         """The reader of the run asks for the next event, so it has received this one."""
@@ -82,7 +90,7 @@ class Observers:
         async with aclosing(cast("AsyncGenerator[Event]", events)), self._acting():
             await self._tell(lambda each: each.before_run(text))
             async for event in events:
-                await self._tell(lambda each, event=event: each.before_event(event))
+                event = await self._prepare_event(event)
                 is_last = isinstance(event, RunFinished)
                 # The result is the last event, so notices are sent before it.
                 for notice in self._take_notices() if is_last else ():
@@ -98,6 +106,17 @@ class Observers:
             each = self._observers.pop()
             with _log_bugs_of(each):
                 await each.close()
+
+    async def _prepare_event(self, event: Event) -> Event:
+        """Return the event that the reader gets."""
+        prepared = [event]
+
+        async def prepare(observer: Observer) -> None:
+            changed = await observer.before_event(prepared[-1])
+            prepared.extend(() if changed is None else (changed,))
+
+        await self._tell(prepare)
+        return prepared[-1]
 
     def _notify(self, text: str) -> None:
         if self._is_acting:
@@ -119,8 +138,11 @@ class Observers:
 
     async def _tell(self, call: Callable[[Observer], Awaitable[None]]) -> None:
         """Call each observer outside of the actions, where an emitted event would have no reader."""
+        active = [each for each in self._observers if each.is_active]
+        if not active:
+            return
         async with self._acting(False):
-            for each in self._observers:
+            for each in active:
                 with _log_bugs_of(each):
                     await call(each)
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, Self, cast
@@ -114,6 +115,12 @@ class RunInput:
         is_message = not self.is_command and not self.inputs.get("runs")
         return self.inputs.get("user_input") if is_message else None
 
+    @property
+    def title(self) -> str:
+        """The text that names a new session; empty: there is none."""
+        message = self.inputs["user_input"] if "observes" in self.inputs else self.message
+        return "" if message is None else person_message(message).display_text
+
 
 class Run:
     """Runs the graph from one action until it halts; its events end with exactly one `RunFinished`."""
@@ -139,6 +146,8 @@ class Run:
         self._events = EventQueue(ports.journal.after_commit)
         self._task: asyncio.Task[SandburError | None] | None = None
         self._was_interrupted = False
+        self.is_over = False
+        """True once the session is free for another run."""
         self._has_begun = False
         self._is_recorded = False
         """True once the trace contains the end."""
@@ -149,17 +158,22 @@ class Run:
         self._kept, self._used = open_request.reply, open_request.used
 
     async def events(
-        self, settings: SessionSettings, prepare: Callable[[], Awaitable[RunStarted]]
+        self,
+        settings: SessionSettings,
+        prepare: Callable[[], Awaitable[RunStarted]],
+        rewrite: Callable[[RunInput], Awaitable[RunInput]],
+        claiming: AbstractAsyncContextManager[None],
     ) -> AsyncIterator[Event]:
         """Acquire the lease and yield events: `RunStarted` once the start is on disk, the result last.
 
-        `prepare` is awaited under the lease, before the first action. Raises `SandburError` if the run cannot
-        start; then there is nothing to resume.
+        `rewrite` changes the input before anything of it is recorded. `claiming` is entered while the lease
+        is acquired; `prepare` is awaited under the lease, before the first action. Raises `SandburError` if
+        the run cannot start; then there is nothing to resume.
         """
-        message = self._given.message
-        title = "" if message is None else person_message(message).display_text
-        async for notice in self._position.claim_lease(settings, title):
-            yield notice
+        self._given = await rewrite(self._given)
+        async with claiming:
+            async for notice in self._position.claim_lease(settings, self._given.title):
+                yield notice
         try:
             taken = self._position.state.inbox_taken
             started = await prepare()
@@ -170,6 +184,7 @@ class Run:
                 await self.interrupt()
                 self._note_end(taken)
         finally:
+            self.is_over = True
             await self._position.leave()
 
     def _note_end(self, taken: InboxTaken) -> None:

@@ -88,7 +88,9 @@ def wake_time(error: Overloaded) -> str:
 
 def answer(state: ApplicationState) -> str | None:
     """Return the answer of the last turn, or None while it is open."""
-    last = state.chat_history.last
+    # Messages that were only observed may stand after it.
+    newest = reversed(state.chat_history)
+    last = next((one for one in newest if one.role != "user" or one.is_user_command), None)
     if state.turn_open or last is None or last.role != "assistant":
         return None
     return last.display_text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +21,7 @@ from ...state.application import NO_OPTIONS, ApplicationState, ExecutionMode, Ru
 from ...state.calls import CallDecision, Origin
 from ...state.conversation.messages import Equipment, UserContent, encodable, person_message
 from ...state.conversation.transcript import Transcript
-from ...state.errors import StoreError, UsageError
+from ...state.errors import SessionHeld, SessionMoved, StoreError, UsageError
 from ...state.session import SessionSettings, clean_title
 from ...state.store.store import Store
 from ...state.trace import RunBegan
@@ -75,6 +77,10 @@ class Session:
         self._by = by or whoami()
         self._position = position
         self._run: Run | None = None
+        self._holder: Run | None = None
+        """The run that acquired the lease last."""
+        self._adding = asyncio.Lock()
+        """Held while a run claims the session, and while an observed message is added to the history."""
         self._is_examined = False
         self._open_request = OpenRequest()
 
@@ -180,6 +186,23 @@ class Session:
                 )
         return tuple(masker.text(encodable(part)) if isinstance(part, str) else part for part in message)
 
+    async def observe(self, text: str) -> None:
+        """Add a message to the history without a reply; it is on disk when this returns.
+
+        It is in the history at once if no turn is open here. Otherwise it waits in the inbox: the next model
+        call includes it, or it comes before the next message.
+        """
+        await self.inbox.observe(text)
+        async with self._adding:
+            is_running = self._holder is not None and not self._holder.is_over
+            if is_running or self.state.turn_open or self.next_action != "prompt":
+                return
+            given = RunInput("prompt", {"user_input": text, "observes": True}, is_command=True)
+            # The process that runs the session takes the message from the inbox.
+            with suppress(SessionHeld, SessionMoved):
+                async for _ in self._events_of(given, self.state.run_options):
+                    pass
+
     def carry_on(self, options: RunOptions = NO_OPTIONS) -> AsyncIterator[Event]:
         """Continue from the exact action where the session stopped; `options` change those of the run.
 
@@ -273,12 +296,26 @@ class Session:
         else:
             require_deps(self.ports)
             options = self._choose_options(given.first, options)
-        run = self._run = Run(self._position, self.ports, self.limits, self.observers, given)
-        events = run.events(self.settings, partial(self._prepare, run, given, options))
+        events = self._events_of(given, options)
         if not self.observers or given.is_command:
             return events
         message = None if given.message is None else person_message(given.message).display_text
         return self.observers.follow(events, message)
+
+    def _events_of(self, given: RunInput, options: RunOptions) -> AsyncIterator[Event]:
+        """Return the events of a new run; an observed message is added while `_adding` is held already."""
+        run = self._run = Run(self._position, self.ports, self.limits, self.observers, given)
+        claiming = nullcontext() if "observes" in given.inputs else self._adding
+        prepare = partial(self._prepare, run, given, options)
+        return run.events(self.settings, prepare, self._rewrite_message, claiming)
+
+    async def _rewrite_message(self, given: RunInput) -> RunInput:
+        """Return the input of a run, with the person's message as hooks rewrite it."""
+        hooks, message = self.ports.hooks, given.message
+        if hooks is None or message is None:
+            return given
+        rewritten = self._mask_content(await hooks.rewrite_message(message))
+        return replace(given, inputs={**given.inputs, "user_input": rewritten})
 
     def _choose_options(self, first: str | None, given: RunOptions) -> RunOptions:
         """Return the options of the next run; a run that continues keeps those that it was begun with.
@@ -302,7 +339,7 @@ class Session:
 
     async def _prepare(self, run: Run, given: RunInput, options: RunOptions) -> RunStarted:
         """Bring the session to where the run begins, and record that it does."""
-        position = self._position
+        position, self._holder = self._position, run
         await self.examine()
         if given.first == "prompt" and position.next_action != "prompt":
             position.back_to_prompt()

@@ -49,6 +49,15 @@ PRINTED = {
         r"ring took 0\.\d s",
         "Ada has 555-0100, and can be called tomorrow.",
     ],
+    "user_input": [
+        r"choose_table: Which table for 2 guests\? by the window or by the door\?",
+        "Your table is by the window.",
+    ],
+    "agent_hooks": [
+        r'to approve: {"order": "17", "cents": 5000}',
+        r"Refunded 5000 cents of order 17, receipt \S+\. Yours, the shop\.",
+        r"\['The parcel of order 17 was damaged\.', 'Order 17 came broken\. \(customer 12\)'\]",
+    ],
     "python_code": [
         r'approved: refund \{"number": 4, "cents": 80\}',
         "3 of 4 are late",

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
 
-from ...ports import ToolContext
+from ...ports import ToolContext, UserInput
+from ...ports.user_input import UserQuestion
+from .results import ToolError
+
+_POLL_S = 0.5
 
 DepsT = TypeVar("DepsT", default=None)
 
@@ -39,7 +44,36 @@ class RunContext(Generic[DepsT]):
     """Show live output. Nothing of it reaches the model; after the end of the call nothing happens."""
     deps: DepsT = field(default=cast("DepsT", None), repr=False)
     """The very object that was passed as `deps=`; it is never stored."""
+    _mask: Callable[[str], str] = field(default=str, repr=False)
+    _user_input: UserInput | None = field(default=None, repr=False)
+    _loop: asyncio.AbstractEventLoop | None = field(default=None, repr=False)
     _stopped: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    async def ask(self, text: str, choices: Sequence[str] = ()) -> str:
+        """Ask the person and return the answer; the question has no secrets of the session in it.
+
+        Raises `ToolError`, which the model reads, if nobody is there, or the person does not answer.
+        """
+        if self._user_input is None:
+            raise ToolError(f"Nobody is there to answer: {text}")
+        question = UserQuestion(
+            self._mask(text), tuple(map(self._mask, choices)), asked_by=self.tool, session_id=self.session_id
+        )
+        answer = await self._user_input.ask(question)
+        if answer.action != "accept":
+            raise ToolError(f"The user did not answer the question: {text}")
+        return answer.text
+
+    def ask_and_wait(self, text: str, choices: Sequence[str] = ()) -> str:
+        """Do what `ask` does, for a function that runs in a thread."""
+        assert self._loop is not None, "the context of a call knows its event loop"
+        future = asyncio.run_coroutine_threadsafe(self.ask(text, choices), self._loop)
+        while not self.is_cancelled:
+            concurrent.futures.wait([future], _POLL_S)
+            if future.done():
+                return future.result()
+        future.cancel()
+        raise ToolError(f"The call ended before the question was answered: {text}")
 
     @property
     def is_cancelled(self) -> bool:
@@ -55,8 +89,11 @@ class RunContext(Generic[DepsT]):
         """Make the context of a call that runs on this event loop."""
         stopped = threading.Event()
         emit = _live_output(context.emit, stopped)
-        key, deps = context.idempotency_key, context.inputs.deps
-        return RunContext(tool, context.session_id, context.call_id, key, context.cwd, emit, deps, stopped)
+        mask = str if context.masker is None else context.masker.text
+        return RunContext(
+            tool, context.session_id, context.call_id, context.idempotency_key, context.cwd, emit,
+            context.inputs.deps, mask, context.user_input, asyncio.get_running_loop(), stopped,
+        )  # fmt: skip
 
     @staticmethod
     def of_run(session_id: str, workspace: Path, deps: Any) -> RunContext[Any]:

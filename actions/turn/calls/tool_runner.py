@@ -279,6 +279,7 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
         masker=ports.masker,
         withheld=ports.calls.withheld,
         allowed_by=call.decided_by,
+        user_input=ports.calls.user_input,
         shows=lambda file: reads(ports.model, file),
         inputs=ports.inputs,
         # Middleware reads and replaces the bytes themselves.

@@ -11,7 +11,7 @@ from ....actions.ports.advice import CallAdvice, PromptAdvice
 from ....actions.ports.events import ApprovalNeeded, Event, StepChanged
 from ....state.application import ApplicationState, ExecutionMode
 from ....state.calls import HookVerdict, PendingCall
-from ....state.conversation.messages import Message, ToolUse, encodable, parse_json_object
+from ....state.conversation.messages import Message, ToolUse, UserContent, encodable, parse_json_object
 from ...session.observers import Observer
 from .answers import HookAnswer, answer_of, combine_answers
 from .declared import HookCommand, HookEvent
@@ -90,6 +90,17 @@ class Hooks(Observer):
         self._is_given_up = True
         for task in self._running:
             task.cancel()
+
+    async def rewrite_message(self, message: UserContent) -> UserContent:
+        return message
+
+    async def rewrite_answer(self, text: str) -> str:
+        return text
+
+    async def rewrite_observed(self, text: str) -> str:
+        return text
+
+    async def after_observed(self, text: str) -> None: ...
 
     async def on_prompt(self, text: str) -> PromptAdvice:
         answer = await self._ask("UserPromptSubmit", prompt=text)

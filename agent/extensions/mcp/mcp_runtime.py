@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....actions.ports import Model, Tool, ToolSource
+from ....actions.ports import Model, Tool, ToolSource, UserInput
 from ....actions.tools.registry import SERVER_PREFIX
 from ....state.errors import ConfigError
 from ....state.process.installation import make_install_command
@@ -38,12 +38,15 @@ class LazyServers:
         connect: Callable[[], Model] | None = None,
         on_elicitation: OnElicitation | None = None,
         show_sign_in: Callable[[str], Awaitable[None]] | None = None,
+        user_input: UserInput | None = None,
     ) -> None:
         """`connect` creates the model that servers may use; None: sampling is not available.
 
-        `on_elicitation` answers questions of servers, `show_sign_in` shows where to sign in.
+        `on_elicitation`, or else `user_input`, answers questions of servers; `show_sign_in` shows where to
+        sign in.
         """
         self._on_elicitation, self._show_sign_in = on_elicitation, show_sign_in
+        self._user_input = user_input
         self._settings = settings
         self._env = env
         self._connect = connect
@@ -83,7 +86,12 @@ class LazyServers:
                     f"Install it with: {make_install_command('mcp')}",
                 ) from None
             self._source, self._sampler = open_source(
-                self._settings, self._env, self._connect, self._on_elicitation, self._show_sign_in
+                self._settings,
+                self._env,
+                self._connect,
+                self._on_elicitation,
+                self._show_sign_in,
+                self._user_input,
             )
         return self._source
 
@@ -117,8 +125,13 @@ class McpRuntime(ExtensionRuntime):
             # Sampling has no place in the session's usage records, so no budget could be enforced.
             has_budget = settings.max_budget_usd is not None
             connect = None if has_budget else partial(self.process.connect_model, session)
-            answers = definition.on_elicitation
-            self._servers[cwd] = LazyServers(settings, self.process.env, connect, answers)
+            self._servers[cwd] = LazyServers(
+                settings,
+                self.process.env,
+                connect,
+                definition.on_elicitation,
+                user_input=definition.user_input,
+            )
         return (self._servers[cwd],)
 
     async def has_changed_tools(self, session: SessionSettings) -> bool:

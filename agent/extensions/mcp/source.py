@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ....actions.ports import Model, Tool
+from ....actions.ports import Model, Tool, UserInput
 from ....actions.tools.registry import SERVER_PREFIX
 from ....state.errors import ConfigError, UsageError
 from ...config.settings import Settings
@@ -22,7 +22,7 @@ from .content.program import ProgramServers
 from .content.prompts import Prompts
 from .content.resources import resource_tools
 from .server_requests.inquiry import ANSWER, AnswerQuestion, Inquiries
-from .server_requests.questions import Host, ask_program
+from .server_requests.questions import Host, ask_program, ask_user
 from .server_requests.sampling import Sampler
 from .tool import McpTool
 from .transport.oauth import ShowAddress
@@ -220,16 +220,18 @@ def open_source(
     connect: Callable[[], Model] | None,
     on_elicitation: OnElicitation | None = None,
     show_sign_in: ShowAddress | None = None,
+    user_input: UserInput | None = None,
 ) -> tuple[McpSource, Sampler | None]:
     """Return the configured servers, and what asks a model for them; `connect` creates that model.
 
-    `on_elicitation` answers their questions, `show_sign_in` begins a new sign-in where a server wants one.
+    `on_elicitation`, or else `user_input`, answers their questions; `show_sign_in` begins a new sign-in where
+    a server wants one.
     """
     sampler = None if connect is None else Sampler(connect)
     host = Host(
         roots=(settings.cwd, *settings.add_dirs),
         samples=sampler,
-        asks_person=ask_program(on_elicitation),
+        asks_person=ask_program(on_elicitation) or ask_user(user_input),
         show_sign_in=show_sign_in,
     )
     return McpSource(settings.of("mcp_servers"), env, settings.home / "mcp", host), sampler

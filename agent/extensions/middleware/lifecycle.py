@@ -10,7 +10,8 @@ from .middleware import Middleware, MiddlewareSession, current_session
 
 LifecycleMoment = Literal[
     "before_reply", "after_reply", "before_reasoning", "after_reasoning", "before_acting", "after_acting",
-    "before_observing", "after_observing", "before_printing", "after_printing", "on_start", "on_stop",
+    "before_observing", "after_observing", "before_printing", "after_printing", "after_observed", "on_start",
+    "on_stop",
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from ....actions.ports.events import Event, RunFinished, ToolFinished
 from ....actions.tools.functions.run_context import RunContext
 from ....state.application import Usage
 from ....state.calls import Effect, parent_call_id_of
-from ....state.conversation.messages import Outcome, assistant_message, parse_json_object
+from ....state.conversation.messages import Outcome, UserContent, assistant_message, parse_json_object
 
 SYSTEM, FEATURE, PERSON = 0, 100, 500
 """The first priority of the system, of features, and of a person's own middleware."""
@@ -60,6 +60,17 @@ class ToolCallRequest:
     async def run(self) -> ToolOutcome:
         """Run the tool itself; only the innermost layer does."""
         return await self._tool.run(self._arguments, self._context)
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCall:
+    """A call that the model wants, before the gate judges it."""
+
+    name: str
+    """The tool's."""
+    call_id: str
+    arguments: Mapping[str, Any]
+    """Without secrets. Change them with `dataclasses.replace`."""
 
 
 NextModelCall = Callable[[ModelRequest], Awaitable[Reply]]
@@ -114,6 +125,11 @@ class Middleware:
     """Tools that it adds for the model."""
 
     @property
+    def is_enabled(self) -> bool:
+        """Whether it has anything to do now; asked before each call that it would wrap or rewrite."""
+        return True
+
+    @property
     def session(self) -> MiddlewareSession:
         """The current session; raises `LookupError` outside of a session."""
         return current_session.get()
@@ -136,6 +152,43 @@ class Middleware:
         File changes of a call are recorded whatever is returned.
         """
         return next(call)
+
+    def rewrite_message(self, message: UserContent) -> Awaitable[UserContent] | UserContent:
+        """Return the person's message as it is to begin the run and to be recorded.
+
+        This method and the other `rewrite_` methods run once for what they change: it is recorded as changed,
+        and a resume or a replay reads the record. If one fails, so does the run, which a resume continues.
+        """
+        return message
+
+    def rewrite_call(self, call: ProposedCall) -> Awaitable[ProposedCall] | ProposedCall:
+        """Return a call that the model wants with the arguments to run it with.
+
+        The gate judges them in place of the model's, a person approves them, and exactly they run. If this
+        fails, the call is denied with the error as the reason.
+        """
+        return call
+
+    def rewrite_answer(self, text: str) -> Awaitable[str] | str:
+        """Return the text of an answer as it is to be recorded, before its format is checked.
+
+        The answer of a tool that ends the run is the tool's result: see `wrap_tool_call`.
+        """
+        return text
+
+    def rewrite_observed(self, text: str) -> Awaitable[str] | str:
+        """Return a message that is only observed as it is to be stored."""
+        return text
+
+    def after_observed(self, text: str) -> Awaitable[None] | None:
+        """An observed message was stored. This method only observes."""
+
+    def rewrite_event(self, event: Event) -> Awaitable[Event] | Event:
+        """Return an event of the same type that is displayed in place of this one; the record keeps this one.
+
+        The result of a run cannot be changed. If this fails, the person is notified and the event displayed.
+        """
+        return event
 
     def on_start(self, session: MiddlewareSession) -> Awaitable[None] | None:
         """A session opens; an exception keeps it from opening."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ....actions.ports import Model, RunInputs, Tool, WrapToolCall
+from ....actions.ports.advice import Advice
 from ....actions.ports.events import Event, RunFinished, ToolFinished
 from ....state.errors import MiddlewareError, SandburError
 from ....state.session import SessionSettings
@@ -16,6 +17,7 @@ from .layer import name_of
 from .lifecycle import Lifecycle, LifecycleMoment, is_overridden
 from .middleware import Middleware, MiddlewareSession
 from .model_layers import LayeredModel
+from .rewriting import REWRITES, RewritingAdvice, rewrite
 from .tool_layers import LayeredTools
 
 _MOST = 100
@@ -86,6 +88,9 @@ class Onion(Observer):
         self._layers = in_order(middleware)
         self._lifecycle = Lifecycle(self._layers, session)
         self._started: list[Middleware] = []
+        self._rewriting_events = self._wrapping("rewrite_event")
+        self._complaints: set[str] = set()
+        """Failures of `rewrite_event` that the person has seen."""
         session.notify = lambda text: self.notify(text)
 
     @property
@@ -105,6 +110,16 @@ class Onion(Observer):
         if layers or self._lifecycle.watches("before_acting", "after_acting", "before_observing"):
             return LayeredTools(layers, self._lifecycle)
         return None
+
+    def around_hooks(self, hooks: Advice | None) -> Advice | None:
+        """Return the hooks of the user with the middleware that rewrites; None: there are neither."""
+        if not any(self._wrapping(method) for method in REWRITES):
+            return hooks
+        return RewritingAdvice(hooks, self._layers, self._lifecycle)
+
+    @property
+    def is_active(self) -> bool:
+        return any(each.is_enabled for each in self._layers)
 
     async def start(self) -> None:
         """Notify middleware that the session opens. Raises `SandburError`, after stopping those that had
@@ -129,12 +144,27 @@ class Onion(Observer):
     async def before_run(self, text: str | None) -> None:
         await self._tell("before_reply", text)
 
-    async def before_event(self, event: Event) -> None:
+    async def before_event(self, event: Event) -> Event | None:
         if isinstance(event, ToolFinished):
             await self._tell("after_observing", event)
         await self._tell("before_printing", event)
         if isinstance(event, RunFinished):
             await self._tell("after_reply", event)
+            return None
+        return await self._rewrite_event(event)
+
+    async def _rewrite_event(self, event: Event) -> Event | None:
+        """Return the event as middleware displays it; None: unchanged."""
+        layers = [each for each in self._rewriting_events if each.is_enabled]
+        if not layers:
+            return None
+        try:
+            return await rewrite(layers, "rewrite_event", event, type(event), self._lifecycle)
+        except SandburError as error:
+            if error.message not in self._complaints:
+                self._complaints.add(error.message)
+                self.notify(error.message)
+            return None
 
     async def after_event(self, event: Event) -> None:
         await self._tell("after_printing", event)

@@ -26,7 +26,12 @@ class LayeredModel(WrappedModel):
         self._asked = _Asked(model.name)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        exchange = _Exchange(self._model, self._layers, self._lifecycle, self._asked)
+        layers = [each for each in self._layers if each.is_enabled]
+        if not layers and not self._lifecycle.watches("before_reasoning", "after_reasoning"):
+            async for event in self._model.stream(request):
+                yield event
+            return
+        exchange = _Exchange(self._model, layers, self._lifecycle, self._asked)
         task = asyncio.ensure_future(exchange.run(request))
         task.add_done_callback(lambda _: exchange.put(None))
         try:

@@ -27,7 +27,8 @@ class LayeredTools:
         call = ToolCallRequest(tool, arguments, context)
         with self._lifecycle.in_session():
             await self._tell("before_acting", call)
-            outcome = await _Passage(call, self._layers, self._lifecycle).outcome()
+            layers = [each for each in self._layers if each.is_enabled]
+            outcome = await _Passage(call, layers, self._lifecycle).outcome()
             await self._tell("after_acting", call, outcome)
             await self._tell("before_observing", call, outcome)
             return outcome

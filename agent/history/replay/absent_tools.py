@@ -82,5 +82,8 @@ class RecordedGate:
         call = arguments.recorded
         if call is None or call.decided_by == "person":
             return Verdict("allow", "" if call is None else call.reason)
+        if call.decided_by == "hook" and call.hook is not None:
+            # The gate decided nothing: a hook allowed what the gate asks about, or was stricter.
+            return Verdict("ask" if call.hook.decision == "allow" else "allow", "")
         decision: Any = _VERDICTS[call.decision]
         return Verdict(decision, call.reason, call.reason if call.decided_by == "rule" else "")

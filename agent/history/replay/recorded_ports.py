@@ -35,7 +35,7 @@ from ....state.calls import (
     NestedCall,
     PendingCall,
 )
-from ....state.conversation.messages import Message, ToolResult, ToolUse
+from ....state.conversation.messages import Message, ToolResult, ToolUse, UserContent
 from ....state.errors import ContextFull, SandburError
 from ....state.session import WaitingMessage
 from ....state.store.recording import CallMove
@@ -255,6 +255,17 @@ class RecordedAdvice:
         return False
 
     def give_up(self) -> None: ...
+
+    async def rewrite_message(self, message: UserContent) -> UserContent:
+        return message
+
+    async def rewrite_answer(self, text: str) -> str:
+        return text if self._stage.moment.reply is None else self._stage.moment.reply.text
+
+    async def rewrite_observed(self, text: str) -> str:
+        return text
+
+    async def after_observed(self, text: str) -> None: ...
 
     async def on_prompt(self, text: str) -> PromptAdvice:
         moment = self._stage.moment

@@ -13,7 +13,7 @@ from ....state.conversation.messages import Message, ToolResult
 from ....state.conversation.transcript import Log, Transcript, TranscriptRange
 from ....state.databases.database import Database
 from ....state.errors import StoreError
-from ....state.session import SessionSettings, WaitingMessage
+from ....state.session import InboxKind, SessionSettings, WaitingMessage
 from ....state.store.delta_persister import take_back_approval
 from ....state.store.deltas import decode_fields
 from ....state.store.journal import find_undone_calls
@@ -246,7 +246,7 @@ def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[
             run, since = began, began.row
             before = _apply_run_settings(before, began)
         after = reader.take(step)
-        has_new_steering = _newest_inbox_number(after) != _newest_inbox_number(before)
+        new_taken = _list_new_numbers(before, after)
         yield Moment(
             owner=owner,
             seq=step.seq,
@@ -259,18 +259,26 @@ def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[
             after=after,
             goes_to=parts.next_action(step, owner.steps[place + 1 : place + 2]),
             steering=parts.take_steering(
-                since, step.row, step.action, _newest_inbox_number(after), after["run_options"].instructions
+                since, step.row, _opens_turn(step.action, after), new_taken, after["run_options"].instructions
             )
-            if has_new_steering
+            if new_taken
             else (),
             **parts.of(since, step.row, first),
         )
         action, before, since = step.action, after, step.row + 1
 
 
-def _newest_inbox_number(values: Values) -> int:
-    taken: InboxTaken = values["inbox_taken"]
-    return taken.steer
+def _list_new_numbers(before: Values, after: Values) -> list[tuple[int, InboxKind]]:
+    """Return number and kind of the newest messages that a step took from the inbox, in order."""
+    old: InboxTaken = before["inbox_taken"]
+    new: InboxTaken = after["inbox_taken"]
+    kinds: tuple[InboxKind, ...] = ("steer", "observe")
+    return sorted((getattr(new, kind), kind) for kind in kinds if getattr(new, kind) != getattr(old, kind))
+
+
+def _opens_turn(action: str, after: Values) -> bool:
+    """Return whether a step begins a turn with a message, and does not only add observed ones."""
+    return action == "prompt" and after["turn_open"]
 
 
 def _enters(run: Traced) -> bool:
@@ -351,14 +359,20 @@ class _Parts:
         return None if called is not None and is_kept and called.reply is None else called
 
     def take_steering(
-        self, first: int, last: int, action: str, newest: int, instructions: str = ""
+        self,
+        first: int,
+        last: int,
+        opens_turn: bool,
+        newest: Sequence[tuple[int, InboxKind]],
+        instructions: str = "",
     ) -> list[WaitingMessage]:
-        """Return the steering messages that these rows contain; `newest` is the number of the last one.
+        """Return the messages of the inbox that these rows contain; `newest` are the last of each kind.
 
+        The rows hold texts only. Which of the earlier ones had which kind changes nothing in a step.
         `instructions` are those of the run, which belong to none of them.
         """
         rows = select_rows_between(self._messages, first, last)
-        if instructions and action == "prompt":
+        if instructions and opens_turn:
             rows = [row for row in rows if row.message.text != instructions]
         log = next((row.log for row in reversed(rows) if _is_persons_message(row.message)), None)
         found: list[tuple[str, str]] = []
@@ -370,9 +384,13 @@ class _Parts:
             elif found:
                 break
         # The message that begins a turn comes after waiting steering messages.
-        found = found[:-1] if action == "prompt" else found
-        before = newest - len(found)
-        return [WaitingMessage(before + n, "steer", *one) for n, one in enumerate(found, 1)]
+        found = found[:-1] if opens_turn else found
+        number, kind = newest[0]
+        earlier: list[tuple[int, InboxKind]] = [
+            (number - n, kind) for n in range(len(found) - len(newest), 0, -1)
+        ]
+        places = (*earlier, *newest)
+        return [WaitingMessage(n, kind, *one) for (n, kind), one in zip(places, found, strict=False)]
 
 
 def _is_persons_message(message: Message) -> bool:
@@ -383,6 +401,8 @@ def _is_persons_message(message: Message) -> bool:
 def inputs_of(moment: Moment) -> dict[str, Any]:
     """Return the inputs of the action, derived from its results."""
     if moment.action == "prompt":
+        if moment.steering and not moment.after["turn_open"]:
+            return {"user_input": "", "observes": True}
         for call in moment.after["pending_tool_calls"]:
             if call.origin != "model":
                 return {"user_input": moment.after["user_input"], "runs": call.origin}

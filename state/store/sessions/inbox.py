@@ -129,7 +129,7 @@ class Inbox:
 
     def _find_newest_taken(self) -> int:
         taken = self.load_taken()
-        return max(taken.steer, taken.queue)
+        return taken.newest
 
     def _next_number(self) -> int:
         """Return a number above all that a state can contain: a fork starts with its parent's numbers."""
@@ -141,7 +141,7 @@ class Inbox:
     def _load_rows(self, taken: InboxTaken) -> Iterator[tuple[int, WaitingMessage]]:
         rows = self._database.query(
             "SELECT n, kind, body FROM inbox WHERE session_id = ? AND n > ? ORDER BY n",
-            (self._session_id, min(taken.steer, taken.queue)),
+            (self._session_id, taken.oldest),
         )
         for number, kind, body in rows:
             message = _parse_row(int(number), str(kind), str(body))

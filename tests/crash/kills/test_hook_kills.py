@@ -1,5 +1,7 @@
 """The agent dies while a hook runs: it runs again for what was not proposed, and never for what was."""
 
+import json
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -9,6 +11,9 @@ from support.crash.scenarios import effect
 from support.crash.worlds import configured
 from support.models.server import ModelServer, Request, Turn, say
 from support.models.turns import calls
+from support.victims.victims import run_victim
+
+from sandbur.testing import assert_replays
 
 pytestmark = pytest.mark.slow
 
@@ -82,3 +87,31 @@ def test_no_process_of_a_hook_outlives_a_killed_agent(tmp_path: Path) -> None:
         assert place.effects == ["one", "one-end"]
         assert left
         assert not [path for path in left if path.exists()]
+
+
+AGENT_POINTS = (
+    "reply_kept",
+    "advice_taken",
+    "tool_ran",
+    "request_before_send",
+    "request_before_send:2",
+    "reply_before_commit:2",
+    *(f"store_{when}_commit:{number}" for number in range(1, 7) for when in ("before", "after")),
+)
+
+
+@pytest.mark.parametrize("point", AGENT_POINTS)
+def test_what_hooks_of_an_agent_changed_is_recorded_once_wherever_the_process_dies(
+    tmp_path: Path, point: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    died = run_victim("agent_hooks_victim", url, str(tmp_path), point=point)
+    assert died.code == -signal.SIGKILL, died.err
+    resumed = run_victim("agent_hooks_victim", url, str(tmp_path))
+    assert resumed.code == 0, resumed.err
+    assert json.loads(resumed.out) == {
+        "words": ["Pay. Now.", "Done: paid 250, checked. Yours, Ada."],
+        "results": ['(a hook of the user edited this call: {"cents": 250})\npaid 250, checked'],
+        "paid": ["250"],
+    }
+    assert_replays("s1", store=url)

@@ -10,6 +10,8 @@ from support.commands.command import Ended
 from support.stores.databases import DATABASES, fresh_url
 from support.victims.victims import run_victim
 
+from sandbur.testing import assert_replays
+
 POINTS = (
     "inbox_before_commit",
     "inbox_before_commit:2",
@@ -27,14 +29,29 @@ POINTS = (
 )
 
 
+OBSERVE_POINTS = (
+    "inbox_before_commit",
+    "inbox_after_commit",
+    "inbox_after_commit:2",
+    "inbox_after_commit:3",
+    "inbox_taken",
+    "inbox_taken:2",
+    "inbox_taken:3",
+    "reply_before_commit",
+    "request_before_send:2",
+    "reply_before_commit:2",
+    *(f"store_{when}_commit:{number}" for number in range(1, 8) for when in ("before", "after")),
+)
+
+
 @pytest.fixture(params=DATABASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with fresh_url(request.param, tmp_path) as url:
         yield url
 
 
-def run(url: str, folder: Path, point: str = "") -> Ended:
-    return run_victim("inbox_victim", url, str(folder), point=point)
+def run(url: str, folder: Path, point: str = "", victim: str = "inbox_victim") -> Ended:
+    return run_victim(victim, url, str(folder), point=point)
 
 
 @pytest.mark.slow
@@ -53,3 +70,26 @@ def test_what_was_said_is_heard_once_wherever_the_process_dies(url: str, tmp_pat
     for text in ("steered", "queued"):
         assert said.count(text) == 1 or (text not in acknowledged and not said.count(text))
     assert said.count("withdrawn") == (point == "inbox_withdraw_before_commit")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", OBSERVE_POINTS)
+def test_an_observed_message_is_recorded_once_wherever_the_process_dies(
+    url: str, tmp_path: Path, point: str
+) -> None:
+    died = run(url, tmp_path, point, "observe_victim")
+    assert died.code == -signal.SIGKILL, died.err
+    marks = tmp_path / "acknowledged"
+    acknowledged = marks.read_text().split() if marks.exists() else []
+    resumed = run(url, tmp_path, victim="observe_victim")
+    assert resumed.code == 0, resumed.err
+    found = json.loads(resumed.out)
+    assert found["left"] == 0
+    observed = found["observed"]
+    assert observed.count("begin") == 1
+    # A message that was not acknowledged is observed a second time: it may have been stored before.
+    for text in ("before", "during", "after"):
+        assert observed.count(text) == 1 or (text not in acknowledged and observed.count(text) == 2)
+    order = [observed.index(text) for text in ("before", "begin", "during", "after")]
+    assert order == sorted(order)
+    assert_replays("s1", store=url)

@@ -295,7 +295,7 @@ def _nothing() -> None:
 
 
 _MOST_ROWS, _MOST_WAITING = 6, 3
-_KINDS = {"steer": "steering", "queue": "queued"}
+_KINDS = {"steer": "steering", "queue": "queued", "observe": "observed"}
 _INDENT = 2
 
 

@@ -24,6 +24,7 @@ from ...terminal.text.times import local_time
 from .command import SessionsCommand
 
 _MAX_RESULT_CHARS = 300
+_KINDS = {"steer": "steers", "queue": "queued", "observe": "observed"}
 
 
 def view_lines(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> Iterator[str]:
@@ -50,8 +51,7 @@ def view_lines(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> Ite
     if waiting:
         yield ""
     for one in waiting:
-        how = "steers" if one.kind == "steer" else "queued"
-        yield f"waits     {how}: {one_line(one.text)}"
+        yield f"waits     {_KINDS[one.kind]}: {one_line(one.text)}"
 
 
 def view_object(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> dict[str, Any]:

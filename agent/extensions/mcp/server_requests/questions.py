@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 
 import mcp_types as types
 
+from .....actions.ports.user_input import UserInput, UserQuestion
 from ....runtime.tool_servers import Elicitation, OnElicitation
 from ..configuration.servers import McpServer
 from ..text import one_line, plain
@@ -39,6 +40,20 @@ def ask_program(answers: OnElicitation | None) -> AsksPerson | None:
     async def ask(question: Elicitation) -> ElicitationAnswer:
         content = await answers(question)
         return ElicitationAnswer("decline" if content is None else "accept", content)
+
+    return ask
+
+
+def ask_user(user_input: UserInput | None) -> AsksPerson | None:
+    """Return what puts questions to the person by the port of the agent; None if there is none."""
+    if user_input is None:
+        return None
+
+    async def ask(question: Elicitation) -> ElicitationAnswer:
+        answer = await user_input.ask(
+            UserQuestion(question.message, schema=question.schema, url=question.url, asked_by=question.server)
+        )
+        return ElicitationAnswer(answer.action, answer.content)
 
     return ask
 

@@ -14,7 +14,7 @@ import pytest
 from support.places import ROOT
 
 PROGRAM = """
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_type
 
 from collections.abc import Mapping
@@ -48,6 +48,13 @@ async def main() -> None:
     assert_type((await Agent("demo").run("x")).raise_for_status().output, str)
     assert_type(agent.stream("x"), EventStream)
     Agent("demo", limits={})  # expected: an error
+    agent.add_hook("pre_acting", lambda call: replace(call, arguments={}))
+    Agent.add_class_hook("post_reply", sign)
+    agent.add_hook("pre_acting", sign)  # expected: an error
+
+
+def sign(text: str) -> str | None:
+    return f"{text} Yours, Ada."
 
 
 @dataclass
@@ -133,13 +140,13 @@ def test_a_type_checker_sees_the_types_of_an_editable_installation(tmp_path: Pat
     done = subprocess.run(line, cwd=place, capture_output=True, text=True, timeout=300, check=False)
     found = json.loads(done.stdout)["generalDiagnostics"]
     lines = PROGRAM.splitlines()
-    assert [lines[one["range"]["start"]["line"]].partition("#")[2].strip() for one in found] == [
-        "expected: an error"
-    ] * 2, found
+    expected = {number for number, text in enumerate(lines) if "# expected: an error" in text}
+    numbers = {one["range"]["start"]["line"] for one in found if one["severity"] == "error"}
+    assert numbers == expected, found
     mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(python), "program.py"]
     checked = subprocess.run(mypy, cwd=place, capture_output=True, text=True, timeout=300, check=False)
-    wrong = {int(line.split(":")[1]) for line in checked.stdout.splitlines() if ": error:" in line}
-    assert ["expected: an error" in lines[number - 1] for number in wrong] == [True, True], checked.stdout
+    wrong = {int(line.split(":")[1]) - 1 for line in checked.stdout.splitlines() if ": error:" in line}
+    assert wrong == expected, checked.stdout
     where = [str(python), "-c", "import sandbur; print(sandbur.__file__)"]
     ran = subprocess.run(where, cwd=place, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == str(tmp_path / "sources" / "sandbur.py")

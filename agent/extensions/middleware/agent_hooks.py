@@ -1,0 +1,60 @@
+"""The hooks of agents: of one agent, and of a class of agents."""
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, cast
+
+from .hooks import AddHook, HookMiddleware, HookMoment, HookTable
+
+_TABLE = "_own_class_hooks"
+"""The attribute of a class with its table."""
+
+
+def _table_of(owner: type) -> HookTable:
+    """Return the table of this very class, and not of one that it derives from."""
+    if _TABLE not in vars(owner):
+        setattr(owner, _TABLE, HookTable())
+    return cast(HookTable, vars(owner)[_TABLE])
+
+
+class _AddClassHook:
+    """The attribute that adds hooks to the class that it is read from."""
+
+    def __get__(self, agent: object, owner: type) -> AddHook:
+        return AddHook(_table_of(owner))
+
+
+class HasHooks:
+    """What has hooks: those of its classes come first, of the class that others derive from outermost."""
+
+    add_class_hook = _AddClassHook()
+    """Adds a hook for all agents of this class and of classes that derive from it, as `add_hook` does."""
+
+    @cached_property
+    def add_hook(self) -> AddHook:
+        """Add a hook for this agent: `agent.add_hook("pre_reply", function, name="...")`."""
+        return AddHook(self._own_hooks)
+
+    def remove_hook(self, moment: HookMoment, hook: Callable[..., Any] | str) -> None:
+        """Remove a hook of this agent by its function or name; raises `UsageError` if there is none."""
+        self._own_hooks.remove(moment, hook)
+
+    @classmethod
+    def remove_class_hook(cls, moment: HookMoment, hook: Callable[..., Any] | str) -> None:
+        """Remove a hook of this class by its function or name; raises `UsageError` if there is none."""
+        _table_of(cls).remove(moment, hook)
+
+    @cached_property
+    def hook_middleware(self) -> HookMiddleware:
+        """The middleware that calls the hooks."""
+        return HookMiddleware(self._list_hook_tables)
+
+    @cached_property
+    def _own_hooks(self) -> HookTable:
+        return HookTable()
+
+    def _list_hook_tables(self) -> Iterator[HookTable]:
+        for owner in reversed(type(self).__mro__):
+            if issubclass(owner, HasHooks):
+                yield _table_of(owner)
+        yield self._own_hooks

@@ -1,0 +1,52 @@
+"""An agent that observes messages and dies at a crash point: observe_victim.py URL FOLDER
+
+It observes before, in and after a run. Another process goes on with it. What was acknowledged is in a
+file; the messages of the history are printed.
+"""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from sandbur import Agent, AgentSession, ModelRequest
+from sandbur.testing import ScriptedModel, ToolCall
+
+URL, FOLDER = sys.argv[1], Path(sys.argv[2])
+ACKNOWLEDGED = FOLDER / "acknowledged"
+
+
+def list_acknowledged() -> list[str]:
+    return ACKNOWLEDGED.read_text().split() if ACKNOWLEDGED.exists() else []
+
+
+async def observe(session: AgentSession[str], text: str) -> None:
+    if text in list_acknowledged():
+        return
+    await session.observe(text)
+    with ACKNOWLEDGED.open("a") as lines:
+        lines.write(f"{text}\n")
+
+
+async def main() -> None:
+    env = {"HOME": str(FOLDER), "SANDBUR_HOME": str(FOLDER / "home"), "SANDBUR_LEASE_S": "1"}
+    sessions: list[AgentSession[str]] = []
+
+    async def answer(request: ModelRequest) -> ToolCall | str:
+        if any(message.tool_results for message in request.messages):
+            return "Done."
+        await observe(sessions[0], "during")
+        return ToolCall("list_directory", path=".")
+
+    agent = Agent(ScriptedModel(answer), mode="yolo", store=URL, cwd=FOLDER, env=env)
+    async with agent.session("s1") as session:
+        sessions.append(session)
+        await observe(session, "before")
+        messages = [message.text for message in session.history]
+        await session.run(None if "begin" in messages else "begin")
+        await observe(session, "after")
+        observed = [message.text for message in session.history if message.origin == "person"]
+        print(json.dumps({"observed": observed, "left": len(session.observed_messages)}))
+
+
+asyncio.run(main())

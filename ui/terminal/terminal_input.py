@@ -1,0 +1,100 @@
+"""Asks a person at the terminal what tools and tool servers want to know."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO, cast
+
+from ...actions.ports.user_input import UserAnswer, UserQuestion
+from ...state.conversation.messages import parse_json_or_text
+from .text.sanitize import one_line, plain
+
+_READ_BYTES = 4096
+_DECLINES = UserAnswer("decline")
+_NOBODY = UserAnswer("cancel")
+
+
+class TerminalInput:
+    """A `UserInput` for programs with a terminal: one question at a time, an answer is a line.
+
+    An empty line declines. The end of the input cancels every question.
+    """
+
+    def __init__(self, input: TextIO | None = None, output: TextIO | None = None) -> None:
+        """`input` and `output` are stdin and stderr by default; `input` needs a file descriptor."""
+        self._input = input
+        self._output = output
+        self._read = b""
+        self._asking: asyncio.Lock | None = None
+
+    async def ask(self, question: UserQuestion) -> UserAnswer:
+        """Print the question and wait for the answer; implements `UserInput`."""
+        self._asking = self._asking or asyncio.Lock()
+        async with self._asking:
+            who = f"{one_line(question.asked_by)} asks: " if question.asked_by else ""
+            self._print(f"{who}{plain(question.text)}")
+            if question.url:
+                return await self._ask_visit(question.url)
+            if question.schema:
+                return await self._ask_values(question.schema)
+            return await self._ask_text(question.choices)
+
+    async def _ask_text(self, choices: tuple[str, ...]) -> UserAnswer:
+        for number, choice in enumerate(choices, 1):
+            self._print(f"  {number}  {one_line(choice)}")
+        while (line := await self._ask_line("> ")) is not None:
+            if not line:
+                return _DECLINES
+            if not choices or line in choices:
+                return UserAnswer(text=line)
+            if line.isdecimal() and 1 <= int(line) <= len(choices):
+                return UserAnswer(text=choices[int(line) - 1])
+            self._print(f"Type a number from 1 to {len(choices)}.")
+        return _NOBODY
+
+    async def _ask_visit(self, url: str) -> UserAnswer:
+        self._print(f"  {one_line(url)}")
+        line = await self._ask_line("Type `done` after you have been there, or nothing to decline: ")
+        return _NOBODY if line is None else UserAnswer() if line == "done" else _DECLINES
+
+    async def _ask_values(self, schema: Mapping[str, Any]) -> UserAnswer:
+        """Ask for each value of an object; a text that is no value of its type is passed as it is."""
+        content: dict[str, Any] = {}
+        for name, about in cast("Mapping[str, Mapping[str, Any]]", schema.get("properties", {})).items():
+            line = await self._ask_line(f"{one_line(name)} ({one_line(str(about.get('type', 'value')))}): ")
+            if line is None:
+                return _NOBODY
+            if not line and name in schema.get("required", ()):
+                return _DECLINES
+            if line:
+                content[name] = line if about.get("type") == "string" else parse_json_or_text(line)
+        return UserAnswer(content=content)
+
+    async def _ask_line(self, label: str) -> str | None:
+        """Return the next line without spaces around it; None at the end of the input."""
+        self._print(label, end="")
+        file = (self._input or sys.stdin).fileno()
+        while b"\n" not in self._read:
+            await _wait_readable(file)
+            if not (piece := os.read(file, _READ_BYTES)):
+                return None
+            self._read += piece
+        line, _, self._read = self._read.partition(b"\n")
+        return line.decode("utf-8", "replace").strip()
+
+    def _print(self, text: str, end: str = "\n") -> None:
+        print(text, end=end, file=self._output or sys.stderr, flush=True)
+
+
+async def _wait_readable(file: int) -> None:
+    """Wait without a thread, so that a cancelled question leaves nothing behind."""
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        loop.add_reader(file, readable.set)
+    except PermissionError:  # an ordinary file is always readable
+        return
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(file)
