@@ -26,7 +26,7 @@ SERVER = ROOT / "tests/support/tool_servers/signing_in.py"
 def address() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with subprocess.Popen([sys.executable, str(SERVER), str(port), "1"]) as server:
+    with subprocess.Popen([sys.executable, str(SERVER), str(port)]) as server:
         wait_for(lambda: _listens(port))
         yield f"http://127.0.0.1:{port}/mcp"
         server.kill()
@@ -63,10 +63,11 @@ async def test_a_person_signs_in_once_and_later_sessions_renew_the_tokens(
     assert rest == "it: signed in; its tokens are in the data folder, for you alone.\n"
     [kept] = (Path(command.env["SANDBUR_HOME"]) / "mcp/tokens").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600
-    first = json.loads(kept.read_text())["tokens"]["access_token"]
+    stored = json.loads(kept.read_text())
+    first = stored["tokens"]["access_token"]
+    kept.write_text(json.dumps({**stored, "expires_at": 1.0}))
     after = await asyncio.to_thread(lambda: command.run("mcp", "test", "it"))
     assert (after.code, "mcp__it__look" in after.out) == (0, True), after.err
-    # It was valid for a second only.
     assert json.loads(kept.read_text())["tokens"]["access_token"] != first
     assert first not in before.out + before.err + rest + after.out + after.err
 
