@@ -1,6 +1,6 @@
-"""A tool server that wants a sign-in with OAuth. Usage: signing_in.py PORT [LIFETIME]
+"""A tool server that wants a sign-in with OAuth. Usage: signing_in.py PORT
 
-It signs in whoever opens the page; an access token lives as long as the second argument says, in seconds.
+It signs in everyone who opens the page.
 """
 
 import secrets
@@ -21,7 +21,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
 
 PORT = int(sys.argv[1])
-LIFETIME_S = int(sys.argv[2]) if len(sys.argv) > 2 else 3600
+LIFETIME_S = 3600
 
 
 class Accounts(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):

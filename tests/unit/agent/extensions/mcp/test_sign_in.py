@@ -5,7 +5,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +26,7 @@ SERVER = ROOT / "tests/support/tool_servers/signing_in.py"
 def address() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with subprocess.Popen([sys.executable, str(SERVER), str(port), "1"]) as server:
+    with subprocess.Popen([sys.executable, str(SERVER), str(port)]) as server:
         wait_for(lambda: _listens(port))
         yield f"http://127.0.0.1:{port}/mcp"
         server.kill()
@@ -64,9 +63,9 @@ async def test_a_person_signs_in_once_and_later_sessions_renew_the_tokens(
     assert rest == "it: signed in; its tokens are in the data folder, for you alone.\n"
     [kept] = (Path(command.env["SANDBUR_HOME"]) / "mcp/tokens").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600
-    signed_in = json.loads(kept.read_text())
-    first = signed_in["tokens"]["access_token"]
-    await asyncio.to_thread(wait_for, lambda: time.time() > signed_in["expires_at"])
+    stored = json.loads(kept.read_text())
+    first = stored["tokens"]["access_token"]
+    kept.write_text(json.dumps({**stored, "expires_at": 1.0}))
     after = await asyncio.to_thread(lambda: command.run("mcp", "test", "it"))
     assert (after.code, "mcp__it__look" in after.out) == (0, True), after.err
     assert json.loads(kept.read_text())["tokens"]["access_token"] != first
