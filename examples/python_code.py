@@ -48,7 +48,7 @@ async def main() -> None:
         result = await session.run("Pay the dearest late order of 1 to 4 back.")
         while session.pending:
             for call in session.pending:
-                print(f"approved: {call.tool} {call.arguments}")
+                print(f"approved: {call.tool} {call.arguments_json}")
             result = await session.approve()
         for message in session.history:
             for found in message.tool_results:

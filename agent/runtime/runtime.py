@@ -135,18 +135,14 @@ class Runtime:
         masker = masker_for(self.env, self.settings.cwd)
         system = masker.text(system)
         session = settings_of_session(self.settings, model, system)
-        form = output_schema or (definition.output and definition.output.output_schema)
         own = {
             **stored,
             **(labels or {}),
-            "agent": definition.source,
-            "has_shipped_tools": definition.has_builtin_tools,
-            "has_planning": definition.has_planning,
-            "output_schema": form,
-            "done_tool": definition.done_tool,
-            **_keep_file(definition, masker),
+            **_keep_definition(definition, masker),
             "variables": {**definition.variables, **session.variables, **(variables or {})},
         }
+        if output_schema is not None:
+            own["output_schema"] = output_schema
         session = session.model_copy(update=own)
         if self.store.index.exists(session_id):
             raise UsageError(
@@ -319,13 +315,20 @@ class Runtime:
         return load_known_agent(session, self.env)
 
 
-def _keep_file(definition: Definition, masker: SecretMasker) -> dict[str, Any]:
-    """Return what a new session keeps of the file of its agent.
+def _keep_definition(definition: Definition, masker: SecretMasker) -> dict[str, Any]:
+    """Return the values that a new session stores of its agent.
 
-    Raises `ConfigError` for a variable with a secret: a session stores its variables.
+    Raises `ConfigError` for a variable of an agent file with a secret: a session stores its variables.
     """
+    kept: dict[str, Any] = {
+        "agent": definition.source,
+        "has_shipped_tools": definition.has_builtin_tools,
+        "has_planning": definition.has_planning,
+        "output_schema": definition.output and definition.output.output_schema,
+        "done_tool": definition.done_tool,
+    }
     if definition.file is None:
-        return {}
+        return kept
     for name, value in definition.variables.items():
         if masker.text(value) != value:
             raise ConfigError(
@@ -333,7 +336,7 @@ def _keep_file(definition: Definition, masker: SecretMasker) -> dict[str, Any]:
                 "Write ${NAME} where it is sent, and set the variable NAME of the environment.",
             )
     text = masker.text(definition.file.text)
-    return {"agent_file": definition.file.model_copy(update={"text": text})}
+    return kept | {"agent_file": definition.file.model_copy(update={"text": text})}
 
 
 def _name_lost_files(state: ApplicationState) -> list[str]:

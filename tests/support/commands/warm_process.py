@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from threading import Thread
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from support.commands.warm_start import warm_start
 
@@ -37,6 +37,15 @@ class WarmProcess:
             stream.give_away()
         self.pid = self._launched.pid
         self.returncode: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+        self.wait()
 
     def poll(self) -> int | None:
         """Return the exit code, or None while the command runs."""
@@ -72,6 +81,8 @@ class WarmProcess:
 
         def read(number: int, stream: IO[bytes]) -> None:
             with stream:
+                # A test may have read without waiting; here the end is waited for.
+                os.set_blocking(stream.fileno(), True)
                 contents[number] = stream.read()
 
         open_streams = [

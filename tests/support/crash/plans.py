@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from support.crash.place import FULL
+from support.commands.warm_start import FULL
 from support.crash.scenarios import SCENARIOS
 from support.crash.trials import Outcome, Trial
 

@@ -167,7 +167,8 @@ def test_calls_run_in_no_other_action() -> None:
     runs = re.compile(r"\bToolRunner\(|\btool\.run\(")
     files = (path for layer in ("state", "actions", "agent", "ui") for path in (ROOT / layer).rglob("*.py"))
     found = {path.relative_to(ROOT).as_posix() for path in files if runs.search(path.read_text("utf-8"))}
-    assert found == {f"actions/{EFFECT}.py", "actions/turn/calls/tool_runner.py"}
+    calls = "actions/turn/calls"
+    assert found == {f"actions/{EFFECT}.py", f"{calls}/tool_runner.py", f"{calls}/nested_calls.py"}
 
 
 def test_the_command_says_what_it_proved(command: Command) -> None:

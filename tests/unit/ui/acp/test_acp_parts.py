@@ -49,7 +49,7 @@ def test_words_alone_stay_one_text_so_that_they_can_be_a_command() -> None:
 @pytest.mark.parametrize(
     ("block", "reason"),
     [
-        (audio_block("", "audio/wav"), "Audio"),
+        (audio_block("", "audio/wav"), "audio is empty"),
         (image_block("no base64!", "image/png"), "no base64"),
         (image_block("AAAA", "image/png"), "cannot be attached"),
         (text_block(" \n"), "empty"),

@@ -61,7 +61,7 @@ def test_files_go_with_the_message_and_stay_in_the_session(at: Command, wire: st
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--attach", "d.zip"), "d.zip cannot be attached: models take PNG, JPEG, GIF and WebP, PDF and"),
+        (("--attach", "d.zip"), "d.zip cannot be attached: models take PNG, JPEG, GIF and WebP; WAV, MP3"),
         (("--attach", "none.png"), "none.png cannot be read: No such file or directory."),
         (("--attach", "a.png", "-m", BLIND), "openai-chat/gpt-3.5-turbo takes no pictures."),
     ],

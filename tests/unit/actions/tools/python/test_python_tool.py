@@ -1,6 +1,5 @@
 """`execute_python` in sessions: its calls are judged, approved, recorded and masked as any others."""
 
-import json
 import sqlite3
 import sys
 from collections.abc import Sequence
@@ -118,7 +117,7 @@ async def test_a_call_of_the_code_asks_and_the_code_goes_on_after_the_approval(t
         assert first.status == "needs_approval"
         (asked,) = session.pending
         assert (asked.call_id, asked.tool) == ("call_1_0/2", "buy")
-        assert json.loads(asked.arguments) == {"item": "nails"}
+        assert asked.arguments == {"item": "nails"}
         second = await session.approve()
         assert second.status == "needs_approval"
         assert session.pending[0].call_id == "call_1_0/3"
