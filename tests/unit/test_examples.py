@@ -54,7 +54,7 @@ PRINTED = {
         "Your table is by the window.",
     ],
     "agent_hooks": [
-        r'to approve: {"order": "17", "cents": 5000}',
+        r"to approve: {'order': '17', 'cents': 5000}",
         r"Refunded 5000 cents of order 17, receipt \S+\. Yours, the shop\.",
         r"\['The parcel of order 17 was damaged\.', 'Order 17 came broken\. \(customer 12\)'\]",
     ],
