@@ -25,7 +25,7 @@ _FIELDS = tuple(ApplicationState.model_fields)
 
 
 class ApplicationTyping(TypingSystem[ApplicationState]):
-    """The state typing of one application: the view of the newest state is built once."""
+    """Gives Burr the type of the state; keeps the `ApplicationState` of the newest state."""
 
     def __init__(self) -> None:
         self._state: State[Any] | None = None

@@ -19,7 +19,8 @@ from pydantic import (
 from .conversation.messages import Message, Record, ToolResult
 
 Effect = Literal["read", "idempotent", "verifiable", "effect"]
-"""What a second run of a call would mean: nothing, nothing, it can be checked, unknown."""
+"""What running a call twice would mean. `read`: nothing; `idempotent`: nothing, with the same key;
+`verifiable`: its effect can be checked; `effect`: unknown."""
 
 Decision = Literal["undecided", "approved", "denied", "invalid"]
 Origin = Literal["model", "person", "command", "tool"]
@@ -29,7 +30,8 @@ DecidedBy = Literal["policy", "rule", "person", "runtime", "hook"]
 
 
 Settlement = Literal["done", "failed", "rerun", "check"]
-"""The call took effect; it failed; it may run once more; the model has to check."""
+"""How a call of unknown outcome is settled. `done`: it took effect; `failed`: it did not; `rerun`: it may run
+again; `check`: the model has to find out."""
 
 
 class Recovery(Record):

@@ -11,7 +11,11 @@ ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
 class BuiltinTool(Generic[ArgumentsT]):
-    """A tool that only reads below its argument `path`, if it has one, unless its traits differ."""
+    """Base of built-in tools: the effect is `read`, and the place is the argument `path`.
+
+    A tool whose results contain file names or contents sets `traits.shows`; without it, rules that deny the
+    reading of a file do not count for it.
+    """
 
     effect: Effect = "read"
     traits = ToolTraits(subject="path", is_quiet=True)

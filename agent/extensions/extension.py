@@ -88,8 +88,8 @@ class Extension(Declared):
     runtime: str = ""
     """The home of its `ExtensionRuntime`, which provides tools, middleware and observers to sessions."""
     is_used: Callable[[Settings, SessionSettings | None], bool] | None = None
-    """Returns whether a session needs the runtime. None: it is needed if one of its settings is set or it has
-    no settings.
+    """Returns whether a session needs the runtime. None: it is needed if one of its settings has a truthy
+    value, defaults included, or if it has no settings.
 
     The session is None before a new session has its first prompt.
     """

@@ -328,7 +328,7 @@ class Claude:
 
 
 def context_window(model: str) -> int:
-    """Return the context window in tokens, None if the name does not tell it."""
+    """Return the context window in tokens, `DEFAULT_WINDOW` for a name that is not known."""
     name = bare_name(model)
     return next((window for pattern, window in _WINDOWS if pattern.match(name)), DEFAULT_WINDOW)
 

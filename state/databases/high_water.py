@@ -28,7 +28,7 @@ class HighWater:
             return -1
 
     def write(self, name: str, content: bytes | None) -> None:
-        """Write the content of a name, which always has the same length; None removes it."""
+        """Overwrite the small file `name`, whose contents all have the same length; None deletes it."""
         path = self._path(name)
         with suppress(OSError):
             if content is None:

@@ -119,7 +119,7 @@ class Store:
         return LineageFiles(self.database, self.index.lineage(session_id))
 
     def open_session_files(self, session_id: str) -> SessionFiles:
-        """Return the memory files of a session, with those from before its fork."""
+        """Return the files of a session's `SessionMemory` back end, including those from before a fork."""
         return SessionFiles(self.database, self.writer(session_id), self.index.lineage(session_id))
 
     def open_shared_files(self) -> SharedFiles:

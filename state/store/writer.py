@@ -192,7 +192,7 @@ class SessionWriter:
                 self._fields = WrittenFields(self._model, self.logs)
 
     def _hold(self, rows: Sequence[Entry], seq: int) -> None:
-        """Keep a step for the next commit; if that fails, it is part of the one after it."""
+        """Hold the rows of a step back until the next commit; if it fails, the one after it writes them."""
         self._held += rows
         self._queue.clear()
         self.last_seq = seq

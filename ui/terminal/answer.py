@@ -62,7 +62,7 @@ class AnswerView:
         return now - self._displayed_at < 1
 
     def draw(self, now: float, foot: Sequence[ScreenRow]) -> None:
-        """Draw the open block, if its change is large enough, and below it the foot."""
+        """Draw the block whose text still arrives, if enough has changed, and `foot`, the rows below it."""
         if not self._is_due(now):
             self._live.draw(self._rows, foot)
             return

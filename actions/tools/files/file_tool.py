@@ -62,6 +62,12 @@ class ReadingFileTool(FileTool[ArgumentsT]):
 
     access: Access = "content"
 
+    def __init__(self, name: str, description: str, arguments: type[ArgumentsT], files: FileSystem) -> None:
+        if not self.traits.shows:
+            # Rules that deny the reading of a file count for the tools that declare what they show.
+            raise TypeError(f"{type(self).__name__} reads files: set `shows` in its traits.")
+        super().__init__(name, description, arguments, files)
+
     @abstractmethod
     async def look(self, arguments: ArgumentsT, view: FileView) -> ToolOutcome:
         """Return the outcome of a call with the arguments of `aim`; raises `FileProblem`."""

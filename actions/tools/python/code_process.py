@@ -50,7 +50,7 @@ class CodeEnd(NamedTuple):
     problem: str = ""
     """Why the process was ended, or ended early, in a clause; empty if `frame` is there."""
     is_late: bool = False
-    """It took too long."""
+    """True if the process was ended because the code exceeded its time limit."""
 
 
 class CodeProcess:

@@ -177,7 +177,7 @@ def python_tool(
         if not _is_callable(one):
             raise UsageError(
                 f"Code cannot call the tool {one.spec.name}: it ends the run or adds tools.",
-                "Give it to the agent itself.",
+                "Pass it to the agent: Agent(tools=[...]).",
             )
     return PythonTool(given, timeout_s)
 

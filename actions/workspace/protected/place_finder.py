@@ -34,7 +34,7 @@ class FoundPlaces:
 
 
 class _Folder:
-    """The content of a folder when it was read."""
+    """The places that were found in one folder, and the change time at which it was read."""
 
     def __init__(self, changed_ns: int) -> None:
         self.changed_ns = changed_ns

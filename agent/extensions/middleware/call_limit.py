@@ -8,7 +8,7 @@ from ....state.errors import TurnLimit
 from .middleware import FEATURE, Middleware, MiddlewareSession, NextModelCall, NextToolCall, ToolCallRequest
 
 _MODEL = ""
-"""What model calls are counted under."""
+"""The key in a `Counter` for model calls; tool calls are counted under the names of the tools."""
 
 
 class CallLimit(Middleware):
@@ -31,7 +31,7 @@ class CallLimit(Middleware):
         self._tool_calls = tool_calls
         self._per_tool = dict(per_tool or {})
         self._counts: dict[str, Counter[str]] = {}
-        """By the id of a session."""
+        """Session id -> the number of calls in the current run, by the name of the tool."""
 
     def on_stop(self, session: MiddlewareSession) -> None:
         self._counts.pop(session.id, None)

@@ -111,7 +111,7 @@ class WorkspaceCopy:
                 self.unread.append(entry.path)
 
     def _leads_to(self, link: Path) -> str:
-        """Return the target of a copied link: never in the real workspace, otherwise the same target."""
+        """Return the target for a copied link: a path in the workspace becomes that in the copy."""
         target = os.readlink(link)  # noqa: PTH115 -- a Path would lose what the text looks like
         if os.path.isabs(target):  # noqa: PTH117
             inside = self.path_of_copy(Path(os.path.realpath(link)))

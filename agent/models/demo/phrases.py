@@ -23,7 +23,7 @@ class Understood(NamedTuple):
     """Tool -> pattern of its requests; the named groups are the arguments. The first match wins."""
     greeting: str
     help: str
-    """Matches a question about the demo's abilities; empty: other texts get that answer."""
+    """Pattern of a question about what the demo can do; empty: any text that matches nothing else is one."""
     trouble: str
     """Matches a problem that needs a plan with measurements."""
     web: str

@@ -9,7 +9,7 @@ from ...databases.database import Database
 from ..writer import SessionWriter
 
 _CHUNK = -1
-"""Used in place of a chunk number, which no output of a call has."""
+"""The chunk number of rows in `outputs` that hold such a file; outputs of calls have none below 0."""
 _NAME = "memory:"
 """The start of the key of a row in `outputs`; a number follows."""
 

@@ -34,7 +34,7 @@ class Waking:
     """Takes the terminal up again after a stop that nothing was put away for: in a run, or from outside."""
 
     def __init__(self, renderer: Renderer, in_run: Callable[[], None]) -> None:
-        """`in_run` takes up the keys of a run again."""
+        """`in_run` is called after SIGCONT during a run; it sets the terminal back to the mode for keys."""
         self._renderer = renderer
         self._in_run = in_run
         self._run_modes: list[Any] | None = None

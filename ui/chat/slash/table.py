@@ -1,4 +1,4 @@
-"""The table of slash commands; help, completion and documentation are generated from it."""
+"""The table of slash commands: help and completion are generated from it, docs/commands.md has to match."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

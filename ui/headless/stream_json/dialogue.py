@@ -282,6 +282,6 @@ class _StartedView(StreamView):
 
 
 def _stdout() -> tuple[int, int]:
-    """Return what stdout leads to."""
+    """Return device and inode of stdout, which change when it is replaced because its reader is gone."""
     found = os.fstat(1)
     return found.st_dev, found.st_ino

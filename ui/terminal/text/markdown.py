@@ -22,7 +22,7 @@ _LIST_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
 _RULED = re.compile(r"[^\n]*\|[^\n]*\n[ \t]*\|?[ \t]*:?-+[-:| \t]*(?:\n|$)")
 """A table begins with a row and a line that rules it."""
 _UNDECIDED = re.compile(r"[ \t]*(?:\d{1,9}[.)]?|[-*+_=#>~`|: \t]+|(?:```|~~~)[^`]*)")
-"""A line that may become anything still: a list, a heading, a rule, code."""
+"""The beginning of a line that may still become a list, a heading, a rule or code."""
 _NUMBERED = re.compile(r"^ {0,3}\d{1,9}[.)]\s", re.MULTILINE)
 _TWO_DIGITS = re.compile(r"^ {0,3}\d{2,9}[.)]\s", re.MULTILINE)
 _OPENER = re.compile(r"[*~]+(?=\S)|(?<!\w)_+(?=\S)|`|\[[^\]]*\Z|\]\([^)]*\Z")

@@ -95,7 +95,7 @@ class Ended:
     survivors: int = 0
     """Processes that not even SIGKILL ended in time."""
     after_s: float = 0
-    """From start to end."""
+    """Milliseconds from the command's start to its end."""
     asking: str = ""
     """The program that waited for keyboard input."""
     moved: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ PACKAGE = str(Path(__file__).parent.parent)
 _ZYGOTE = "import sys; sys.path.append(sys.argv[1]); from supervisor.zygote import main; main(*sys.argv[2:])"
 _PATIENCE_S = 3.0
 _REST_S = 60.0
-"""After one that could not be started, or did nothing, it is not tried again for so long."""
+"""Seconds without another attempt after a zygote failed to start or delivered no supervisor."""
 _INHERITED = ("LD_LIBRARY_PATH",)
 """The environment variables that the interpreter may need to start."""
 

@@ -13,7 +13,8 @@ _ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
 _EPERM, _ENOSYS = 1, 38
 _NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
 _FAMILIES = (2, 10, 16)
-"""IPv4 and IPv6, which the network namespace confines, and netlink, which lists addresses."""
+"""The socket families that a command may open: IPv4 and IPv6, which the network namespace confines, and
+netlink, which lists addresses."""
 _NETLINK = 16
 _CONNECTED = (1, 5)
 """Stream and sequenced packets. A pair of datagram sockets can be turned to any other socket by name."""

@@ -51,7 +51,7 @@ class _Family:
     def __init__(self) -> None:
         self.wake = waker((signal.SIGCHLD,))
         self._over, self._over_end = os.pipe()
-        """Receives the id of each supervisor that has no process left, before it ends."""
+        """A pipe: each supervisor writes its id into it before it ends, once all its processes are gone."""
         for end in (self._over, self._over_end):
             os.set_blocking(end, False)
         self._forked = set[int]()

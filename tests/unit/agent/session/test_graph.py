@@ -30,6 +30,11 @@ def test_every_action_can_be_reached_and_left() -> None:
     assert {end for _, end, _ in TRANSITIONS} == DESIGN
 
 
+def test_an_action_whose_request_did_not_fit_comes_next_after_the_compression() -> None:
+    for action in {start for start, end, _ in TRANSITIONS if end == "context_compressor"}:
+        assert next_action("context_compressor", ApplicationState(return_to=action)) == action
+
+
 def test_no_path_leads_an_undecided_call_into_execution() -> None:
     decisions = ("undecided", "approved", "denied", "invalid")
     for count, start in itertools.product((1, 2, 3), ACTIONS):

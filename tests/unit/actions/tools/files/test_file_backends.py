@@ -20,10 +20,11 @@ from sandbur.actions.ports import Prepared, Tool, ToolContext, ToolOutcome, Veri
 from sandbur.actions.tools.files.disk import DISK
 from sandbur.actions.tools.files.edit_file import EditFile
 from sandbur.actions.tools.files.file_system import Access, FileSystem, FileView
+from sandbur.actions.tools.files.file_tool import ReadingFileTool
 from sandbur.actions.tools.files.glob import Glob
 from sandbur.actions.tools.files.grep import Grep
 from sandbur.actions.tools.files.list_directory import ListDirectory
-from sandbur.actions.tools.files.read_file import ReadFile
+from sandbur.actions.tools.files.read_file import ReadFile, ReadFileArguments
 from sandbur.actions.tools.files.write_file import WriteFile
 from sandbur.actions.tools.registry import builtin_tools
 from sandbur.actions.workspace.backends.backend import MAX_FILE_BYTES, MAX_FILES, KeptFiles
@@ -357,3 +358,15 @@ async def test_the_tools_work_on_any_file_system(tmp_path: Path) -> None:
     (tmp_path / "root/out").symlink_to("/etc")
     assert (await run(ReadFile(files), path="/out/passwd")).outcome == "error"
     assert ReadFile(files).spec.description.endswith(files.description)
+
+
+class _ShowsNothing(ReadingFileTool[ReadFileArguments]):
+    """A tool that reads files and does not declare it."""
+
+    async def look(self, arguments: ReadFileArguments, view: FileView) -> ToolOutcome:
+        return ToolOutcome("ok", "")
+
+
+def test_a_tool_that_reads_files_and_does_not_declare_it_cannot_be_made() -> None:
+    with pytest.raises(TypeError, match="_ShowsNothing reads files: set `shows`"):
+        _ShowsNothing("peek", "Peek.", ReadFileArguments, DISK)
