@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from support.crash import plans
-from support.crash.points import in_code
+from support.crash.points import OF_OTHER_TESTS, in_code
 from support.crash.scenarios import SCENARIOS
 from support.crash.trials import Outcome, Trial, in_parallel
+from support.places import TESTS
 from support.stores.databases import SERVERS, fresh_url
 
 SEED = int(os.environ.get("SANDBUR_MATRIX_SEED", "1"))
@@ -65,6 +66,11 @@ def test_undisturbed_runs_are_as_they_should_be(recorded: list[Outcome]) -> None
 
 def test_every_point_in_the_code_is_reached(recorded: list[Outcome]) -> None:
     assert set(NAMES) - {name for one in recorded for points in one.points for name in points} == set()
+
+
+def test_another_test_kills_at_the_points_that_no_scenario_reaches() -> None:
+    for point, test in OF_OTHER_TESTS.items():
+        assert f'"{point}"' in (TESTS / test).read_text()
 
 
 @pytest.mark.parametrize("point", NAMES)
