@@ -31,7 +31,7 @@ class ToolGroups:
 
     @property
     def descriptions(self) -> Mapping[str, str]:
-        """The names of all groups with what they are for; empty where nothing is said."""
+        """The names of all groups with their descriptions; empty where a group has none."""
         session = self._session()
         texts = session.settings.tool_choice.group_descriptions
         names = (group for tool in session.ports.toolbox.values() for group in tool.traits.groups)

@@ -241,7 +241,7 @@ def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe_groups(*given: Sequence[str] | Mapping[str, str]) -> dict[str, str] | None:
-    """Return what groups are for, by name; None if nothing is said."""
+    """Return the descriptions of groups by name; None if there are none."""
     found = {name: text for one in given if isinstance(one, Mapping) for name, text in one.items() if text}
     return found or None
 

@@ -24,7 +24,7 @@ _ASKS = ("by_rule", "always", "never")
 
 
 class ToolKeywords(TypedDict, total=False):
-    """What may be said of a tool beside its name and description; `sandbur.tool` describes each."""
+    """The options of a tool besides its name and description; `sandbur.tool` describes each."""
 
     effect: Effect
     check: Callable[..., Any] | None

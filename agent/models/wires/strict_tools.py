@@ -15,7 +15,7 @@ _REFUSED = frozenset(
         "dependentRequired", "unevaluatedProperties", "unevaluatedItems",
     )
 )  # fmt: skip
-"""Keywords that no provider guarantees and that cannot be said in a description."""
+"""Keywords that no provider guarantees and that cannot be expressed in a description."""
 _FORMATS = frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"))
 """The formats of texts that providers know."""
 TEXT_LIMITS = ("minLength", "maxLength", "uniqueItems")
