@@ -12,7 +12,7 @@ from .turn.calls.equipping import announce_tool_changes
 from .turn.calls.nested_calls import NestedCallRunner
 from .turn.calls.result_eviction import evict_old_results
 from .turn.calls.tool_results import find_ending_result, find_settled_result, refusal, result, with_results
-from .turn.calls.tool_runner import ReadyCall, ToolRunner, record_refusal
+from .turn.calls.tool_runner import ReadyCall, ToolRunner, record_refusal, runs_concurrently
 from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
 
 
@@ -55,11 +55,18 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
         raise AssertionError("the graph let an undecided call through")
     results = await _collect_known_results(state, ports)
     runner = ToolRunner(state, ports, lambda call: NestedCallRunner(call, state, ports))
-    ready = [ReadyCall(offset, call) for offset, call in enumerate(calls) if offset not in results]
-    for batch in _batches(ready):
+    ready = [
+        ReadyCall(offset, call)
+        for offset, call in enumerate(calls)
+        if offset not in results and call.sub_agent is None
+    ]
+    for batch in _batches(ready, ports):
         if runner.asked or runner.waiting or find_ending_result(results | runner.results):
             break
         await runner.run(batch)
+        if runner.error is not None:
+            # What the other calls of the batch came to is in the journal, where the next run finds it.
+            raise runner.error
     results |= runner.results
     changes: Changes = {"last_round_denied": _has_denied(state, runner)}
     if (last := find_ending_result(results)) is not None:
@@ -80,11 +87,12 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
 def _list_left(
     calls: Sequence[PendingCall], results: Mapping[int, ToolResult], runner: ToolRunner
 ) -> Iterator[PendingCall]:
-    """Yield the calls without a result, each after the nested call that it waits for."""
+    """Yield the calls without a result, each after the calls whose decision it waits for."""
     for offset, call in enumerate(calls):
         if offset in runner.waiting:
-            yield from runner.waiting[offset]
-        elif offset not in results:
+            yield from runner.waiting[offset].waits_for
+            yield runner.waiting[offset].call
+        elif offset not in results and call.sub_agent is None:
             yield runner.asked.get(offset, call)
 
 
@@ -100,7 +108,7 @@ async def _end_run(
 ) -> Changes:
     """Refuse the calls without a result and close the turn, unless a hook continues it."""
     for offset, call in enumerate(state.pending_tool_calls):
-        if offset not in results:
+        if offset not in results and call.sub_agent is None:
             results[offset] = result(call, "error", NOT_RUN.format(tool=last.tool))
             await record_refusal(ports, results[offset], state.active_step_id)
     if more := await ask_hooks_to_continue(state, ports, last.ends_run or ""):
@@ -120,6 +128,8 @@ async def _collect_known_results(state: ApplicationState, ports: Ports) -> dict[
     recorded = await ports.journal.load_calls(call.call_id for call in calls)
     results: dict[int, ToolResult] = {}
     for offset, call in enumerate(calls):
+        if call.sub_agent is not None:
+            continue
         known = recorded.get(call.call_id)
         answer = find_settled_result(call, known) or refusal(call)
         if answer is None:
@@ -134,17 +144,22 @@ async def _collect_known_results(state: ApplicationState, ports: Ports) -> dict[
 
 def _has_denied(state: ApplicationState, runner: ToolRunner) -> bool:
     """Return whether a person, a hook or a rule denied a call of this round."""
-    calls = (*state.pending_tool_calls, *runner.denied)
+    own = (call for call in state.pending_tool_calls if call.sub_agent is None)
+    calls = (*own, *runner.denied)
     denied = any(call.decision == "denied" and call.decided_by != "policy" for call in calls)
     last = state.active_history.last
     return denied or (state.last_round_denied and last is not None and last.role == "tool")
 
 
-def _batches(calls: list[ReadyCall]) -> list[list[ReadyCall]]:
-    """Group the calls to run: adjacent reads together, everything else alone and in order."""
+def _batches(calls: list[ReadyCall], ports: Ports) -> list[list[ReadyCall]]:
+    """Group the calls to run: adjacent reads and sub-agents together, everything else alone and in order."""
+
+    def may_share(call: PendingCall) -> bool:
+        return call.effect == "read" or runs_concurrently(call, ports)
+
     batches: list[list[ReadyCall]] = []
     for ready in calls:
-        if ready.call.effect == "read" and batches and batches[-1][-1].call.effect == "read":
+        if may_share(ready.call) and batches and may_share(batches[-1][-1].call):
             batches[-1].append(ready)
         else:
             batches.append([ready])

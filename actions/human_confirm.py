@@ -28,8 +28,11 @@ async def human_confirm(
         if call.decision != "undecided" or decision is None:
             calls.append(call)
             continue
-        take = _settle if call.kind == "outcome_unknown" else _apply_decision
-        decided, problem = take(call, decision, ports, state.execution_mode)
+        if call.sub_agent is not None:
+            decided, problem = _relay(call, decision, ports), ""
+        else:
+            take = _settle if call.kind == "outcome_unknown" else _apply_decision
+            decided, problem = take(call, decision, ports, state.execution_mode)
         calls.append(decided)
         if problem:
             ports.emit(Notice(f"The call {call.call_id} still waits: {problem}"))
@@ -68,6 +71,21 @@ def _apply_decision(
         # The approval covers what the question showed, not later changes.
         changes |= {"binding": call.binding, "reason": call.reason}
     return judged.model_copy(update={"decision": "approved", "decided_by": "person", **changes}), ""
+
+
+def _relay(call: PendingCall, decision: CallDecision, ports: Ports) -> PendingCall:
+    """Return a call of a sub-agent with the person's decision; the gate of its own session judges it."""
+    words = ports.masker.text(encodable(decision.result if decision.settle else decision.reason))
+    if decision.settle is not None:
+        settled = update_recovery(call, settled_as=decision.settle, settled_result=words)
+        return settled.model_copy(update={"decision": "approved", "decided_by": "person"})
+    if not decision.approved:
+        return call.model_copy(update={"decision": "denied", "decided_by": "person", "reason": words})
+    edited = call
+    if decision.arguments is not None:
+        edited = _replace_arguments(call, encodable(decision.arguments), ports)
+    is_edited = edited.arguments != call.arguments
+    return edited.model_copy(update={"decision": "approved", "decided_by": "person", "edited": is_edited})
 
 
 def _replace_arguments(call: PendingCall, arguments: str, ports: Ports) -> PendingCall:

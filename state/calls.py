@@ -91,6 +91,17 @@ class HookVerdict(Record):
     """True if the hook changed the arguments."""
 
 
+class SubAgentCall(Record):
+    """Where a call of a sub-agent waits."""
+
+    session_id: str
+    """The session of the sub-agent whose own call it is."""
+    call_id: str
+    """Its id in that session."""
+    agents: tuple[str, ...]
+    """The names of the agents from the first sub-agent of this session down to the one that waits."""
+
+
 class PendingCall(Record):
     """A call of the active history's last message without a result: the proposal and its approval."""
 
@@ -120,6 +131,8 @@ class PendingCall(Record):
 
     kind: Literal["approval", "outcome_unknown"] = "approval"
     """What the decision is about: approval to run, or the outcome after a process died."""
+    sub_agent: SubAgentCall | None = Field(default=None, exclude_if=partial(is_, None))
+    """Set for a call that waits in the session of a sub-agent: it is decided here, and runs only there."""
     recovery: Recovery = _NO_RECOVERY
     """Empty for a call that no process died over. Stored as fields of the call itself."""
 
@@ -166,9 +179,15 @@ def nested_call_id(parent_call_id: str, number: int) -> str:
     return f"{parent_call_id}/{number}"
 
 
+def relayed_call_id(task_call_id: str, call_id: str) -> str:
+    """Return the id by which a session knows a waiting call of the sub-agent that its call started."""
+    return f"{task_call_id}/{call_id}"
+
+
 def parent_call_id_of(call_id: str) -> str:
-    """Return the id of the call whose tool requested this call; empty if no tool did."""
-    return call_id.rpartition("/")[0]
+    """Return the id of the call of this session that a nested or relayed call belongs to; empty: none."""
+    head, slash, _ = call_id.partition("/")
+    return head if slash else ""
 
 
 def digest_request(tool: str, arguments: str) -> str:

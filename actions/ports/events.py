@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...state.application import StepStatus, Usage, VibeStep
-from ...state.calls import PendingCall, parent_call_id_of
+from ...state.calls import PendingCall, SubAgentCall, parent_call_id_of
 from ...state.conversation.messages import Outcome, ToolResult
 
 
@@ -199,6 +199,8 @@ class PendingDecision:
     arguments: str
     kind: Literal["approval", "outcome_unknown"]
     reason: str
+    sub_agent: SubAgentCall | None = None
+    """Set for a call of a sub-agent."""
 
 
 RunStatus = Literal[
@@ -229,10 +231,39 @@ class RunFinished:
     """Whether an output format was requested."""
 
 
+@dataclass(frozen=True, slots=True)
+class SubAgent:
+    """The sub-agent that an event belongs to."""
+
+    agent_id: str
+    """Its session."""
+    parent_id: str
+    """The session whose call started it."""
+    call_id: str
+    """That call."""
+    name: str
+    description: str = ""
+    """What it was started for, in a few words."""
+    branch: str = ""
+    """The names of the agents from the first sub-agent down to this one, joined by `/`."""
+    index: int | None = None
+    """Its place among the branches of a workflow, from 0; None outside of workflows."""
+    iteration: int | None = None
+    """The round of a loop that it belongs to, from 0; None outside of loops."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubAgentEvent:
+    """An event of a sub-agent, as its own session emits it: from `RunStarted` to `RunFinished`."""
+
+    agent: SubAgent
+    event: Event
+
+
 Event = (
     RunStarted | TextDelta | OutputPartial | ThinkingDelta | MessageAdded | ToolRequested | ToolStarted
     | ToolOutput | ToolFinished | ToolsChanged | PlanChanged | PlanResumed | StepChanged | ApprovalNeeded
-    | UsageChanged | Compacted | Notice | ErrorRaised | RunFinished
+    | UsageChanged | Compacted | Notice | ErrorRaised | RunFinished | SubAgentEvent
 )  # fmt: skip
 
 
@@ -299,6 +330,11 @@ class EventQueue:
                 self._events[-1] = TextDelta(before + event.delta, step)
             case ThinkingDelta(delta=before), ThinkingDelta() if len(before) < _MERGED_CHARS:
                 self._events[-1] = ThinkingDelta(before + event.delta)
+            case (
+                SubAgentEvent(agent=one, event=TextDelta(delta=before, step_id=step)),
+                SubAgentEvent(agent=other, event=TextDelta(delta=delta, step_id=now)),
+            ) if one == other and step == now and len(before) < _MERGED_CHARS:
+                self._events[-1] = SubAgentEvent(one, TextDelta(before + delta, step))
             case _:
                 self._events.append(event)
         self._taken.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -244,11 +244,17 @@ def _ignore_event(event: Event) -> None:
     pass
 
 
+async def _return_at_once() -> None:
+    pass
+
+
 @dataclass(slots=True)
 class EventPort:
     """Passes the events of a session's actions to the driver of the run."""
 
     listener: Callable[[Event], None] = _ignore_event
+    wait_for_reader: Callable[[], Awaitable[None]] = _return_at_once
+    """Waits until the reader of the run has processed every event, so that unread ones cannot pile up."""
 
     def notify(self, text: str) -> None:
         """Emit a `Notice` for the person."""

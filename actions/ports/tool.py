@@ -26,6 +26,7 @@ from ...state.conversation.messages import (
     ToolResult,
 )
 from ...state.databases.file_parts import OpenFile
+from ...state.errors import SandburError
 from ..tools.functions.run_scope import RunScope
 from ..workspace.backends.backend import KeptFiles
 from ..workspace.safe_open import ANYWHERE, PathScope
@@ -62,8 +63,9 @@ class ToolOutcome:
     """The answer with which the call ends the run; None: the run continues."""
     asks: str = ""
     """Why a call that only reads needs a person's decision before it runs again; empty: it does not."""
-    waits_for: PendingCall | None = None
-    """A nested call that a person has to decide about; then this call runs again from its beginning."""
+    waits_for: tuple[PendingCall, ...] = ()
+    """Nested calls, or calls of a sub-agent, that a person has to decide about; then this call runs again
+    from its beginning."""
     output_file: OpenFile | None = field(default=None, compare=False)
     """Replaces `full_output` if `ToolContext.takes_file`, to save memory."""
 
@@ -121,6 +123,17 @@ class KeptResults:
     """Returns the stored result of a call id, of this session or one that it was forked from."""
     most_bytes: int
     """The most bytes that may be returned at once."""
+
+
+class CallSuspended(Exception):
+    """The call cannot go on in this run, which ends with `error`; the next run starts the call again.
+
+    For tools whose traits say `is_resumable`: everything that they did is recorded elsewhere.
+    """
+
+    def __init__(self, error: SandburError) -> None:
+        super().__init__(error.message)
+        self.error = error
 
 
 class NestedCallWaits(Exception):
@@ -219,6 +232,8 @@ class ToolContext:
     """What the program passed to the run."""
     calls: NestedCalls | None = None
     """Makes further calls; None: this call is itself a nested call."""
+    decided: tuple[PendingCall, ...] = ()
+    """The calls of its sub-agent that the person has decided about since the call ran last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +279,10 @@ class ToolTraits:
     """It reads stored results of earlier calls, by its arguments `handle` and `offset`."""
     outlasts_compression: bool = False
     """Its results are repeated unchanged after a compression."""
+    runs_concurrently: bool = False
+    """Adjacent calls of it run at the same time, and limit their number themselves."""
+    is_resumable: bool = False
+    """A call that a run interrupts stays open, and goes on where it stopped when the next run starts it."""
     repeats: bool = False
     """It may be polled: equal calls with equal results do not count as a repetition."""
     preset: str = ""
@@ -357,6 +376,15 @@ class Recoverable(Protocol):
 
     async def recover(self, arguments: Any, context: ToolContext) -> Recovered:
         """End the remaining processes of the call and return what is known; does not run it again."""
+        ...
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A tool whose traits say `is_resumable`."""
+
+    def describe_stop(self, call_id: str) -> str:
+        """Return what the model reads about an open call that will not go on by itself."""
         ...
 
 

@@ -19,6 +19,7 @@ from ...actions.ports.events import (
     Notice,
     PlanResumed,
     RunStarted,
+    SubAgentEvent,
     TextDelta,
     ToolFinished,
     ToolStarted,
@@ -70,7 +71,10 @@ class Limits:
         return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
 
     def check(self, used: Usage) -> None:
-        """Raise if the run, which has used this much, may not make a further model call."""
+        """Raise if the run, which has used this much, may not make a further model call.
+
+        `used` includes what its sub-agents used.
+        """
         if self.max_turns is not None and used.llm_calls >= self.max_turns:
             raise TurnLimit(f"The limit of {self.max_turns} model calls is reached.", _GO_ON)
         if self.max_budget_usd is None:
@@ -135,6 +139,11 @@ class Run:
         self._given = given
         self._kept: KeptReply = None
         self._used = Usage()
+        """With the usage of sub-agents."""
+        self.check_parent: Callable[[], None] | None = None
+        """For a sub-agent: raises once the run that started it has reached its limits."""
+        self.error: SandburError | None = None
+        """Why the run ended; None: it did not fail."""
         self._used_in_turn: Usage | None = None
         self._running: dict[str, ToolStarted] = {}
         self._read = ""
@@ -257,6 +266,7 @@ class Run:
             await position.settle()
         except StoreError as failed:
             error = error or failed
+        self.error = error
         end = make_run_finished(
             position.session_id,
             position.state,
@@ -327,6 +337,7 @@ class Run:
         else:
             await self._steps(halt_after=[self._given.first], inputs=self._given.inputs)
         self._ports.events.listener = self._take
+        self._ports.events.wait_for_reader = self._wait_for_reader
         for event in held_back:
             self._take(event, is_committed=True)
         self._has_begun = True
@@ -397,14 +408,19 @@ class Run:
             self._last = action.name
             self._read, self._before = "", self._position.application.state
             await step.get()
-            # A recorded step may wait for the reader, so that unread events cannot pile up. After an
-            # interruption it must not wait: the reader may be waiting for the end of the interruption.
-            if not self._was_interrupted:
-                await self._events.wait_until_empty()
+            await self._wait_for_reader()
             if "halt_before" in halt:
                 self._check_hooks()
                 self._check_repetition()
                 self._check_limits()
+
+    async def _wait_for_reader(self) -> None:
+        """Wait until the reader has every event, so that unread ones cannot pile up.
+
+        After an interruption it does not wait: the reader may be waiting for the end of the interruption.
+        """
+        if not self._was_interrupted:
+            await self._events.wait_until_empty()
 
     @property
     def _is_asking(self) -> bool:
@@ -422,6 +438,8 @@ class Run:
         elif isinstance(event, UsageChanged):
             self._used += event.latest
             self._used_in_turn = event.usage
+        elif isinstance(event, SubAgentEvent):
+            self._used += event.event.latest if isinstance(event.event, UsageChanged) else Usage()
         elif isinstance(event, ToolStarted):
             self._running[event.call_id] = event
         elif isinstance(event, ToolFinished):
@@ -437,4 +455,10 @@ class Run:
 
     def _check_limits(self) -> None:
         if traits_of(self._position.next_action).asks_model:
-            self._limits.check(self._used)
+            self.check_limits()
+
+    def check_limits(self) -> None:
+        """Raise if this run and its sub-agents may make no further model call."""
+        if self.check_parent is not None:
+            self.check_parent()
+        self._limits.check(self._used)

@@ -70,7 +70,7 @@ def make_run_finished(
             for step in state.vibe_plan
         ),
         pending=tuple(
-            PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason)
+            PendingDecision(call.call_id, call.tool, call.arguments, call.kind, call.reason, call.sub_agent)
             for call in state.calls_to_decide
         ),
         usage=state.turn_usage if usage is None else usage,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ from ...state.application import NO_OPTIONS, ApplicationState, ExecutionMode, Ru
 from ...state.calls import CallDecision, Origin
 from ...state.conversation.messages import Equipment, UserContent, encodable, person_message
 from ...state.conversation.transcript import Transcript
-from ...state.errors import SessionHeld, SessionMoved, StoreError, UsageError
+from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ...state.session import SessionSettings, clean_title
 from ...state.store.store import Store
 from ...state.trace import RunBegan
@@ -74,6 +74,8 @@ class Session:
         self.waiting = WaitingCalls(position, ports, rules)
         self.notices: tuple[str, ...] = ()
         """Notices for the person before the first run."""
+        self.check_parent: Callable[[], None] | None = None
+        """For a sub-agent: raises once the run that started it has reached its limits."""
         self._by = by or whoami()
         self._position = position
         self._run: Run | None = None
@@ -240,12 +242,27 @@ class Session:
 
     async def examine(self) -> None:
         """Find the outcomes of calls and requests that were open when the process of the last run died."""
+        if self.state.pending_tool_calls and (not self._is_examined or self._may_have_open_calls()):
+            self.waiting.change(await triage(self.state, self.ports))
         if not self._is_examined:
             self._is_examined = True
-            if self.state.pending_tool_calls:
-                self.waiting.change(await triage(self.state, self.ports))
             self._open_request = await find_open_request(self._position, self.ports)
             self.notices += (self._open_request.notice,) if self._open_request.notice else ()
+
+    def _may_have_open_calls(self) -> bool:
+        """Return whether a call may be open that an interrupted run of this process left so."""
+        tools = (self.ports.toolbox.get(call.tool) for call in self.state.pending_tool_calls)
+        return any(tool is not None and tool.traits.is_resumable for tool in tools)
+
+    def check_limits(self) -> None:
+        """Raise if the present run and its sub-agents may make no further model call."""
+        if self._run is not None:
+            self._run.check_limits()
+
+    @property
+    def error(self) -> SandburError | None:
+        """Why the last run ended; None: it did not fail."""
+        return None if self._run is None else self._run.error
 
     def carry_over(self, earlier: Session) -> None:
         """Take over the unrecorded changes of another object of this session."""
@@ -305,6 +322,7 @@ class Session:
     def _events_of(self, given: RunInput, options: RunOptions) -> AsyncIterator[Event]:
         """Return the events of a new run; an observed message is added while `_adding` is held already."""
         run = self._run = Run(self._position, self.ports, self.limits, self.observers, given)
+        run.check_parent = self.check_parent
         claiming = nullcontext() if "observes" in given.inputs else self._adding
         prepare = partial(self._prepare, run, given, options)
         return run.events(self.settings, prepare, self._rewrite_message, claiming)

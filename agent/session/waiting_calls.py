@@ -101,6 +101,8 @@ class WaitingCalls:
 
     def _judge_again(self, call: PendingCall) -> PendingCall:
         mode = self._position.state.execution_mode
+        if call.sub_agent is not None:
+            return call
         if call.kind == "outcome_unknown":
             return route_unknown_outcome(call, mode) if call.recovery.settled_as is None else call
         is_typed = call.origin == "person" and call.decision == "approved" and call.binding is None

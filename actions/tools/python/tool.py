@@ -123,7 +123,7 @@ class PythonTool(BuiltinTool[ExecutePythonArguments]):
             calls.finish()
         except NestedCallWaits as waits:
             why = f"It waits for a decision about the call {waits.call.call_id}."
-            return ToolOutcome("error", why, waits_for=waits.call)
+            return ToolOutcome("error", why, waits_for=(waits.call,))
         except NestedCallsDiffer as differ:
             return ToolOutcome("error", str(differ))
         except OSError as error:

@@ -23,6 +23,9 @@ async def triage(state: ApplicationState, ports: Ports) -> tuple[PendingCall, ..
     recorded = await ports.journal.load_calls(call.call_id for call in calls)
     examined: list[PendingCall] = []
     for call in calls:
+        if call.sub_agent is not None:
+            examined.append(call)
+            continue
         if is_open(call, recorded.get(call.call_id)):
             examined += await _examine_nested(call, ports, state)
         examined.append(await _examine(call, recorded.get(call.call_id), ports, state))

@@ -25,7 +25,7 @@ from ....state.conversation.messages import (
     user_command_message,
 )
 from ....state.process.crashpoints import reach
-from ...ports import Journal, Ports, Toolbox, ToolOutcome
+from ...ports import Journal, Ports, Resumable, Toolbox, ToolOutcome, implements
 from .equipping import merge_equipment
 
 _SESSION_TEMP = "temp"
@@ -237,12 +237,13 @@ def describe_nested_call(number: int, tool: str, arguments: str, outcome: str) -
 
 async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState:
     """Give each pending call a result without running it."""
-    calls = state.pending_tool_calls
+    calls = [call for call in state.pending_tool_calls if call.sub_agent is None]
     recorded = await ports.journal.load_calls(call.call_id for call in calls)
     results: list[ToolResult] = []
     for call in calls:
         known = recorded.get(call.call_id)
-        answer = find_settled_result(call, known) or refusal(call)
+        answer = _describe_stop(call, known, ports)
+        answer = answer or find_settled_result(call, known) or refusal(call)
         if answer is None:
             made = await list_nested_calls(ports.journal, call.call_id)
             why = _STOPPED.format(calls=made) if made else _SUPERSEDED
@@ -252,6 +253,15 @@ async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState
             await ports.journal.record_result(answer, flush=False)
         results.append(answer)
     return state.model_copy(update=with_results(state, results))
+
+
+def _describe_stop(call: PendingCall, recorded: JournaledCall | None, ports: Ports) -> ToolResult | None:
+    """Return the result of a call that could go on later, but is not to; None for every other call."""
+    tool = ports.toolbox.get(call.tool)
+    is_open = recorded is not None and recorded.move == "started" and recorded.result is None
+    if not is_open or not implements(tool, Resumable):
+        return None
+    return result(call, "interrupted", tool.describe_stop(call.call_id))
 
 
 _LEAST_TOKENS_PER_BYTE = 0.25

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -11,11 +12,13 @@ from ....state.application import ApplicationState
 from ....state.calls import NO_FILE_CHANGES, FileChanges, PendingCall, update_recovery
 from ....state.conversation.attachments import AttachedFile
 from ....state.conversation.messages import Text, ToolResult, encodable
+from ....state.errors import SandburError
 from ....state.process.cancellation import task_group, wait_until_done
 from ....state.process.crashpoints import reach
 from ...masking.secret_contents import drop_secret_contents
 from ...ports import (
     BadArguments,
+    CallSuspended,
     KeptResults,
     Masker,
     NestedCalls,
@@ -54,9 +57,9 @@ class ReadyCall(NamedTuple):
 
 
 class SuspendedCall(NamedTuple):
-    """A call that runs again once a person has decided about its nested call."""
+    """A call that runs again once a person has decided about the calls that it waits for."""
 
-    nested: PendingCall
+    waits_for: tuple[PendingCall, ...]
     call: PendingCall
 
 
@@ -77,7 +80,9 @@ class ToolRunner:
         self.asked: dict[int, PendingCall] = {}
         """Calls that need a new decision, by index; none of them has an outcome."""
         self.waiting: dict[int, SuspendedCall] = {}
-        """Calls that wait for a nested call, by index."""
+        """Calls that wait for the decision about another call, by index."""
+        self.error: SandburError | None = None
+        """Why a call cannot go on in this run; it stays open, like every call that was not started."""
         self.denied: list[PendingCall] = []
         self._state = state
         self._ports = ports
@@ -101,7 +106,7 @@ class ToolRunner:
                 group.create_task(self._run_one(*ready))
 
     async def _run_one(self, offset: int, call: PendingCall) -> None:
-        async with self._slots:
+        async with self._slot_of(call):
             looked = await check_before_start(call, self._state, self._ports)
             if looked.call.decision == "undecided":
                 self._ask(offset, looked.call)
@@ -109,6 +114,9 @@ class ToolRunner:
                 await self._refuse(offset, looked.call, answer)
             else:
                 await self._run_approved(offset, call, looked)
+
+    def _slot_of(self, call: PendingCall) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if runs_concurrently(call, self._ports) else self._slots
 
     def _ask(self, offset: int, call: PendingCall) -> None:
         self._running -= 1
@@ -132,7 +140,8 @@ class ToolRunner:
         reach_of = self._ports.places.scope(looked.leads)
         held = {"is_walled": looked.is_walled, "in_sandbox": looked.in_sandbox}
         nested = None if self._nest is None else self._nest(call)
-        context = replace(context, reach=reach_of, results=self._bind_kept_results(), calls=nested, **held)
+        given = {"calls": nested, "decided": self._list_decided(call)}
+        context = replace(context, reach=reach_of, results=self._bind_kept_results(), **given, **held)
         if self._ports.toolbox[call.tool].traits.writes_files:
             context = replace(context, known=await self._ports.journal.load_known_files())
         ready = await catch_failures(call, lambda: self._prepare(call, arguments, context))
@@ -147,7 +156,13 @@ class ToolRunner:
             if tail := masked.end():
                 self._ports.emit(ToolOutput(call.call_id, tail))
             reach("tool_ran")
+        except CallSuspended as suspended:
+            self._running -= 1
+            self.error = self.error or suspended.error
+            return
         except asyncio.CancelledError as cancelled:
+            if self._ports.toolbox[call.tool].traits.is_resumable:
+                raise
             outcome = add_note(_describe_interruption(cancelled, time.monotonic() - began), note)
             outcome = add_note(outcome, _describe_nested(nested))
             await self._record(offset, call, outcome, began, flush=True)
@@ -155,7 +170,7 @@ class ToolRunner:
         if outcome.asks:
             self._ask(offset, await self._ask_after_run(call, arguments, outcome.asks))
             return
-        if outcome.waits_for is not None:
+        if outcome.waits_for:
             await self._wait(offset, call, outcome.waits_for)
             return
         comments = () if nested is None else nested.comments
@@ -163,12 +178,14 @@ class ToolRunner:
             outcome = add_note(outcome, comment)
         await self._finish(offset, call, outcome, began)
 
-    async def _wait(self, offset: int, call: PendingCall, nested: PendingCall) -> None:
-        """Keep a call whose nested call needs a decision: it starts again then, as after a crash."""
+    async def _wait(self, offset: int, call: PendingCall, waits_for: tuple[PendingCall, ...]) -> None:
+        """Keep a call that waits for decisions about others: it starts again then, as after a crash."""
         self._running -= 1
         recorded = await self._ports.journal.load_calls([call.call_id])
         starts = recorded[call.call_id].starts
-        self.waiting[offset] = SuspendedCall(nested, update_recovery(call, starts=starts, settled_as="rerun"))
+        self.waiting[offset] = SuspendedCall(
+            waits_for, update_recovery(call, starts=starts, settled_as="rerun")
+        )
 
     async def _ask_after_run(self, call: PendingCall, arguments: Any, why: str) -> PendingCall:
         """Return a read call that needs permission after its start as undecided.
@@ -203,6 +220,11 @@ class ToolRunner:
             raise
         comment = {"content": encodable(f"{answer.content}\n{more}")} if more else {}
         self._end(offset, answer.model_copy(update=comment))
+
+    def _list_decided(self, call: PendingCall) -> tuple[PendingCall, ...]:
+        """Return the calls of the sub-agent of this call that the person has decided about."""
+        pending = self._state.pending_tool_calls
+        return tuple(one for one in pending if one.sub_agent and one.parent_call_id == call.call_id)
 
     def _bind_kept_results(self) -> KeptResults:
         limit_bytes = most_bytes(self._ports.calls.max_result_tokens, self._state.tokens_per_byte)
@@ -260,6 +282,12 @@ class ToolRunner:
         self._running -= 1
         self.results[offset] = answer
         self._ports.emit(ToolFinished.of(answer, self._step_id))
+
+
+def runs_concurrently(call: PendingCall, ports: Ports) -> bool:
+    """Return whether adjacent calls of the tool of this call run at the same time."""
+    tool = ports.toolbox.get(call.tool)
+    return tool is not None and tool.traits.runs_concurrently
 
 
 def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> ToolContext:
@@ -364,6 +392,8 @@ async def catch_failures(call: PendingCall, work: Callable[[], Awaitable[ResultT
         return await work()
     except BadArguments as error:
         return ToolOutcome("error", str(error))
+    except CallSuspended:
+        raise
     except Exception as error:
         where = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
         return ToolOutcome("error", f"{call.tool} failed{where}: {type(error).__name__}: {error}")

@@ -161,8 +161,8 @@ class RecordedTool:
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
         moment = self._stage.moment
         result = moment.results.get(context.call_id)
-        waiting = _find_nested(context.call_id, moment.after["pending_tool_calls"])
-        if result is None and waiting is not None:
+        waiting = _list_waiting(context.call_id, moment.after["pending_tool_calls"])
+        if result is None and waiting:
             return ToolOutcome("error", "", waits_for=waiting)
         if result is None:
             return ToolOutcome("error", "(what this call came to is not in the recording)")
@@ -176,9 +176,9 @@ class RecordedTool:
         )
 
 
-def _find_nested(call_id: str, pending: Sequence[PendingCall]) -> PendingCall | None:
-    """Return the nested call for whose decision this call waits."""
-    return next((call for call in pending if call.parent_call_id == call_id), None)
+def _list_waiting(call_id: str, pending: Sequence[PendingCall]) -> tuple[PendingCall, ...]:
+    """Return the nested calls for whose decision this call waits."""
+    return tuple(call for call in pending if call.parent_call_id == call_id)
 
 
 def _find_settled_text(result: ToolResult, pending: Sequence[PendingCall]) -> str:
