@@ -1,0 +1,1 @@
+"""Sub-agents: what describes an agent, and how a session starts one."""
