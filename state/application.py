@@ -109,6 +109,8 @@ class RunOptions(Record):
     """The format of the answer of this run; None: as the session has it."""
     is_text: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
     """True if the answer is a text although the answers of the session have a format."""
+    task: str = Field(default="", exclude_if=lambda task: not task)
+    """In the session of a sub-agent: the call that asked for this run, as `SESSION:CALL`."""
     instructions: str = Field(default="", exclude_if=lambda text: not text)
     """Instructions for this run alone; its history has them before the person's message."""
 

@@ -35,6 +35,23 @@ class AgentFileText(Record):
         return hashlib.sha256(self.text.encode()).hexdigest() == self.digest
 
 
+class SpawnedBy(Record):
+    """The call of another session that started this session as a sub-agent."""
+
+    session_id: str
+    sequence: int
+    """The newest step of that session when the call started."""
+    call_id: str
+    agents: tuple[str, ...]
+    """The names of the agents, from the first sub-agent of the session that a person began to this one."""
+    description: str = ""
+    """What it was started for, in a few words."""
+    max_turns: int | None = Field(default=None, exclude_if=lambda count: count is None)
+    """How many replies of the model one run may take; None: no limit of its own."""
+    may_start: tuple[str, ...] | None = Field(default=None, exclude_if=lambda names: names is None)
+    """The agents that it may start; None: all."""
+
+
 class CompactionRules(Record):
     """What becomes of older messages when a request does not fit into the model's window."""
 
@@ -127,6 +144,8 @@ class SessionSettings(Record):
     """Names of the skills in the system prompt."""
     max_budget_usd: float | None = Field(default=None, exclude_if=lambda budget: budget is None)
     """Cost limit of one run, as the person set it in the session; None: as configured."""
+    spawned_by: SpawnedBy | None = Field(default=None, exclude_if=lambda by: by is None)
+    """Set in the session of a sub-agent."""
     imported_seq: int | None = Field(default=None, exclude_if=lambda seq: seq is None)
     """The last step that ran elsewhere, in an imported session."""
 

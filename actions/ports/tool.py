@@ -281,6 +281,8 @@ class ToolTraits:
     """Its results are repeated unchanged after a compression."""
     runs_concurrently: bool = False
     """Adjacent calls of it run at the same time, and limit their number themselves."""
+    keeps_mode: bool = False
+    """What a call starts works in no freer mode than the session, so the call itself needs no question."""
     is_resumable: bool = False
     """A call that a run interrupts stays open, and goes on where it stopped when the next run starts it."""
     repeats: bool = False

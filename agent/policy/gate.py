@@ -187,7 +187,7 @@ class Policy:
             where = "only reads files that are none of the disk" if call.is_virtual else where
             by_proof = call.traits.runs_commands and not self._find_allow_rules(call)
             return Verdict("allow", f"{call.tool} {where}", by_proof=by_proof)
-        if call.traits.asks == "never" and mode != "plan":
+        if call.traits.asks == "never" and (mode != "plan" or call.traits.keeps_mode):
             return Verdict("allow", f"{call.tool} is declared to need no question")
         if mode == "plan" and not call.is_read_only:
             return Verdict("deny", f"plan mode only looks: {concern}")

@@ -67,6 +67,8 @@ class Definition:
     """The file that describes it; None: a program does."""
     skills: tuple[str, ...] = ()
     """Names of the skills that its sessions have."""
+    agents: tuple[SubAgentDefinition, ...] = ()
+    """The agents that its sessions may start as sub-agents."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     """Values of `{var.NAME}` where a session has no others."""
     notices: tuple[str, ...] = ()
@@ -83,6 +85,16 @@ class Definition:
         """Return whether its sessions may have any tool, including those of servers and middleware."""
         own = self.has_builtin_tools or self.tools or self.sources or self.overrides.get("mcp_servers")
         return bool(own) or any(layer.tools for layer in self.middleware)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubAgentDefinition:
+    """An agent of a program that another agent may start."""
+
+    name: str
+    description: str
+    """When to use it; the model of the agent that starts it reads this."""
+    definition: Definition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

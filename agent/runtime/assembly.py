@@ -94,8 +94,9 @@ class Assembly:
         self._folders: dict[Path, Settings] = {settings.cwd: settings}
         """The settings of the folders of sessions."""
         process = ProcessContext(
-            settings, overrides, env, of_command, self._settings_of_folder, self._connect_for_extension
-        )
+            settings, overrides, env, of_command, self._settings_of_folder, self._connect_for_extension,
+            self.session, self.let_go,
+        )  # fmt: skip
         self.extensions = ActiveExtensions(process)
         self._opened: dict[Session, Model] = {}
         """The sessions that are watched, and the model that their middleware goes around."""
@@ -356,6 +357,9 @@ class Assembly:
         limits = replace(limits, **own)
         if session.max_budget_usd is not None:
             limits = replace(limits, max_budget_usd=session.max_budget_usd)
+        if session.spawned_by is not None and session.spawned_by.max_turns is not None:
+            most = (session.spawned_by.max_turns, limits.max_turns)
+            limits = replace(limits, max_turns=min(count for count in most if count is not None))
         if limits.max_budget_usd is not None:
             from ..models.prices.pricing import require_price
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...actions.ports import Masker, Model, Tool, ToolSource
+from ...state.application import ApplicationState
 from ...state.session import SessionSettings
 from ..config.settings import Overrides, Settings
 
@@ -18,6 +19,20 @@ if TYPE_CHECKING:
     from ..session.session import Session
     from .agent_definition import Definition
     from .tool_servers import ToolServers
+
+
+class OpenSession(Protocol):
+    """Takes the id and settings of a session, the state it begins with if it is new, and its agent."""
+
+    def __call__(
+        self,
+        session_id: str,
+        settings: SessionSettings,
+        new_state: ApplicationState,
+        definition: Definition,
+        *,
+        deps: Any,
+    ) -> Awaitable[Session]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +49,10 @@ class ProcessContext:
     """Returns the settings with the project configuration of a session's folder."""
     connect_model: Callable[[SessionSettings], Model]
     """Returns a new model, that of a session with its fallbacks; raises `UsageError`, `CredentialsError`."""
+    open_session: OpenSession
+    """Opens a session after its last step, or a new one with these settings; raises `SandburError`."""
+    close_session: Callable[[Session], Awaitable[None]]
+    """Releases a session that was opened so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,20 @@ async def session_prompt(
     return system_prompt(cwd, add_dirs, found.instructions), notices
 
 
+_SUB_AGENT = """\
+# You are a sub-agent
+Another agent started you for one task, which your first message states. Nobody answers questions: decide \
+by yourself, and do this task alone. The other agent gets nothing but your last message: put into it what \
+you found or did, the paths and lines that matter, and what is missing."""
+
+
+def sub_agent_prompt(parent_prompt: str, instructions: str, cwd: Path, add_dirs: Sequence[Path]) -> str:
+    """Return the system prompt of a sub-agent: with `instructions` of its own, or that of its parent."""
+    if not instructions:
+        return parent_prompt if _SUB_AGENT in parent_prompt else f"{parent_prompt}\n\n{_SUB_AGENT}"
+    return "\n\n".join((instructions, _SUB_AGENT, _SAFETY, _place(cwd, add_dirs)))
+
+
 async def _write_own(own: OwnInstructions, place: SessionPlace) -> str:
     if isinstance(own, str):
         return own

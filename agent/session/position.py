@@ -55,6 +55,11 @@ class Position:
         return self._writer.epoch is not None
 
     @property
+    def last_sequence(self) -> int:
+        """The number of the newest stored step; -1 before the first one."""
+        return self._writer.last_seq
+
+    @property
     def unrecorded(self) -> dict[str, Any]:
         """Fields that were changed outside of an action since the newest step."""
         return self._changes if self._changed_after == self._writer.last_seq else {}

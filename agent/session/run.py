@@ -130,8 +130,15 @@ class Run:
     """Runs the graph from one action until it halts; its events end with exactly one `RunFinished`."""
 
     def __init__(
-        self, position: Position, ports: Ports, limits: Limits, observers: Observers, given: RunInput
+        self,
+        position: Position,
+        ports: Ports,
+        limits: Limits,
+        observers: Observers,
+        given: RunInput,
+        check_parent: Callable[[], None] | None = None,
     ) -> None:
+        """`check_parent`, for a sub-agent: raises once the run that started it has reached its limits."""
         self._position = position
         self._ports = ports
         self._limits = limits
@@ -140,8 +147,9 @@ class Run:
         self._kept: KeptReply = None
         self._used = Usage()
         """With the usage of sub-agents."""
-        self.check_parent: Callable[[], None] | None = None
-        """For a sub-agent: raises once the run that started it has reached its limits."""
+        self._check_parent = check_parent
+        self.sub_agents = 0
+        """How many sub-agents it has started, with those that these started."""
         self.error: SandburError | None = None
         """Why the run ended; None: it did not fail."""
         self._used_in_turn: Usage | None = None
@@ -459,6 +467,6 @@ class Run:
 
     def check_limits(self) -> None:
         """Raise if this run and its sub-agents may make no further model call."""
-        if self.check_parent is not None:
-            self.check_parent()
+        if self._check_parent is not None:
+            self._check_parent()
         self._limits.check(self._used)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -64,7 +64,8 @@ class Session:
         `connect` returns the model that a run names in place of the session's model.
         """
         self._connect = connect
-        self._own_model = ports.model
+        self.own_model = ports.model
+        """The model of the session, which a run may replace by another one."""
         self.id = position.session_id
         self.ports = ports
         self.inbox = inbox
@@ -74,8 +75,8 @@ class Session:
         self.waiting = WaitingCalls(position, ports, rules)
         self.notices: tuple[str, ...] = ()
         """Notices for the person before the first run."""
-        self.check_parent: Callable[[], None] | None = None
-        """For a sub-agent: raises once the run that started it has reached its limits."""
+        self.parent: Session | None = None
+        """For a sub-agent that runs in this process: the session whose call started it."""
         self._by = by or whoami()
         self._position = position
         self._run: Run | None = None
@@ -102,6 +103,11 @@ class Session:
     def next_action(self) -> str:
         """The action that the graph runs next."""
         return self._position.next_action
+
+    @property
+    def last_sequence(self) -> int:
+        """The number of the newest stored step; -1 before the first one."""
+        return self._position.last_sequence
 
     @property
     def offered(self) -> ToolListing:
@@ -259,6 +265,16 @@ class Session:
         if self._run is not None:
             self._run.check_limits()
 
+    def count_sub_agent(self) -> int:
+        """Count a new sub-agent for the present run of this session and for those that started it.
+
+        Returns how many the first of these runs has started with this one.
+        """
+        count = 0
+        if self._run is not None:
+            self._run.sub_agents = count = self._run.sub_agents + 1
+        return count if self.parent is None else self.parent.count_sub_agent()
+
     @property
     def error(self) -> SandburError | None:
         """Why the last run ended; None: it did not fail."""
@@ -321,8 +337,9 @@ class Session:
 
     def _events_of(self, given: RunInput, options: RunOptions) -> AsyncIterator[Event]:
         """Return the events of a new run; an observed message is added while `_adding` is held already."""
-        run = self._run = Run(self._position, self.ports, self.limits, self.observers, given)
-        run.check_parent = self.check_parent
+        check_parent = None if self.parent is None else self.parent.check_limits
+        run = Run(self._position, self.ports, self.limits, self.observers, given, check_parent)
+        self._run = run
         claiming = nullcontext() if "observes" in given.inputs else self._adding
         prepare = partial(self._prepare, run, given, options)
         return run.events(self.settings, prepare, self._rewrite_message, claiming)
@@ -349,7 +366,7 @@ class Session:
 
     def _use_model(self, name: str) -> None:
         """Use the model of this name for the next run; an empty name means the session's own model."""
-        model = self._own_model
+        model = self.own_model
         if (name and self._connect is not None) and (name != model.name or self.inputs.model is not None):
             model = self._connect(name, self.inputs.model)
         if model is not self.ports.model:

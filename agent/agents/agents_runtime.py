@@ -1,0 +1,50 @@
+"""Brings sub-agents into sessions: the tool that starts them, for agents that may start some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...actions.ports import ToolSource
+from ...state.session import SessionSettings
+from ..runtime.agent_definition import Definition, SubAgentDefinition
+from ..runtime.extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
+from ..session.session import Session
+from .agent_spec import AgentSpec
+from .children import Children
+from .task_tool import TaskSource, TaskTool
+
+
+class AgentsRuntime(ExtensionRuntime):
+    def __init__(self, process: ProcessContext) -> None:
+        super().__init__(process)
+        self._children = Children(process)
+
+    def tool_sources(
+        self, session: SessionSettings, definition: Definition, needs_model: bool
+    ) -> Sequence[ToolSource]:
+        by = session.spawned_by
+        depth = 0 if by is None else len(by.agents)
+        if depth >= self.process.settings.of("agent_depth"):
+            return ()
+        if not (self.process.of_command and definition.has_builtin_tools) and not definition.agents:
+            return ()
+        agents = self._find_agents(session, definition)
+        if by is not None and by.may_start is not None:
+            agents = {name: one for name, one in agents.items() if name in by.may_start}
+            if not agents:
+                return ()
+        return (TaskSource(self._children, definition, agents),)
+
+    def _find_agents(
+        self, session: SessionSettings, definition: Definition
+    ) -> Mapping[str, AgentSpec | SubAgentDefinition]:
+        """Return the agents that a session may start, by name."""
+        return {one.name: one for one in definition.agents}
+
+    def open_session(self, context: SessionContext) -> SessionAdditions:
+        def bind(session: Session) -> None:
+            for tool in session.ports.toolbox.values():
+                if isinstance(tool, TaskTool):
+                    tool.bind(session)
+
+        return SessionAdditions(on_open=bind)

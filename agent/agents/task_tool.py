@@ -1,0 +1,136 @@
+"""The tool `task`: a model starts a sub-agent for a part of its work, or asks an earlier one again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+
+from ...actions.ports import BadArguments, Tool, ToolContext, ToolOutcome, ToolTraits
+from ...actions.tools.builtin import BuiltinTool
+from ...actions.tools.schema import PlainText, ToolArguments
+from ...state.calls import Effect
+from ..runtime.agent_definition import Definition, SubAgentDefinition
+from ..session.session import Session
+from .agent_spec import AgentSpec
+from .children import GENERAL, Children, Task, describe_stopped_child
+
+NAME = "task"
+_DESCRIPTION = """\
+Start a sub-agent for one self-contained part of the work, such as a search through many files. It works \
+with your tools and rules and an empty history, so say everything that it has to know; you get only its last \
+message. Several calls in one message run at the same time. For small things use your own tools."""
+_MOST_LISTED = 20
+_MOST_DESCRIPTION_CHARS = 200
+
+
+class TaskArguments(ToolArguments):
+    description: PlainText = Field(description="What it is for, in 3 to 6 words.")
+    prompt: PlainText = Field(description="The task, with all that it has to know, and what to report.")
+    agent: str = Field("", description="The agent that does it. Default: one like you.")
+    model: str = Field("", description="Another model for it; usually empty.")
+    resume: str = Field("", description="The id of an earlier sub-agent, to ask that one again.")
+
+
+class TaskTool(BuiltinTool[TaskArguments]):
+    """Bound to a session once that is open."""
+
+    effect: Effect = "idempotent"
+    traits = ToolTraits(
+        subject="agent",
+        summary_arguments=("agent", "description"),
+        asks="never",
+        keeps_mode=True,
+        runs_concurrently=True,
+        is_resumable=True,
+        also_called=("Agent", "Task"),
+    )
+
+    def __init__(
+        self, children: Children, definition: Definition, agents: Mapping[str, AgentSpec | SubAgentDefinition]
+    ) -> None:
+        """`definition` is that of the session; `agents` are those that it may start."""
+        super().__init__(NAME, "\n".join((_DESCRIPTION, *_list_agents(agents.values()))), TaskArguments)
+        self._children = children
+        self._definition = definition
+        self._agents = agents
+        self._session: Session | None = None
+
+    def bind(self, session: Session) -> None:
+        self._session = session
+
+    def parse(self, arguments: str) -> TaskArguments:
+        parsed = super().parse(arguments)
+        if parsed.agent and parsed.agent not in (GENERAL.name, *self._agents):
+            known = ", ".join(self._agents) or "none: leave `agent` empty"
+            raise BadArguments(f"There is no agent {parsed.agent[:80]!r}. There are: {known}.")
+        return parsed
+
+    def subject(self, arguments: TaskArguments) -> str:
+        return arguments.agent or GENERAL.name
+
+    def paths(self, arguments: TaskArguments) -> Sequence[str]:
+        return ()
+
+    async def run(self, arguments: TaskArguments, context: ToolContext) -> ToolOutcome:
+        session = self._session
+        if session is None:
+            return ToolOutcome("error", "Sub-agents start only in a session that runs.")
+        if arguments.model and (why := self._refuse_model(arguments, session)):
+            return ToolOutcome("error", why)
+        task = Task(
+            prompt=arguments.prompt,
+            description=arguments.description,
+            agent=self._agents.get(arguments.agent, GENERAL),
+            model=arguments.model,
+            resume=arguments.resume,
+        )
+        return await self._children.run(session, self._definition, task, context)
+
+    def describe_stop(self, call_id: str) -> str:
+        session = self._session
+        return describe_stopped_child("" if session is None else session.id, call_id)
+
+    def _refuse_model(self, arguments: TaskArguments, session: Session) -> str:
+        """Return why a sub-agent cannot have the model that the call names; empty if it can.
+
+        A model must not choose one that nobody configured, and that may cost much more.
+        """
+        settings = session.settings
+        models = {settings.model, *settings.fallback_models}
+        models |= {one.model for one in self._agents.values() if isinstance(one, AgentSpec) and one.model}
+        if arguments.model in models:
+            return ""
+        return f"The model {arguments.model[:80]!r} is not configured here. There are: {', '.join(sorted(models))}."
+
+
+def _list_agents(agents: Sequence[AgentSpec | SubAgentDefinition]) -> list[str]:
+    """Return the lines about agents in the description of the tool."""
+    if not agents:
+        return []
+    lines = [
+        f"- {one.name}: {' '.join(one.description.split())[:_MOST_DESCRIPTION_CHARS]}"
+        for one in list(agents)[:_MOST_LISTED]
+    ]
+    more = len(agents) - len(lines)
+    return ["Agents:", *lines, *([f"- and {more} more"] if more > 0 else [])]
+
+
+class TaskSource:
+    """Implements `actions.ports.ToolSource`: the one tool."""
+
+    name = "agents"
+
+    def __init__(
+        self, children: Children, definition: Definition, agents: Mapping[str, AgentSpec | SubAgentDefinition]
+    ) -> None:
+        self._tool = TaskTool(children, definition, agents)
+
+    async def tools(self) -> Sequence[Tool]:
+        return (self._tool,)
+
+    def notices(self) -> Sequence[str]:
+        return ()
+
+    async def aclose(self) -> None:
+        """Do nothing: a sub-agent ends with its call."""
