@@ -34,12 +34,19 @@ from ..session.run import Limits
 from ..session.session import Session
 from .arguments import AgentArguments, as_tools, define_agent, forbid_loop, parse_output_type, require_fitting
 from .file_agents import complete_agent, join_arguments, parse_agent_text, read_agent_text, restore_for
-from .result import OutputT, RunResult
-from .run_request import NewRunArguments, RunArguments, RunInstructions, RunRequest, find_labels, make_request
-from .run_rules import OutputValidator, RunRules, split_instructions
+from .runs.request import (
+    NewRunArguments,
+    RunArguments,
+    RunInstructions,
+    RunRequest,
+    find_labels,
+    make_request,
+)
+from .runs.result import OutputT, RunResult
+from .runs.rules import OutputValidator, RunRules, split_instructions
+from .runs.stream import EventStream, StreamedRun
 from .session import AgentSession
 from .stored_sessions import Opening, SessionArguments, SessionInfo, SessionQuery, list_sessions, load_history
-from .stream import EventStream, StreamedRun
 
 if TYPE_CHECKING:
     from ..extensions.middleware.middleware import Middleware

@@ -22,12 +22,12 @@ from ..runtime.tool_groups import ToolGroups
 from ..runtime.tool_servers import ToolServers
 from ..session.decisions import make_decision
 from ..session.session import Session
-from .pending import ApprovalHandler, PendingToolCall
-from .result import OutputT, RunResult, result_of
-from .run_request import RunArguments, RunRequest, make_request, require_message
-from .run_rules import RunRules
+from .runs.pending import ApprovalHandler, PendingToolCall
+from .runs.request import RunArguments, RunRequest, make_request, require_message
+from .runs.result import OutputT, RunResult, result_of
+from .runs.rules import RunRules
+from .runs.stream import EventStream, StreamedRun
 from .stored_sessions import SessionUsage, load_usage
-from .stream import EventStream, StreamedRun
 
 OwnT = TypeVar("OwnT")
 StartRun = Callable[[Session, RunOptions], AsyncIterator[Event]]
