@@ -48,8 +48,8 @@ class AgentSession(Generic[OutputT]):
         opened: Callable[[], Awaitable[Session]],
         closed: Callable[[Session, StreamedRun | None], Awaitable[None]],
         rules: RunRules[OutputT],
-        deps: Any = None,
-        runtime: Callable[[], Runtime | None] = lambda: None,
+        deps: Any,
+        runtime: Callable[[], Runtime],
     ) -> None:
         """`deps` are those of runs that name none.
 
@@ -148,7 +148,7 @@ class AgentSession(Generic[OutputT]):
         Raises `UsageError` if it has none.
         """
         session = self._active_session
-        return cast("Runtime", self._runtime()).tool_servers(session)
+        return self._runtime().tool_servers(session)
 
     def stream(
         self,
@@ -430,11 +430,10 @@ class AgentSession(Generic[OutputT]):
     async def _refresh(self) -> Session:
         """Return the session, opened again if a tool server has other tools now."""
         session = self._active_session
-        if (runtime := self._runtime()) is not None:
-            self._session = await runtime.refresh_tools(session)
-            if self._session is not session:
-                self._opening_notices = (*self._opening_notices, *self._session.notices)
-        return self._active_session
+        self._session = refreshed = await self._runtime().refresh_tools(session)
+        if refreshed is not session:
+            self._opening_notices = (*self._opening_notices, *refreshed.notices)
+        return refreshed
 
     def _notices_after(self, event: Event) -> list[Notice]:
         """Return the notices of opening the session, after the event that begins the first run."""
