@@ -65,13 +65,13 @@ if TYPE_CHECKING:
         ToolServers,
     )
     from .agent.sdk.agent import Agent
-    from .agent.sdk.pending import PendingToolCall
-    from .agent.sdk.result import DoneResult, RunFailed, RunResult
-    from .agent.sdk.run_rules import ModelRetry
+    from .agent.sdk.runs.pending import PendingToolCall
+    from .agent.sdk.runs.result import DoneResult, RunFailed, RunResult
+    from .agent.sdk.runs.rules import ModelRetry
+    from .agent.sdk.runs.stream import EventStream
     from .agent.sdk.session import AgentSession
     from .agent.sdk.shipped_tools import web_tools, workspace_tools
     from .agent.sdk.stored_sessions import SessionInfo, SessionUsage
-    from .agent.sdk.stream import EventStream
     from .agent.session.observers import Observer
     from .agent.session.question_board import OpenQuestion, QuestionBoard
     from .agent.session.run import Limits
@@ -214,9 +214,9 @@ _HOMES = {
     "CredentialsError": ("sandbur.state.errors", "CredentialsError"),
     "Depends": ("sandbur.actions.tools.functions.injection", "Depends"),
     "Document": ("sandbur.state.conversation.attachments", "Document"),
-    "DoneResult": ("sandbur.agent.sdk.result", "DoneResult"),
+    "DoneResult": ("sandbur.agent.sdk.runs.result", "DoneResult"),
     "Elicitation": ("sandbur.agent.runtime.tool_servers", "Elicitation"),
-    "EventStream": ("sandbur.agent.sdk.stream", "EventStream"),
+    "EventStream": ("sandbur.agent.sdk.runs.stream", "EventStream"),
     "Extension": ("sandbur.agent.extensions.extension", "Extension"),
     "ExtensionRuntime": ("sandbur.agent.runtime.extension_runtime", "ExtensionRuntime"),
     "FileBackend": ("sandbur.actions.workspace.backends.backend", "FileBackend"),
@@ -232,7 +232,7 @@ _HOMES = {
     "ModelError": ("sandbur.state.errors", "ModelError"),
     "ModelEvent": ("sandbur.actions.ports", "ModelEvent"),
     "ModelRequest": ("sandbur.actions.ports", "ModelRequest"),
-    "ModelRetry": ("sandbur.agent.sdk.run_rules", "ModelRetry"),
+    "ModelRetry": ("sandbur.agent.sdk.runs.rules", "ModelRetry"),
     "ModelRouter": ("sandbur.agent.extensions.middleware.model_router", "ModelRouter"),
     "NextModelCall": ("sandbur.agent.extensions.middleware.middleware", "NextModelCall"),
     "NextToolCall": ("sandbur.agent.extensions.middleware.middleware", "NextToolCall"),
@@ -241,7 +241,7 @@ _HOMES = {
     "OpenQuestion": ("sandbur.agent.session.question_board", "OpenQuestion"),
     "Overloaded": ("sandbur.state.errors", "Overloaded"),
     "PIIRedaction": ("sandbur.agent.extensions.middleware.pii_redaction", "PIIRedaction"),
-    "PendingToolCall": ("sandbur.agent.sdk.pending", "PendingToolCall"),
+    "PendingToolCall": ("sandbur.agent.sdk.runs.pending", "PendingToolCall"),
     "ProposedCall": ("sandbur.agent.extensions.middleware.middleware", "ProposedCall"),
     "QuestionBoard": ("sandbur.agent.session.question_board", "QuestionBoard"),
     "Render": ("sandbur.actions.ports", "Render"),
@@ -249,8 +249,8 @@ _HOMES = {
     "Retry": ("sandbur.agent.extensions.middleware.retry_and_timeout", "Retry"),
     "Route": ("sandbur.agent.extensions.middleware.model_router", "Route"),
     "RunContext": ("sandbur.actions.tools.functions.run_context", "RunContext"),
-    "RunFailed": ("sandbur.agent.sdk.result", "RunFailed"),
-    "RunResult": ("sandbur.agent.sdk.result", "RunResult"),
+    "RunFailed": ("sandbur.agent.sdk.runs.result", "RunFailed"),
+    "RunResult": ("sandbur.agent.sdk.runs.result", "RunResult"),
     "SandburError": ("sandbur.state.errors", "SandburError"),
     "SandburPersister": ("sandbur.state.burr.persister", "SandburPersister"),
     "ServerPrompt": ("sandbur.agent.runtime.tool_servers", "ServerPrompt"),

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -23,23 +21,28 @@ from ...state.application import ExecutionMode
 from ...state.calls import Settlement
 from ...state.conversation.messages import Message, UserContent
 from ...state.errors import SessionHeld, WrongType
-from ...state.process.cancellation import run_in_background
 from ...state.session import Effort, SandboxWish
 from ..extensions.middleware.agent_hooks import HasHooks
 from ..runtime.agent_definition import AgentParts, Definition, Instructions, find_variable
 from ..runtime.compaction import Compaction
-from ..runtime.runtime import Runtime
 from ..runtime.tool_servers import OnElicitation
 from ..session.run import Limits
-from ..session.session import Session
 from .arguments import AgentArguments, as_tools, define_agent, forbid_loop, parse_output_type, require_fitting
 from .file_agents import complete_agent, join_arguments, parse_agent_text, read_agent_text, restore_for
-from .result import OutputT, RunResult
-from .run_request import NewRunArguments, RunArguments, RunInstructions, RunRequest, find_labels, make_request
-from .run_rules import OutputValidator, RunRules, split_instructions
+from .open_sessions import OpenSessions
+from .runs.request import (
+    NewRunArguments,
+    RunArguments,
+    RunInstructions,
+    RunRequest,
+    find_labels,
+    make_request,
+)
+from .runs.result import OutputT, RunResult
+from .runs.rules import OutputValidator, RunRules, split_instructions
+from .runs.stream import EventStream, StreamedRun
 from .session import AgentSession
 from .stored_sessions import Opening, SessionArguments, SessionInfo, SessionQuery, list_sessions, load_history
-from .stream import EventStream, StreamedRun
 
 if TYPE_CHECKING:
     from ..extensions.middleware.middleware import Middleware
@@ -91,8 +94,6 @@ class Agent(HasHooks, Generic[OutputT]):
     Raises `SandburError` for an argument that does not fit; the message says what to do.
     """
 
-    _runtime: Runtime | None = None
-
     def __init__(
         self,
         model: str | Model | None = None,
@@ -134,14 +135,13 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         require_fitting(self._arguments)
-        self.name, self.output, self._env = name, output, env
+        self.name, self.output = name, output
         typed = parse_output_type(output)
         of_session, of_run = split_instructions(instructions)
         self._rules = RunRules[OutputT](typed, of_run, list(map(OutputValidator, output_validators)))
         self._definition = define_agent(self._arguments, of_session, typed and typed.format)
         self._module = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
-        self._sessions: dict[str, Session | None] = {}  # by id; None: it is being opened
-        self._users, self._ending, self._streams = 0, dict[str, asyncio.Task[None]](), set[StreamedRun]()
+        self._open = OpenSessions(lambda: self.definition, env)
 
     @classmethod
     def from_file(
@@ -261,7 +261,7 @@ class Agent(HasHooks, Generic[OutputT]):
         session_id = options.get("session_id")
         return EventStream(
             lambda run: self._stream_events(run, message, request, options),
-            lambda run: self._begin_stream(run, session_id),
+            lambda run: self._open.begin_stream(run, session_id),
         )
 
     def session(
@@ -279,8 +279,8 @@ class Agent(HasHooks, Generic[OutputT]):
         session stores them. `deps` are for all its runs, and are never stored.
         """
         opening = Opening.of(session_id, variables, deps, labels)
-        opened = partial(self._open_session, opening)
-        return AgentSession[OutputT](opened, self._close_session, self._rules, deps, lambda: self._runtime)
+        opened, closed = partial(self._open.open, opening), self._open.close
+        return AgentSession[OutputT](opened, closed, self._rules, deps, lambda: self._open.runtime)
 
     def _session_of(self, options: NewRunArguments) -> AgentSession[OutputT]:
         labels = cast("SessionArguments", find_labels(options))
@@ -330,7 +330,7 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> AsyncGenerator[AgentSession[OutputT]]:
         """Open a session that exists; raises `SessionNotFound`."""
         async with self:
-            await asyncio.to_thread(cast("Runtime", self._runtime).store.index.settings, session_id)
+            await asyncio.to_thread(self._open.store.index.settings, session_id)
             async with self.session(session_id, deps=options.get("deps")) as session:
                 yield session
 
@@ -352,7 +352,7 @@ class Agent(HasHooks, Generic[OutputT]):
         of its last session begins the next one.
         """
         query = SessionQuery(app, user, tags, status, since, text, limit, cursor)
-        async with self, aclosing(list_sessions(cast("Runtime", self._runtime).store, query)) as found:
+        async with self, aclosing(list_sessions(self._open.store, query)) as found:
             async for each in found:
                 yield each
 
@@ -382,7 +382,7 @@ class Agent(HasHooks, Generic[OutputT]):
     async def history(self, session_id: str) -> tuple[Message, ...]:
         """Return the global history of a stored session; raises `SessionNotFound`."""
         async with self:
-            return await asyncio.to_thread(load_history, cast("Runtime", self._runtime).store, session_id)
+            return await asyncio.to_thread(load_history, self._open.store, session_id)
 
     async def observe(self, session_id: str, message: str) -> None:
         """Add a message to the history of a session without a reply; it is stored when this returns.
@@ -390,44 +390,29 @@ class Agent(HasHooks, Generic[OutputT]):
         A session that is open elsewhere takes it with its next model call; an unknown one is created.
         """
         async with self:
-            if (session := self._sessions.get(session_id)) is not None:
+            if (session := self._open.find(session_id)) is not None:
                 await session.observe(message)
                 return
             with suppress(SessionHeld):
                 async with self.session(session_id) as opened:
                     await opened.observe(message)
                     return
-            await cast("Runtime", self._runtime).leave_message(session_id, "observe", message)
+            await self._open.runtime.leave_message(session_id, "observe", message)
 
     async def delete(self, session_id: str) -> None:
         """Delete a session from the store; raises `SessionNotFound` or `SessionHeld`."""
         async with self:
-            await asyncio.to_thread(cast("Runtime", self._runtime).store.delete, session_id)
+            await asyncio.to_thread(self._open.store.delete, session_id)
 
     async def __aenter__(self) -> Self:
         """Keep the store and the connections open until the end of the block."""
-        await self._use()
-        cast("Runtime", self._runtime).keep_connections()
+        await self._open.enter()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        abandoned = [run for run in self._streams if run.is_abandoned]
-        await run_in_background(self._exit(abandoned))
-
-    async def _exit(self, abandoned: Sequence[StreamedRun]) -> None:
-        try:
-            for run in abandoned:
-                await run.close()
-            await cast("Runtime", self._runtime).drop_connections()
-        finally:
-            await self._leave()
-
-    async def _begin_stream(self, run: StreamedRun, session_id: str | None) -> None:
-        await self._end_abandoned_runs(session_id)
-        run.session_id = session_id or ""
-        self._streams.add(run)
+        await self._open.exit()
 
     async def _stream_events(
         self, run: StreamedRun, message: UserContent, request: RunRequest[Any], options: NewRunArguments
@@ -441,59 +426,4 @@ class Agent(HasHooks, Generic[OutputT]):
                 async for event in events:
                     yield event
         finally:
-            self._streams.discard(run)
-
-    async def _end_abandoned_runs(self, session_id: str | None) -> None:
-        """End the abandoned streams of a session and wait until the session is closed."""
-        for run in [run for run in self._streams if run.session_id == session_id]:
-            if run.is_abandoned or run.is_own:
-                await run.close()
-        ending = None if session_id is None else self._ending.get(session_id)
-        if ending is not None and not ending.get_loop().is_closed():
-            await asyncio.wait([ending])
-
-    async def _open_session(self, opening: Opening) -> Session:
-        session_id = opening.session_id
-        await self._end_abandoned_runs(session_id)
-        # The lease does not separate two objects of one session in one process.
-        if session_id in self._sessions:
-            raise SessionHeld(f"Session {session_id} is open already.", "Let the first one end, or share it.")
-        session_id = str(uuid.uuid4()) if session_id is None else session_id
-        self._sessions[session_id] = None
-        async with AsyncExitStack() as undo:
-            undo.callback(self._sessions.pop, session_id)
-            await self._use()
-            undo.push_async_callback(self._leave)
-            session = await opening.open(cast("Runtime", self._runtime), session_id)
-            undo.pop_all()
-        self._sessions[session_id] = session
-        return session
-
-    async def _close_session(self, session: Session, run: StreamedRun | None) -> None:
-        ending = self._ending[session.id] = asyncio.ensure_future(self._close(session, run))
-        await run_in_background(ending)
-
-    async def _close(self, session: Session, run: StreamedRun | None) -> None:
-        try:
-            if run is not None:
-                await run.close()
-            await session.interrupt()
-            if self._runtime is not None:
-                await self._runtime.let_go(session)
-        finally:
-            self._sessions.pop(session.id, None)
-            self._ending.pop(session.id, None)
-            await self._leave()
-
-    async def _use(self) -> None:
-        if self._runtime is None:
-            env = os.environ if self._env is None else self._env
-            self._runtime = Runtime.open({}, env, definition=self.definition)
-        self._users += 1
-
-    async def _leave(self) -> None:
-        self._users -= 1
-        runtime = self._runtime
-        if self._users == 0 and runtime is not None:
-            self._runtime = None
-            await run_in_background(runtime.aclose())
+            self._open.end_stream(run)

@@ -23,7 +23,7 @@ from ..runtime.agent_definition import Definition, Instructions
 from ..runtime.compaction import Compaction, compaction_settings, find_summary_model
 from ..runtime.tool_servers import OnElicitation
 from ..session.run import Limits
-from .result import OutputT
+from .runs.result import OutputT
 
 
 class AgentArguments(TypedDict, total=False):

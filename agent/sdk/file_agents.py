@@ -17,7 +17,7 @@ from ..extensions.extension import load
 from ..extensions.registry import find_agent_file_parser
 from ..runtime.agent_definition import AgentParts, Definition
 from ..session.run import Limits
-from .run_rules import RunRules
+from .runs.rules import RunRules
 
 _MOST_BYTES = 1_000_000
 Build = Callable[[AgentParts], Definition]

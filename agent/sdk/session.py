@@ -22,12 +22,12 @@ from ..runtime.tool_groups import ToolGroups
 from ..runtime.tool_servers import ToolServers
 from ..session.decisions import make_decision
 from ..session.session import Session
-from .pending import ApprovalHandler, PendingToolCall
-from .result import OutputT, RunResult, result_of
-from .run_request import RunArguments, RunRequest, make_request, require_message
-from .run_rules import RunRules
+from .runs.pending import ApprovalHandler, PendingToolCall
+from .runs.request import RunArguments, RunRequest, make_request, require_message
+from .runs.result import OutputT, RunResult, result_of
+from .runs.rules import RunRules
+from .runs.stream import EventStream, StreamedRun
 from .stored_sessions import SessionUsage, load_usage
-from .stream import EventStream, StreamedRun
 
 OwnT = TypeVar("OwnT")
 StartRun = Callable[[Session, RunOptions], AsyncIterator[Event]]
@@ -48,8 +48,8 @@ class AgentSession(Generic[OutputT]):
         opened: Callable[[], Awaitable[Session]],
         closed: Callable[[Session, StreamedRun | None], Awaitable[None]],
         rules: RunRules[OutputT],
-        deps: Any = None,
-        runtime: Callable[[], Runtime | None] = lambda: None,
+        deps: Any,
+        runtime: Callable[[], Runtime],
     ) -> None:
         """`deps` are those of runs that name none.
 
@@ -148,7 +148,7 @@ class AgentSession(Generic[OutputT]):
         Raises `UsageError` if it has none.
         """
         session = self._active_session
-        return cast("Runtime", self._runtime()).tool_servers(session)
+        return self._runtime().tool_servers(session)
 
     def stream(
         self,
@@ -430,11 +430,10 @@ class AgentSession(Generic[OutputT]):
     async def _refresh(self) -> Session:
         """Return the session, opened again if a tool server has other tools now."""
         session = self._active_session
-        if (runtime := self._runtime()) is not None:
-            self._session = await runtime.refresh_tools(session)
-            if self._session is not session:
-                self._opening_notices = (*self._opening_notices, *self._session.notices)
-        return self._active_session
+        self._session = refreshed = await self._runtime().refresh_tools(session)
+        if refreshed is not session:
+            self._opening_notices = (*self._opening_notices, *refreshed.notices)
+        return refreshed
 
     def _notices_after(self, event: Event) -> list[Notice]:
         """Return the notices of opening the session, after the event that begins the first run."""

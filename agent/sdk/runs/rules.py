@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, cast
 
-from ...actions.ports import RunInputs
-from ...actions.ports.run_inputs import ValidateAnswer
-from ...actions.tools.functions.callee import Unresolved, name_of, parameters_of
-from ...actions.tools.functions.parameters import Callee
-from ...actions.tools.functions.results import ToolError
-from ...actions.tools.functions.run_context import RunContext
-from ...actions.turn.output.types import TypedOutput
-from ...state.errors import SandburError, UsageError, WrongType
-from ..runtime.agent_definition import Instructions
+from ....actions.ports import RunInputs
+from ....actions.ports.run_inputs import ValidateAnswer
+from ....actions.tools.functions.callee import Unresolved, name_of, parameters_of
+from ....actions.tools.functions.parameters import Callee
+from ....actions.tools.functions.results import ToolError
+from ....actions.tools.functions.run_context import RunContext
+from ....actions.turn.output.types import TypedOutput
+from ....state.errors import SandburError, UsageError, WrongType
+from ...runtime.agent_definition import Instructions
+from .request import RunInstructions, RunRequest
 from .result import OutputT
-from .run_request import RunInstructions, RunRequest
 
 
 class ModelRetry(ToolError):

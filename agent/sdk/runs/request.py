@@ -9,16 +9,16 @@ from typing import Any, Generic, cast
 
 from typing_extensions import TypedDict, TypeForm
 
-from ...actions.ports import Model
-from ...actions.turn.output.format import OutputFormat
-from ...actions.turn.output.types import TypedOutput, output_format_of
-from ...state.application import RunOptions
-from ...state.conversation.messages import Message
-from ...state.errors import UsageError, WrongType
-from .arguments import require_model
+from ....actions.ports import Model
+from ....actions.turn.output.format import OutputFormat
+from ....actions.turn.output.types import TypedOutput, output_format_of
+from ....state.application import RunOptions
+from ....state.conversation.messages import Message
+from ....state.errors import UsageError, WrongType
+from ..arguments import require_model
+from ..stored_sessions import SessionArguments
 from .pending import OnApproval
 from .result import OutputT
-from .stored_sessions import SessionArguments
 
 _FORM = """\
 Give the final answer to the following message as JSON, as text of your reply, with nothing before or after \

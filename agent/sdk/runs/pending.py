@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...actions.ports.events import Event, PendingDecision, RunFinished
-from ...state.calls import CallDecision, PendingCall
-from ...state.conversation.messages import parse_json_object
-from ...state.errors import WrongType
-from ..session.decisions import make_decision
+from ....actions.ports.events import Event, PendingDecision, RunFinished
+from ....state.calls import CallDecision, PendingCall
+from ....state.conversation.messages import parse_json_object
+from ....state.errors import WrongType
+from ...session.decisions import make_decision
 
 
 @dataclass(frozen=True, slots=True)

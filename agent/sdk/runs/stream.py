@@ -8,8 +8,8 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Self
 
-from ...actions.ports.events import Event
-from ...state.errors import UsageError
+from ....actions.ports.events import Event
+from ....state.errors import UsageError
 
 _driving: set[asyncio.Task[None]] = set()
 """Strong references: the event loop holds its tasks by weak references only."""

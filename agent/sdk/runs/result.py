@@ -8,9 +8,9 @@ from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
 
-from ...actions.ports.events import ErrorRaised, RunFinished, RunStatus, StepOutcome
-from ...state.application import Usage
-from ...state.errors import SandburError
+from ....actions.ports.events import ErrorRaised, RunFinished, RunStatus, StepOutcome
+from ....state.application import Usage
+from ....state.errors import SandburError
 from .pending import PendingToolCall
 
 OutputT = TypeVar("OutputT", default=str)

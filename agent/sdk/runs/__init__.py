@@ -1,0 +1,1 @@
+"""One run of an agent: its arguments, instructions, events, pending calls and result."""
