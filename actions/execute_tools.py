@@ -28,6 +28,8 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "graph_version",
         "tokens_per_byte",
         "equipment",
+        "usage",
+        "turn_usage",
     ],
     writes=[
         "chat_history",
@@ -40,6 +42,8 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
         "phase",
         "active_step_id",
         "equipment",
+        "usage",
+        "turn_usage",
     ],
     runs_calls=True,
     step_kind="results",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import add, sub
 from typing import Any, Literal
 
 from pydantic import Field
@@ -11,6 +9,7 @@ from pydantic import Field
 from .calls import PendingCall
 from .conversation.messages import NO_EQUIPMENT, Equipment, Record
 from .conversation.transcript import Transcript
+from .conversation.usage import Usage as Usage
 
 StepStatus = Literal["pending", "in_progress", "completed", "failed"]
 
@@ -24,33 +23,6 @@ class VibeStep(Record):
     """The messages of this step; after the step it only refers to the store."""
     analysis: str = ""
     """How the step ended, as the model describes it."""
-
-
-class Usage(Record):
-    """Token and cost totals; None means unknown, and a sum with an unknown value is unknown.
-
-    For an interrupted answer, the tokens are those that the provider had reported, and the cost is unknown.
-    """
-
-    llm_calls: int = 0
-    input_tokens: int | None = 0
-    """All input tokens, cached ones included."""
-    output_tokens: int | None = 0
-    cache_read_tokens: int | None = 0
-    cache_write_tokens: int | None = 0
-    cost_usd: float | None = 0.0
-
-    def __add__(self, other: Usage) -> Usage:
-        return self._combine(other, add)
-
-    def __sub__(self, other: Usage) -> Usage:
-        return self._combine(other, sub)
-
-    def _combine(self, other: Usage, operation: Callable[[Any, Any], Any]) -> Usage:
-        pairs = {name: (getattr(self, name), getattr(other, name)) for name in Usage.model_fields}
-        return Usage.model_validate(
-            {name: None if None in pair else operation(*pair) for name, pair in pairs.items()}
-        )
 
 
 WorkflowMode = Literal["chat", "ops", "vibe"]

@@ -35,6 +35,7 @@ from .session import ToolListing as ToolListing
 from .session import ToolListings as ToolListings
 from .session import Trace as Trace
 from .session import TurnRules as TurnRules
+from .sub_agents import SubAgents as SubAgents
 from .tool import BadArguments as BadArguments
 from .tool import CallsTools as CallsTools
 from .tool import CallSuspended as CallSuspended

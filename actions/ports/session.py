@@ -34,6 +34,7 @@ from ..workspace.safe_open import PathScope
 from .events import Event, Notice
 from .model import Model, TokenCounter, ToolSpec
 from .run_inputs import RunInputs
+from .sub_agents import SubAgents
 from .tool import Tool, Toolbox, Verdict, WrapToolCall
 from .user_input import UserInput
 
@@ -332,6 +333,8 @@ class CallSettings:
     """Wraps every tool call, for middleware; None: no wrapper."""
     user_input: UserInput | None = None
     """See `ToolContext.user_input`."""
+    sub_agents: SubAgents | None = None
+    """See `ToolContext.sub_agents`."""
     shared: RunScope = field(default_factory=RunScope)
     """The driver of the run closes it at its end."""
 

@@ -25,6 +25,7 @@ from ...state.conversation.messages import (
     Text,
     ToolResult,
 )
+from ...state.conversation.usage import Usage
 from ...state.databases.file_parts import OpenFile
 from ...state.errors import SandburError
 from ..tools.functions.run_scope import RunScope
@@ -32,6 +33,7 @@ from ..workspace.backends.backend import KeptFiles
 from ..workspace.safe_open import ANYWHERE, PathScope
 from .model import ToolSpec
 from .run_inputs import RunInputs
+from .sub_agents import SubAgents
 from .user_input import UserInput
 
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ class ToolOutcome:
     """Further content for the model."""
     ends_run: str | None = None
     """The answer with which the call ends the run; None: the run continues."""
+    usage: Usage | None = None
+    """What the models of its sub-agent used; None: it started none."""
     asks: str = ""
     """Why a call that only reads needs a person's decision before it runs again; empty: it does not."""
     waits_for: tuple[PendingCall, ...] = ()
@@ -232,6 +236,8 @@ class ToolContext:
     """What the program passed to the run."""
     calls: NestedCalls | None = None
     """Makes further calls; None: this call is itself a nested call."""
+    sub_agents: SubAgents | None = None
+    """Starts sub-agents; None: the session has none, or this call is a nested call."""
     decided: tuple[PendingCall, ...] = ()
     """The calls of its sub-agent that the person has decided about since the call ran last."""
 
@@ -385,7 +391,7 @@ class Recoverable(Protocol):
 class Resumable(Protocol):
     """A tool whose traits say `is_resumable`."""
 
-    def describe_stop(self, call_id: str) -> str:
+    def describe_stop(self, session_id: str, call_id: str) -> str:
         """Return what the model reads about an open call that will not go on by itself."""
         ...
 

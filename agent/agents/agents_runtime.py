@@ -10,8 +10,8 @@ from ..runtime.agent_definition import Definition, SubAgentDefinition
 from ..runtime.extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
 from ..session.session import Session
 from .agent_spec import AgentSpec
-from .children import Children
-from .task_tool import TaskSource, TaskTool
+from .children import Children, SubAgentsOfSession
+from .task_tool import TaskSource
 
 
 class AgentsRuntime(ExtensionRuntime):
@@ -33,7 +33,7 @@ class AgentsRuntime(ExtensionRuntime):
             agents = {name: one for name, one in agents.items() if name in by.may_start}
             if not agents:
                 return ()
-        return (TaskSource(self._children, definition, agents),)
+        return (TaskSource(agents),)
 
     def _find_agents(
         self, session: SessionSettings, definition: Definition
@@ -42,9 +42,9 @@ class AgentsRuntime(ExtensionRuntime):
         return {one.name: one for one in definition.agents}
 
     def open_session(self, context: SessionContext) -> SessionAdditions:
-        def bind(session: Session) -> None:
-            for tool in session.ports.toolbox.values():
-                if isinstance(tool, TaskTool):
-                    tool.bind(session)
+        sub_agents = SubAgentsOfSession(self._children, context.definition)
 
-        return SessionAdditions(on_open=bind)
+        def bind(session: Session) -> None:
+            sub_agents.session = session
+
+        return SessionAdditions(sub_agents=sub_agents, on_open=bind)

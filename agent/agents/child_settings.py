@@ -21,7 +21,8 @@ _RULES = ("allow", "ask", "deny", "add_dirs", "sandbox", "allow_net", "variables
 
 def narrow_mode(wish: ExecutionMode | None, parent: ExecutionMode) -> ExecutionMode:
     """Return the wish, but nothing freer than the mode of the parent."""
-    return parent if wish is None else min(wish, parent, key=_BY_FREEDOM.index)
+    is_narrower = wish is not None and _BY_FREEDOM.index(wish) < _BY_FREEDOM.index(parent)
+    return wish if wish is not None and is_narrower else parent
 
 
 def make_child_settings(

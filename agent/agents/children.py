@@ -54,6 +54,8 @@ class Task:
     agent: AgentSpec | SubAgentDefinition = GENERAL
     model: str = ""
     """In place of the agent's; empty: the agent's."""
+    models: frozenset[str] = frozenset()
+    """Models that it may name, beside those of the session that starts it."""
     resume: str = ""
     """The session of an earlier sub-agent that is to go on; empty: a new one."""
     index: int | None = None
@@ -172,6 +174,7 @@ class Children:
             prompt, _ = await session_prompt(place, (), self._process.env, own)
             limits: dict[str, Any] = {"max_turns": own.overrides.get("max_turns")}
             return make_program_settings(parent, own, prompt, spawned_by.model_copy(update=limits))
+        _require_known_model(task, parent.settings)
         limits = {"max_turns": task.agent.max_turns, "may_start": task.agent.may_start}
         return make_child_settings(parent, task.agent, spawned_by.model_copy(update=limits), task.model)
 
@@ -220,13 +223,29 @@ class Children:
             why = error or UsageError("A sub-agent was interrupted.", "Resume to go on.")
             raise CallSuspended(why)
         text = end.result or ""
+        used = child.state.turn_usage
         if end.status in ("done", "denied") and text:
-            return ToolOutcome("ok", f"{text}\n{_name_session(child)}")
+            return ToolOutcome("ok", f"{text}\n{_name_session(child)}", usage=used)
         why = f"{end.error.message}" if end.error is not None else f"It ended as {end.status}."
         content = "\n".join(
             filter(None, (f"The sub-agent did not finish: {why}", text, _name_session(child)))
         )
-        return ToolOutcome("error", content)
+        return ToolOutcome("error", content, usage=used)
+
+
+class SubAgentsOfSession:
+    """Implements `actions.ports.SubAgents` for one session."""
+
+    def __init__(self, children: Children, definition: Definition) -> None:
+        self._children = children
+        self._definition = definition
+        self.session: Session | None = None
+        """Set once the session is open."""
+
+    async def run(self, task: Task, context: ToolContext) -> ToolOutcome:
+        if self.session is None:
+            return ToolOutcome("error", "Sub-agents start only in a session that runs.")
+        return await self._children.run(self.session, self._definition, task, context)
 
 
 def describe_stopped_child(parent_id: str, call_id: str) -> str:
@@ -246,6 +265,14 @@ def _require_own(stored: SessionSettings, parent: Session, child_id: str) -> Non
     by = stored.spawned_by
     if by is None or by.session_id != parent.id:
         raise UsageError(f"The session {child_id[:60]} is no sub-agent of this session.", "Start a new one.")
+
+
+def _require_known_model(task: Task, settings: SessionSettings) -> None:
+    """Raise `UsageError` for a model that nobody configured: a model must not choose what may cost more."""
+    known = {settings.model, *settings.fallback_models, *task.models}
+    if task.model and task.model not in known:
+        names = ", ".join(sorted(known))
+        raise UsageError(f"The model {task.model[:80]!r} is not configured here. There are: {names}.")
 
 
 def _describe(parent: Session, child: Session, task: Task, context: ToolContext) -> SubAgent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import Field
 
@@ -10,10 +10,9 @@ from ...actions.ports import BadArguments, Tool, ToolContext, ToolOutcome, ToolT
 from ...actions.tools.builtin import BuiltinTool
 from ...actions.tools.schema import PlainText, ToolArguments
 from ...state.calls import Effect
-from ..runtime.agent_definition import Definition, SubAgentDefinition
-from ..session.session import Session
+from ..runtime.agent_definition import SubAgentDefinition
 from .agent_spec import AgentSpec
-from .children import GENERAL, Children, Task, describe_stopped_child
+from .children import GENERAL, Task, describe_stopped_child
 
 NAME = "task"
 _DESCRIPTION = """\
@@ -33,8 +32,6 @@ class TaskArguments(ToolArguments):
 
 
 class TaskTool(BuiltinTool[TaskArguments]):
-    """Bound to a session once that is open."""
-
     effect: Effect = "idempotent"
     traits = ToolTraits(
         subject="agent",
@@ -46,18 +43,12 @@ class TaskTool(BuiltinTool[TaskArguments]):
         also_called=("Agent", "Task"),
     )
 
-    def __init__(
-        self, children: Children, definition: Definition, agents: Mapping[str, AgentSpec | SubAgentDefinition]
-    ) -> None:
-        """`definition` is that of the session; `agents` are those that it may start."""
+    def __init__(self, agents: Mapping[str, AgentSpec | SubAgentDefinition]) -> None:
+        """`agents` are those that it may start, beside one that is like the agent itself."""
         super().__init__(NAME, "\n".join((_DESCRIPTION, *_list_agents(agents.values()))), TaskArguments)
-        self._children = children
-        self._definition = definition
         self._agents = agents
-        self._session: Session | None = None
-
-    def bind(self, session: Session) -> None:
-        self._session = session
+        specs = (one for one in agents.values() if isinstance(one, AgentSpec))
+        self._models = frozenset(one.model for one in specs if one.model)
 
     def parse(self, arguments: str) -> TaskArguments:
         parsed = super().parse(arguments)
@@ -73,38 +64,23 @@ class TaskTool(BuiltinTool[TaskArguments]):
         return ()
 
     async def run(self, arguments: TaskArguments, context: ToolContext) -> ToolOutcome:
-        session = self._session
-        if session is None:
-            return ToolOutcome("error", "Sub-agents start only in a session that runs.")
-        if arguments.model and (why := self._refuse_model(arguments, session)):
-            return ToolOutcome("error", why)
+        if context.sub_agents is None:
+            return ToolOutcome("error", "Sub-agents cannot start here.")
         task = Task(
             prompt=arguments.prompt,
             description=arguments.description,
             agent=self._agents.get(arguments.agent, GENERAL),
             model=arguments.model,
+            models=self._models,
             resume=arguments.resume,
         )
-        return await self._children.run(session, self._definition, task, context)
+        return await context.sub_agents.run(task, context)
 
-    def describe_stop(self, call_id: str) -> str:
-        session = self._session
-        return describe_stopped_child("" if session is None else session.id, call_id)
-
-    def _refuse_model(self, arguments: TaskArguments, session: Session) -> str:
-        """Return why a sub-agent cannot have the model that the call names; empty if it can.
-
-        A model must not choose one that nobody configured, and that may cost much more.
-        """
-        settings = session.settings
-        models = {settings.model, *settings.fallback_models}
-        models |= {one.model for one in self._agents.values() if isinstance(one, AgentSpec) and one.model}
-        if arguments.model in models:
-            return ""
-        return f"The model {arguments.model[:80]!r} is not configured here. There are: {', '.join(sorted(models))}."
+    def describe_stop(self, session_id: str, call_id: str) -> str:
+        return describe_stopped_child(session_id, call_id)
 
 
-def _list_agents(agents: Sequence[AgentSpec | SubAgentDefinition]) -> list[str]:
+def _list_agents(agents: Collection[AgentSpec | SubAgentDefinition]) -> list[str]:
     """Return the lines about agents in the description of the tool."""
     if not agents:
         return []
@@ -121,10 +97,8 @@ class TaskSource:
 
     name = "agents"
 
-    def __init__(
-        self, children: Children, definition: Definition, agents: Mapping[str, AgentSpec | SubAgentDefinition]
-    ) -> None:
-        self._tool = TaskTool(children, definition, agents)
+    def __init__(self, agents: Mapping[str, AgentSpec | SubAgentDefinition]) -> None:
+        self._tool = TaskTool(agents)
 
     async def tools(self) -> Sequence[Tool]:
         return (self._tool,)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...actions.ports import ToolSource
+from ...actions.ports import SubAgents, ToolSource
 from ...actions.ports.advice import Advice
 from ...state.session import SessionSettings
 from ..extensions.extension import Extension, load
@@ -40,6 +40,10 @@ class SessionParts:
     @property
     def hooks(self) -> Advice | None:
         return next((part.hooks for part in self.parts if part.hooks is not None), None)
+
+    @property
+    def sub_agents(self) -> SubAgents | None:
+        return next((part.sub_agents for part in self.parts if part.sub_agents is not None), None)
 
     def begin_session(self, session: Session) -> None:
         for part in self.parts:

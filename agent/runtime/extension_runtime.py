@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...actions.ports import Masker, Model, Tool, ToolSource
+from ...actions.ports import Masker, Model, SubAgents, Tool, ToolSource
 from ...state.application import ApplicationState
 from ...state.session import SessionSettings
 from ..config.settings import Overrides, Settings
@@ -61,6 +61,7 @@ class SessionContext:
 
     id: str
     settings: SessionSettings
+    definition: Definition
     masker: Masker
     scratch: Path
     """The extension's folder for files that are kept until the session is deleted; it need not exist yet."""
@@ -92,6 +93,8 @@ class SessionAdditions:
     """It goes around model calls and tool calls."""
     hooks: Advice | None = None
     """The hooks for prompts, calls and answers. The first extension that has hooks provides them."""
+    sub_agents: SubAgents | None = None
+    """Starts sub-agents. The first extension that has one provides it."""
     on_open: Callable[[Session], None] | None = None
     """Called with the session once it is open, before its first run."""
 

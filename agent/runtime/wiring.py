@@ -18,6 +18,7 @@ from ...actions.ports import (
     Model,
     Ports,
     RequestSettings,
+    SubAgents,
     TokenCounter,
     Tool,
     Toolbox,
@@ -327,12 +328,14 @@ def call_settings(
     withheld: frozenset[str] = frozenset(),
     wrap: WrapToolCall | None = None,
     user_input: UserInput | None = None,
+    sub_agents: SubAgents | None = None,
 ) -> CallSettings:
     """Return how the calls of a session run; `withheld` are environment variables that no command sees."""
     status = "off" if sandbox is None else sandbox.status
     return CallSettings(
-        status, withheld, session.variables, session.max_result_tokens, wrap=wrap, user_input=user_input
-    )
+        status, withheld, session.variables, session.max_result_tokens, wrap=wrap, user_input=user_input,
+        sub_agents=sub_agents,
+    )  # fmt: skip
 
 
 def turn_rules(session: SessionSettings, output: OutputFormat | None) -> TurnRules:

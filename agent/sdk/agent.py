@@ -22,12 +22,22 @@ from ...state.calls import Settlement
 from ...state.conversation.messages import Message, UserContent
 from ...state.errors import SessionHeld, WrongType
 from ...state.session import Effort, SandboxWish
+from ..agents.agent_tool import AgentTool
 from ..extensions.middleware.agent_hooks import HasHooks
-from ..runtime.agent_definition import AgentParts, Definition, Instructions, find_variable
+from ..runtime.agent_definition import AgentParts, Definition, Instructions, SubAgentDefinition, find_variable
 from ..runtime.compaction import Compaction
 from ..runtime.tool_servers import OnElicitation
 from ..session.run import Limits
-from .arguments import AgentArguments, as_tools, define_agent, forbid_loop, parse_output_type, require_fitting
+from .arguments import (
+    AgentArguments,
+    as_tools,
+    define_agent,
+    define_sub_agent,
+    forbid_loop,
+    parse_output_type,
+    require_agents,
+    require_fitting,
+)
 from .file_agents import complete_agent, join_arguments, parse_agent_text, read_agent_text, restore_for
 from .open_sessions import OpenSessions
 from .runs.request import (
@@ -65,6 +75,9 @@ class Agent(HasHooks, Generic[OutputT]):
         tools: Functions, decorated with `sandbur.tool` or plain, and tools of `sandbur.workspace_tools()`.
         output: The type of its answer: a pydantic model, a dataclass or another type with a schema. `str` or
             None: a text.
+        name, description: What other agents know it by, if they may start it.
+        agents: Agents that it may start as sub-agents, by the tool `task`; each needs a name and a
+            description.
         require_done: Whether every run must end with the tool that is marked by `@tool(done=True)`.
         mode: Which calls run without approval: `interactive`, `plan`, `auto-edit` or `yolo`.
         allow, ask, deny: Rules, such as `refund` or `fetch_page(https://example.org/*)`.
@@ -103,6 +116,8 @@ class Agent(HasHooks, Generic[OutputT]):
         output: TypeForm[OutputT] = str,
         require_done: bool = False,
         name: str = "",
+        description: str = "",
+        agents: Sequence[Agent[Any]] = (),
         mode: ExecutionMode = "interactive",
         allow: Sequence[str] = (),
         ask: Sequence[str] = (),
@@ -135,6 +150,7 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         require_fitting(self._arguments)
+        require_agents(agents, Agent)
         self.name, self.output = name, output
         typed = parse_output_type(output)
         of_session, of_run = split_instructions(instructions)
@@ -193,7 +209,22 @@ class Agent(HasHooks, Generic[OutputT]):
     def definition_of(self, source: str) -> Definition:
         """Return the definition, with `source` as the name by which the agent can be loaded again."""
         layers = (*self._definition.middleware, self.hook_middleware)
-        return replace(self._definition, source=source, middleware=layers)
+        agents = tuple(one.as_sub_agent() for one in self._arguments["agents"])
+        return replace(self._definition, source=source, middleware=layers, agents=agents)
+
+    def as_sub_agent(self, name: str = "", description: str = "") -> SubAgentDefinition:
+        """Return the agent as another one starts it; raises `UsageError` without a name or a description."""
+        return define_sub_agent(
+            name or self.name, description or self._arguments["description"], self.definition
+        )
+
+    def as_tool(self, name: str = "", description: str = "") -> Tool:
+        """Return a tool whose calls start the agent as a sub-agent: with its own session, tools and history.
+
+        Raises `UsageError` without a name or a description, here or in the agent.
+        """
+        sub_agent = self.as_sub_agent(name, description)
+        return AgentTool(sub_agent.name, sub_agent)
 
     @overload
     async def run(

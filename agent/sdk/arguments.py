@@ -1,5 +1,6 @@
 """Checks the arguments of `Agent(...)`; an error names the argument, its value and what it accepts."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from ...state.session import Effort, SandboxWish
 from ..config.load import parse_extension_file
 from ..config.values import read_values
 from ..extensions.middleware.middleware import Middleware
-from ..runtime.agent_definition import Definition, Instructions
+from ..runtime.agent_definition import Definition, Instructions, SubAgentDefinition
 from ..runtime.compaction import Compaction, compaction_settings, find_summary_model
 from ..runtime.tool_servers import OnElicitation
 from ..session.run import Limits
@@ -35,6 +36,8 @@ class AgentArguments(TypedDict, total=False):
     output: Any
     require_done: bool
     name: str
+    description: str
+    agents: Sequence[Any]
     mode: ExecutionMode
     allow: Sequence[str]
     ask: Sequence[str]
@@ -219,6 +222,37 @@ def define_agent(
         user_input=given["user_input"],
     )
     return replace(made, has_planning=given["planning"] == "auto" and made.has_tools)
+
+
+_AGENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+
+def define_sub_agent(name: str, description: str, definition: Definition) -> SubAgentDefinition:
+    """Return an agent as another one starts it; raises `UsageError` without a name or a description."""
+    if not _AGENT_NAME.fullmatch(name):
+        raise UsageError(
+            f"An agent that others start needs a name of letters, digits, _ and -, not {name!r}.",
+            'Write Agent(..., name="reviewer", description="...").',
+        )
+    if not description.strip():
+        raise UsageError(
+            f"The agent {name} needs a description: the model of the other agent reads when to start it.",
+            'Write Agent(..., description="Reviews a change.").',
+        )
+    return SubAgentDefinition(name=name, description=description, definition=definition)
+
+
+def require_agents(given: Sequence[Any], kind: type[object]) -> None:
+    """Raise `WrongType` unless each is an agent, and `UsageError` for two of one name."""
+    _require_list("agents", given, "agents")
+    names: set[str] = set()
+    for one in given:
+        if not isinstance(one, kind):
+            raise _wrong("agents", one, "a list of agents, sandbur.Agent")
+        name = str(getattr(one, "name", ""))
+        if name in names:
+            raise UsageError(f"There are two agents called {name!r}.", "Give each its own name.")
+        names.add(name)
 
 
 def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from .attachments import AttachedFile, Audio, Document, Image, Video
 from .content import Attachment, Record, list_labels
+from .usage import Usage
 
 _CUT_BEGINS = "[Interrupted by "
 """Stored text: older forms of it must be recognized, too."""
@@ -88,6 +89,8 @@ class ToolResult(Record):
     """The final answer if the call ended the run."""
     equips: Equipment | None = Field(default=None, exclude_if=partial(is_, None))
     """The tools that the call added to the session."""
+    usage: Usage | None = Field(default=None, exclude_if=partial(is_, None))
+    """What the models of a sub-agent used for the call; None: the call started none."""
     put_away: bool = Field(default=False, exclude_if=not_)
     """True for the line that replaces an evicted old result."""
 

@@ -24,6 +24,7 @@ from ....state.conversation.messages import (
     tool_message,
     user_command_message,
 )
+from ....state.conversation.usage import Usage
 from ....state.process.crashpoints import reach
 from ...ports import Journal, Ports, Resumable, Toolbox, ToolOutcome, implements
 from .equipping import merge_equipment
@@ -137,6 +138,8 @@ def with_results(
         messages.append(more)
     cleared: dict[str, Any] = {"pending_tool_calls": left, "note": state.note if left else ""}
     cleared |= merge_equipment(state, results)
+    if used := [one.usage for one in results if one.usage is not None]:
+        cleared |= {"usage": sum(used, state.usage), "turn_usage": sum(used, state.turn_usage)}
     return {**state.replace_history(state.active_history.append(*messages)), **cleared}
 
 
@@ -154,6 +157,7 @@ def result(
     blocks: tuple[Text | AttachedFile, ...] = (),
     ends_run: str | None = None,
     equips: Equipment | None = None,
+    usage: Usage | None = None,
 ) -> ToolResult:
     return ToolResult(
         call_id=call.call_id,
@@ -164,6 +168,7 @@ def result(
         duration_ms=duration_ms,
         ends_run=None if ends_run is None else encodable(ends_run),
         equips=equips,
+        usage=usage,
     )
 
 
@@ -261,7 +266,7 @@ def _describe_stop(call: PendingCall, recorded: JournaledCall | None, ports: Por
     is_open = recorded is not None and recorded.move == "started" and recorded.result is None
     if not is_open or not implements(tool, Resumable):
         return None
-    return result(call, "interrupted", tool.describe_stop(call.call_id))
+    return result(call, "interrupted", tool.describe_stop(ports.session_id, call.call_id))
 
 
 _LEAST_TOKENS_PER_BYTE = 0.25

@@ -140,8 +140,10 @@ class ToolRunner:
         reach_of = self._ports.places.scope(looked.leads)
         held = {"is_walled": looked.is_walled, "in_sandbox": looked.in_sandbox}
         nested = None if self._nest is None else self._nest(call)
-        given = {"calls": nested, "decided": self._list_decided(call)}
-        context = replace(context, reach=reach_of, results=self._bind_kept_results(), **given, **held)
+        context = replace(context, reach=reach_of, results=self._bind_kept_results(), calls=nested, **held)
+        if nested is not None:
+            own = self._ports.calls.sub_agents
+            context = replace(context, sub_agents=own, decided=self._list_decided(call))
         if self._ports.toolbox[call.tool].traits.writes_files:
             context = replace(context, known=await self._ports.journal.load_known_files())
         ready = await catch_failures(call, lambda: self._prepare(call, arguments, context))
@@ -346,7 +348,7 @@ async def record_outcome(
         # The tool that requested the call goes on; only its own result changes the turn.
         outcome = replace(outcome, ends_run=None, equips=None)
     content = before + outcome.content
-    brought = (outcome.blocks, outcome.ends_run, outcome.equips)
+    brought = (outcome.blocks, outcome.ends_run, outcome.equips, outcome.usage)
     answer = result(call, outcome.outcome, content, duration_ms, *brought)
     if (whole := outcome.output_file or outcome.full_output) is not None:
         await ports.journal.store_output(call.call_id, whole)
