@@ -136,16 +136,8 @@ class ToolRunner:
             if text := masked.feed(chunk):
                 self._ports.emit(ToolOutput(call.call_id, text))
 
-        arguments, context = looked.arguments, context_of(self._ports, call, emit)
-        reach_of = self._ports.places.scope(looked.leads)
-        held = {"is_walled": looked.is_walled, "in_sandbox": looked.in_sandbox}
-        nested = None if self._nest is None else self._nest(call)
-        context = replace(context, reach=reach_of, results=self._bind_kept_results(), calls=nested, **held)
-        if nested is not None:
-            own = self._ports.calls.sub_agents
-            context = replace(context, sub_agents=own, decided=self._list_decided(call))
-        if self._ports.toolbox[call.tool].traits.writes_files:
-            context = replace(context, known=await self._ports.journal.load_known_files())
+        arguments, nested = looked.arguments, None if self._nest is None else self._nest(call)
+        context = await self._make_context(call, looked, emit, nested)
         ready = await catch_failures(call, lambda: self._prepare(call, arguments, context))
         if not fits_approval(looked, ready):
             self._ask(offset, ask_again(call, looked.seen, OTHER_FILE))
@@ -171,10 +163,38 @@ class ToolRunner:
             raise
         if outcome.asks:
             self._ask(offset, await self._ask_after_run(call, arguments, outcome.asks))
-            return
-        if outcome.waits_for:
+        elif outcome.waits_for:
             await self._wait(offset, call, outcome.waits_for)
-            return
+        else:
+            await self._finish_with_comments(offset, call, outcome, began, (note, nested))
+
+    async def _make_context(
+        self, call: PendingCall, looked: CheckedCall, emit: Callable[[str], None], nested: NestsCalls | None
+    ) -> ToolContext:
+        context = replace(
+            context_of(self._ports, call, emit),
+            reach=self._ports.places.scope(looked.leads),
+            results=self._bind_kept_results(),
+            is_walled=looked.is_walled,
+            in_sandbox=looked.in_sandbox,
+        )
+        if nested is not None:
+            own = self._ports.calls.sub_agents
+            context = replace(context, calls=nested, sub_agents=own, decided=self._list_decided(call))
+        if self._ports.toolbox[call.tool].traits.writes_files:
+            context = replace(context, known=await self._ports.journal.load_known_files())
+        return context
+
+    async def _finish_with_comments(
+        self,
+        offset: int,
+        call: PendingCall,
+        outcome: ToolOutcome,
+        began: float,
+        made: tuple[str, NestsCalls | None],
+    ) -> None:
+        """Record an outcome with a note about its files, and with what hooks say about its nested calls."""
+        note, nested = made
         comments = () if nested is None else nested.comments
         for comment in (note, *comments):
             outcome = add_note(outcome, comment)
