@@ -20,6 +20,7 @@ SHIPPED = (
     ".agent.extensions.skills",
     ".agent.extensions.python_code",
     ".agent.extensions.agent_files",
+    ".agent.agents",
     ".agent.history.tracking",
     ".agent.history.replay",
     ".ui.acp",
