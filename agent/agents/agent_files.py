@@ -1,4 +1,4 @@
-"""Finds the agents that Markdown files of a person or a project describe."""
+"""Finds the Markdown agents of a person and a project."""
 
 from __future__ import annotations
 

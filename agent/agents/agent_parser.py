@@ -1,4 +1,4 @@
-"""Parses agent files: Markdown with a front matter, in the format of Claude Code."""
+"""Parses Markdown agents: the keys of the front matter, in the format of Claude Code."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _read_model(fields: FrontMatter, models: Container[str]) -> str:
     fields.notice(
         "model",
         f"is `{model}`, which is no alias here: the agent has the model of the session that starts it."
-        f" To choose one: sandbur config set aliases.{model} PROVIDER/MODEL",
+        f" `sandbur config set aliases.{model} PROVIDER/MODEL` makes it one",
     )
     return ""
 

@@ -1,4 +1,4 @@
-"""Reads typed values from the front matter of an agent file; every mistake has file, line and key."""
+"""Reads typed values from the front matter of a Markdown agent; every mistake has file, line and key."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class FrontMatter:
             near = get_close_matches(fold(key), folded, n=1)
             likely = meant.get(fold(key)) or (folded[near[0]] if near else "")
             hint = f"Did you mean `{likely}`?" if likely else f"The keys are: {', '.join(known)}."
-            self._notices.add(f"`{key}` is no key of an agent file. {hint}", self._path, entry.line)
+            self._notices.add(f"`{key}` is no key of a Markdown agent. {hint}", self._path, entry.line)
         if more := unknown[_MOST_UNKNOWN_KEYS:]:
-            sentence = f"{len(more)} more keys are no keys of an agent file."
+            sentence = f"{len(more)} more keys are no keys of a Markdown agent."
             self._notices.add(sentence, self._path, more[0].line)
 
     def find(self, key: str) -> FrontMatterEntry | None:

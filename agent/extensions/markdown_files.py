@@ -18,6 +18,7 @@ _MOST_BYTES = 1 << 20
 """Size limit of one file; a larger file of a project is left out and cannot be read."""
 _MOST_FILES = 500
 _DEEPEST = 6
+_MOST_FIELDS, _MOST_FIELD_CHARS = 30, 200
 _KEY = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*)|[ \t]*)")
 _BLOCK = re.compile(r"[|>][-+]?")
 
@@ -65,7 +66,7 @@ class TextFolder:
         content = _content(path, os.O_NOFOLLOW if self.is_project else 0) if inside else None
         if content is None or (self.is_project and name not in self.files):
             raise ConfigError(
-                f"There is no file {name[:200]!r} of up to {_MOST_BYTES:,} bytes in {self.path}."
+                f"{self.path} has no readable file {name[:200]!r} of up to {_MOST_BYTES:,} bytes."
             )
         if self.is_project and hashlib.sha256(content).hexdigest() != self.files[name]:
             raise ConfigError(f"{path} was changed since the session began.", "Begin a new session.")
@@ -200,6 +201,27 @@ def split_front_matter(text: str) -> Marked:
     entries, ignored = _read_entries(lines[:end])
     fields = {entry.key.lower(): entry.text for entry in reversed(entries)}
     return Marked(fields, "\n".join(lines[end + 1 :]).strip(), tuple(entries), tuple(ignored))
+
+
+def describe_fields(folder: TextFolder, name: str) -> str:
+    """Return what a Markdown file sets beside name and description, such as `model: x; tools: y`."""
+    if not name.endswith(".md"):
+        return ""
+    try:
+        entries = split_front_matter(folder.text(name)).entries
+    except ConfigError:
+        return ""
+    fields = [
+        f"{entry.key[:_MOST_FIELD_CHARS]}: {_shorten(' '.join(entry.text.split()))}"
+        for entry in entries
+        if entry.key.lower() not in ("name", "description") and entry.text
+    ]
+    more = len(fields) - _MOST_FIELDS
+    return "; ".join((*fields[:_MOST_FIELDS], *([f"and {more} more"] if more > 0 else [])))
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MOST_FIELD_CHARS else f"{text[:_MOST_FIELD_CHARS]}..."
 
 
 def _read_entries(lines: list[str]) -> tuple[list[FrontMatterEntry], list[int]]:

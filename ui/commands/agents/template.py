@@ -74,8 +74,7 @@ def _project_folder() -> Path:
     root = repository_root(cwd) or cwd
     places = [folder / ".sandbur" for folder in project_folders(cwd)]
     folder = next((place for place in places if place.is_dir()), root / ".sandbur")
-    if (folder / "agents").resolve() != root.resolve() / folder.relative_to(root) / "agents":
-        raise UsageError(
-            f"{folder / 'agents'} is a link out of its folder.", "Remove the link, or say --user."
-        )
+    for place in (folder, folder / "agents"):
+        if place.is_symlink():
+            raise UsageError(f"{place} is a link; nothing is written there.", "Remove it, or say --user.")
     return folder
