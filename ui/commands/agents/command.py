@@ -1,6 +1,6 @@
 """The flags and the actions of `sandbur agents`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from ....state.errors import UsageError
@@ -27,6 +27,9 @@ class AgentsCommand(ActionCommand):
     agent: str = word("NAME", "show, new: the name of the agent", nargs="?")
     user: bool = switch("--user", "new: in your own folder, for all projects")
     json: bool = switch("--json", "list, show: JSON on stdout")
+
+    def list_words(self, action: str) -> Iterable[tuple[str, str]]:
+        return self._load("listing.list_names")() if action == "show" else ()
 
     def check(self) -> None:
         """Check that there is a name where one is needed, and that flags are for this action."""

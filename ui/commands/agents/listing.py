@@ -11,6 +11,7 @@ from typing import Any
 from ....agent.agents.agent_files import find_agents, read_untrusted_agents
 from ....agent.agents.agent_spec import AgentSpec
 from ....agent.config.load import load_settings
+from ....agent.config.paths import current_folder
 from ....state.errors import UsageError
 from ...cli.open_session import read_overrides
 from ...terminal.terminal import put, say
@@ -57,6 +58,13 @@ async def show_agent(command: AgentsCommand) -> int:
         put(f"{label:<{width}}  {one_line(text)}")
     put(f"\n{plain(agent.instructions)}")
     return 0
+
+
+def list_names() -> Iterator[tuple[str, str]]:
+    """Yield the name of each agent of the working folder, and what it is for."""
+    found = find_agents(current_folder(), os.environ)
+    for agent in (*found.agents.values(), *read_untrusted_agents(found.untrusted)):
+        yield agent.name, one_line(agent.description)[:_MOST_DESCRIPTION]
 
 
 def _find(command: AgentsCommand) -> tuple[list[AgentSpec], tuple[str, ...]]:

@@ -127,6 +127,15 @@ def test_wrong_words_are_refused_in_one_sentence(
     assert not (tmp_path / ".sandbur").exists()
 
 
+def test_a_shell_completes_the_names(tmp_path: Path) -> None:
+    write(tmp_path / ".claude/agents/a.md", "---\nname: reviewer\ndescription: Reviews\n---\nx")
+    write(tmp_path / ".claude/agents/b.md", "---\nname: tester\ndescription: Tests\n---\nx")
+    command = Command(tmp_path)
+    assert command.run("_complete", "bash", "agents", "show", "").out == "reviewer\ntester\n"
+    assert command.run("_complete", "zsh", "agents", "show", "re").out == "reviewer\tReviews\n"
+    assert command.run("_complete", "bash", "agents", "new", "").out == ""
+
+
 def test_nothing_is_written_through_a_link(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (folder / ".sandbur").symlink_to(tmp_path / "elsewhere")
