@@ -77,6 +77,8 @@ class FrontMatter:
         """Return the names of a list, or of a line with commas; None if the key is missing or empty."""
         if not (text := self.text(key)):
             return None
+        if len(text) > _MOST_NAMES * _MOST_NAME_CHARS:
+            self.refuse(key, f"has {len(text):,} characters; {_MOST_NAMES * _MOST_NAME_CHARS:,} are possible")
         names = tuple(dict.fromkeys(name for part in split_names(text) if (name := part.strip())))
         if len(names) > _MOST_NAMES:
             self.refuse(key, f"has {len(names)} names; {_MOST_NAMES} are possible")

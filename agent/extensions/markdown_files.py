@@ -18,6 +18,8 @@ _MOST_BYTES = 1 << 20
 """Size limit of one file; a larger file of a project is left out and cannot be read."""
 _MOST_FILES = 500
 _DEEPEST = 6
+_MOST_FIELD_LINES = 2000
+"""Limit of a front matter; a longer one is no front matter."""
 _MOST_FIELDS, _MOST_FIELD_CHARS = 30, 200
 _KEY = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*)|[ \t]*)")
 _BLOCK = re.compile(r"[|>][-+]?")
@@ -195,7 +197,8 @@ def split_front_matter(text: str) -> Marked:
     lines = text.lstrip("\ufeff").splitlines()
     if not lines or lines[0].rstrip() != "---":
         return Marked({}, text.strip())
-    end = next((place for place, line in enumerate(lines[1:], 1) if line.rstrip() in ("---", "...")), None)
+    head = enumerate(lines[1:_MOST_FIELD_LINES], 1)
+    end = next((place for place, line in head if line.rstrip() in ("---", "...")), None)
     if end is None:
         return Marked({}, text.strip())
     entries, ignored = _read_entries(lines[:end])

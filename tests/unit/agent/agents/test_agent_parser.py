@@ -222,8 +222,12 @@ def test_a_description_with_examples_of_claude_code_becomes_one_line() -> None:
     assert spec.description == "Use it: always. <example>user: 'hi'</example>"
 
 
-def test_a_file_of_thousands_of_keys_and_commas_is_read_in_one_pass() -> None:
-    keys = "\n".join(f"unknown{number}: {number}" for number in range(5_000))
-    _, notices = parse(f"{keys}\nskills: {',' * 500_000}\n{'(' * 100_000}")
-    assert len(notices) == 12
-    assert notices[11].endswith("4990 more keys are no keys of a Markdown agent.")
+def test_a_file_of_many_keys_gives_few_notices_and_one_of_too_many_is_refused() -> None:
+    keys = "\n".join(f"unknown{number}: {number}" for number in range(1_900))
+    _, notices = parse(keys)
+    assert len(notices) == 11
+    assert notices[10].endswith("1890 more keys are no keys of a Markdown agent.")
+    with pytest.raises(ConfigError, match="no keys between two lines"):
+        parse(f"{keys}\n{keys}")
+    with pytest.raises(ConfigError, match="`skills` has 500,001 characters; 40,000 are possible"):
+        parse(f"skills: a{',' * 500_000}")
