@@ -1,17 +1,46 @@
 """Sub-agents: what describes an agent, and how a session starts one."""
 
 from ..config.setting import Setting
-from ..extensions.extension import Extension
+from ..extensions.extension import CommandEntry, Extension
 
 EXTENSION = Extension(
     name="agents",
-    about="sub-agents, each a session of its own",
+    about="sub-agents for parts of the work, each a session of its own; Markdown files describe them",
     page="agents.md",
-    folders=("agent/agents",),
+    folders=("agent/agents", "ui/commands/agents"),
     settings=(
-        Setting("agents_at_once", 16, "count", about="how many sub-agents of a process run at the same time"),
-        Setting("agent_depth", 3, "count", about="how deep agents may start agents; 0: no sub-agents"),
-        Setting("agents_per_run", 200, "count", about="how many sub-agents one run may start"),
+        Setting(
+            "agents_at_once",
+            16,
+            "count",
+            variable="SANDBUR_AGENTS_AT_ONCE",
+            about="how many sub-agents of one process run at the same time; others wait",
+            after="execute_python",
+        ),
+        Setting(
+            "agent_depth",
+            3,
+            "limit",
+            variable="SANDBUR_AGENT_DEPTH",
+            about="how deep agents start agents; 0: a session starts none",
+            after="agents_at_once",
+        ),
+        Setting(
+            "agents_per_run",
+            200,
+            "count",
+            variable="SANDBUR_AGENTS_PER_RUN",
+            about="how many sub-agents one run may start",
+            after="agent_depth",
+        ),
     ),
     runtime=".agent.agents.agents_runtime:AgentsRuntime",
+    commands=(
+        CommandEntry(
+            name="agents",
+            home=".ui.commands.agents.command:AgentsCommand",
+            summary="list or show the agents that a session can start, or write a new one",
+            after="mcp",
+        ),
+    ),
 )

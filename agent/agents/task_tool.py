@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from ...actions.tools.builtin import BuiltinTool
 from ...actions.tools.schema import PlainText, ToolArguments
 from ...state.calls import Effect
 from ..runtime.agent_definition import SubAgentDefinition
+from .agent_files import catalogue
 from .agent_spec import AgentSpec
 from .children import GENERAL, Task, describe_stopped_child
 
@@ -19,8 +20,6 @@ _DESCRIPTION = """\
 Start a sub-agent for one self-contained part of the work, such as a search through many files. It works \
 with your tools and rules and an empty history, so say everything that it has to know; you get only its last \
 message. Several calls in one message run at the same time. For small things use your own tools."""
-_MOST_LISTED = 20
-_MOST_DESCRIPTION_CHARS = 200
 
 
 class TaskArguments(ToolArguments):
@@ -45,7 +44,8 @@ class TaskTool(BuiltinTool[TaskArguments]):
 
     def __init__(self, agents: Mapping[str, AgentSpec | SubAgentDefinition]) -> None:
         """`agents` are those that it may start, beside one that is like the agent itself."""
-        super().__init__(NAME, "\n".join((_DESCRIPTION, *_list_agents(agents.values()))), TaskArguments)
+        listed = f"\nAgents:\n{catalogue(agents)}" if agents else ""
+        super().__init__(NAME, f"{_DESCRIPTION}{listed}", TaskArguments)
         self._agents = agents
         specs = (one for one in agents.values() if isinstance(one, AgentSpec))
         self._models = frozenset(one.model for one in specs if one.model)
@@ -80,31 +80,22 @@ class TaskTool(BuiltinTool[TaskArguments]):
         return describe_stopped_child(session_id, call_id)
 
 
-def _list_agents(agents: Collection[AgentSpec | SubAgentDefinition]) -> list[str]:
-    """Return the lines about agents in the description of the tool."""
-    if not agents:
-        return []
-    lines = [
-        f"- {one.name}: {' '.join(one.description.split())[:_MOST_DESCRIPTION_CHARS]}"
-        for one in list(agents)[:_MOST_LISTED]
-    ]
-    more = len(agents) - len(lines)
-    return ["Agents:", *lines, *([f"- and {more} more"] if more > 0 else [])]
-
-
 class TaskSource:
     """Implements `actions.ports.ToolSource`: the one tool."""
 
     name = "agents"
 
-    def __init__(self, agents: Mapping[str, AgentSpec | SubAgentDefinition]) -> None:
+    def __init__(
+        self, agents: Mapping[str, AgentSpec | SubAgentDefinition], notices: Sequence[str] = ()
+    ) -> None:
         self._tool = TaskTool(agents)
+        self._notices = notices
 
     async def tools(self) -> Sequence[Tool]:
         return (self._tool,)
 
     def notices(self) -> Sequence[str]:
-        return ()
+        return self._notices
 
     async def aclose(self) -> None:
         """Do nothing: a sub-agent ends with its call."""

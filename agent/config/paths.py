@@ -74,14 +74,21 @@ def project_folders(cwd: Path) -> Iterator[Path]:
 TEXT_FOLDERS: Mapping[str, tuple[str, ...]] = {
     "skills": (".agents/skills", ".sandbur/skills", ".claude/skills"),
     "commands": (".sandbur/commands", ".agents/commands", ".claude/commands"),
+    "agents": (".sandbur/agents", ".claude/agents"),
 }
 """The folders of texts for people and models, below a project's folders and below the home folder."""
 
 
+def own_text_folders(kind: str, env: Mapping[str, str]) -> list[Path]:
+    """Return the person's own folders of a kind; they need not exist."""
+    return [config_home(env) / kind, *(user_home(env) / name for name in TEXT_FOLDERS[kind])]
+
+
 def text_folders(kind: str, cwd: Path, env: Mapping[str, str]) -> list[Path]:
     """Return the existing folders of a kind: those of the project first, the nearest one first."""
-    places = dict.fromkeys((*project_folders(cwd), user_home(env)))
-    return [place / name for place in places for name in TEXT_FOLDERS[kind] if (place / name).is_dir()]
+    of_project = [place / name for place in project_folders(cwd) for name in TEXT_FOLDERS[kind]]
+    folders = dict.fromkeys((*of_project, *own_text_folders(kind, env)))
+    return [folder for folder in folders if folder.is_dir()]
 
 
 def _absolute(path: str, env: Mapping[str, str]) -> Path:

@@ -7,7 +7,7 @@ Kind = Literal[
     "line", "names", "mode", "rules", "folder", "folders", "count", "amount", "seconds", "share",
     "tenant", "switch", "sandbox", "domains", "address", "search", "durability", "prices", "windows",
     "providers", "catastrophic", "aliases", "effort", "table", "tables", "tokens",
-    "variables", "resuming", "theme", "editing", "transport", "compaction", "text", "counting",
+    "variables", "resuming", "theme", "editing", "transport", "compaction", "text", "counting", "limit",
 ]  # fmt: skip
 """The type of a setting's text; `sources.py` and the command line each parse it.
 

@@ -64,6 +64,7 @@ _TYPES: Mapping[Kind, Any] = {
     "rules": list[str],
     "folders": list[Line],
     "count": Annotated[int, Field(ge=1)],
+    "limit": Annotated[int, Field(ge=0)],
     "tokens": Annotated[int, Field(ge=1000)],
     "amount": _Positive,
     "seconds": _Positive,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ...state.errors import ConfigError
-from ..config.paths import decode_text, read_bytes, text_folders, user_home
+from ..config.paths import decode_text, own_text_folders, read_bytes, text_folders
 from ..config.trust import is_trusted_place, trust_place
 
 TextT = TypeVar("TextT")
@@ -18,6 +18,9 @@ _MOST_BYTES = 1 << 20
 """Size limit of one file; a larger file of a project is left out and cannot be read."""
 _MOST_FILES = 500
 _DEEPEST = 6
+_MOST_FIELD_LINES = 2000
+"""Limit of a front matter; a longer one is no front matter."""
+_MOST_FIELDS, _MOST_FIELD_CHARS = 30, 200
 _KEY = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*)|[ \t]*)")
 _BLOCK = re.compile(r"[|>][-+]?")
 
@@ -30,21 +33,32 @@ class TextFolder:
         self.path = path
         self.is_project = is_project
 
-    @cached_property
+    @property
     def files(self) -> Mapping[str, str]:
         """Relative name -> SHA-256 of the content, for every file of a project; links are left out."""
+        return self._listing[0]
+
+    @cached_property
+    def _listing(self) -> tuple[Mapping[str, str], tuple[str, ...]]:
+        """The files, and the names of those that are too large to be read."""
         found: dict[str, str] = {}
+        refused: list[str] = []
         for name in sorted(_names(self.path, follows=False)):
-            if len(found) == _MOST_FILES:
+            if len(found) + len(refused) == _MOST_FILES:
                 raise ConfigError(f"{self.path} has more than {_MOST_FILES} files.", "Take some out.")
             content = _content(self.path / name, os.O_NOFOLLOW)
-            if content is not None:
+            if content is None:
+                refused.append(name)
+            else:
                 found[name] = hashlib.sha256(content).hexdigest()
-        return found
+        return found, tuple(refused)
 
     def find_names(self, pattern: str) -> list[str]:
-        """Return the relative names of the files that a glob names, in their order."""
-        names = self.files if self.is_project else list(_names(self.path, follows=True))
+        """Return the relative names of the files that a glob names, in their order; `read` refuses those that
+        are too large."""
+        names = (
+            (*self.files, *self._listing[1]) if self.is_project else tuple(_names(self.path, follows=True))
+        )
         return sorted(name for name in names if Path(name).match(pattern))[:_MOST_FILES]
 
     def read(self, name: str) -> bytes:
@@ -54,7 +68,7 @@ class TextFolder:
         content = _content(path, os.O_NOFOLLOW if self.is_project else 0) if inside else None
         if content is None or (self.is_project and name not in self.files):
             raise ConfigError(
-                f"There is no file {name[:200]!r} of up to {_MOST_BYTES:,} bytes in {self.path}."
+                f"{self.path} has no readable file {name[:200]!r} of up to {_MOST_BYTES:,} bytes."
             )
         if self.is_project and hashlib.sha256(content).hexdigest() != self.files[name]:
             raise ConfigError(f"{path} was changed since the session began.", "Begin a new session.")
@@ -78,8 +92,8 @@ class TextFolder:
 
 def folders_of(kind: str, cwd: Path, env: Mapping[str, str]) -> list[TextFolder]:
     """Return the folders with texts of a kind; a project's folders come first."""
-    home = user_home(env)
-    return [TextFolder(path, path.parent.parent != home) for path in text_folders(kind, cwd, env)]
+    own = set(own_text_folders(kind, env))
+    return [TextFolder(path, path not in own) for path in text_folders(kind, cwd, env)]
 
 
 def list_untrusted(folders: list[TextFolder], env: Mapping[str, str]) -> Iterator[tuple[TextFolder, str]]:
@@ -118,8 +132,13 @@ def list_files(
             except ConfigError as problem:
                 notices.append(f"{problem} The {kind} is left out.")
                 continue
-            if one is not None and len(found) < most:
-                found.setdefault(*one)
+            if one is None or one[0] in found:
+                continue
+            if len(found) == most:
+                first = folder.path / name
+                notices.append(f"There are over {most} {kind}s: {first} and those after it are left out.")
+                return found, tuple(refused)
+            found[one[0]] = one[1]
     return found, tuple(refused)
 
 
@@ -146,12 +165,27 @@ def _content(path: Path, flags: int) -> bytes | None:
     return None if found is None or found[1] > len(found[0]) else found[0]
 
 
+class FrontMatterEntry(NamedTuple):
+    key: str
+    line: int
+    """Of the file, from 1 on."""
+    text: str
+    """The value; a list is its items joined by commas."""
+    block: tuple[str, ...]
+    """The lines below the key that belong to it, as they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Marked:
     """A text, and the fields above it."""
 
     fields: Mapping[str, str]
+    """Key in small letters -> value; of two equal keys the first counts."""
     body: str
+    entries: tuple[FrontMatterEntry, ...] = ()
+    """Every key, in the order of the file."""
+    ignored_lines: tuple[int, ...] = ()
+    """The lines above the text that are neither a key, nor a value, nor a comment."""
 
     def line(self, name: str, most: int) -> str:
         """Return a field as one line of so many characters."""
@@ -159,27 +193,59 @@ class Marked:
 
 
 def split_front_matter(text: str) -> Marked:
-    """Read the front matter between two lines `---`: `name: value`, lists and blocks; other lines are
-    ignored."""
+    """Read the front matter between two lines `---`: `name: value`, lists and blocks."""
     lines = text.lstrip("\ufeff").splitlines()
     if not lines or lines[0].rstrip() != "---":
         return Marked({}, text.strip())
-    end = next((place for place, line in enumerate(lines[1:], 1) if line.rstrip() in ("---", "...")), None)
+    head = enumerate(lines[1:_MOST_FIELD_LINES], 1)
+    end = next((place for place, line in head if line.rstrip() in ("---", "...")), None)
     if end is None:
         return Marked({}, text.strip())
-    fields: dict[str, str] = {}
+    entries, ignored = _read_entries(lines[:end])
+    fields = {entry.key.lower(): entry.text for entry in reversed(entries)}
+    return Marked(fields, "\n".join(lines[end + 1 :]).strip(), tuple(entries), tuple(ignored))
+
+
+def describe_fields(folder: TextFolder, name: str) -> str:
+    """Return what a Markdown file sets beside name and description, such as `model: x; tools: y`."""
+    if not name.endswith(".md"):
+        return ""
+    try:
+        entries = split_front_matter(folder.text(name)).entries
+    except ConfigError:
+        return ""
+    fields = [
+        f"{entry.key[:_MOST_FIELD_CHARS]}: {_shorten(' '.join(entry.text.split()))}"
+        for entry in entries
+        if entry.key.lower() not in ("name", "description") and entry.text
+    ]
+    more = len(fields) - _MOST_FIELDS
+    return "; ".join((*fields[:_MOST_FIELDS], *([f"and {more} more"] if more > 0 else [])))
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MOST_FIELD_CHARS else f"{text[:_MOST_FIELD_CHARS]}..."
+
+
+def _read_entries(lines: list[str]) -> tuple[list[FrontMatterEntry], list[int]]:
+    """Return the entries of a front matter, and the numbers of the lines that are ignored."""
+    entries: list[FrontMatterEntry] = []
+    ignored: list[int] = []
     place = 1
-    while place < end:
+    while place < len(lines):
         found = _KEY.fullmatch(lines[place].rstrip())
         place += 1
         if found is None:
+            if lines[place - 1].strip() and not lines[place - 1].startswith("#"):
+                ignored.append(place)
             continue
-        more: list[str] = []
-        while place < end and (not lines[place].strip() or lines[place][:1] in " \t-"):
-            more.append(lines[place].strip())
+        number = place
+        while place < len(lines) and (not lines[place].strip() or lines[place][:1] in " \t-"):
             place += 1
-        fields.setdefault(found[1].lower(), _value((found[2] or "").strip(), more))
-    return Marked(fields, "\n".join(lines[end + 1 :]).strip())
+        block = lines[number:place]
+        text = _value((found[2] or "").strip(), [line.strip() for line in block])
+        entries.append(FrontMatterEntry(found[1], number, text, tuple(block)))
+    return entries, ignored
 
 
 def _value(first: str, more: list[str]) -> str:

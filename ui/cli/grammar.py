@@ -109,6 +109,10 @@ class Command(Declared):
     def check(self) -> None:
         """Raise `UsageError` for flags that contradict each other."""
 
+    def list_words(self, action: str) -> Iterable[tuple[str, str]]:
+        """Return what a shell completes as the first argument of an action: words with descriptions."""
+        return ()
+
     HOME: ClassVar[str] = ""
     """The module, relative to the package of the class, and the function in it, that run the command."""
 

@@ -51,9 +51,12 @@ def test_what_a_project_brings_is_asked_about_and_then_there(terminal: Terminal)
     skill = terminal.folder / ".agents/skills/drawing"
     skill.mkdir(parents=True)
     (skill / "SKILL.md").write_text("---\nname: drawing\ndescription: How we draw\n---\nUse pens.")
+    agents = terminal.folder / ".claude/agents"
+    agents.mkdir()
+    (agents / "tester.md").write_text("---\ndescription: Tests\nmodel: lab/big\n---\nTest.")
     (terminal.folder / ".git").mkdir()
     terminal.start(HOME=str(terminal.folder / "home"))
-    for name in ("drawing/SKILL.md", "greet.md"):
+    for name in ("drawing/SKILL.md", "greet.md (argument-hint: NAME)", "tester.md (model: lab/big)"):
         terminal.see("until one of them changes?", after=name)
         time.sleep(DEAF_S)
         terminal.keys("y")

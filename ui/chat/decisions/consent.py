@@ -8,7 +8,7 @@ from ....agent.config.data_folder import acknowledge, is_acknowledged
 from ....agent.config.paths import CONFIG_NAME, MAX_CONFIG_BYTES, TEXT_FOLDERS, read_bytes, text_folders
 from ....agent.config.trust import trust, trust_link, trust_place
 from ....agent.config.trust_summary import Disclosure, summarize_settings
-from ....agent.extensions.markdown_files import folders_of, list_untrusted
+from ....agent.extensions.markdown_files import describe_fields, folders_of, list_untrusted
 from ....agent.extensions.tool_discovery import project_tools
 from ....agent.runtime.prompts import find_instructions
 from ....state.errors import ConfigError
@@ -92,7 +92,7 @@ async def ask_about_tools(cwd: Path) -> None:
 
 
 async def ask_about_texts(cwd: Path) -> None:
-    """Ask about a project's skills and commands; after a no they are asked about next time."""
+    """Ask about a project's skills, commands and agents; after a no they are asked about next time."""
     if not any(text_folders(kind, cwd, os.environ) for kind in TEXT_FOLDERS):
         return
 
@@ -104,7 +104,8 @@ async def ask_about_texts(cwd: Path) -> None:
                 continue  # the session says why it is left out
             _print(f"This project brings {kind}, texts for you and the model, in {folder.path}:")
             for name in names[:MAX_TEXTS]:
-                _print(f"  ! {name}")
+                fields = describe_fields(folder, name)
+                _print(f"  ! {name}{f' ({fields})' if fields else ''}")
             if len(names) > MAX_TEXTS:
                 _print(f"    ({len(names) - MAX_TEXTS} more files)")
             _print("They tell the model what to do. Each call that comes of it is judged as ever.")

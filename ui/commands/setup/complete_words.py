@@ -92,6 +92,9 @@ class _Line:
             return
         if actions:
             words = [word for word in self._before if word in actions][:1]
+            if words and position == 1:
+                found = command_class(self.name)().list_words(words[0])
+                yield from self._matching(_Candidate(word, about) for word, about in found)
             placeholders = actions[words[0]].words.split() if words else []
             yield from self._of_placeholder(placeholders[position - 1 : position])
             return

@@ -40,6 +40,9 @@ def test_nothing_said_gives_the_defaults(machine: Machine) -> None:
             "http_tools": {},
             "openapi": {},
             "execute_python": False,
+            "agents_at_once": 16,
+            "agent_depth": 3,
+            "agents_per_run": 200,
             "variables": (),
             "otel": False,
         },
@@ -94,6 +97,9 @@ def test_a_setting_stands_in_its_row_and_where_it_is_used() -> None:
         "agent/config/settings.py",
         "agent/session/run.py",
         "agent/extensions/agent_files/schema.py",  # a key of agent files, too
+        "agent/agents/agent_spec.py",  # the same, of agents as Markdown
+        "agent/agents/agent_parser.py",
+        "ui/commands/agents/listing.py",
     }
 
 

@@ -20,9 +20,10 @@ SETTINGS = {
     "telemetry": ("otel = true", "`otel`"),
     "hooks": ("hooks = {}", "`hooks`"),
     "python_code": ("execute_python = true", "`execute_python`"),
+    "agents": ("agent_depth = 0", "`agent_depth`"),
 }
 """Extension -> a line of a `config.toml` that sets one of its settings, and how an error names the key."""
-COMMANDS = {"mcp": "mcp", "acp": "acp", "replay": "replay", "tracking": "ui"}
+COMMANDS = {"mcp": "mcp", "acp": "acp", "replay": "replay", "tracking": "ui", "agents": "agents"}
 """Extension -> one of its commands."""
 
 
@@ -68,7 +69,18 @@ class Product:
 
 @pytest.fixture(
     scope="module",
-    params=["mcp", "telemetry", "replay", "acp", "tracking", "hooks", "skills", "python_code", "agent_files"],
+    params=[
+        "mcp",
+        "telemetry",
+        "replay",
+        "acp",
+        "tracking",
+        "hooks",
+        "skills",
+        "python_code",
+        "agent_files",
+        "agents",
+    ],
 )
 def name(request: pytest.FixtureRequest) -> str:
     return request.param
