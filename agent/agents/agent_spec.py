@@ -23,7 +23,10 @@ class AgentSpec:
     model: str = ""
     """`PROVIDER/MODEL` or an alias; empty: that of the parent."""
     tools: tuple[str, ...] | None = None
-    """Names of tools, globs and groups as in `--tools`; None: all tools of the parent."""
+    """Names of tools, globs and groups as in `--tools`; None: all tools of the parent; empty: none.
+
+    The tool that starts agents is in no list: `may_start` decides about it.
+    """
     disallowed_tools: tuple[str, ...] = ()
     may_start: tuple[str, ...] | None = None
     """Names of the agents that it may start itself; None: all; empty: none."""
