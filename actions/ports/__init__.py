@@ -35,10 +35,11 @@ from .session import ToolListing as ToolListing
 from .session import ToolListings as ToolListings
 from .session import Trace as Trace
 from .session import TurnRules as TurnRules
+from .sub_agents import CallSuspended as CallSuspended
+from .sub_agents import Resumable as Resumable
 from .sub_agents import SubAgents as SubAgents
 from .tool import BadArguments as BadArguments
 from .tool import CallsTools as CallsTools
-from .tool import CallSuspended as CallSuspended
 from .tool import FilesRun as FilesRun
 from .tool import HoldsSecrets as HoldsSecrets
 from .tool import KeptResults as KeptResults
@@ -50,7 +51,6 @@ from .tool import NestedCallWaits as NestedCallWaits
 from .tool import Prepared as Prepared
 from .tool import Recoverable as Recoverable
 from .tool import Recovered as Recovered
-from .tool import Resumable as Resumable
 from .tool import RunsFiles as RunsFiles
 from .tool import Searching as Searching
 from .tool import Tool as Tool

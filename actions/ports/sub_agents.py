@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from ...state.errors import SandburError
 
 if TYPE_CHECKING:
     from .tool import ToolContext, ToolOutcome
@@ -15,4 +17,24 @@ class SubAgents(Protocol):
         `task` is an `agent.agents.children.Task`. The same call goes on with the same sub-agent. Raises
         `CallSuspended` if the run of the session that the call belongs to cannot go on.
         """
+        ...
+
+
+class CallSuspended(Exception):
+    """The call cannot go on in this run, which ends with `error`; the next run starts the call again.
+
+    For tools whose traits say `is_resumable`: everything that they did is recorded elsewhere.
+    """
+
+    def __init__(self, error: SandburError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A tool whose traits say `is_resumable`."""
+
+    def describe_stop(self, session_id: str, call_id: str) -> str:
+        """Return what the model reads about an open call that will not go on by itself."""
         ...

@@ -27,7 +27,6 @@ from ...state.conversation.messages import (
 )
 from ...state.conversation.usage import Usage
 from ...state.databases.file_parts import OpenFile
-from ...state.errors import SandburError
 from ..tools.functions.run_scope import RunScope
 from ..workspace.backends.backend import KeptFiles
 from ..workspace.safe_open import ANYWHERE, PathScope
@@ -127,17 +126,6 @@ class KeptResults:
     """Returns the stored result of a call id, of this session or one that it was forked from."""
     most_bytes: int
     """The most bytes that may be returned at once."""
-
-
-class CallSuspended(Exception):
-    """The call cannot go on in this run, which ends with `error`; the next run starts the call again.
-
-    For tools whose traits say `is_resumable`: everything that they did is recorded elsewhere.
-    """
-
-    def __init__(self, error: SandburError) -> None:
-        super().__init__(error.message)
-        self.error = error
 
 
 class NestedCallWaits(Exception):
@@ -384,15 +372,6 @@ class Recoverable(Protocol):
 
     async def recover(self, arguments: Any, context: ToolContext) -> Recovered:
         """End the remaining processes of the call and return what is known; does not run it again."""
-        ...
-
-
-@runtime_checkable
-class Resumable(Protocol):
-    """A tool whose traits say `is_resumable`."""
-
-    def describe_stop(self, session_id: str, call_id: str) -> str:
-        """Return what the model reads about an open call that will not go on by itself."""
         ...
 
 

@@ -132,16 +132,13 @@ class Assembly:
         hooks = parts.hooks if onion is None else onion.around_hooks(parts.hooks)
         position = Position(session_id, await self._application(session_id, new_state), self._store)
         inbox = SessionInbox(self._store.inbox(session_id), position, masker, hooks, events.notify)
-        output = output_of(settings, definition.output)
+        output, wrap = output_of(settings, definition.output), onion and onion.around_tools()
         ports = Ports(
             session_id, model if onion is None else onion.around_model(model),
             self._requests_of(settings, toolbox, definition, model, onion, output),
             toolbox, gate, DiskWitness(), await self._store.open_journal(session_id), trace, masker,
             call_places(settings, places),
-            call_settings(
-                settings, sandbox, keys, onion and onion.around_tools(), definition.user_input,
-                parts.sub_agents,
-            ),
+            call_settings(settings, sandbox, keys, wrap, definition.user_input, parts.sub_agents),
             turn_rules(settings, output), events, hooks, inbox, inputs,
         )  # fmt: skip
         session = Session(

@@ -35,7 +35,6 @@ from .arguments import (
     define_sub_agent,
     forbid_loop,
     parse_output_type,
-    require_agents,
     require_fitting,
 )
 from .file_agents import complete_agent, join_arguments, parse_agent_text, read_agent_text, restore_for
@@ -150,7 +149,6 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> None:
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
         require_fitting(self._arguments)
-        require_agents(agents, Agent)
         self.name, self.output = name, output
         typed = parse_output_type(output)
         of_session, of_run = split_instructions(instructions)

@@ -116,6 +116,7 @@ def require_fitting(given: Mapping[str, Any]) -> None:
     if given["planning"] not in ("auto", "off"):
         raise UsageError(f"Agent: planning={given['planning']!r} is not possible.", 'It is "auto" or "off".')
     _require_user_input(given["user_input"])
+    _require_agents(given["agents"])
     _require_paths(given)
 
 
@@ -242,12 +243,12 @@ def define_sub_agent(name: str, description: str, definition: Definition) -> Sub
     return SubAgentDefinition(name=name, description=description, definition=definition)
 
 
-def require_agents(given: Sequence[Any], kind: type[object]) -> None:
+def _require_agents(given: Sequence[Any]) -> None:
     """Raise `WrongType` unless each is an agent, and `UsageError` for two of one name."""
     _require_list("agents", given, "agents")
     names: set[str] = set()
     for one in given:
-        if not isinstance(one, kind):
+        if not callable(getattr(one, "as_sub_agent", None)):
             raise _wrong("agents", one, "a list of agents, sandbur.Agent")
         name = str(getattr(one, "name", ""))
         if name in names:
