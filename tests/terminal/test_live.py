@@ -12,11 +12,11 @@ from support.models.server import ModelServer, say
 from support.screens.screen import Screen
 from support.screens.terminal_pair import Terminal as Pair
 
-from sandbur.ui.terminal.answer import AnswerView
 from sandbur.ui.terminal.live import LiveRegion
 from sandbur.ui.terminal.terminal import Glyphs
 from sandbur.ui.terminal.text.markdown import BlockSplitter, render_block
-from sandbur.ui.terminal.work import WorkView
+from sandbur.ui.terminal.view.answer import AnswerView
+from sandbur.ui.terminal.view.work import WorkView
 
 MOST = 3
 """Bytes for each byte of the text."""

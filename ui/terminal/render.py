@@ -32,8 +32,6 @@ from ...actions.ports.events import (
 from ...agent.config.settings import Theme
 from ...state.application import VibeStep
 from ...state.calls import PendingCall
-from .answer import AnswerView
-from .folds import Fold, Folds
 from .lines import (
     Line,
     end_lines,
@@ -49,14 +47,16 @@ from .lines import (
     usage_text,
 )
 from .live import LiveRegion, ScreenRow
-from .plan import MOST_STEPS, PlanView
 from .status import StatusFacts, status_cells
 from .terminal import can_redraw, glyphs_for
 from .text.diffs import Emphasized, cut
 from .text.sanitize import one_line, plain
 from .text.theme import LOOK, code_theme, put_on
 from .text.times import format_seconds
-from .work import LiveRow, RunningCall, WorkView
+from .view.answer import AnswerView
+from .view.folds import Fold, Folds
+from .view.plan_progress import MOST_STEPS, PlanProgress
+from .view.work import LiveRow, RunningCall, WorkView
 
 _PAUSE_S, _PAUSE_WHILE_TEXT_FLOWS_S = 0.5, 1.0
 """How long the clock in the status line may pause, in seconds."""
@@ -83,7 +83,7 @@ class Renderer:
         self._is_running = False
         self._live = LiveRegion(console)
         self._work = WorkView(self.glyphs, shows_output=verbose)
-        self._plan = PlanView(self.glyphs)
+        self._plan = PlanProgress(self.glyphs)
         self._folds = Folds()
         self._text = AnswerView(console, self._live)
         self._moment = 0.0

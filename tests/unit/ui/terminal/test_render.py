@@ -30,7 +30,7 @@ from sandbur.state.application import Usage, VibeStep
 from sandbur.ui.terminal.render import Renderer
 from sandbur.ui.terminal.status import StatusFacts
 from sandbur.ui.terminal.text.theme import LOOK, appear
-from sandbur.ui.terminal.work import LiveRow
+from sandbur.ui.terminal.view.work import LiveRow
 
 PLAN = PlanChanged(
     (VibeStep(step_id="1", description="measure"), VibeStep(step_id="2", description="repair"))

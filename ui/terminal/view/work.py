@@ -8,10 +8,10 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from ..terminal import Glyphs, shorten
+from ..text.sanitize import plain
+from ..text.times import format_seconds, whole_seconds
 from .folds import Fold
-from .terminal import Glyphs, shorten
-from .text.sanitize import plain
-from .text.times import format_seconds, whole_seconds
 
 _TAIL_LINES = 12
 _TAIL_CHARS = 4000
