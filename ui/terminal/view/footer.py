@@ -18,9 +18,9 @@ _PAUSE_S, _PAUSE_WHILE_TEXT_FLOWS_S = 0.5, 1.0
 _WORTH_A_TAIL = 12
 """Columns."""
 
-Section = Literal["plan", "work", "input", "status"]
+FooterSection = Literal["plan", "work", "input", "status"]
 """The sections from top to bottom. Another live part of the view takes a name here, at its place."""
-SectionRows = Callable[[float], Iterable[RenderableType]]
+FooterRows = Callable[[float], Iterable[RenderableType]]
 """Returns the rows of a section; its argument is the time that they show, on the monotonic clock."""
 
 
@@ -56,7 +56,7 @@ class Footer:
         console: Console,
         live: LiveRegion,
         answer: AnswerView,
-        sections: Mapping[Section, SectionRows],
+        sections: Mapping[FooterSection, FooterRows],
     ) -> None:
         self._console = console
         self._live = live
@@ -67,7 +67,7 @@ class Footer:
         self.is_active = False
         """True during a run."""
 
-    def set_section(self, name: Section, rows: SectionRows | None) -> None:
+    def set_section(self, name: FooterSection, rows: FooterRows | None) -> None:
         """Fill a section from now on; with None it takes no row."""
         if rows is None:
             self._sections.pop(name, None)
@@ -96,5 +96,5 @@ class Footer:
             self._answer.keep(self._rows())
 
     def _rows(self) -> list[ScreenRow]:
-        filled = (self._sections[name] for name in get_args(Section) if name in self._sections)
+        filled = (self._sections[name] for name in get_args(FooterSection) if name in self._sections)
         return self._live.rows(Group(*(row for rows in filled for row in rows(self._moment))))
