@@ -94,7 +94,8 @@ class Settings(Declared):
         flag=("--tools", "A,B", "only these tools, or groups of tools"),
         about="the only tools, or groups of tools, that there are")
     disallowed_tools: tuple[str, ...] = _row((), "names", "SANDBUR_DISALLOWED_TOOLS", merge="all",
-        group="run", harmless=True, flag=("--disallowed-tools", "A,B", "never these tools, or groups of tools"),
+        group="run", harmless=True,
+        flag=("--disallowed-tools", "A,B", "never these tools, or groups of tools"),
         about="tools, or groups of tools, that there are not")
     groups: tuple[str, ...] = _row((), "names", "SANDBUR_GROUPS",
         about="groups of tools that are active from the beginning")
