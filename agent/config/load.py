@@ -365,11 +365,10 @@ def _as_it_is(value: Any, layer: _Layer, env: Mapping[str, str]) -> Any:
 
 
 def _rule(text: str, layer: _Layer, env: Mapping[str, str]) -> str:
-    from ...actions.tools.registry import load_declared_traits
-    from ..policy.rules.rules import parse_rule
+    from ..policy.rules.rules import normalize_rule
 
     try:
-        return parse_rule(text, load_declared_traits()).text
+        return normalize_rule(text)
     except UsageError as error:
         raise layer.error(f"{layer.name}: {error.message}", error.hint) from None
 

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
@@ -219,8 +220,6 @@ def _refuse_misspelled(env: Mapping[str, str]) -> None:
     known = _variables()
     for name in env:
         if name.startswith("SANDBUR_") and name not in known and name != "SANDBUR_HOME":
-            from difflib import get_close_matches
-
             near = get_close_matches(name, known, n=1, cutoff=0.88)
             if near:
                 raise ConfigError(f"There is no variable {name}.", f"Did you mean {near[0]}? Else unset it.")

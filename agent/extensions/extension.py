@@ -39,15 +39,20 @@ class CommandEntry(Declared):
 
 
 class SlashEntry(Declared):
-    """A slash command of the chat: `/NAME`."""
+    """A slash command, `/NAME`: of the chat if it has a `home`, of editors if it has an `editor`, or of
+    both."""
 
     name: str
     usage: str
-    """The arguments after the name, as help shows them."""
+    """The arguments after the name, as help and editors show them."""
     summary: str
-    home: str
+    home: str = ""
     """The home of a coroutine function that takes a `SlashContext` and the arguments and returns a
     `SlashResult`."""
+    editor: str = ""
+    """The home of a coroutine function that takes an `EditorContext` and the arguments. It returns the events
+    of a run, or a text that answers the command."""
+    aliases: tuple[str, ...] = ()
     group: str = "Extensions"
     """The heading in the help."""
     after: str = ""

@@ -81,7 +81,7 @@ class Played:
         self.view = Renderer(console, answers=True)
         self.view.status = StatusFacts("interactive", "a/model", "0123456789", context_window=200_000)
         self.typed = ""
-        self.view.composing = lambda: f"> {self.typed}" if self.typed else None
+        self.view.footer.set_section("input", lambda _: [f"> {self.typed}"] if self.typed else [])
         self.echoes: list[float] = []
         self._events = events
 
@@ -102,7 +102,7 @@ class Played:
     def _type(self, clock: Callable[[], float]) -> None:
         began = clock()
         self.typed = (self.typed + "x")[-40:]
-        self.view.refresh()
+        self.view.footer.refresh()
         self.echoes.append(clock() - began)
 
     @property

@@ -12,11 +12,11 @@ from support.models.server import ModelServer, say
 from support.screens.screen import Screen
 from support.screens.terminal_pair import Terminal as Pair
 
-from sandbur.ui.terminal.answer import AnswerView
 from sandbur.ui.terminal.live import LiveRegion
 from sandbur.ui.terminal.terminal import Glyphs
 from sandbur.ui.terminal.text.markdown import BlockSplitter, render_block
-from sandbur.ui.terminal.work import WorkView
+from sandbur.ui.terminal.view.answer import AnswerView
+from sandbur.ui.terminal.view.work import activity_row
 
 MOST = 3
 """Bytes for each byte of the text."""
@@ -98,14 +98,13 @@ class Streamed:
         self.console = terminal_console(self.out, columns, rows)
         self.live = LiveRegion(self.console)
         self.view = AnswerView(self.console, self.live)
-        self._status = WorkView(Glyphs(), waiting_since=0)
         self._ticks = 0
 
     def tick(self) -> None:
         self._ticks += 1
         # Far apart: rendering must not have to rest. The status moves once a second.
         now = self._ticks / 10
-        self.view.draw(now, self.live.rows(self._status.lines(now // 1)[0]))
+        self.view.draw(now, self.live.rows(activity_row(Glyphs(), "working", 0, now // 1)))
 
     def stream(self, answer: str, piece: int = 5) -> None:
         for start in range(0, len(answer), piece):

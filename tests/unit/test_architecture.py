@@ -116,7 +116,7 @@ SEAMS = {
     "a plugin of pytest": ("ui/pytest_plugin.py",),
 }
 """What is loaded only when it is used -> where that is decided: the only places with imports in functions."""
-MAX_LATE_IMPORTS = 80
+MAX_LATE_IMPORTS = 75
 
 
 def _late_imports(name: str) -> int:

@@ -1,6 +1,6 @@
 """Sessions in editors that support the Agent Client Protocol."""
 
-from ...agent.extensions.extension import CommandEntry, Extension
+from ...agent.extensions.extension import CommandEntry, Extension, SlashEntry
 
 EXTENSION = Extension(
     name="acp",
@@ -13,6 +13,16 @@ EXTENSION = Extension(
             home=".ui.commands.acp:AcpCommand",
             summary="serve an editor that speaks the Agent Client Protocol",
             after="trust",
+        ),
+    ),
+    slash=(
+        SlashEntry(
+            name="continue",
+            usage="",
+            summary="go on where the session was interrupted",
+            editor=".ui.acp.commands:go_on",
+            group="Session",
+            after="plan",
         ),
     ),
 )

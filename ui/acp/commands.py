@@ -1,53 +1,42 @@
-"""Slash commands in an editor: those that change a session, and the prompts of tool servers."""
+"""Slash commands in an editor: those of the list, markdown files, and the prompts of tool servers."""
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
 
 from ...actions.ports.events import Event
 from ...actions.tools.registry import SERVER_PREFIX
-from ...actions.turn.commands import is_command, parse_command, parse_mode_command
+from ...actions.turn.commands import is_command, parse_command
+from ...agent.extensions.extension import load
 from ...agent.extensions.prompt_commands import PromptCommand, find_commands
-from ...agent.extensions.skills.catalogue import find_skills
-from ...agent.runtime.runtime import Runtime
 from ...agent.runtime.tool_servers import ServerPrompt
-from ...agent.session.session import Session
-from ...state.application import ExecutionMode
 from ...state.conversation.messages import UserContent
-from ...state.errors import UsageError
-from ..chat.slash.server_prompts import fetch_prompt, find_prompts, prompt_lines
+from ..chat.slash.command import EditorAnswer, EditorContext
+from ..chat.slash.server_prompts import fetch_prompt, find_prompts
+from ..chat.slash.table import editor_entries
 
 CONTINUE = "/continue"
+_LEAVING = ("exit", "quit")
 
 
-async def available(
-    runtime: Runtime, session: Session, modes: tuple[ExecutionMode, ...]
-) -> list[AvailableCommand]:
+async def list_available(context: EditorContext) -> list[AvailableCommand]:
     """Return the commands of a session, including the prompts of its tool servers."""
-    prompts = find_prompts(runtime, session)
+    prompts = find_prompts(context.runtime, context.session)
     listed = () if prompts is None else await prompts.list_prompts()
-    written_here = _files(runtime, session)
+    hints = {"mode": "|".join(context.offered_modes)}
     return [
-        _command("mode", "change what runs unasked", "|".join(modes)),
-        _command("model", "go on with another model", "PROVIDER/MODEL"),
-        _command("compact", "put a summary in the place of the older messages", "what to keep"),
-        _command(CONTINUE[1:], "go on where the session was interrupted"),
-        _command("help", "list the commands"),
-        _command("skill", "work by a skill; without a name: which there are", "NAME task"),
-        *(_command(one.name, one.description, one.argument_hint) for one in written_here.values()),
+        *(_command(one.name, one.summary, hints.get(one.name, one.usage)) for one in editor_entries()),
+        *(_command(one.name, one.description, one.argument_hint) for one in _files(context).values()),
         *(_of_server(prompt) for prompt in listed),
     ]
 
 
-_OWN = ("mode", "model", "compact", "continue", "help", "skill", "exit", "quit", "mcp")
-
-
-def _files(runtime: Runtime, session: Session) -> Mapping[str, PromptCommand]:
+def _files(context: EditorContext) -> Mapping[str, PromptCommand]:
     """Return the commands that are markdown files of the person and the project."""
-    found = find_commands(Path(session.settings.cwd), runtime.env)
-    return {name: one for name, one in found.commands.items() if name not in _OWN}
+    found = find_commands(Path(context.session.settings.cwd), context.runtime.env)
+    taken = {*_LEAVING, *(name for one in editor_entries() for name in (one.name, *one.aliases))}
+    return {name: one for name, one in found.commands.items() if name not in taken}
 
 
 def _command(name: str, description: str, hint: str = "") -> AvailableCommand:
@@ -65,74 +54,39 @@ class CommandAnswered(Exception):
     """A command was answered, and nothing runs; the message is the answer."""
 
 
-class ModelAsked(NamedTuple):
-    """Another model, for the session from now on or for one answer."""
-
-    name: str
-    is_for_good: bool
-
-
-def model_for(content: UserContent, runtime: Runtime, session: Session) -> ModelAsked | None:
-    """Return the model that a message selects: by `/model NAME`, or by its Markdown file."""
+def find_file_model(content: UserContent, context: EditorContext) -> str:
+    """Return the model that a command of a markdown file asks for; empty: the session's."""
     typed = parse_command(content) if isinstance(content, str) else None
-    if typed is None:
-        return None
-    name, words = typed
-    if name.lower() == "model":
-        if not words:
-            raise CommandAnswered(
-                f"The model is {session.ports.model.name}. Another one: `/model PROVIDER/MODEL`"
-            )
-        return ModelAsked(words, True)
-    file = _files(runtime, session).get(name)
-    return ModelAsked(file.model, False) if file is not None and file.model else None
+    file = None if typed is None else _files(context).get(typed[0])
+    return "" if file is None else file.model
 
 
-async def events_of(
-    text: UserContent, runtime: Runtime, session: Session, modes: tuple[ExecutionMode, ...]
-) -> AsyncIterator[Event]:
+async def events_of(message: UserContent, context: EditorContext) -> AsyncIterator[Event]:
     """Return the events of a message or a command; raises `CommandAnswered` and `UsageError`."""
-    if not isinstance(text, str) or not is_command(text):
-        return session.send(text)
-    command = text.split()[0].lower()
-    if command == CONTINUE:
-        if session.next_action == "prompt":
-            raise CommandAnswered("Nothing was interrupted here.")
-        return session.carry_on()
-    if command in ("/exit", "/quit"):
+    typed = parse_command(message) if isinstance(message, str) else None
+    if typed is None or not isinstance(message, str):
+        return context.session.send(message)
+    name, words = typed
+    if name.lower() in _LEAVING:
         raise CommandAnswered("The editor closes its sessions; the messages of this one stay in the store.")
-    if command == "/help":
-        listed = await available(runtime, session, modes)
-        raise CommandAnswered("\n".join(f"- `/{one.name}` {one.description}" for one in listed))
-    if command == "/mcp" or command.startswith(f"/{SERVER_PREFIX}"):
-        return await _send_prompt(text, runtime, session)
-    if command == "/skill":
-        return session.send(_by_skill(text, runtime, session))
-    if (file := _files(runtime, session).get(text.split()[0][1:])) is not None:
-        message = file.message(text.strip().partition(" ")[2].strip())
+    entry = next((one for one in editor_entries() if name.lower() in (one.name, *one.aliases)), None)
+    if entry is not None:
+        answer: EditorAnswer = await load(entry.editor)(context, words)
+        if isinstance(answer, str):
+            raise CommandAnswered(answer)
+        return answer
+    if name.lower().startswith(SERVER_PREFIX):
+        prompts = find_prompts(context.runtime, context.session)
+        return context.session.send(await fetch_prompt(message, prompts))
+    if (file := _files(context).get(name)) is not None:
+        text = file.message(words)
         # The content of a file is always a message, even if it looks like a command.
-        return session.send(f"The command {file.name} says: {message}" if is_command(message) else message)
-    mode = parse_mode_command(text)
-    if mode is not None and mode not in modes:
-        raise UsageError(f"The mode {mode} is not offered here.", "Start it with: sandbur acp --mode yolo")
-    return session.send(text)
+        return context.session.send(f"The command {file.name} says: {text}" if is_command(text) else text)
+    return context.session.send(message)
 
 
-def _by_skill(text: str, runtime: Runtime, session: Session) -> str:
-    """Return a skill with its task; raises `CommandAnswered` with the list of skills."""
-    found = find_skills(Path(session.settings.cwd), runtime.env).skills
-    name, _, task = text.strip().partition(" ")[2].strip().partition(" ")
-    if not name:
-        known = [f"- `{one.name}` {one.description}" for one in found.values()]
-        raise CommandAnswered("\n".join(known or ["There are no skills here."]))
-    skill = found.get(name)
-    if skill is None:
-        raise UsageError(f"There is no skill {name[:64]}.", "/skill lists them.")
-    return f"{skill.text()}\n\n---\n{task.strip() or 'Work by this skill from now on.'}"
-
-
-async def _send_prompt(text: str, runtime: Runtime, session: Session) -> AsyncIterator[Event]:
-    prompts = find_prompts(runtime, session)
-    if text.strip() == "/mcp":
-        raise CommandAnswered("\n".join(await prompt_lines(prompts)))
-    return session.send(await fetch_prompt(text, prompts))
+async def go_on(context: EditorContext, words: str) -> EditorAnswer:
+    """Continue the session where it was interrupted."""
+    if context.session.next_action == "prompt":
+        return "Nothing was interrupted here."
+    return context.session.carry_on()

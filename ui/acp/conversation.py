@@ -33,7 +33,7 @@ from ...state.conversation.messages import UserContent
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ..terminal.text.sanitize import one_line, plain
 from .choices import MODE, MODEL, config_options, mode_state
-from .commands import CONTINUE, CommandAnswered, ModelAsked, available, events_of, model_for
+from .commands import CONTINUE, CommandAnswered, events_of, find_file_model, list_available
 from .handed import PromptBlock, message_of
 from .questions import question_about
 from .refusals import find_run_error
@@ -60,7 +60,7 @@ class Conversation:
         self.runtime = runtime
         self.session = session
         self._client = client
-        self._offered = modes
+        self.offered_modes = modes
         self._updates = Updates(lambda name: self.session.ports.toolbox.get(name), session.settings.cwd)
         self._turn: asyncio.Task[StopReason] | None = None
         self._is_prompted = False
@@ -83,7 +83,7 @@ class Conversation:
 
     @property
     def modes(self) -> SessionModeState:
-        return mode_state(self._announced_mode, self._offered)
+        return mode_state(self._announced_mode, self.offered_modes)
 
     @property
     def options(self) -> list[SessionConfigOption]:
@@ -92,8 +92,11 @@ class Conversation:
 
     async def introduce(self) -> None:
         """Send the editor the available commands and options."""
-        commands = await available(self.runtime, self.session, self._offered)
-        await self._tell([update_available_commands(commands)])
+        await self._tell([update_available_commands(await list_available(self))])
+
+    async def list_commands(self) -> list[tuple[str, str]]:
+        """Return name and summary of every command that the editor has."""
+        return [(one.name, one.description) for one in await list_available(self)]
 
     async def replay(self) -> None:
         """Send the whole history of the session."""
@@ -145,11 +148,11 @@ class Conversation:
 
     def set_mode(self, mode: str) -> None:
         """Change the mode, at the end of the current run; raises `UsageError`."""
-        by_name: dict[str, ExecutionMode] = {one: one for one in self._offered}
+        by_name: dict[str, ExecutionMode] = {one: one for one in self.offered_modes}
         known = by_name.get(mode)
         if known is None:
             raise UsageError(
-                f"There is no mode {mode[:40]!r} here.", f"Choose one: {', '.join(self._offered)}."
+                f"There is no mode {mode[:40]!r} here.", f"Choose one: {', '.join(self.offered_modes)}."
             )
         self._announced_mode = known
         if self._is_running:
@@ -166,10 +169,16 @@ class Conversation:
         elif self._turn is not None:
             raise UsageError("This session is answering a message.", "Choose when it has, or cancel it.")
         else:
-            await self._change_model(value)
+            await self._reopen(value)
             self._chosen_model = self.session.settings.model
 
-    async def _change_model(self, name: str) -> None:
+    async def change_model(self, name: str) -> None:
+        """Change the model permanently, and send the editor the changed option."""
+        await self._reopen(name)
+        self._chosen_model = self.session.settings.model
+        await self._tell_options()
+
+    async def _reopen(self, name: str) -> None:
         """Go on with another model from the next message on; it is recorded, and survives a resume."""
         session, runtime = self.session, self.runtime
         model = model_of(name, runtime.settings.aliases)
@@ -213,10 +222,7 @@ class Conversation:
         self._updates.is_command = isinstance(message, str) and is_command(message)
         await self._tell(self._updates.notices(notices))
         try:
-            if (asked := model_for(message, self.runtime, self.session)) is not None:
-                reason = await self._answer_by(asked, message)
-            else:
-                reason = await self._go_on(lambda: self._events(message))
+            reason = await self._answer_by(find_file_model(message, self), message)
         except CommandAnswered as answer:
             return await self._say(str(answer))
         finally:
@@ -226,21 +232,16 @@ class Conversation:
             return await self._answer(queued)
         return reason
 
-    async def _events(self, message: UserContent) -> AsyncIterator[Event]:
-        return await events_of(message, self.runtime, self.session, self._offered)
-
-    async def _answer_by(self, asked: ModelAsked, message: UserContent) -> StopReason:
-        """Change the model permanently, or for the one answer to a command that selects it."""
+    async def _answer_by(self, model: str, message: UserContent) -> StopReason:
+        """Answer a message or a command; by another model if its file asks for one."""
         before = self.session.settings.model
-        await self._change_model(asked.name)
-        if asked.is_for_good:
-            self._chosen_model = self.session.settings.model
-            await self._tell_options()
-            return await self._say(f"The model is {self.session.ports.model.name} now.")
+        if model:
+            await self._reopen(model)
         try:
-            return await self._go_on(lambda: self._events(message))
+            return await self._go_on(lambda: events_of(message, self))
         finally:
-            await self._change_model(before)
+            if model:
+                await self._reopen(before)
 
     async def _tell_options(self) -> None:
         options = self.options
@@ -305,7 +306,7 @@ class Conversation:
         self._change_mode()
         mode = self.session.state.execution_mode
         changed: list[Update] = []
-        if mode != self._announced_mode and mode in self._offered:
+        if mode != self._announced_mode and mode in self.offered_modes:
             self._announced_mode = mode
             changed.append(update_current_mode(mode))
             await self._tell_options()

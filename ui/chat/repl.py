@@ -14,26 +14,20 @@ from pathlib import Path
 from threading import Thread
 
 from ...actions.ports.events import Event, RunFinished
-from ...actions.turn.commands import MODES, parse_shell_command
-from ...agent.config.data_folder import is_acknowledged
+from ...actions.turn.commands import parse_shell_command
 from ...agent.config.paths import data_home
-from ...agent.config.settings import Settings
 from ...agent.runtime.runtime import Runtime
 from ...agent.session.secrets import masker_for
 from ...agent.session.session import Session
-from ...state.application import ExecutionMode
-from ...state.calls import CallDecision
 from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError, UsageError
 from ..headless.headless import resume_line
 from ..terminal.drive import drive, exit_code
 from ..terminal.render import Renderer
-from ..terminal.status import StatusFacts, tokens_of
 from ..terminal.terminal import make_console, say
 from ..terminal.text.sanitize import one_line, plain
-from .decisions.always import Always
-from .decisions.approvals import Approvals
+from .current_session import CurrentSession
+from .decisions.desk import DecisionDesk
 from .decisions.questions import CommandTyped, Questions
-from .decisions.settling import Settling
 from .input.completion import completer_for
 from .input.composer import Composer, Leave, show_above
 from .input.files.mentions import without_files
@@ -42,7 +36,8 @@ from .input.keys import Does, key_lines
 from .input.live_line import LiveLine
 from .input.suspend import Waking
 from .input.wait_for_input import END_S, AnswerT, at_prompt
-from .recap import find_unanswered, format_stop, meanwhile_lines, recap_lines, standing_lines
+from .other_processes import MessageCame, OtherProcesses
+from .recap import find_unanswered, format_stop, recap_lines, standing_lines
 from .sending import Sending
 from .slash.command import SlashCommand
 from .slash.dispatch import run_command
@@ -65,52 +60,46 @@ def warm_up(runtime: Runtime, model: str) -> None:
     Thread(target=work, daemon=True).start()
 
 
-class MessageCame(SandburError):
-    """A message arrived in the inbox while the chat was waiting for one."""
-
-
 class Chat:
+    """Reads messages and commands, runs each turn to its end, and asks the questions in between."""
+
     def __init__(self, runtime: Runtime, sending: Sending, verbose: bool = False) -> None:
-        self._entered: Session | None = None
-        self._has_run = False
         self._waits = False
         """An interrupted run continues at Enter."""
-        self._announced = ""
-        """The other process that runs the session, as it was announced last."""
-        self._draft = ""
-        """Text that was typed at a question and is not used yet."""
-        self._taken_back = ""
-        """The message that was put back when its answer was interrupted."""
         self.asks = False
         """True while a command is done that was typed at a question."""
         self.more: Sequence[SlashCommand] = ()
         """Commands of files, servers and skills."""
         self.runtime = runtime
-        self.renderer = Renderer(make_console(sys.stdout), answers=True, verbose=verbose)
-        self.questions = Questions(self.renderer)
+        self.renderer = view = Renderer(make_console(sys.stdout), answers=True, verbose=verbose)
+        self.questions = Questions(view)
+        self._current = CurrentSession(runtime)
+        self._others = OtherProcesses(self._current, view)
+        self._desk = DecisionDesk(self.questions, runtime.env)
         self._sending = sending
         settings = runtime.settings
-        history = input_history(data_home(os.environ), settings.cwd, self._mask)
-        view = self.renderer
         folds: Does = {
             "output": view.toggle_output, "thinking": view.toggle_thinking, "plan": view.toggle_plan
         }  # fmt: skip
-        does: Does = {"mode": self._change_mode, "help": self._show_keys, **folds}
+        does: Does = {
+            "mode": self._current.change_mode,
+            "help": lambda: view.lines(key_lines(False, view.console.width)),
+            **folds,
+        }
         self.composer = Composer(
-            history,
-            self.renderer.glyphs,
-            self._standing,
-            completer_for(settings.cwd, self._as_context),
+            input_history(data_home(os.environ), settings.cwd, self._mask),
+            view.glyphs,
+            self._current.status_facts,
+            completer_for(settings.cwd, lambda: self if self._current.is_open else None),
             does,
             is_vi=settings.editing == "vi",
         )
-        self._live = LiveLine(self.renderer, self.composer, folds, is_vi=settings.editing == "vi")
-        self._waking = Waking(self.renderer, self._live.wake)
+        self._live = LiveLine(view, self.composer, folds, is_vi=settings.editing == "vi")
+        self._waking = Waking(view, self._live.wake)
 
     @property
     def session(self) -> Session:
-        assert self._entered is not None, "no session is open yet"
-        return self._entered
+        return self._current.session
 
     def _mask(self, text: str) -> str:
         """Return an input as a session takes it in: the history keeps no secret either."""
@@ -123,22 +112,16 @@ class Chat:
 
     def enter(self, session: Session) -> None:
         """Open the session and show its notices."""
-        self._take(session)
+        self._current.set(session)
         self.more, problems = more_commands(Path(session.settings.cwd), self.runtime.env)
         notices = (*session.notices, *problems)
         self.renderer.lines((("dim", plain(notice)) for notice in notices), prose=True)
         warm_up(self.runtime, session.settings.model)
 
-    def _take(self, session: Session) -> None:
-        self._entered = session
-        always = Always(self.questions, session.waiting, Path(session.settings.cwd), self.runtime.env)
-        self._approvals = Approvals(self.questions, always, session.settings.cwd, session.waiting.describe)
-        self._settling = Settling(self.questions, session.settings.cwd, session.waiting.inspect)
-
     def recall(self, goes_on: bool = False) -> None:
         """Show the state of a resumed session; unless it `goes_on` at once, wait for Enter."""
         session = self.session
-        self._has_run = True
+        self._current.has_run = True
         summary = self.runtime.store.index.summary(session.id)
         # The state of a session that another process runs is hidden: the next step refuses to continue it.
         standing = "prompt" if summary.status == "running" else session.next_action
@@ -202,9 +185,10 @@ class Chat:
         is_open = self.session.next_action != "prompt"
         # A turn that is to go on at Enter hears what waits there.
         queued = None if is_open else await self.session.inbox.next_queued()
+        follow = partial(self._others.follow, self.composer)
         while queued is None:
             with suppress(MessageCame):
-                return await at_prompt(self.composer.read(), self.composer.leave, self._follow)
+                return await at_prompt(self.composer.read(), self.composer.leave, follow)
             queued = await self.session.inbox.next_queued()
         self.renderer.lines([("bold", f"{self.renderer.glyphs.prompt} {plain(queued)}")], prose=True)
         return queued
@@ -227,7 +211,7 @@ class Chat:
             return result.leaves
         if (command := parse_shell_command(text)) is not None:
             await self._run_command(command, text)
-        elif text.strip() and not (is_open and text.strip() == self._taken_back):
+        elif text.strip() and not (is_open and text.strip() == self._current.taken_back):
             await self._turn(await self._sending.send(self.session, self.renderer, text), text)
         elif is_open:
             await self._turn(self.session.carry_on())
@@ -274,18 +258,19 @@ class Chat:
         """Run, if there is something to run, then ask; return what that leads to, as `_catch_up` does."""
         if events is not None:
             finished = await self._drive(events)
-            self._draft = ""
+            self._desk.take_draft()
             if finished.error is not None and finished.error.code == SessionHeld.code:
                 raise SessionMoved(finished.error.message)
             if finished.status not in ("needs_approval", "needs_decision"):
                 return None, False
         try:
-            decisions = await at_prompt(self._decisions(), self.questions.leave, self._watch_takeover)
+            asking = self._desk.ask(self.session)
+            decisions = await at_prompt(asking, self.questions.leave, self._watch_question)
         except CommandTyped as typed:
             return await self._run_typed_command(typed.text)
         if decisions is None:
             return None, False
-        self._draft = next((one.reason or one.result for one in decisions if one.reason or one.result), "")
+        self._desk.keep_reason(decisions)
         return self.session.decide(decisions), False
 
     async def _catch_up(self, other: StoreError, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
@@ -295,17 +280,17 @@ class Chat:
         """
         before = self.session.state
         if isinstance(other, SessionHeld):
-            self._tell_of(other)
+            self._others.announce(other)
         else:
-            await self._reload()
+            await self._others.reload()
         is_stored = (
             before.turn_open
             and before.user_input == self.session.state.user_input
             and without_files(before.user_input) == text.strip()
         )
-        kept = "\n".join(part for part in ("" if is_stored else text, self._draft) if part)
+        draft = self._desk.take_draft()
+        kept = "\n".join(part for part in ("" if is_stored else text, draft) if part)
         self.composer.put_in(kept)
-        self._draft = ""
         if not is_stored:
             self._sending.take_back()
         stands = self.session.next_action
@@ -313,58 +298,12 @@ class Chat:
             return None, False
         return (None, True) if stands == "human_confirm" else (self.session.carry_on(), False)
 
-    def _tell_of(self, other: StoreError) -> None:
-        self._announced = other.message
-        kept = "What it does is shown here when it ends; what you type is kept on the line."
-        self.renderer.lines([("yellow", one_line(other.message)), ("yellow", kept)], prose=True)
-
-    async def _reload(self) -> None:
-        """Load the session again, and show the events since the last load."""
-        before = self.session
-        self._take(await self.runtime.reload(before))
-        self._announced = self._taken_back = ""
-        session, glyphs = self.session, self.renderer.glyphs
-        lines = meanwhile_lines(self.runtime.store, session.id, before.state, glyphs)
-        standing = standing_lines(session.state, session.next_action) if lines else ()
-        lines_to_print = [*(("dim", plain(notice)) for notice in session.notices), *lines, *standing]
-        self.renderer.know(session.state.pending_tool_calls)
-        show = partial(self.renderer.lines, lines_to_print, prose=True)
-        await show_above(show)
-
-    async def _elsewhere(self) -> StoreError | None:
-        """Return why the session could not go on here now, if another process is the reason."""
-        if self._entered is None or not self._has_run:
-            return None
-        with suppress(StoreError):
-            return await self._entered.elsewhere()
-
-    async def _watch_takeover(self) -> StoreError | None:
+    async def _watch_question(self) -> StoreError | None:
         """Check for another process while a question is open."""
-        other = await self._elsewhere()
+        other = await self._others.find()
         if other is not None:
-            self._draft = self.questions.draft
+            self._desk.keep_draft()
         return other
-
-    async def _follow(self) -> MessageCame | None:
-        """Show the events of other processes above the line, which stays unchanged.
-
-        Return what ends the reading: a message in the inbox while the person does not type.
-        """
-        other = await self._elsewhere()
-        if not self.composer.is_reading:
-            return None  # what was just sent finds it out itself, and is put back
-        if isinstance(other, SessionMoved):
-            with self.composer.keeping():
-                await self._reload()
-        elif isinstance(other, SessionHeld):
-            if other.message != self._announced:
-                await show_above(partial(self._tell_of, other))
-        elif self._has_run and self.session.next_action == "prompt" and not self.composer.draft:
-            with suppress(StoreError):
-                await self.session.inbox.read()
-            if self.session.inbox.waiting and not self.composer.draft:
-                return MessageCame("A message came.")
-        return None
 
     async def _run_typed_command(self, text: str) -> tuple[AsyncIterator[Event] | None, bool]:
         """Run a command that was typed at a question; return how the turn continues, as `_catch_up` does."""
@@ -385,14 +324,8 @@ class Chat:
             return self.session.carry_on(), False
         return None, True
 
-    async def _decisions(self) -> list[CallDecision] | None:
-        """Ask about the waiting calls: what happened first, what may happen then."""
-        waiting = self.session.state.calls_to_decide
-        unknown = [call for call in waiting if call.kind == "outcome_unknown"]
-        return await (self._settling.ask(unknown) if unknown else self._approvals.ask(waiting))
-
     async def _drive(self, events: AsyncIterator[Event]) -> RunFinished:
-        self._has_run = True
+        self._current.has_run = True
         session = self.session
         with self._live.open(session) as restore:
 
@@ -401,70 +334,21 @@ class Chat:
                 say(resume_line(session.id))
 
             self._waking.note_modes()
-            self.renderer.status = self._standing()
+            self.renderer.status = self._current.status_facts()
             self.renderer.begin()
             finished, received = await drive(session, events, self._live, leave)
         draft = await self._live.wait_until_stored()
         if received is not None and received != signal.SIGINT:
             raise Leave(exit_code(received))
         was_stopped = finished.status == "interrupted"
-        self._taken_back = without_files(find_unanswered(self.session.state)) if was_stopped else ""
+        self._current.taken_back = without_files(find_unanswered(self.session.state)) if was_stopped else ""
         has_ended = not was_stopped and session.next_action in ("prompt", "human_confirm")
         waiting = [] if has_ended else await self._take_from_queue()
-        self.composer.put_in("\n".join(filter(None, [*waiting, draft])) or self._taken_back)
+        self.composer.put_in("\n".join(filter(None, [*waiting, draft])) or self._current.taken_back)
         return finished
-
-    def _as_context(self) -> Chat | None:
-        """Return the context for completion: nothing before a session is open."""
-        return None if self._entered is None else self
-
-    def _show_keys(self) -> None:
-        self.renderer.lines(key_lines(False, self.renderer.console.width))
-
-    def _change_mode(self) -> None:
-        """Switch to the next mode; yolo is included only if the person knows what it does."""
-        session = self._entered
-        if session is None:
-            return
-        knows = is_acknowledged(self.runtime.settings.home)
-        modes: list[ExecutionMode] = [mode for mode in MODES if knows or mode != "yolo"]
-        now = session.state.execution_mode
-        following = modes[(modes.index(now) + 1) % len(modes)] if now in modes else modes[0]
-        session.change_mode(following)
-
-    def _standing(self) -> StatusFacts:
-        return _facts_of(self._entered, self.runtime.settings)
 
     def part(self, code: int) -> int:
         """Print how to resume, if there is something to resume; return the exit code."""
-        if self._has_run:
+        if self._current.has_run:
             say(resume_line(self.session.id))
         return code
-
-
-def _facts_of(session: Session | None, settings: Settings) -> StatusFacts:
-    """Return the facts for the status line between two runs; without a session, those known before it is
-    open."""
-    if session is None:
-        return StatusFacts(settings.mode, sandbox=settings.sandbox)
-    state = session.state
-    window = session.ports.model.context_window
-    usage = state.usage
-    return StatusFacts(
-        mode=state.execution_mode,
-        model=session.ports.model.name,
-        session=session.id,
-        context_used=_estimate_tokens(session) / window if window else None,
-        tokens=tokens_of(usage),
-        cost_usd=usage.cost_usd,
-        budget_left=session.limits.max_budget_usd,
-        sandbox=session.ports.calls.sandbox,
-        context_window=window,
-        model_calls=usage.llm_calls,
-    )
-
-
-def _estimate_tokens(session: Session) -> float:
-    """Return how many tokens the next request is going to take, as the compression reckons."""
-    state = session.state
-    return (session.offered.size_bytes + state.chat_history.size_bytes) * state.tokens_per_byte

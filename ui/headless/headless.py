@@ -16,6 +16,7 @@ from ...actions.turn.commands import (
     parse_mode_command,
     parse_shell_command,
 )
+from ...agent.extensions.prompt_commands import find_commands
 from ...agent.session.session import Session
 from ...state.calls import PendingCall
 from ...state.errors import OutputLost, SandburError, UsageError
@@ -157,8 +158,6 @@ def _expand_command_file(prompt: str, cwd: str, env: Mapping[str, str]) -> str:
     typed = parse_command(prompt)
     if typed is None or typed[0].lower() in COMMANDS:
         return prompt
-    from ...agent.extensions.prompt_commands import find_commands
-
     found = find_commands(Path(cwd), env)
     command = found.commands.get(typed[0])
     if command is None and found.notices:

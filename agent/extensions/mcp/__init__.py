@@ -44,6 +44,7 @@ EXTENSION = Extension(
             usage="",
             summary="list what tool servers wrote to be sent",
             home=".ui.chat.slash.server_prompts:show",
+            editor=".ui.chat.slash.server_prompts:show_in_editor",
             group="Settings",
             after="tools",
         ),

@@ -16,6 +16,7 @@ EXTENSION = Extension(
             usage="[NAME [TASK]]",
             summary="list the skills, or work by one",
             home=".ui.chat.slash.skills:use_skill",
+            editor=".ui.chat.slash.skills:use_skill_in_editor",
             group="Context",
             after="uncompact",
             complete=".ui.chat.slash.skills:list_skill_choices",

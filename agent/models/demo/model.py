@@ -17,6 +17,7 @@ from ....actions.ports.events import TextDelta
 from ....actions.turn.decision_tools import FINAL_ANSWER, PLAN_FINISHED, RESERVED_NAMES, SUBMIT_PLAN
 from ....state.application import Usage
 from ....state.conversation.messages import Block, Message, Text, ToolResult, ToolUse, parse_json_object
+from .diagnosis import next_in_step, plan_steps, report
 from .languages import LANGUAGES, language_of, request_in, speaks_of_trouble
 from .phrases import Ability, Phrases
 from .sample import sample_of
@@ -186,8 +187,6 @@ def _follow_plan(
     turn: Sequence[Message], child: Sequence[Message], request: ModelRequest, phrases: Phrases
 ) -> _Move:
     """Submit a plan, work on its current step, or report what the finished plan found."""
-    from .diagnosis import next_in_step, plan_steps, report
-
     if request.forced_tool == SUBMIT_PLAN.name:
         steps = plan_steps(_goal(turn), [summary for _, summary in _steps_ended(turn)], phrases)
         return _Move("", "submit_plan", {"steps": [{"description": title} for title in steps]})

@@ -71,6 +71,11 @@ def parse_rule(text: str, tools: Collection[str] | None = None) -> Rule:
     return Rule(text.strip(), tool, pattern)
 
 
+def normalize_rule(text: str) -> str:
+    """Return a rule as it is stored; raises `UsageError`, also for a misspelled tool that ships."""
+    return parse_rule(text, load_declared_traits()).text
+
+
 def parse_rules(texts: Iterable[str], tools: Collection[str] | None = None) -> tuple[Rule, ...]:
     return tuple(parse_rule(text, tools) for text in texts)
 

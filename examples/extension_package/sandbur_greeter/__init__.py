@@ -22,6 +22,7 @@ EXTENSION = Extension(
             usage="NAME",
             summary="greet somebody",
             home="sandbur_greeter.slash:greet",
+            editor="sandbur_greeter.slash:greet_in_editor",
         ),
     ),
     commands=(

@@ -97,7 +97,7 @@ class LiveLine:
         self._steering.clear()
         self._buffer.text = self._composer.take_text()
         self._buffer.cursor_position = len(self._buffer.text)
-        self._renderer.composing = self._rows
+        self._renderer.footer.set_section("input", lambda _: [self._rows()])
         source = get_app_session().input
         try:
             with set_app(self._app), self._modes, source.attach(self._ready):
@@ -105,7 +105,7 @@ class LiveLine:
                 self._process(get_typeahead(source))
                 yield self._modes.restore
         finally:
-            self._renderer.composing = lambda: None
+            self._renderer.footer.set_section("input", None)
             with suppress(OSError):
                 self._renderer.lines(())
             self._run = None
@@ -148,7 +148,7 @@ class LiveLine:
         # The loop that drives the run detects the lost terminal.
         if self._run is not None:
             with suppress(OSError):
-                self._renderer.refresh()
+                self._renderer.footer.refresh()
 
     def show(self, event: Event) -> None:
         self._renderer.show(event)

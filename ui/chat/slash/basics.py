@@ -1,10 +1,12 @@
 """Commands that the graph answers: `/mode` and `/exit`, recorded as steps."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
+from ....actions.ports.events import Event
 from ....actions.turn.commands import MODES, parse_mode_command
+from ....state.errors import UsageError
 from ..decisions.consent import knows_yolo
-from .command import DONE, SlashContext, SlashOffer, SlashResult, warn
+from .command import DONE, EditorContext, SlashContext, SlashOffer, SlashResult, warn
 from .picking import can_pick, pick
 
 _MEANINGS = {
@@ -34,6 +36,15 @@ async def change_mode(context: SlashContext, words: str) -> SlashResult:
             return SlashResult(goes_on=True)
     await context.record(text)
     return SlashResult(goes_on=True)
+
+
+async def change_mode_in_editor(context: EditorContext, words: str) -> AsyncIterator[Event]:
+    """Change the mode to one that the editor offers; raises `UsageError` for another one."""
+    text = f"/mode {words}".strip()
+    mode = parse_mode_command(text)
+    if mode is not None and mode not in context.offered_modes:
+        raise UsageError(f"The mode {mode} is not offered here.", "Start it with: sandbur acp --mode yolo")
+    return context.session.send(text)
 
 
 async def leave(context: SlashContext, words: str) -> SlashResult:

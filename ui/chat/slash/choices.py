@@ -23,7 +23,7 @@ from ...commands.setup.config import spell_source
 from ...terminal.lines import usage_text
 from ...terminal.text.sanitize import one_line
 from ..picker import pick_session
-from .command import DONE, SlashContext, SlashOffer, SlashResult, tell, warn
+from .command import DONE, EditorContext, SlashContext, SlashOffer, SlashResult, tell, warn
 from .picking import can_pick, pick, wait_for_pick
 
 _MOST_OFFERED = 50
@@ -52,6 +52,15 @@ async def change_model(context: SlashContext, words: str) -> SlashResult:
     context.enter(opened)
     await context.follow(opened.note(f"/model {model}", f"The model is {opened.ports.model.name} now."))
     return _CHANGED
+
+
+async def change_model_in_editor(context: EditorContext, words: str) -> str:
+    """Change the model, or return which one is used."""
+    if not words:
+        name = context.session.ports.model.name
+        return f"The model is {name}. Another one: `/model PROVIDER/MODEL`"
+    await context.change_model(words)
+    return f"The model is {context.session.ports.model.name} now."
 
 
 @asynccontextmanager

@@ -1,16 +1,16 @@
-"""The types of slash commands: a row of the table, the context of a command, and its result."""
+"""The types of slash commands: a command, its context in the chat and in an editor, and its result."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ....actions.ports.events import Event
 from ....agent.extensions.extension import SlashEntry, load
 from ....agent.runtime.runtime import Runtime
 from ....agent.session.session import Session
+from ....state.application import ExecutionMode
 from ...terminal.render import Renderer
 from ...terminal.text.sanitize import one_line, plain
 from ..decisions.questions import Questions
@@ -79,6 +79,29 @@ class SlashContext(Protocol):
         ...
 
 
+class EditorContext(Protocol):
+    """The interface of a session in an editor for commands."""
+
+    @property
+    def session(self) -> Session: ...
+    @property
+    def runtime(self) -> Runtime: ...
+    @property
+    def offered_modes(self) -> tuple[ExecutionMode, ...]:
+        """The modes that can be chosen here."""
+        ...
+
+    async def change_model(self, name: str) -> None:
+        """Go on with another model from the next message on."""
+        ...
+
+    async def list_commands(self) -> Sequence[tuple[str, str]]:
+        """Return name and summary of every command here, also of files and tool servers."""
+        ...
+
+
+EditorAnswer = AsyncIterator[Event] | str
+"""What a command does in an editor: the events of a run, or the text of an answer without a run."""
 RunsCommand = Callable[[SlashContext, str], Awaitable[SlashResult]]
 
 
@@ -93,14 +116,8 @@ Complete = Callable[["SlashContext | None"], Iterable[SlashOffer]]
 """Yields completions for the first word after a command."""
 
 
-def at(home: str) -> Callable[..., Any]:
-    """Return the function at `module.function` of this folder, which is imported when it is called."""
-    module, _, name = home.rpartition(".")
-    return lambda *given: getattr(import_module(f".{module}", __package__), name)(*given)
-
-
 def at_home(home: str) -> Callable[..., Any]:
-    """Return the function at the home that an extension names, which is imported when it is called."""
+    """Return the function of this home, which is imported when it is called."""
     return lambda *given: load(home)(*given)
 
 
@@ -124,11 +141,16 @@ class SlashCommand:
 
 
 def command_of(entry: SlashEntry) -> SlashCommand:
-    """Return the slash command that an extension declares."""
-    complete = at_home(entry.complete) if entry.complete else None
-    run = at_home(entry.home)
+    """Return the command of the chat that an entry declares."""
     return SlashCommand(
-        entry.name, entry.usage, entry.summary, entry.group, run, (), complete, at_question=not entry.waits
+        name=entry.name,
+        usage=entry.usage,
+        summary=entry.summary,
+        group=entry.group,
+        run=at_home(entry.home),
+        aliases=entry.aliases,
+        complete=at_home(entry.complete) if entry.complete else None,
+        at_question=not entry.waits,
     )
 
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from ....agent.config.paths import text_folders
 from ....agent.extensions.prompt_commands import find_commands
-from ....agent.extensions.registry import PACKAGES
 from ....state.errors import UsageError
 from ...terminal.text.sanitize import one_line
 from .choices import with_model
 from .command import DONE, SlashCommand, SlashContext, SlashResult, command_of, tell
-from .table import COMMANDS
+from .table import COMMANDS, package_entries
 
 if TYPE_CHECKING:
     from ....agent.extensions.prompt_commands import PromptCommand
@@ -24,8 +23,7 @@ YOURS = "Your commands"
 def more_commands(cwd: Path, env: Mapping[str, str]) -> tuple[Sequence[SlashCommand], Sequence[str]]:
     """Return the commands of packages and files, and notices; a name of the table is the table's."""
     taken = {name for one in COMMANDS for name in (one.name, *one.aliases)}
-    entries = (entry for extension in PACKAGES.loaded for entry in extension.slash)
-    installed = [command_of(entry) for entry in entries if entry.name not in taken]
+    installed = [command_of(entry) for entry in package_entries() if entry.home]
     if not text_folders("commands", cwd, env):
         return installed, ()
 

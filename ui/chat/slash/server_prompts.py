@@ -11,7 +11,7 @@ from ....actions.turn.commands import is_command
 from ....agent.extensions.mcp.mcp_runtime import McpRuntime
 from ....state.errors import UsageError
 from ...terminal.text.sanitize import one_line
-from .command import DONE, SlashCommand, SlashContext, SlashResult, tell
+from .command import DONE, EditorContext, SlashCommand, SlashContext, SlashResult, tell
 
 if TYPE_CHECKING:
     from ....agent.extensions.mcp.content.prompts import Prompts
@@ -26,6 +26,11 @@ async def show(context: SlashContext, words: str) -> SlashResult:
     prompts = find_prompts(context.runtime, context.session)
     tell(context, *await prompt_lines(prompts))
     return DONE
+
+
+async def show_in_editor(context: EditorContext, words: str) -> str:
+    """Return the prompts of the session's tool servers, one on each line."""
+    return "\n".join(await prompt_lines(find_prompts(context.runtime, context.session)))
 
 
 def server_prompt(name: str) -> SlashCommand | None:

@@ -1,21 +1,19 @@
-"""The table of slash commands: help and completion are generated from it, docs/commands.md has to match."""
+"""The list of slash commands: help, completion and editors read it, docs/commands.md has to match."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 
-from ....agent.extensions.registry import list_shipped
+from ....agent.extensions.extension import SlashEntry
+from ....agent.extensions.registry import PACKAGES, list_shipped
 from ...cli.argument_types import nearest
 from ...terminal.text.sanitize import one_line
 from .command import (
     DONE,
-    Complete,
-    RunsCommand,
+    EditorContext,
     SlashCommand,
     SlashContext,
     SlashOffer,
     SlashResult,
-    at,
     command_of,
     tell,
     warn,
@@ -38,49 +36,55 @@ async def show_help(context: SlashContext, words: str) -> SlashResult:
     return DONE
 
 
-_themes = at("looking.list_theme_choices")
-_modes = at("basics.complete_modes")
-_parts = at("files.list_diff_choices")
-_models = at("choices.list_model_choices")
-_rules = at("choices.list_rule_choices")
-_sessions = at("choices.list_session_choices")
+async def list_in_editor(context: EditorContext, words: str) -> str:
+    """Return the commands of an editor as a Markdown list."""
+    return "\n".join(f"- `/{name}` {summary}" for name, summary in await context.list_commands())
 
 
 def _row(
     name: str,
     usage: str,
     summary: str,
-    home: str | RunsCommand,
+    home: str,
+    editor: str = "",
     aliases: tuple[str, ...] = (),
-    complete: Complete | None = None,
+    complete: str = "",
     waits: bool = False,
-) -> SlashCommand:
-    run = at(home) if isinstance(home, str) else home
-    return SlashCommand(name, usage, summary, "", run, aliases, complete, at_question=not waits)
+) -> SlashEntry:
+    """Declare a command; its functions are given as `module.function` of this folder."""
+    homes = {"home": _at(home), "editor": _at(editor), "complete": _at(complete)}
+    return SlashEntry(name=name, usage=usage, summary=summary, aliases=aliases, waits=waits, **homes)
 
 
-_BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
+def _at(function: str) -> str:
+    module, _, name = function.rpartition(".")
+    return f".ui.chat.slash.{module}:{name}" if function else ""
+
+
+_models, _rules, _sessions = (
+    "choices.list_model_choices",
+    "choices.list_rule_choices",
+    "choices.list_session_choices",
+)
+# A row is one line, or one for the command and one for its functions.
+# fmt: off
+_BY_GROUP: Mapping[str, tuple[SlashEntry, ...]] = {
     "Chat": (
-        _row("help", "[COMMAND]", "show the commands", show_help),
-        _row("clear", "", "begin a new session in this chat", "choices.clear", ("new",), waits=True),
-        _row("exit", "", "leave; the session can be resumed", "basics.leave", ("quit",)),
+        _row("help", "[COMMAND]", "show the commands", "table.show_help", "table.list_in_editor"),
+        _row("clear", "", "begin a new session in this chat", "choices.clear", aliases=("new",), waits=True),
+        _row("exit", "", "leave; the session can be resumed", "basics.leave", aliases=("quit",)),
         _row("editor", "[TEXT]", "write a message in your editor", "files.edit_message", waits=True),
-        _row("copy", "[code]", "put the last answer on the clipboard", "files.copy", complete=_parts),
+        _row("copy", "[code]", "put the last answer on the clipboard",
+             "files.copy", complete="files.list_diff_choices"),
     ),
     "Settings": (
-        _row("mode", "[MODE]", "change what runs unasked", "basics.change_mode", complete=_modes),
-        _row(
-            "model", "[PROVIDER/MODEL]", "go on with another model", "choices.change_model", complete=_models
-        ),
+        _row("mode", "[MODE]", "change what runs unasked",
+             "basics.change_mode", "basics.change_mode_in_editor", complete="basics.complete_modes"),
+        _row("model", "[PROVIDER/MODEL]", "go on with another model",
+             "choices.change_model", "choices.change_model_in_editor", complete="choices.list_model_choices"),
         _row("budget", "[USD]", "limit what a run may cost", "choices.change_budget"),
-        _row(
-            "permissions",
-            "[allow RULE]",
-            "list the rules, add or remove one",
-            "choices.change_permissions",
-            ("rules",),
-            complete=_rules,
-        ),
+        _row("permissions", "[allow RULE]", "list the rules, add or remove one",
+             "choices.change_permissions", aliases=("rules",), complete="choices.list_rule_choices"),
         _row("tools", "", "list the tools and what they may do", "looking.show_tools"),
     ),
     "Session": (
@@ -88,68 +92,64 @@ _BY_GROUP: Mapping[str, tuple[SlashCommand, ...]] = {
         _row("expand", "[COUNT]", "show whole what was folded last", "looking.expand"),
         _row("steps", "[COUNT]", "list what was done, step by step", "looking.show_steps"),
         _row("status", "", "show where the session stands", "looking.show_status"),
-        _row("cost", "", "show what the session used", "choices.show_cost", ("usage",)),
+        _row("cost", "", "show what the session used", "choices.show_cost", aliases=("usage",)),
         _row("rewind", "[STEP]", "go back to an earlier step", "rewind.rewind"),
         _row("fork", "[STEP]", "go on in a copy of the session", "choices.fork", waits=True),
-        _row(
-            "resume",
-            "[ID]",
-            "go on in another session",
-            "choices.resume",
-            complete=_sessions,
-            waits=True,
-        ),
+        _row("resume", "[ID]", "go on in another session",
+             "choices.resume", complete="choices.list_session_choices", waits=True),
         _row("sessions", "", "pick another session", "choices.resume", waits=True),
         _row("rename", "TITLE", "give the session a title", "choices.rename"),
         _row("export", "[FILE]", "write the session to a file", "choices.export"),
     ),
     "Context": (
         _row("context", "", "show what fills the model's window", "window.show_context"),
-        _row(
-            "compact",
-            "[FOCUS]",
-            "put a summary in the place of older messages",
-            "window.compress",
-            waits=True,
-        ),
+        _row("compact", "[FOCUS]", "put a summary in the place of older messages",
+             "window.compress", "window.compress_in_editor", waits=True),
         _row("uncompact", "", "bring those messages back", "window.take_back", waits=True),
-        _row(
-            "memory",
-            "[show|edit|add TEXT]",
-            "list the instructions, change them",
-            "files.show_memory",
-        ),
-        _row(
-            "init",
-            "[WISH]",
-            "have AGENTS.md written for this project",
-            "files.begin_instructions",
-            waits=True,
-        ),
+        _row("memory", "[show|edit|add TEXT]", "list the instructions, change them", "files.show_memory"),
+        _row("init", "[WISH]", "have AGENTS.md written for this project",
+             "files.begin_instructions", waits=True),
     ),
     "Files": (
         _row("diff", "[STEP]", "show what the session changed in files", "files.show_diff"),
         _row("undo", "", "bring back the files of the last turn", "files.undo", waits=True),
     ),
     "Installation": (
-        _row("theme", "[NAME]", "show the chat in other colours", "looking.change_theme", complete=_themes),
+        _row("theme", "[NAME]", "show the chat in other colours",
+             "looking.change_theme", complete="looking.list_theme_choices"),
         _row("doctor", "", "check this installation", "looking.examine"),
     ),
 }
+# fmt: on
 
 
-def _with_extensions(rows: list[SlashCommand]) -> tuple[SlashCommand, ...]:
-    """Return the rows with those of the extensions that ship, each after the one that it names."""
+def _with_extensions(entries: list[SlashEntry]) -> tuple[SlashEntry, ...]:
+    """Return the entries with those of the extensions that ship, each after the one that it names."""
     for extension in list_shipped():
         for entry in extension.slash:
-            names = [row.name for row in rows if row.group == entry.group]
+            names = [one.name for one in entries if one.group == entry.group]
             after = entry.after if entry.after in names else names[-1]
-            at_row = next(at for at, row in enumerate(rows) if row.name == after)
-            rows.insert(at_row + 1, command_of(entry))
-    return tuple(rows)
+            at_entry = next(at for at, one in enumerate(entries) if one.name == after)
+            entries.insert(at_entry + 1, entry)
+    return tuple(entries)
 
 
-COMMANDS = _with_extensions([replace(row, group=group) for group, rows in _BY_GROUP.items() for row in rows])
+ENTRIES = _with_extensions([row.but(group=group) for group, rows in _BY_GROUP.items() for row in rows])
+"""The commands of Sandbur and of the extensions that ship, for the chat and for editors."""
+COMMANDS = tuple(command_of(entry) for entry in ENTRIES if entry.home)
+"""Those of the chat."""
+
+
+def package_entries() -> list[SlashEntry]:
+    """Return the commands that installed packages add; a name of `ENTRIES` stays what it is."""
+    taken = {name for one in ENTRIES for name in (one.name, *one.aliases)}
+    found = (entry for extension in PACKAGES.loaded for entry in extension.slash)
+    return [entry for entry in found if entry.name not in taken]
+
+
+def editor_entries() -> list[SlashEntry]:
+    """Return the commands that an editor has."""
+    return [entry for entry in (*ENTRIES, *package_entries()) if entry.editor]
 
 
 def find(name: str, more: Sequence[SlashCommand] = ()) -> SlashCommand | None:

@@ -1,12 +1,13 @@
 """Commands about the model's context window: `/context`, `/compact` and `/uncompact`."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import NamedTuple
 
+from ....actions.ports.events import Event
 from ....agent.history.time_travel.compressions import restore_uncompressed
 from ....agent.session.session import Session
 from ....state.conversation.transcript import Transcript
-from .command import DONE, SlashContext, SlashResult, tell, warn
+from .command import DONE, EditorContext, SlashContext, SlashResult, tell, warn
 
 _BAR_CELLS = 20
 
@@ -69,6 +70,11 @@ async def compress(context: SlashContext, words: str) -> SlashResult:
     """Compress the history now: a summary replaces the older messages."""
     await context.record(f"/compact {words}".strip())
     return DONE
+
+
+async def compress_in_editor(context: EditorContext, words: str) -> AsyncIterator[Event]:
+    """Compress the history of the session in an editor."""
+    return context.session.send(f"/compact {words}".strip())
 
 
 async def take_back(context: SlashContext, words: str) -> SlashResult:

@@ -109,7 +109,6 @@ def _cells(session: SessionSummary) -> tuple[str, ...]:
 def _print_table(sessions: list[SessionSummary]) -> None:
     """Print a line for each session; ids are printed in full, the title is cut to the remaining width."""
     from rich.cells import cell_len, set_cell_size
-    from rich.text import Text
 
     console = make_console(sys.stdout)
     rest = glyphs_for(console.encoding).rest
@@ -120,7 +119,7 @@ def _print_table(sessions: list[SessionSummary]) -> None:
     for number, row in enumerate(rows):
         cells = [set_cell_size(row[at], widths[at] + _GAP) for at in columns]
         line = "".join(cells) + shorten(row[-1], room, rest)
-        console.print(Text(line.rstrip(), style="" if number else "bold"), soft_wrap=True)
+        console.print(line.rstrip(), style=None if number else "bold", soft_wrap=True)
 
 
 def _fitting(widths: list[int], width: int) -> list[int]:

@@ -122,6 +122,17 @@ def test_its_slash_command_is_one_of_the_chat(installed: Installed) -> None:
     assert done.stdout == "/greet\n", done.stderr
 
 
+def test_its_slash_command_is_one_of_editors(installed: Installed) -> None:
+    code = (
+        "from sandbur.agent.config.settings import load_extensions; load_extensions();"
+        "from sandbur.ui.chat.slash.table import editor_entries; print(editor_entries()[-1].editor)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=installed.project, env=installed.env, capture_output=True, text=True
+    )
+    assert done.stdout == "sandbur_greeter.slash:greet_in_editor\n", done.stderr
+
+
 def test_what_a_project_sets_of_it_is_disclosed(installed: Installed) -> None:
     code = (
         "from pathlib import Path; from sandbur.agent.config.trust_summary import summarize_settings;"

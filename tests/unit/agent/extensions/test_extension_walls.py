@@ -58,7 +58,7 @@ def test_every_home_that_an_extension_names_is_there() -> None:
         entries = (*extension.commands, *extension.slash)
         files = (file.parse for file in extension.files)
         readers = (row.reader for row in extension.settings)
-        completions = (entry.complete for entry in extension.slash)
+        completions = (home for entry in extension.slash for home in (entry.complete, entry.editor))
         homes = (extension.runtime, extension.find_slash, extension.doctor, *extension.models.values())
         for home in (*homes, *(entry.home for entry in entries), *files, *readers, *completions):
             assert not home or load(home)

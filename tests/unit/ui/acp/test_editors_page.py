@@ -10,6 +10,7 @@ from support.places import ROOT
 from sandbur.actions.turn.commands import MODES
 from sandbur.state.calls import PendingCall
 from sandbur.ui.acp.questions import question_about
+from sandbur.ui.chat.slash.table import editor_entries
 from sandbur.ui.cli.arguments import parse
 
 PAGE = (ROOT / "docs" / "editors.md").read_text("utf-8")
@@ -44,3 +45,9 @@ def test_the_modes_and_answers_of_the_page_are_those_that_are_offered() -> None:
     unknown = call.model_copy(update={"kind": "outcome_unknown"})
     for option in (*question_about(call, ()).options, *question_about(unknown, ()).options):
         assert f"*{re.split('[:,]', option.name)[0]}*" in PAGE
+
+
+def test_the_commands_of_the_page_are_those_of_the_list() -> None:
+    row = next(line for line in PAGE.splitlines() if line.startswith("| commands |"))
+    listed = row.partition(", those of")[0]
+    assert re.findall(r"`/(\w+)`", listed) == [entry.name for entry in editor_entries()]

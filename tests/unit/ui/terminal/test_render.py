@@ -30,7 +30,7 @@ from sandbur.state.application import Usage, VibeStep
 from sandbur.ui.terminal.render import Renderer
 from sandbur.ui.terminal.status import StatusFacts
 from sandbur.ui.terminal.text.theme import LOOK, appear
-from sandbur.ui.terminal.work import LiveRow
+from sandbur.ui.terminal.view.footer import LiveRow
 
 PLAN = PlanChanged(
     (VibeStep(step_id="1", description="measure"), VibeStep(step_id="2", description="repair"))
@@ -410,14 +410,14 @@ def test_parallel_calls_have_a_line_each_and_very_many_are_counted() -> None:
 def test_what_is_being_typed_and_the_status_stand_below_the_work() -> None:
     view, out = renderer(terminal=True, color_system=None)
     view.status = StatusFacts(mode="yolo", model="demo", context_window=1000)
-    view.composing = lambda: "> also this"
+    view.footer.set_section("input", lambda _: ["> also this"])
     used = Usage(llm_calls=1, input_tokens=90, output_tokens=10)
     view.show(UsageChanged(used, used))
     text = on_screen(view, out)
     assert text[-2] == "> also this"
     assert text[-1].startswith("YOLO: nothing is asked · demo · ctx 10% · 100 tokens")
-    view.composing = lambda: "> also this one"
-    view.refresh()
+    view.footer.set_section("input", lambda _: ["> also this one"])
+    view.footer.refresh()
     screen = Screen()
     screen.feed(out.getvalue())
     assert screen.text[-2] == "> also this one"
@@ -438,7 +438,7 @@ def test_a_smaller_window_leaves_no_stale_rows() -> None:
 
 def test_without_a_run_a_refresh_draws_nothing() -> None:
     view, out = renderer(terminal=True)
-    view.refresh()
+    view.footer.refresh()
     assert out.getvalue() == ""
 
 
@@ -470,7 +470,7 @@ def test_for_a_screen_reader_there_are_words_and_line_ends_only() -> None:
     for event in events:
         view.show(event)
         view.tick()
-        view.refresh()
+        view.footer.refresh()
     assert out.getvalue().isascii()
     assert not [char for char in out.getvalue() if char < " " and char != "\n"]
     assert "running: shell df -h\n" in out.getvalue()

@@ -2,10 +2,10 @@
 
 from support.places import ROOT
 
-from sandbur.ui.terminal.folds import MOST_CHARS
 from sandbur.ui.terminal.live import MAX_LINES
-from sandbur.ui.terminal.plan import MOST_STEPS
 from sandbur.ui.terminal.status import StatusFacts, status_cells
+from sandbur.ui.terminal.view.folds import MOST_CHARS
+from sandbur.ui.terminal.view.plan_progress import MOST_STEPS
 
 PAGE = (ROOT / "docs/screen.md").read_text("utf-8")
 

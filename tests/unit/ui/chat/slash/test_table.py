@@ -9,7 +9,15 @@ from support.screens.slash_desk import slash_desk
 
 from sandbur.agent.extensions.extension import load
 from sandbur.ui.chat.slash.command import DONE, SlashCommand, SlashResult
-from sandbur.ui.chat.slash.table import COMMANDS, completions, describe_unknown, find, help_lines
+from sandbur.ui.chat.slash.table import (
+    COMMANDS,
+    ENTRIES,
+    completions,
+    describe_unknown,
+    editor_entries,
+    find,
+    help_lines,
+)
 
 
 def texts(typed: str) -> list[str]:
@@ -82,3 +90,16 @@ async def test_help_and_mode_do_what_they_say(tmp_path: Path) -> None:
         assert await desk.type("/exit") == SlashResult(leaves=True)
     async with slash_desk(tmp_path, resume=session_id) as desk:
         assert desk.session.state.execution_mode == "plan"
+
+
+def test_every_entry_is_a_command_of_the_chat_or_of_editors() -> None:
+    assert all(entry.home or entry.editor for entry in ENTRIES)
+    assert [one.name for one in COMMANDS] == [entry.name for entry in ENTRIES if entry.home]
+    homes = [home for entry in ENTRIES for home in (entry.home, entry.editor, entry.complete) if home]
+    assert all(callable(load(home)) for home in homes)
+
+
+def test_an_editor_has_the_commands_that_say_so() -> None:
+    names = [entry.name for entry in editor_entries()]
+    assert names == ["help", "mode", "model", "mcp", "continue", "compact", "skill"]
+    assert find("continue") is None

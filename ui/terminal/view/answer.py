@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from rich.console import Console, RenderableType
 
-from .live import LiveRegion, ScreenRow, is_marked
-from .terminal import can_redraw
-from .text.markdown import BlockSplitter, cut_undecided, lasting, preview, render_block, write_block
-from .text.theme import LOOK
+from ..live import LiveRegion, ScreenRow, is_marked
+from ..terminal import can_redraw
+from ..text.markdown import BlockSplitter, cut_undecided, lasting, preview, render_block, write_block
+from ..text.theme import LOOK
 
 _SOON_CHARS, _LATE_S = 32, 0.4
 """New text is drawn after so many characters or seconds, because each update adds a dozen bytes."""

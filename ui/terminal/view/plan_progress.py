@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...state.application import StepStatus, Usage, VibeStep
-from .lines import Line, step_sign
-from .status import short_count, tokens_of
-from .terminal import Glyphs
-from .text.sanitize import one_line
-from .text.times import format_seconds
+from ....state.application import StepStatus, Usage, VibeStep
+from ..lines import Line, step_sign
+from ..status import short_count, tokens_of
+from ..terminal import Glyphs
+from ..text.sanitize import one_line
+from ..text.times import format_seconds
 
 MOST_STEPS = 8
 """Of a longer plan the live rows show the steps around the current one."""
@@ -25,7 +25,7 @@ class _Spent:
             self.seconds, self.began = (self.seconds or 0) + now - self.began, None
 
 
-class PlanView:
+class PlanProgress:
     """The steps of one plan with the time and the tokens they took."""
 
     def __init__(self, glyphs: Glyphs) -> None:

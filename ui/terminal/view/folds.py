@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .text.diffs import Line, number_diff
-from .text.sanitize import plain
+from ..text.diffs import Line, number_diff
+from ..text.sanitize import plain
 
 MOST_CHARS = 2_000_000
 _MOST_FOLDS = 100

@@ -1,0 +1,74 @@
+"""The session that the chat talks to, and what its status line says of it."""
+
+from ...actions.turn.commands import MODES
+from ...agent.config.data_folder import is_acknowledged
+from ...agent.config.settings import Settings
+from ...agent.runtime.runtime import Runtime
+from ...agent.session.session import Session
+from ...state.application import ExecutionMode
+from ..terminal.status import StatusFacts, tokens_of
+
+
+class CurrentSession:
+    """Holds the session; a command or another process can put another one in its place."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self._entered: Session | None = None
+        self.has_run = False
+        """True once there is something to resume."""
+        self.taken_back = ""
+        """The message that was put back on the line when its answer was interrupted."""
+
+    @property
+    def is_open(self) -> bool:
+        return self._entered is not None
+
+    @property
+    def session(self) -> Session:
+        assert self._entered is not None, "no session is open yet"
+        return self._entered
+
+    def set(self, session: Session) -> None:
+        self._entered = session
+
+    def change_mode(self) -> None:
+        """Switch to the next mode; yolo is included only if the person knows what it does."""
+        if self._entered is None:
+            return
+        knows = is_acknowledged(self.runtime.settings.home)
+        modes: list[ExecutionMode] = [mode for mode in MODES if knows or mode != "yolo"]
+        now = self._entered.state.execution_mode
+        following = modes[(modes.index(now) + 1) % len(modes)] if now in modes else modes[0]
+        self._entered.change_mode(following)
+
+    def status_facts(self) -> StatusFacts:
+        """Return the facts for the status line between two runs."""
+        return _facts_of(self._entered, self.runtime.settings)
+
+
+def _facts_of(session: Session | None, settings: Settings) -> StatusFacts:
+    """Return the facts of a session; without one, those known before it is open."""
+    if session is None:
+        return StatusFacts(settings.mode, sandbox=settings.sandbox)
+    state = session.state
+    window = session.ports.model.context_window
+    usage = state.usage
+    return StatusFacts(
+        mode=state.execution_mode,
+        model=session.ports.model.name,
+        session=session.id,
+        context_used=_estimate_tokens(session) / window if window else None,
+        tokens=tokens_of(usage),
+        cost_usd=usage.cost_usd,
+        budget_left=session.limits.max_budget_usd,
+        sandbox=session.ports.calls.sandbox,
+        context_window=window,
+        model_calls=usage.llm_calls,
+    )
+
+
+def _estimate_tokens(session: Session) -> float:
+    """Return how many tokens the next request is going to take, as the compression reckons."""
+    state = session.state
+    return (session.offered.size_bytes + state.chat_history.size_bytes) * state.tokens_per_byte

@@ -1,0 +1,59 @@
+"""The questions about the calls of a session, and text that was typed at one of them."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ....agent.session.session import Session
+from ....state.calls import CallDecision
+from .always import Always
+from .approvals import Approvals
+from .questions import Questions
+from .settling import Settling
+
+
+class DecisionDesk:
+    """Asks what has to be decided before the run of a session goes on."""
+
+    def __init__(self, questions: Questions, env: Mapping[str, str]) -> None:
+        self._questions = questions
+        self._env = env
+        self._session: Session | None = None
+        self._draft = ""
+        """Text that was typed at a question and is not used yet."""
+
+    async def ask(self, session: Session) -> list[CallDecision] | None:
+        """Ask about the waiting calls: what happened first, what may happen then.
+
+        Return None if a question is left open; raises `CommandTyped`.
+        """
+        if session is not self._session:
+            self._enter(session)
+        waiting = session.state.calls_to_decide
+        unknown = [call for call in waiting if call.kind == "outcome_unknown"]
+        decisions = await (self._settling.ask(unknown) if unknown else self._approvals.ask(waiting))
+        if decisions is not None:
+            self._draft = next(
+                (one.reason or one.result for one in decisions if one.reason or one.result), ""
+            )
+        return decisions
+
+    def _enter(self, session: Session) -> None:
+        cwd, waiting = session.settings.cwd, session.waiting
+        self._session = session
+        always = Always(self._questions, waiting, Path(cwd), self._env)
+        self._approvals = Approvals(self._questions, always, cwd, waiting.describe)
+        self._settling = Settling(self._questions, cwd, waiting.inspect)
+
+    def keep_reason(self, decisions: Iterable[CallDecision]) -> None:
+        """Keep the text of the decisions until it is certain that they count."""
+        texts = (one.reason or one.result for one in decisions)
+        self._draft = next(filter(None, texts), "")
+
+    def keep_draft(self) -> None:
+        """Keep the text of the open question, which another process has answered."""
+        self._draft = self._questions.draft
+
+    def take_draft(self) -> str:
+        """Return the text that is not used yet, and forget it."""
+        draft, self._draft = self._draft, ""
+        return draft

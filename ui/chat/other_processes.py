@@ -1,0 +1,78 @@
+"""What other processes do with the session of the chat: found, announced, and loaded when it has ended."""
+
+from contextlib import suppress
+from functools import partial
+
+from ...state.errors import SandburError, SessionHeld, SessionMoved, StoreError
+from ..terminal.render import Renderer
+from ..terminal.text.sanitize import one_line, plain
+from .current_session import CurrentSession
+from .input.composer import Composer, show_above
+from .recap import meanwhile_lines, standing_lines
+
+
+class MessageCame(SandburError):
+    """A message arrived in the inbox while the chat was waiting for one."""
+
+
+class OtherProcesses:
+    """Watches the current session while the chat waits for the person."""
+
+    def __init__(self, current: CurrentSession, renderer: Renderer) -> None:
+        self._current = current
+        self._renderer = renderer
+        self._announced = ""
+        """The process that runs the session, as it was announced last."""
+
+    async def find(self) -> StoreError | None:
+        """Return why the session could not go on here now, if another process is the reason."""
+        if not (self._current.is_open and self._current.has_run):
+            return None
+        with suppress(StoreError):
+            return await self._current.session.elsewhere()
+
+    def announce(self, other: StoreError) -> None:
+        """Print that another process runs the session."""
+        self._announced = other.message
+        kept = "What it does is shown here when it ends; what you type is kept on the line."
+        self._renderer.lines([("yellow", one_line(other.message)), ("yellow", kept)], prose=True)
+
+    async def reload(self) -> None:
+        """Load the session again, and show the events since the last load."""
+        current, glyphs = self._current, self._renderer.glyphs
+        before = current.session
+        current.set(await current.runtime.reload(before))
+        self._announced = current.taken_back = ""
+        session = current.session
+        lines = meanwhile_lines(current.runtime.store, session.id, before.state, glyphs)
+        standing = standing_lines(session.state, session.next_action) if lines else ()
+        lines_to_print = [*(("dim", plain(notice)) for notice in session.notices), *lines, *standing]
+        self._renderer.know(session.state.pending_tool_calls)
+        await show_above(partial(self._renderer.lines, lines_to_print, prose=True))
+
+    async def follow(self, composer: Composer) -> MessageCame | None:
+        """Show the events of other processes above the line, which stays unchanged.
+
+        Return what ends the reading: a message in the inbox while the person does not type.
+        """
+        other = await self.find()
+        if not composer.is_reading:
+            return None  # what was just sent finds it out itself, and is put back
+        if isinstance(other, SessionMoved):
+            with composer.keeping():
+                await self.reload()
+        elif isinstance(other, SessionHeld):
+            if other.message != self._announced:
+                await show_above(partial(self.announce, other))
+        elif await self._has_message(composer):
+            return MessageCame("A message came.")
+        return None
+
+    async def _has_message(self, composer: Composer) -> bool:
+        """Return whether a message waits that can be answered now."""
+        current = self._current
+        if not (current.has_run and current.session.next_action == "prompt") or composer.draft:
+            return False
+        with suppress(StoreError):
+            await current.session.inbox.read()
+        return bool(current.session.inbox.waiting) and not composer.draft
