@@ -1,4 +1,4 @@
-"""Starts the next pending step with a history of its own, and makes the step's first model call."""
+"""Starts the next pending plan step with a history of its own, and makes the step's first model call."""
 
 from ..state.application import ApplicationState, VibeStep
 from ..state.conversation.messages import Message, runtime_message
@@ -33,7 +33,7 @@ async def vibe_step_executor(
 
 
 def _briefing(state: ApplicationState, step: VibeStep) -> Message:
-    """Tell the model which step this is, with goal and plan, so that no summary loses them."""
+    """Return the message that names the step, the goal and the plan, so that no summary loses them."""
     plan = "\n".join(f"{other.step_id}. [{other.status}] {other.description}" for other in state.vibe_plan)
     return runtime_message(
         f"Step {step.step_id} of {len(state.vibe_plan)}: {step.description}\n\n"

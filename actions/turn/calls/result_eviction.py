@@ -25,7 +25,7 @@ def evict_old_results(
     shorter, count = evict_results(after.active_history, ports.toolbox, LEAST)
     if not count:
         return changes
-    ports.emit(Notice(f"{count} older results were put away; the model can read them again."))
+    ports.emit(Notice(f"{count} older results became one line each; the model can read them again."))
     return {**changes, **after.replace_history(shorter)}
 
 
