@@ -18,14 +18,14 @@ _MOST_COUNT_BYTES = 32_000_000
 _MOST_MATCH_BYTES = 32_000_000
 _ARGUMENT_BYTES = 500_000
 MOST_OPEN = 100
-"""Number of files of one search: the number of open files of a process is limited."""
+"""The most files of one search, because the number of open files of a process is limited."""
 
 _COUNT = re.compile(rb"([^\0]+)\0(\d+)\r?\n")
 _MATCH = re.compile(rb"([^\0]+)\0(\d+):([^\n]*)\n")
 
 
 async def list_files(program: str, root: Path, wanted: FileFilter, timeout_s: float) -> FileListing | None:
-    """Return the files below a folder; None if this version of ripgrep cannot do it."""
+    """Return the files below a folder, or None if this version of ripgrep cannot list them."""
     flags = [*_LISTING, *_LIKE_WALK]
     if wanted.hidden:
         flags.append("--hidden")
@@ -40,7 +40,7 @@ async def list_files(program: str, root: Path, wanted: FileFilter, timeout_s: fl
 
 
 async def can_search(program: str, pattern: str) -> bool:
-    """Return whether ripgrep supports the pattern: it has no look-around and no references."""
+    """Return whether ripgrep supports the pattern. It has no look-around and no back references."""
     ran = await _ran([program, *_SEARCH, f"--regexp={pattern}", "--", "/dev/null"], Path("/"), 5, 10_000)
     return ran is not None and ran.status in (0, 1)
 
@@ -48,7 +48,7 @@ async def can_search(program: str, pattern: str) -> bool:
 async def count_matches(
     program: str, root: Path, pattern: str, paths: Sequence[str], timeout_s: float
 ) -> tuple[dict[str, int], bool]:
-    """Return how many lines match in each file that has any, and whether all files were looked at."""
+    """Return the number of matching lines by file, and whether all files were searched."""
     ran = await _ran(
         [program, *_SEARCH, "--count", "--with-filename", f"--regexp={pattern}", "--", *paths],
         root, timeout_s, _MOST_COUNT_BYTES,
@@ -64,7 +64,7 @@ async def matching_lines(
 ) -> tuple[list[FileMatches], bool]:
     """Return the first matching lines of each of a few files, in the order of `paths`.
 
-    The files are opened here, so that no link leads the search elsewhere.
+    This process opens the files, so that no link can redirect the search.
     """
     with ExitStack() as stack:
         opened: dict[str, str] = {}
@@ -86,7 +86,7 @@ async def matching_lines(
 
 
 def batches(paths: Iterable[str]) -> Iterator[list[str]]:
-    """Cut a list of files into pieces that fit on a command line."""
+    """Split a list of files into parts that fit on a command line."""
     batch: list[str] = []
     size = 0
     for path in paths:

@@ -153,7 +153,7 @@ async def test_a_long_diff_is_capped(tmp_path: Path):
 def test_a_diff_of_two_large_files_takes_no_time():
     old = "".join(f"{n}\n" for n in range(100_000))
     new = "".join(f"{n} changed\n" for n in range(100_000))
-    assert format_diff(old, new, "a") == "(no diff: 100,000 lines from line 1 on became 100,000)"
+    assert format_diff(old, new, "a") == "(no diff: from line 1 on, 100,000 lines became 100,000)"
     one_line = format_diff(old, old.replace("\n70000\n", "\nx\n"), "a")
     assert "@@ -69998,7 +69998,7 @@\n 69997" in one_line
 
