@@ -1,4 +1,4 @@
-"""Describes tools as Python functions: names, signatures and what each is for."""
+"""Describes tools as Python functions with names, signatures and docstrings."""
 
 import keyword
 import re
@@ -20,13 +20,15 @@ class Function(NamedTuple):
 
     tool: str
     parameters: tuple[str, ...]
-    """The positional ones, in order: those that are required come first."""
+    """The positional parameters in order. The required ones come first."""
     text: str
-    """Signature and docstring, for the model."""
+    """The signature and the docstring, for the model."""
 
 
 def functions_of(tools: Iterable[Tool]) -> dict[str, Function]:
-    """Return the functions by name; a name that Python does not allow, or that is taken, is changed."""
+    """Return the functions by name. A name that Python does not allow, or that is used already, is
+    changed.
+    """
     found: dict[str, Function] = {}
     for tool in tools:
         name = _STRANGE.sub("_", tool.spec.name)

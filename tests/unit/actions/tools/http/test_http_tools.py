@@ -325,8 +325,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"url": "${BASE}/items"}, "has a `url` that must start with http:// or https://"),
     ({"url": "{base}"}, "has a `url` that must start with http:// or https://"),
     ({"url": "ftp://api.example/"}, "has a `url` that must start with http:// or https://"),
-    ({"url": "https://user:word@api.example/"}, "has a `url` that must not hold a user name or password"),
-    ({"url": "https://api.example/../x"}, "has a `url` that must not hold `.` or `..`"),
+    ({"url": "https://user:word@api.example/"}, "has a `url` that must not contain a user name or password"),
+    ({"url": "https://api.example/../x"}, "has a `url` that must not contain `.` or `..`"),
     ({"url": "https://api.example/#x"}, "has a # in its `url`"),
     (
         {"url": "https://api.example/{ id }"},

@@ -106,7 +106,7 @@ async def test_a_pdf_that_is_damaged_is_said() -> None:
     async with WebSite({"/": page(b"%PDF-1.7\nrubbish" * 50, "application/pdf")}) as site:
         ended = await fetched(site)
     assert ended.outcome == "error"
-    assert "no PDF that can be read" in ended.content
+    assert "not a readable PDF" in ended.content
 
 
 def test_without_the_library_a_pdf_is_not_read() -> None:
@@ -119,7 +119,7 @@ def test_without_the_library_a_pdf_is_not_read() -> None:
     ("größe".encode("latin-1"), "text/plain; charset=iso-8859-1", "größe"), ("wide".encode("utf-16"),
     "text/plain", "wide"),
     ("no type", "", "no type"), ("größe", "text/plain; charset=nonsense", "größe"), ("", "text/plain",
-    "[it says nothing]"),
+    "[the page has no text]"),
 ])  # fmt: skip
 async def test_what_is_text_already_comes_as_it_is(body: bytes | str, kind: str, text: str) -> None:
     async with WebSite({"/": page(body, kind)}) as site:
