@@ -168,7 +168,7 @@ def python_tool(
     """Return the tool `execute_python`, with which a model runs code that calls tools as functions.
 
     Args:
-        tools: Functions and tools that the code may call. If the agent does not list them as well, only the code
+        tools: Functions and tools that the code may call. If the agent does not list them, only the code
             can call them. None means all other tools of the agent.
         timeout_s: The time limit for the code itself in seconds, without the calls that it makes.
 

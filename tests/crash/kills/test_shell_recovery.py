@@ -170,7 +170,7 @@ def test_what_outlives_agent_and_supervisor_is_killed_by_the_recovery(confined: 
     found = trial.recover()
     wait_for(lambda: not alive(trial.nap))
     assert (found.outcome, found.output) == (None, "so far\n")
-    assert found.note.startswith("How it ended is not recorded")
+    assert found.note.startswith("Its end is not recorded")
 
 
 def test_a_command_that_ended_before_the_agent_could_hear_of_it_has_its_true_result(confined: Trial):
@@ -184,7 +184,7 @@ def test_a_command_that_ended_before_the_agent_could_hear_of_it_has_its_true_res
     assert trial.recover() == Recovered(
         ToolOutcome(
             "error",
-            "out\n[the agent had died when this ended; the process that watched the command recorded it]\n"
+            "out\n[the agent had died before the command ended; the supervisor of the command recorded its end]\n"
             "exit code: 7",
         )
     )
