@@ -184,7 +184,8 @@ def test_a_command_that_ended_before_the_agent_could_hear_of_it_has_its_true_res
     assert trial.recover() == Recovered(
         ToolOutcome(
             "error",
-            "out\n[the agent had died before the command ended; the supervisor of the command recorded its end]\n"
+            "out\n[the agent had died before the command ended; the supervisor of the command recorded"
+            " its end]\n"
             "exit code: 7",
         )
     )

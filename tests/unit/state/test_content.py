@@ -207,7 +207,7 @@ def test_what_cannot_be_attached_is_refused_with_a_sentence(content: bytes, prob
 def test_a_picture_is_no_document_and_a_document_no_picture() -> None:
     with pytest.raises(UsageError, match="no picture that models take"):
         Image.from_bytes(PDF)
-    with pytest.raises(UsageError, match="no document that models take"):
+    with pytest.raises(UsageError, match="not a document for models"):
         Document.from_bytes(png(), "a.png")
 
 
