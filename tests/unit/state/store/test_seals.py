@@ -201,7 +201,7 @@ async def test_an_export_that_was_forged_is_refused_where_it_was_made(
 ) -> None:
     forge(sealed)
     copy = at(Store.open(f"sqlite:///{tmp_path}/copy.db"), "here")
-    with pytest.raises(UsageError, match="is not what was sealed with this machine's key"):
+    with pytest.raises(UsageError, match="differs from the records that this machine's key sealed"):
         import_recording(copy.database, "", exported(list(export_session(sealed.database, "s1"))))
     assert copy.sessions() == []
     copy.close()
