@@ -122,7 +122,7 @@ class CallTrail:
             self.approval = None
             return
         if not move.text("who"):
-            yield "does not name who decided"
+            yield "does not say who decided"
         settled = move.text("settled_as")
         if self.is_open and not settled:
             yield "decides about a call that runs already"
@@ -340,11 +340,7 @@ class _ContentChecks:
         sound, damaged = self._counted[digest]
         if not sound and (damaged or must_be_there):
             return f"refers to {what}, which is missing, or is not what was written"
-        return (
-            f"refers to {what}: one copy of it is not what was written, and another copy is"
-            if damaged
-            else ""
-        )
+        return f"refers to {what}: one copy is not what was written, another copy is" if damaged else ""
 
 
 def _find_content_breaches(database: Database, session_id: str, contents: _ContentChecks) -> Iterator[Breach]:

@@ -40,7 +40,7 @@ def test_servers_are_accepted_as_they_are_written(url: str) -> None:
         ("postgresql://u:hun?ter2@h/d", "no readable host"),
         ("postgresql://u:hun#ter2@h/d", "contains a space, a `#`"),
         ("postgresql://u:hun ter2@h/d", "contains a space, a `#`"),
-        ("oracle://u:hunter2@h/d", "no store URL"),
+        ("oracle://u:hunter2@h/d", "not the URL of a store"),
     ],
 )
 def test_what_cannot_be_read_is_refused_without_repeating_it(url: str, said: str) -> None:
@@ -86,6 +86,6 @@ def test_an_option_that_postgresql_does_not_know_is_said() -> None:
 
 
 def test_only_known_kinds_are_opened(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no store URL"):
+    with pytest.raises(StoreError, match="not the URL of a store"):
         open_database(f"{tmp_path}/store.db")
     open_database(f"sqlite:///{tmp_path}/store.db").close()

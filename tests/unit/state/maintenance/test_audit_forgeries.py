@@ -91,7 +91,7 @@ FORGERIES = {
         "starts with other arguments than those that were approved",
     ),
     "a denial": (("decided", {"decision": "denied"}), "nobody approved: the last decision was `denied`"),
-    "nobody decided": (("decided", {"who": ""}), "does not name who decided"),
+    "nobody decided": (("decided", {"who": ""}), "does not say who decided"),
     "policy instead of the person": (("started", {"decided_by": "policy"}), "says that `policy` approved it"),
     "no verdict": (("started", {"decided_by": None}), "says that `nobody` approved it"),
 }
