@@ -77,7 +77,7 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
         return _hand_back(state, MAX_COMPRESSIONS)
     summary, used = await _replacement_of(state, ports, older, int(window_bytes * _SUMMARY_SHARE))
     opening = runtime_message(f"{_quote_essentials(state)}\n\n{summary}")
-    lasting = _lasting(older, ports.toolbox, int(window_bytes * _LASTING_SHARE))
+    lasting = _find_lasting(older, ports.toolbox, int(window_bytes * _LASTING_SHARE))
     shorter = history.compact(opening, keep, lasting)
     kind = "truncate" if rules.kind == "truncate" else "summary"
     ports.emit(_describe_change(state, ports, kind, len(older), found, shorter))
@@ -183,13 +183,13 @@ def _focus(state: ApplicationState) -> str:
     return f"\n\nAbove all keep: {words.strip()}" if is_asked_for else ""
 
 
-def _lasting(older: list[Message], toolbox: Toolbox, most_bytes: int) -> list[Message]:
+def _find_lasting(older: list[Message], toolbox: Toolbox, most_bytes: int) -> list[Message]:
     """Return the messages that a compression repeats word for word: each once, the newest that fit
     `most_bytes`.
     """
     found: dict[str, Message] = {}
     for message in reversed(older):
-        for text in _lasting_texts(message, toolbox):
+        for text in _list_lasting_texts(message, toolbox):
             again = runtime_message(text)
             most_bytes -= 0 if text in found else again.size_bytes
             if most_bytes >= 0:
@@ -197,7 +197,7 @@ def _lasting(older: list[Message], toolbox: Toolbox, most_bytes: int) -> list[Me
     return list(found.values())[::-1]
 
 
-def _lasting_texts(message: Message, toolbox: Toolbox) -> Iterator[str]:
+def _list_lasting_texts(message: Message, toolbox: Toolbox) -> Iterator[str]:
     if message.origin in ("person", "runtime") and message.text.startswith(LASTING):
         yield message.text
     for result in message.tool_results:

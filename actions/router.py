@@ -117,13 +117,13 @@ async def _close_turn(
     closed = await check_answer(before, ports, reply, message)
     if closed is None or closed.held is None:
         return closed
-    more = await _going_on(before, ports, closed.answer or message.text)
+    more = await _find_continuation(before, ports, closed.answer or message.text)
     if more is None:
         return closed
     return closed._replace(changes={"chat_history": closed.held.append(more), "bad_rounds": 0}, answer="")
 
 
-async def _going_on(state: ApplicationState, ports: Ports, answer: str) -> Message | None:
+async def _find_continuation(state: ApplicationState, ports: Ports, answer: str) -> Message | None:
     """Return the message with which a hook continues the turn, or None if the turn ends."""
     if ports.hooks is None:
         return None
@@ -135,7 +135,7 @@ async def _route(before: ApplicationState, ports: Ports, reply: Reply, message: 
     """Return the state changes for a reply: an answer, tool calls or a plan."""
     history = before.chat_history.append(message)
     if not message.tool_uses:
-        if reply.finish == "stop" and (more := await _going_on(before, ports, message.text)):
+        if reply.finish == "stop" and (more := await _find_continuation(before, ports, message.text)):
             return {"chat_history": history.append(more), "bad_rounds": 0}
         return {"chat_history": history, "turn_open": False, "phase": "idle", "bad_rounds": 0}
 

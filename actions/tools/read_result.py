@@ -60,7 +60,7 @@ def _read(kept: KeptResult, arguments: ReadResultArguments, most_bytes: int) -> 
     numbers: Sequence[int] = range(1, len(rows) + 1)
     if arguments.pattern is not None:
         try:
-            numbers = _matching(rows, arguments.pattern)
+            numbers = _find_matching(rows, arguments.pattern)
         except ValueError as error:
             return ToolOutcome("error", f"The pattern cannot be used: {error}.")
     page = _page(rows, numbers, arguments, most_bytes)
@@ -98,7 +98,7 @@ def _place(
     return what if wanted or not numbers else f"{what}; none from row {arguments.offset} on"
 
 
-def _matching(rows: Sequence[str], pattern: str) -> list[int]:
+def _find_matching(rows: Sequence[str], pattern: str) -> list[int]:
     """Return the numbers of the rows that match. Raises `ValueError` if the pattern is invalid."""
     fits = _search(pattern)
     return [number for number, text in enumerate(_join_rows(rows), 1) if fits(text)]

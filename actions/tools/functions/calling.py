@@ -132,7 +132,7 @@ class _Handing:
         self._end = end
 
     def over(self, result: Any) -> None:
-        self._tell(self._end.set_result, result)
+        self._deliver(self._end.set_result, result)
 
     def __enter__(self) -> _Handing:
         return self
@@ -145,14 +145,14 @@ class _Handing:
         if isinstance(error, StopIteration | SystemExit | KeyboardInterrupt):
             # A future does not accept the first of these exceptions, and the others would end the process.
             error = RuntimeError(f"it raised {type(error).__name__}({error})")
-        self._tell(self._end.set_exception, error)
+        self._deliver(self._end.set_exception, error)
         return True
 
-    def _tell(self, settle: Callable[[Any], None], what: Any) -> None:
-        def tell() -> None:
+    def _deliver(self, settle: Callable[[Any], None], what: Any) -> None:
+        def deliver() -> None:
             if not self._end.done():
                 settle(what)
 
         # After the loop is closed, nothing waits for the result.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(tell)
+            self._loop.call_soon_threadsafe(deliver)

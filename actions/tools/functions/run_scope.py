@@ -13,7 +13,7 @@ _ABANDON_S = 1.0
 
 
 @contextmanager
-def _staying() -> Generator[None]:
+def _convert_system_exit() -> Generator[None]:
     """Convert `SystemExit` to an error, because it would end the process if a task raises it."""
     try:
         yield
@@ -33,7 +33,7 @@ class _Kept:
         self.task.add_done_callback(self._report_end)
 
     async def _keep(self, manager: AbstractAsyncContextManager[Any]) -> None:
-        with _staying():
+        with _convert_system_exit():
             async with manager as value:
                 self._is_open = True
                 self.opened.set_result(value)
@@ -86,7 +86,7 @@ class RunScope:
         return await asyncio.shield(made)
 
     async def _make(self, make: Callable[[], Awaitable[Any]]) -> Any:
-        with _staying():
+        with _convert_system_exit():
             return await make()
 
     async def enter(self, name: str, manager: AbstractAsyncContextManager[Any]) -> Any:

@@ -47,7 +47,7 @@ def _describe(name: str, spec: ToolSpec) -> Function:
     parts = [_describe_parameter(one, properties[one], one in required) for one in ordered]
     parts += ["**others"] if len(names) < len(properties) else []
     head = f"def {name}({', '.join(parts)}) -> str:"
-    return Function(spec.name, tuple(ordered), f'{head}\n    """{_docstring(spec, properties)}"""')
+    return Function(spec.name, tuple(ordered), f'{head}\n    """{_make_docstring(spec, properties)}"""')
 
 
 def _describe_parameter(name: str, schema: Any, is_required: bool) -> str:
@@ -77,7 +77,7 @@ def _kind(schema: Any) -> str:
     return _TYPES.get(str(kind), "Any")
 
 
-def _docstring(spec: ToolSpec, properties: Mapping[str, Any]) -> str:
+def _make_docstring(spec: ToolSpec, properties: Mapping[str, Any]) -> str:
     text = " ".join(spec.description.split())
     text = text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}..."
     lines = [text.replace('"""', "'''")]

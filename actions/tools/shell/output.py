@@ -161,15 +161,15 @@ def cut_middle(head: str, middle: tuple[int, int], tail: str) -> tuple[str, bool
     if not tail:
         half = len(head) // 2
         head, tail = head[:half], head[half:]
-    first, dropped_first = _beginning(head, int(MAX_BYTES * _HEAD_SHARE))
-    last, dropped_last = _end(tail, MAX_BYTES - int(MAX_BYTES * _HEAD_SHARE))
+    first, dropped_first = _take_beginning(head, int(MAX_BYTES * _HEAD_SHARE))
+    last, dropped_last = _take_end(tail, MAX_BYTES - int(MAX_BYTES * _HEAD_SHARE))
     left_out = dropped_first + dropped_last
     size, lines = middle[0] + len(left_out.encode()), middle[1] + left_out.count("\n")
     marker = f"[... {lines:,} lines, {format_size(size)} left out ...]"
     return f"{first.rstrip(chr(10))}\n{marker}\n{last}", True
 
 
-def _beginning(text: str, most_bytes: int) -> tuple[str, str]:
+def _take_beginning(text: str, most_bytes: int) -> tuple[str, str]:
     kept = text[:most_bytes].encode()[:most_bytes].decode(errors="ignore")
     snap = kept.rfind("\n", max(len(kept) - _LONGEST_SNAP, 0))
     if len(kept) < len(text) and snap >= 0:
@@ -177,7 +177,7 @@ def _beginning(text: str, most_bytes: int) -> tuple[str, str]:
     return kept, text[len(kept) :]
 
 
-def _end(text: str, most_bytes: int) -> tuple[str, str]:
+def _take_end(text: str, most_bytes: int) -> tuple[str, str]:
     kept = text[-most_bytes:].encode()[-most_bytes:].decode(errors="ignore")
     snap = kept.find("\n", 0, _LONGEST_SNAP)
     if len(kept) < len(text) and snap >= 0:

@@ -84,9 +84,9 @@ class _Reader(HTMLParser):
             self.title = self.title or " ".join(data.split())
         elif not self._is_hidden():
             is_code = any(tag == "pre" for tag, _ in self._open[-10:])
-            self._pieces.append(data if is_code else self._flowing(data))
+            self._pieces.append(data if is_code else self._collapse_blanks(data))
 
-    def _flowing(self, data: str) -> str:
+    def _collapse_blanks(self, data: str) -> str:
         text = re.sub(r"\s+", " ", data)
         return text.lstrip() if not self._pieces or self._pieces[-1].endswith("\n") else text
 

@@ -136,7 +136,10 @@ def with_results(
     """
     own = {call.call_id: call for call in state.pending_tool_calls if call.origin != "model"}
     answers = [one for one in results if not parent_call_id_of(one.call_id)]
-    messages = [_ran(own[one.call_id], one) if one.call_id in own else tool_message(one) for one in answers]
+    messages = [
+        _make_command_message(own[one.call_id], one) if one.call_id in own else tool_message(one)
+        for one in answers
+    ]
     if state.note and not left:
         messages.append(runtime_message(state.note))
     if more is not None:
@@ -146,7 +149,7 @@ def with_results(
     return {**state.replace_history(state.active_history.append(*messages)), **cleared}
 
 
-def _ran(call: PendingCall, result: ToolResult) -> Message:
+def _make_command_message(call: PendingCall, result: ToolResult) -> Message:
     """Return the message with a person's command and its result. No reply of a model contains this call."""
     use = ToolUse(call_id=call.call_id, tool=call.tool, arguments=call.arguments, masked=call.masked)
     return user_command_message(use, result)
@@ -237,8 +240,10 @@ def _describe_progress(recorded: JournaledCall | None) -> str:
 
 def describe_nested_call(number: int, tool: str, arguments: str, outcome: str) -> str:
     """Return one line about a nested call: its number, tool, arguments and outcome."""
-    shown = arguments if len(arguments) <= _MOST_ARGUMENT_CHARS else f"{arguments[:_MOST_ARGUMENT_CHARS]}..."
-    return f"{number}. {tool} {shown}: {outcome}"
+    display_text = (
+        arguments if len(arguments) <= _MOST_ARGUMENT_CHARS else f"{arguments[:_MOST_ARGUMENT_CHARS]}..."
+    )
+    return f"{number}. {tool} {display_text}: {outcome}"
 
 
 async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState:
@@ -331,16 +336,16 @@ def _row_after(head: str) -> int:
 
 def _ends(text: str, size_bytes: int) -> tuple[str, str]:
     first = int(size_bytes * _HEAD_SHARE)
-    return _beginning(text, first), _end(text, size_bytes - first)
+    return _take_beginning(text, first), _take_end(text, size_bytes - first)
 
 
-def _beginning(text: str, size_bytes: int) -> str:
+def _take_beginning(text: str, size_bytes: int) -> str:
     kept = text[:size_bytes].encode(errors="replace")[:size_bytes].decode(errors="ignore")
     snap = kept.rfind("\n", max(len(kept) - _LONGEST_SNAP, 0))
     return kept if snap < 0 else kept[: snap + 1]
 
 
-def _end(text: str, size_bytes: int) -> str:
+def _take_end(text: str, size_bytes: int) -> str:
     kept = text[-size_bytes:].encode(errors="replace")[-size_bytes:].decode(errors="ignore")
     snap = kept.find("\n", 0, _LONGEST_SNAP)
     return kept if snap < 0 else kept[snap + 1 :]

@@ -94,7 +94,7 @@ class Search:
         files: list[FileMatches] = []
         for at in range(0, len(listed), ripgrep.MOST_OPEN):
             batch = listed[at : at + ripgrep.MOST_OPEN]
-            found, was_complete = await ripgrep.matching_lines(
+            found, was_complete = await ripgrep.find_matching_lines(
                 program, self._root, pattern, batch, limit, self._remaining_s()
             )
             files += found

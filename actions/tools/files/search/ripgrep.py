@@ -31,7 +31,7 @@ async def list_files(program: str, root: Path, wanted: FileFilter, timeout_s: fl
         flags.append("--hidden")
     if wanted.max_file_bytes is not None:
         flags.append(f"--max-filesize={wanted.max_file_bytes}")
-    ran = await _ran([program, *flags], root, timeout_s, _MOST_LISTED_BYTES)
+    ran = await _run([program, *flags], root, timeout_s, _MOST_LISTED_BYTES)
     if ran is None or (ran.status not in (0, 1, None) and not ran.output and ran.errors):
         return None
     *names, rest = ran.output.split(b"\0")
@@ -41,7 +41,7 @@ async def list_files(program: str, root: Path, wanted: FileFilter, timeout_s: fl
 
 async def can_search(program: str, pattern: str) -> bool:
     """Return whether ripgrep supports the pattern. It has no look-around and no back references."""
-    ran = await _ran([program, *_SEARCH, f"--regexp={pattern}", "--", "/dev/null"], Path("/"), 5, 10_000)
+    ran = await _run([program, *_SEARCH, f"--regexp={pattern}", "--", "/dev/null"], Path("/"), 5, 10_000)
     return ran is not None and ran.status in (0, 1)
 
 
@@ -49,7 +49,7 @@ async def count_matches(
     program: str, root: Path, pattern: str, paths: Sequence[str], timeout_s: float
 ) -> tuple[dict[str, int], bool]:
     """Return the number of matching lines by file, and whether all files were searched."""
-    ran = await _ran(
+    ran = await _run(
         [program, *_SEARCH, "--count", "--with-filename", f"--regexp={pattern}", "--", *paths],
         root, timeout_s, _MOST_COUNT_BYTES,
     )  # fmt: skip
@@ -59,7 +59,7 @@ async def count_matches(
     return counts, ran.status is not None
 
 
-async def matching_lines(
+async def find_matching_lines(
     program: str, root: Path, pattern: str, paths: Sequence[str], limit: int, timeout_s: float
 ) -> tuple[list[FileMatches], bool]:
     """Return the first matching lines of each of a few files, in the order of `paths`.
@@ -73,7 +73,7 @@ async def matching_lines(
                 opened[f"/dev/fd/{stack.enter_context(open_regular(root / path)).fileno()}"] = path
         if not opened:
             return [], True
-        ran = await _ran(
+        ran = await _run(
             [program, *_SEARCH, "--line-number", "--with-filename", "--no-heading", f"--max-count={limit}",
              f"--regexp={pattern}", "--", *opened],
             root, timeout_s, _MOST_MATCH_BYTES, [int(name.rpartition("/")[2]) for name in opened],
@@ -100,7 +100,7 @@ def batches(paths: Iterable[str]) -> Iterator[list[str]]:
         yield batch
 
 
-async def _ran(
+async def _run(
     command: Sequence[str], root: Path, timeout_s: float, max_bytes: int, files: Sequence[int] = ()
 ) -> Ran | None:
     try:

@@ -91,17 +91,17 @@ class _Run:
 
     async def start(self, with_spares: bool = True) -> None:
         """Start the command with a waiting supervisor, or with a new one if none waits."""
-        hear, self._lifeline = os.pipe()
-        come, tell = os.pipe()
-        news = os.fdopen(come, "rb", buffering=0)
+        command_end, self._lifeline = os.pipe()
+        news_end, report_end = os.pipe()
+        news = os.fdopen(news_end, "rb", buffering=0)
         order = self._order()
         try:
             if with_spares:
                 self._process = await send_order(
-                    order, str(self._cwd), (hear, tell), self._launch.descriptors
+                    order, str(self._cwd), (command_end, report_end), self._launch.descriptors
                 )
             if self._process is None:
-                self._process = self._program(order, hear, tell)
+                self._process = self._program(order, command_end, report_end)
             reach("spawned")
             loop = asyncio.get_running_loop()
             if isinstance(self._process, WaitingSupervisor):
@@ -111,8 +111,8 @@ class _Run:
             news.close()
             raise
         finally:
-            os.close(hear)
-            os.close(tell)
+            os.close(command_end)
+            os.close(report_end)
 
     def _order(self) -> Order:
         environment = shell_environment(os.environ, self._spool.marker, self._withheld)
@@ -124,7 +124,7 @@ class _Run:
             sandbox=(self._launch.words[0] if self._launch.words else "", self._launch.orders),
         )
 
-    def _program(self, order: Order, hear: int, tell: int) -> subprocess.Popen[bytes]:
+    def _program(self, order: Order, command_end: int, report_end: int) -> subprocess.Popen[bytes]:
         *words, last = order.command
         own = {"SANDBUR_COMMAND": last, "SANDBUR_FOLDER": order.folder}
         arguments = (order.around, str(order.most_bytes), str(order.steps), *words)
@@ -133,8 +133,8 @@ class _Run:
             cwd=self._cwd,
             env={**order.environment, **own},
             pass_fds=self._launch.descriptors,
-            stdin=hear,
-            stdout=tell,
+            stdin=command_end,
+            stdout=report_end,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )

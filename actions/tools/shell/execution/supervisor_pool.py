@@ -71,7 +71,7 @@ class _Zygote:
     """Our side of the zygote, which forks supervisors."""
 
     def __init__(self) -> None:
-        self.standing = _standing()
+        self.inherited_attributes = _read_inherited_attributes()
         self.has_delivered = False
         self._promised = 1
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -149,7 +149,7 @@ class _Spares:
         """Start the zygote in the background, which begins to fork supervisors."""
         if self._lock.acquire(blocking=False):
             try:
-                self._running()
+                self._provide_zygote()
             finally:
                 self._lock.release()
 
@@ -177,7 +177,7 @@ class _Spares:
                 self._lock.release()
 
     def _one(self, patience_s: float) -> WaitingSupervisor | None:
-        zygote = self._running()
+        zygote = self._provide_zygote()
         if zygote is None:
             return None
         try:
@@ -194,8 +194,8 @@ class _Spares:
             self._rests_until = time.monotonic() + _REST_S
         self.end()
 
-    def _running(self) -> _Zygote | None:
-        if self._zygote is not None and self._zygote.standing != _standing():
+    def _provide_zygote(self) -> _Zygote | None:
+        if self._zygote is not None and self._zygote.inherited_attributes != _read_inherited_attributes():
             self.end()
         if self._zygote is None and time.monotonic() >= self._rests_until:
             self._register()
@@ -226,7 +226,7 @@ class _Spares:
 _LINES = (b"Umask", b"Uid", b"Gid", b"Groups", b"CapEff", b"NoNewPrivs", b"Seccomp", b"Cpus_allowed_list")
 
 
-def _standing() -> tuple[bytes, ...]:
+def _read_inherited_attributes() -> tuple[bytes, ...]:
     """Return the attributes that a process passes to its children and that may change while it runs."""
     kept = (line for line in _read_proc("status").split(b"\n") if line.partition(b":")[0] in _LINES)
     nice = os.getpriority(os.PRIO_PROCESS, 0)

@@ -170,7 +170,7 @@ class Sandbox:
 
     def _before(self, plan: SandboxPlan, handing: int) -> Iterator[SandboxOrder]:
         """Yield the orders with which both kinds on Linux begin."""
-        yield from _guarding(plan)
+        yield from _list_guard_orders(plan)
         yield "first-to-go", "1000"
         for name, most in _most(plan.limits).items():
             yield "limit", f"{_RLIMITS[name]} {most}"
@@ -267,7 +267,7 @@ def _tasks() -> int:
     return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
 
 
-def _guarding(plan: SandboxPlan) -> Iterator[SandboxOrder]:
+def _list_guard_orders(plan: SandboxPlan) -> Iterator[SandboxOrder]:
     """Yield the orders that tell the supervisor which forbidden files it must move away."""
     yield from (("absent", str(path)) for path in plan.absent)
     yield from (("guard", str(root)) for root in plan.roots)

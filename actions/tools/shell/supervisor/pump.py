@@ -22,7 +22,7 @@ class Pump:
         """The number of the error because of which output cannot be stored any more; 0 if there is none."""
         self._file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
         self._room = most_bytes
-        self._is_untold, self._next_news = False, 0.0
+        self._is_unannounced, self._next_notice_at = False, 0.0
         os.set_blocking(source, False)
         os.set_blocking(1, False)
         if hasattr(fcntl, "F_SETPIPE_SZ"):
@@ -45,21 +45,21 @@ class Pump:
 
     def tell(self) -> None:
         """Notify the reader of new output, unless it was notified a moment ago."""
-        if self._is_untold and time.monotonic() >= self._next_news:
+        if self._is_unannounced and time.monotonic() >= self._next_notice_at:
             # If the pipe is full or the reader is gone, the reader needs no further notification.
             with Ignoring(OSError):
                 os.write(1, b"\n")
-            self._is_untold, self._next_news = False, time.monotonic() + TELL_EVERY_S
+            self._is_unannounced, self._next_notice_at = False, time.monotonic() + TELL_EVERY_S
 
     def patience_s(self) -> float | None:
         """Return the seconds until the next notification, or None if no notification is pending."""
-        return max(self._next_news - time.monotonic(), 0) if self._is_untold else None
+        return max(self._next_notice_at - time.monotonic(), 0) if self._is_unannounced else None
 
     def _keep(self, chunk: bytes) -> None:
         rest = memoryview(chunk)[: self._room]
         self.is_full = len(rest) < len(chunk)
         self._room -= len(rest)
-        self._is_untold = True
+        self._is_unannounced = True
         try:
             while rest:
                 rest = rest[os.write(self._file, rest) :]

@@ -139,7 +139,7 @@ def _first_group(word: MarkedWord) -> tuple[int, int, list[MarkedWord]] | None:
         if not word.is_active(at, "{"):
             at += 1
             continue
-        end, commas = _closing(word, at)
+        end, commas = _find_closing(word, at)
         if commas:
             cuts = [at, *commas, end]
             pieces = [word.cut(a + 1, b) for a, b in pairwise(cuts)]
@@ -153,7 +153,7 @@ def _first_group(word: MarkedWord) -> tuple[int, int, list[MarkedWord]] | None:
     return None
 
 
-def _closing(word: MarkedWord, start: int) -> tuple[int, list[int]]:
+def _find_closing(word: MarkedWord, start: int) -> tuple[int, list[int]]:
     depth, commas = 0, list[int]()
     for at in range(start, len(word.text)):
         if word.is_active(at, "{"):

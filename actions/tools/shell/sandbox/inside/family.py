@@ -16,12 +16,12 @@ _exit_status: list[int] = []
 
 def become_first(_: bytes) -> None:
     """Continue as the init process of the new namespace. The caller stays outside and waits."""
-    hear, tell = os.pipe()
+    read_end, write_end = os.pipe()
     if os.fork():
-        os.close(tell)
-        _end_with_status(hear)
-    os.close(hear)
-    _exit_status.append(tell)
+        os.close(write_end)
+        _end_with_status(read_end)
+    os.close(read_end)
+    _exit_status.append(write_end)
 
 
 def look_after(_: bytes) -> None:
@@ -41,9 +41,9 @@ def look_after(_: bytes) -> None:
             os.close(_exit_status[0])
 
 
-def _end_with_status(hear: int) -> None:
+def _end_with_status(read_end: int) -> None:
     _let_go()
-    found = os.read(hear, 16)
+    found = os.read(read_end, 16)
     # An init process that was killed reports no exit status.
     status = int(found) if found else -signal.SIGKILL
     if status < 0:
