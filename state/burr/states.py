@@ -266,7 +266,7 @@ files.
 
 
 class SharedStates:
-    """Shares one `BurrStates` between persisters. Closing one of them closes it, or freeing the last one."""
+    """Shares one `BurrStates` between persisters. It is closed when any of them closes, or the last is freed."""
 
     def __init__(self, url: str) -> None:
         self._url = url

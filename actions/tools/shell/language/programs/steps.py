@@ -170,7 +170,7 @@ def _find_closing(word: MarkedWord, start: int) -> tuple[int, list[int]]:
 def _numbers(inner: MarkedWord) -> list[MarkedWord]:
     found = _NUMBERS.fullmatch(inner.text)
     if found is None or set(inner.marks) != {PLAIN}:
-        raise UnclearWord("what its braces mean is not known")
+        raise UnclearWord("the meaning of its braces is not known")
     first, last = int(found[1]), int(found[2])
     if str(first) != found[1] or str(last) != found[2] or abs(first - last) >= MAX_WORDS:
         raise UnclearWord("the meaning of its braces is not known")
