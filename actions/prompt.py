@@ -71,9 +71,8 @@ async def prompt(
 ) -> Changes:
     """Start a turn with a message, answer a slash command, or propose a shell command of the person.
 
-    `noted`: the notice of a command that has run already; the step only records the notice. `runs`: the
-    origin of `user_input` if the input is a shell command after a `!`. `observes`: only observed messages are
-    added.
+    `noted`: the notice of a command that has run already; the step only records it. `runs`: the origin of
+    `user_input` if it is a shell command after a `!`. `observes`: only observed messages are added.
     """
     if observes:
         return await add_observed(state, ports)

@@ -266,7 +266,7 @@ files.
 
 
 class SharedStates:
-    """Shares one `BurrStates` between persisters. It is closed when any of them closes, or the last is freed."""
+    """Shares one `BurrStates` between persisters. One of them closes it, or the last one when it is freed."""
 
     def __init__(self, url: str) -> None:
         self._url = url

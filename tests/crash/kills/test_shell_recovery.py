@@ -245,7 +245,7 @@ def test_what_was_left_before_a_restart_of_the_machine_proves_nothing(trial: Tri
         scratch.joinpath("ended").write_text("")
         found = trial.recover()
         assert (found.outcome, found.is_not_started) == (None, False)
-        assert "started again" in found.note
+        assert "restarted" in found.note
 
 
 def test_an_agent_that_wakes_up_after_the_recovery_starts_nothing(trial: Trial):

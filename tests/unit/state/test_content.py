@@ -139,7 +139,7 @@ def test_a_file_at_an_address_is_stored_as_its_address_alone() -> None:
     ["a.png", "file:///etc/passwd", "ftp://h/a.png", "https://", "https://h/a b", "https://h:0/a", "//h/a"],
 )
 def test_what_is_no_web_address_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="no web address"):
+    with pytest.raises(UsageError, match="not a web address"):
         Image.from_url(url)
 
 
@@ -223,7 +223,7 @@ def test_what_is_no_readable_file_is_refused_and_never_waited_for(tmp_path: Path
     ):
         with pytest.raises(UsageError, match=problem):
             attachment_from_path(tmp_path / name)
-    with pytest.raises(UsageError, match="is no path"):
+    with pytest.raises(UsageError, match="is not the path"):
         attachment_from_path("a\0b")
 
 

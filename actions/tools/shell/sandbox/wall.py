@@ -63,7 +63,7 @@ def why_no_wall(kind: WallKind) -> str:
     if sys.platform != "linux" or not is_known_machine():
         return "no system call filter for this machine"
     if kind == "landlock":
-        return "" if version() >= _LEAST_LANDLOCK else "this kernel does not offer it, or an early version"
+        return "" if version() >= _LEAST_LANDLOCK else "this kernel does not offer it, or only an old version"
     if bubblewrap() is None:
         return "bwrap is not installed"
     with Wall("bubblewrap", (), Path("/nonexistent")).prepare(Path("/")) as launch:

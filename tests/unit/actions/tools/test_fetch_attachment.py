@@ -23,7 +23,7 @@ async def test_a_fetched_file_is_the_same_file_with_its_bytes() -> None:
 async def test_private_addresses_are_not_reached_unless_they_are_named() -> None:
     async with WebSite({"/a": page(png())}) as site:
         for host in ("127.0.0.1", "localhost"):
-            with pytest.raises(UsageError, match="address kept for"):
+            with pytest.raises(UsageError, match="address reserved for"):
                 await fetch_attachment(Image.from_url(f"http://{host}:{site.port}/a"))
         assert site.seen == []
 

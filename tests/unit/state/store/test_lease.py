@@ -63,7 +63,7 @@ async def test_an_owner_without_a_sign_of_life_is_taken_over(store: Store, lease
     session = await open_session(reopened(store), ScriptedModel("two"), Recorder())
     events, end = await collect(session.send("second"))
     assert end.result == "two"
-    assert "no sign of life" in str(events)
+    assert "does not renew its lease" in str(events)
 
 
 async def test_an_owner_that_still_beats_keeps_its_session_whatever_the_clocks_say(store: Store) -> None:

@@ -321,6 +321,6 @@ def test_two_tools_of_one_name_are_told_with_where_they_are_from():
     other = tool(name="find")(test_a_lambda_needs_a_name)
     with pytest.raises(UsageError, match=r"There are two tools called find: .*\.find and .*test_a_lambda"):
         index_tools([find, other])
-    with pytest.raises(UsageError, match="3 is no tool"):
+    with pytest.raises(UsageError, match="3 is not a tool"):
         index_tools([3])  # pyright: ignore
     assert list(index_tools([other, tool(name="act")(find)])) == ["find", "act"]
