@@ -119,7 +119,7 @@ class PendingCall(Record):
     binding: ApprovalFingerprint | None = Field(default=None, exclude_if=partial(is_, None))
     """The fingerprint for the approval; None if the call needs no approval, and in older records."""
     hook: HookVerdict | None = Field(default=None, exclude_if=partial(is_, None))
-    """None if no hook gave a verdict."""
+    """The verdict of a hook; None if no hook gave one."""
     version: str = Field(default="", exclude_if=lambda version: not version)
     """The version that the tool's author set; empty if there is none."""
     preset: str = Field(default="", exclude_if=lambda preset: not preset)
@@ -284,7 +284,7 @@ class FileChange(Record):
     after: str | None
     """The SHA-256 of the new content; None if the file is gone, or if the content is unknown."""
     after_mode: int | None = None
-    """As `before_mode`, for the new file. None also if it is unknown."""
+    """Like `before_mode`, but for the new file; None also if it is unknown."""
     new_folders: int = 0
     """The number of the file's parent folders that are new."""
     is_restorable: bool = True

@@ -205,7 +205,7 @@ def test_what_cannot_be_attached_is_refused_with_a_sentence(content: bytes, prob
 
 
 def test_a_picture_is_no_document_and_a_document_no_picture() -> None:
-    with pytest.raises(UsageError, match="no picture that models take"):
+    with pytest.raises(UsageError, match="not a picture that models take"):
         Image.from_bytes(PDF)
     with pytest.raises(UsageError, match="not a document for models"):
         Document.from_bytes(png(), "a.png")
@@ -218,7 +218,7 @@ def test_what_is_no_readable_file_is_refused_and_never_waited_for(tmp_path: Path
     for name, problem in (
         ("none", "cannot be read: No such file"),
         (".", "is a folder"),
-        ("pipe", "is no file"),
+        ("pipe", "is not a file"),
         ("large", "too large"),
     ):
         with pytest.raises(UsageError, match=problem):
