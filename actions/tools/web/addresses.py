@@ -25,7 +25,7 @@ _V4 = {
     "198.51.100.0/24": "documentation",
     "203.0.113.0/24": "documentation",
     "224.0.0.0/4": "multicast",
-    "240.0.0.0/4": "no use yet, and broadcast",
+    "240.0.0.0/4": "future use and broadcast",
 }
 _V6 = {
     "2001::/23": "protocols' own use, such as Teredo",
