@@ -1,4 +1,4 @@
-"""Compresses a history: a summary replaces the older messages, which stay in the store."""
+"""Compresses a history: replaces the older messages by a summary. The messages stay in the store."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,15 +17,16 @@ from .turn.calls.result_eviction import evict_results
 from .turn.model_call import MAX_COMPRESSIONS, call_model
 
 KEEP_SHARE = 0.25
-"""Share of the window that the newest messages may fill unchanged."""
+"""The share of the model's window that the newest messages may fill unchanged."""
 _SUMMARY_SHARE = 0.5
 _ENOUGH_SHARE = 0.6
-"""If eviction leaves at most this share of the history, no summary is made."""
+"""If the history after eviction is at most this share of its old size, no summary is made."""
 _ASKED_FROM = "prompt"
-"""The value of `overflow_from` when a person asked for the compression."""
+"""The value of `overflow_from` if a person requested the compression."""
 _LASTING_SHARE = 0.25
 LASTING = "[Skill "
-"""The prefix of a message repeated unchanged after a compression; a model's messages do not count."""
+"""The prefix of a message that is repeated unchanged after a compression, unless a model wrote the message.
+"""
 _MAX_SUMMARY_CHARS = 12_000
 _MAX_BLOCK_CHARS = 2_000
 
@@ -35,7 +36,7 @@ _ASK = (
     " still open. At most 600 words. Answer with the summary only.\n\n{messages}"
 )
 _MESSAGES = "{messages}"
-"""Stands for the older messages in the request for a summary."""
+"""The placeholder for the older messages in the request for a summary."""
 
 
 @graph_action(
@@ -54,7 +55,7 @@ _MESSAGES = "{messages}"
     stop_note="It stopped before older messages were to be summarised.",
 )
 async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
-    """Compress the larger of the active histories, then return to the previous action."""
+    """Compress the larger one of the active histories, then return to the previous action."""
     rules, is_asked = ports.requests.compaction, state.overflow_from == _ASKED_FROM
     if rules.kind == "off" and not is_asked:
         raise ContextFull(
@@ -64,7 +65,7 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
     found = max(state.chat_history, state.active_history, key=lambda history: history.size_bytes)
     history, count = evict_results(found, ports.toolbox, 1)
     if not is_asked and count and history.size_bytes <= found.size_bytes * _ENOUGH_SHARE:
-        ports.emit(Notice(f"{count} older results were put away; the model can read them again."))
+        ports.emit(Notice(f"{count} older results became one line each; the model can read them again."))
         ports.emit(_describe_change(state, ports, "results", count, found, history))
         return {**_replace_history(state, found, history), **_hand_back(state, state.compressions + 1)}
     window_bytes = int(ports.model.context_window / state.tokens_per_byte)
@@ -76,14 +77,14 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
         return _hand_back(state, MAX_COMPRESSIONS)
     summary, used = await _replacement_of(state, ports, older, int(window_bytes * _SUMMARY_SHARE))
     opening = runtime_message(f"{_quote_essentials(state)}\n\n{summary}")
-    lasting = _lasting(older, ports.toolbox, int(window_bytes * _LASTING_SHARE))
+    lasting = _find_lasting(older, ports.toolbox, int(window_bytes * _LASTING_SHARE))
     shorter = history.compact(opening, keep, lasting)
     kind = "truncate" if rules.kind == "truncate" else "summary"
     ports.emit(_describe_change(state, ports, kind, len(older), found, shorter))
     if is_asked:
-        what = "A note stands" if kind == "truncate" else "A summary stands"
-        notice = f"{what} for {len(older)} messages now: {found.size_bytes:,} bytes have become"
-        ports.emit(Notice(f"{notice} {shorter.size_bytes:,}. /uncompact brings them back.", "compression"))
+        what = "A note" if kind == "truncate" else "A summary"
+        notice = f"{what} now replaces {len(older)} messages: {found.size_bytes:,} bytes became"
+        ports.emit(Notice(f"{notice} {shorter.size_bytes:,}. /uncompact restores them.", "compression"))
     return {
         **_replace_history(state, found, shorter),
         **_hand_back(state, state.compressions + 1),
@@ -95,13 +96,15 @@ async def context_compressor(state: ApplicationState, ports: Ports) -> Changes:
 async def _replacement_of(
     state: ApplicationState, ports: Ports, older: list[Message], max_chars: int
 ) -> tuple[str, Usage]:
-    """Return the text in place of older messages, and what it cost."""
+    """Return the text that replaces the older messages, and the token usage of the model call that
+    wrote it.
+    """
     is_asked, is_cut = state.overflow_from == _ASKED_FROM, ports.requests.compaction.kind == "truncate"
     if ports.hooks is not None:
         await ports.hooks.before_compression()
     if not is_asked:
         act = "leaving out" if is_cut else "compressing"
-        notice = f"The conversation gets too long for the model: {act} the older part."
+        notice = f"The conversation is too long for the model: {act} the older part."
         ports.emit(Notice(notice, "compression"))
     text, used = "", Usage()
     if not is_cut and (reply := await _summarize(state, ports, older, max_chars)):
@@ -118,7 +121,9 @@ async def _replacement_of(
 
 
 def _count_kept(state: ApplicationState, history: Transcript, wanted: int, window_bytes: int) -> int:
-    """Return how many of the newest messages stay: those that the rules want, if these can fit."""
+    """Return the number of the newest messages that stay: as many as the rules request, fewer if they do not
+    fit.
+    """
     is_asked = state.overflow_from == _ASKED_FROM
     if wanted and not state.compressions:
         messages = list(history)
@@ -127,7 +132,7 @@ def _count_kept(state: ApplicationState, history: Transcript, wanted: int, windo
             wanted += 1
         if wanted < len(messages):
             return wanted
-    # At most half of a history that the provider rejected earlier than expected.
+    # A history that the provider rejected earlier than expected is reduced to half of its size at most.
     kept_bytes = min(int(window_bytes * KEEP_SHARE), history.size_bytes // (8 if is_asked else 2))
     return _count_messages_to_keep(history, kept_bytes >> state.compressions)
 
@@ -140,7 +145,9 @@ def _describe_change(
     old: Transcript,
     new: Transcript,
 ) -> Compacted:
-    """Return the event of a history that became shorter, with the estimated tokens of a request."""
+    """Return the event that describes a shortened history, with the estimated tokens of a request before and
+    after.
+    """
     histories = {id(one): one for one in (state.chat_history, state.active_history)}.values()
     before = ports.requests.offer(state.equipment).size_bytes + sum(one.size_bytes for one in histories)
     after = before - old.size_bytes + new.size_bytes
@@ -150,7 +157,7 @@ def _describe_change(
 async def _summarize(
     state: ApplicationState, ports: Ports, older: list[Message], max_chars: int
 ) -> Reply | None:
-    """Ask the model for a summary; None if not even that request fits."""
+    """Ask the model for a summary. Return None if even the request for the summary is too large."""
     prompt, messages = ports.requests.compaction.prompt or _ASK, _render_messages(older, max_chars)
     prompt = prompt if _MESSAGES in prompt else f"{prompt}\n\n{_MESSAGES}"
     asked = runtime_message(prompt.replace(_MESSAGES, messages) + _focus(state))
@@ -170,17 +177,19 @@ async def _summarize(
 
 
 def _focus(state: ApplicationState) -> str:
-    """Return the person's instructions for the summary, if there are any."""
+    """Return the person's instructions for the summary, or an empty text."""
     _, _, words = state.user_input.strip().partition(" ")
     is_asked_for = state.overflow_from == _ASKED_FROM and words.strip()
     return f"\n\nAbove all keep: {words.strip()}" if is_asked_for else ""
 
 
-def _lasting(older: list[Message], toolbox: Toolbox, most_bytes: int) -> list[Message]:
-    """Return the parts of these messages to keep word for word, each once, the newest that fit."""
+def _find_lasting(older: list[Message], toolbox: Toolbox, most_bytes: int) -> list[Message]:
+    """Return the messages that a compression repeats word for word: each once, the newest that fit
+    `most_bytes`.
+    """
     found: dict[str, Message] = {}
     for message in reversed(older):
-        for text in _lasting_texts(message, toolbox):
+        for text in _list_lasting_texts(message, toolbox):
             again = runtime_message(text)
             most_bytes -= 0 if text in found else again.size_bytes
             if most_bytes >= 0:
@@ -188,7 +197,7 @@ def _lasting(older: list[Message], toolbox: Toolbox, most_bytes: int) -> list[Me
     return list(found.values())[::-1]
 
 
-def _lasting_texts(message: Message, toolbox: Toolbox) -> Iterator[str]:
+def _list_lasting_texts(message: Message, toolbox: Toolbox) -> Iterator[str]:
     if message.origin in ("person", "runtime") and message.text.startswith(LASTING):
         yield message.text
     for result in message.tool_results:
@@ -207,7 +216,7 @@ def _hand_back(state: ApplicationState, compressions: int) -> Changes:
 
 
 def _count_messages_to_keep(history: Transcript, max_bytes: int) -> int:
-    """Return how many of the newest messages stay, possibly 0; calls stay with their results."""
+    """Return how many of the newest messages stay, possibly 0. A call and its result stay together."""
     size = best = 0
     for kept, message in enumerate(reversed(list(history)), 1):
         size += message.size_bytes
@@ -219,7 +228,7 @@ def _count_messages_to_keep(history: Transcript, max_bytes: int) -> int:
 
 
 def _quote_essentials(state: ApplicationState) -> str:
-    """Return the facts that a summary must not lose, quoted unchanged."""
+    """Return the facts that the summary must contain, quoted unchanged."""
     words = state.user_input
     if state.overflow_from == _ASKED_FROM:
         words = next((one.display_text for one in reversed(state.chat_history) if one.origin == "person"), "")
@@ -231,7 +240,9 @@ def _quote_essentials(state: ApplicationState) -> str:
 
 
 def _render_messages(messages: list[Message], max_chars: int) -> str:
-    """Render messages as plain text of at most about `max_chars`; the oldest are left out."""
+    """Render messages as plain text of about `max_chars` characters at most. The oldest messages are left out
+    first.
+    """
     parts: list[str] = []
     total = 0
     for message in reversed(messages):

@@ -1,4 +1,6 @@
-"""Runs the approved calls: intent on disk, act, result on disk; results go into the active history."""
+"""Runs the approved calls: stores the intent, runs the call, stores the result, adds the result to the
+history.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -49,14 +51,14 @@ from .turn.run_end import NOT_RUN, ask_hooks_to_continue, end_turn
     step_kind="results",
 )
 async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
-    """Give every pending call a result: run it, or record why it does not run.
+    """Give every pending call a result: run the call, or record why it does not run.
 
-    A call that its approval no longer covers stops the round: it and all later calls wait for a new decision.
-    A call that ends the run also ends the round.
+    If an approval does not cover its call any more, that call and all later calls wait for a new decision. If
+    a call ends the run, the later calls do not run.
     """
     calls = state.pending_tool_calls
     if state.calls_to_decide:
-        raise AssertionError("the graph let an undecided call through")
+        raise AssertionError("the graph reached execute_tools with an undecided call")
     results = await _collect_known_results(state, ports)
     runner = ToolRunner(state, ports, lambda call: NestedCallRunner(call, state, ports))
     ready = [
@@ -81,7 +83,7 @@ async def execute_tools(state: ApplicationState, ports: Ports) -> Changes:
         await ports.journal.record_decision(suspended.call, by=NESTED_CALL_DECIDES)
     left = tuple(_list_left(calls, results, runner))
     if left:
-        # Older versions of the graph have no transition back to the question.
+        # Older versions of the graph have no transition from this action back to the question.
         needed = NESTS_CALLS if runner.waiting else ASKED_ONCE_MORE
         changes["graph_version"] = max(state.graph_version, needed)
     changes |= with_results(state, _in_order(results), left)
@@ -110,7 +112,7 @@ def _announce_tools(changes: Changes, state: ApplicationState, ports: Ports) -> 
 async def _end_run(
     last: ToolResult, state: ApplicationState, ports: Ports, results: dict[int, ToolResult]
 ) -> Changes:
-    """Refuse the calls without a result and close the turn, unless a hook continues it."""
+    """Refuse the calls without a result and close the turn, or continue the turn if a hook requests it."""
     for offset, call in enumerate(state.pending_tool_calls):
         if offset not in results and call.sub_agent is None:
             results[offset] = result(call, "error", NOT_RUN.format(tool=last.tool))
@@ -127,7 +129,9 @@ def _in_order(results: Mapping[int, ToolResult]) -> list[ToolResult]:
 
 
 async def _collect_known_results(state: ApplicationState, ports: Ports) -> dict[int, ToolResult]:
-    """Return the results, by index, of calls that do not run: settled, denied or invalid."""
+    """Return the results, by index, of the calls that do not run because they are settled, denied or
+    invalid.
+    """
     calls = state.pending_tool_calls
     recorded = await ports.journal.load_calls(call.call_id for call in calls)
     results: dict[int, ToolResult] = {}

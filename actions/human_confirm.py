@@ -15,12 +15,12 @@ from .turn.calls.proposals import judge, why_lost
     writes=["pending_tool_calls"],
     waits_for="decision",
     step_kind="decision",
-    stop_note="It stopped at calls that were to be decided about.",
+    stop_note="It stopped at calls that wait for a decision.",
 )
 async def human_confirm(
     state: ApplicationState, ports: Ports, decisions: tuple[CallDecision, ...]
 ) -> Changes:
-    """Record the decisions; calls without one stay undecided."""
+    """Record the decisions of a person. Calls without a decision stay undecided."""
     by_id = {decision.call_id: decision for decision in decisions}
     calls: list[PendingCall] = []
     for call in state.pending_tool_calls:
@@ -44,12 +44,13 @@ async def human_confirm(
 def _apply_decision(
     call: PendingCall, decision: CallDecision, ports: Ports, mode: ExecutionMode
 ) -> tuple[PendingCall, str]:
-    """Return the decided call, and why the decision does not fit (empty: it does).
+    """Return the call with its decision, and why the decision is not possible (an empty text if it is
+    possible).
 
-    Deny rules also apply to what a person approves.
+    Deny rules apply to approved calls, too.
     """
     if decision.settle is not None:
-        return call, "it has not run yet, so it is to be approved or denied."
+        return call, "it has not run yet, so it can only be approved or denied."
     if not decision.approved:
         reason = ports.masker.text(encodable(decision.reason))
         who = "hook" if decision.by == HOOK_DECIDES else "person"
@@ -59,7 +60,7 @@ def _apply_decision(
         call if decision.arguments is None else _replace_arguments(call, encodable(decision.arguments), ports)
     )
     if problem := why_lost(edited, ports):
-        return call, f"{problem} Give the arguments in full with --edit, or deny it."
+        return call, f"{problem} Give the complete arguments with --edit, or deny the call."
     judged = judge(edited, ports, mode)
     if judged.decision == "invalid":
         return call, judged.reason
@@ -68,7 +69,7 @@ def _apply_decision(
     if judged.decision == "denied":
         return judged.model_copy(update=changes), ""
     if edited.arguments == call.arguments and call.binding is not None:
-        # The approval covers what the question showed, not later changes.
+        # The approval covers what the question displayed, not later changes.
         changes |= {"binding": call.binding, "reason": call.reason}
     return judged.model_copy(update={"decision": "approved", "decided_by": "person", **changes}), ""
 
@@ -89,7 +90,7 @@ def _relay(call: PendingCall, decision: CallDecision, ports: Ports) -> PendingCa
 
 
 def _replace_arguments(call: PendingCall, arguments: str, ports: Ports) -> PendingCall:
-    """Return the call with new arguments; their secrets stay in memory only."""
+    """Return the call with new arguments. Secrets in these arguments stay in memory only."""
     wish = mask_call_fields(arguments, ports.masker)
     if wish["arguments"] == call.arguments:
         return call
@@ -100,9 +101,9 @@ def _replace_arguments(call: PendingCall, arguments: str, ports: Ports) -> Pendi
 def _settle(
     call: PendingCall, decision: CallDecision, ports: Ports, mode: ExecutionMode
 ) -> tuple[PendingCall, str]:
-    """Return the settled call of unknown outcome, and why the decision does not fit (empty: it does)."""
+    """Return the settled call, and why the decision is not possible (an empty text if it is possible)."""
     if decision.settle is None:
-        return call, "its outcome is unknown, so it is to be settled as done, failed, rerun or check."
+        return call, "its outcome is unknown, so it must be settled as done, failed, rerun or check."
     if decision.settle == "rerun":
         if problem := why_lost(call, ports):
             return call, f"it cannot run again: {problem}"

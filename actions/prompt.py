@@ -1,4 +1,4 @@
-"""Takes the person's input: a message opens a turn, a command is answered at once."""
+"""Takes the person's input: a message opens a turn, a slash command is answered at once."""
 
 from typing import Any
 
@@ -71,8 +71,8 @@ async def prompt(
 ) -> Changes:
     """Start a turn with a message, answer a slash command, or propose a shell command of the person.
 
-    `noted`: the notice of a command that has run already; the step only records it. `runs`: the input is a
-    shell command after a `!`, and this is its origin. `observes`: only observed messages are added.
+    `noted`: the notice of a command that has run already; the step only records it. `runs`: the origin of
+    `user_input` if it is a shell command after a `!`. `observes`: only observed messages are added.
     """
     if observes:
         return await add_observed(state, ports)
@@ -98,7 +98,7 @@ async def prompt(
     if advice is not None and advice.refusal:
         ports.emit(Notice(f"A hook refused the message: {advice.refusal}"))
         return {"user_input": ""}
-    # Steering messages that the last run did not take come before this message.
+    # Steering messages that the last run did not take come before this message in the history.
     closed = await add_steering_to_chat(await _close_open_turn(state, ports), ports)
     history = closed.chat_history
     if state.run_options.instructions:
@@ -121,7 +121,7 @@ async def _close_open_turn(state: ApplicationState, ports: Ports) -> Application
     is_open = state.turn_open
     state = await close_calls(state, ports)
     if not is_open:
-        return state  # what the person ran by themselves was interrupted
+        return state  # The person's own shell command was interrupted.
     step = state.active_step
     note = "(interrupted before an answer)"
     if step is not None:
@@ -134,7 +134,7 @@ async def _close_open_turn(state: ApplicationState, ports: Ports) -> Application
 
 
 def _quote_partial_answer(step: VibeStep) -> str:
-    """Return the model's partial text when the step was interrupted; empty if there is none."""
+    """Return the text that the model had written when the step was interrupted, or an empty text."""
     history = list(step.chat_history)
     if not history or not history[-1].is_cut_mark:
         return ""

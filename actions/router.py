@@ -1,4 +1,4 @@
-"""The one model call that both decides and does: an answer, tool calls, or a plan."""
+"""Makes the model call that begins a turn: the reply is an answer, tool calls or a plan."""
 
 from collections.abc import Sequence
 
@@ -102,7 +102,7 @@ async def _record_wishes(message: Message, pending: Sequence[PendingCall], ports
 
 
 def _find_required_form(state: ApplicationState, ports: Ports) -> tuple[str | None, OutputFormat | None]:
-    """Return the tool that the model must call now, and the format of a text answer."""
+    """Return the tool that the model must call now, and the format that a text answer must have."""
     if is_free(state, ports):
         return None, None
 
@@ -113,18 +113,18 @@ def _find_required_form(state: ApplicationState, ports: Ports) -> tuple[str | No
 async def _close_turn(
     before: ApplicationState, ports: Ports, reply: Reply, message: Message
 ) -> Closing | None:
-    """Check an answer that needs a format or the done tool; None if the reply is no such answer."""
+    """Check an answer that needs a format or the done tool. Return None if the reply is no such answer."""
     closed = await check_answer(before, ports, reply, message)
     if closed is None or closed.held is None:
         return closed
-    more = await _going_on(before, ports, closed.answer or message.text)
+    more = await _find_continuation(before, ports, closed.answer or message.text)
     if more is None:
         return closed
     return closed._replace(changes={"chat_history": closed.held.append(more), "bad_rounds": 0}, answer="")
 
 
-async def _going_on(state: ApplicationState, ports: Ports, answer: str) -> Message | None:
-    """Return the message with which a hook continues the turn; None: it ends."""
+async def _find_continuation(state: ApplicationState, ports: Ports, answer: str) -> Message | None:
+    """Return the message with which a hook continues the turn, or None if the turn ends."""
     if ports.hooks is None:
         return None
 
@@ -132,10 +132,10 @@ async def _going_on(state: ApplicationState, ports: Ports, answer: str) -> Messa
 
 
 async def _route(before: ApplicationState, ports: Ports, reply: Reply, message: Message) -> Changes:
-    """Return the state changes of the reply: chat, ops or vibe."""
+    """Return the state changes for a reply: an answer, tool calls or a plan."""
     history = before.chat_history.append(message)
     if not message.tool_uses:
-        if reply.finish == "stop" and (more := await _going_on(before, ports, message.text)):
+        if reply.finish == "stop" and (more := await _find_continuation(before, ports, message.text)):
             return {"chat_history": history.append(more), "bad_rounds": 0}
         return {"chat_history": history, "turn_open": False, "phase": "idle", "bad_rounds": 0}
 

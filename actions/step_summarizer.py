@@ -1,4 +1,4 @@
-"""Closes a step: adds one line to the global history; the step's own history stays only in the store."""
+"""Closes a plan step: adds one line to the global history. The step's own history stays only in the store."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ _REVISE = (
     step_kind="summary",
 )
 async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
-    """Put the step's outcome where the next steps and the answer read it."""
+    """Add the outcome of the step to the global history, where later steps and the answer read it."""
     step = state.active_step
     assert step is not None
     line = step_line(step)
@@ -42,7 +42,7 @@ async def step_summarizer(state: ApplicationState, ports: Ports) -> Changes:
 def _next_phase(
     before: ApplicationState, step: VibeStep, plan: tuple[VibeStep, ...], max_replans: int
 ) -> dict[str, Any]:
-    """Return the next phase, and the notes for the model about it."""
+    """Return the next phase of the plan, and the notes for the model about the phase."""
     if step.status == "failed" and before.replans < max_replans:
         note = runtime_message(_REVISE.format(step_id=step.step_id))
         return {"phase": "planning", "replans": before.replans + 1, "notes": [note]}

@@ -1,4 +1,4 @@
-"""Turns the goal into steps, and revises the steps that have not started after one has failed."""
+"""Asks the model to split the goal into plan steps, and to revise the pending steps after a step failed."""
 
 from ..state.application import ApplicationState, VibeStep
 from ..state.conversation.messages import Message, runtime_message
@@ -33,7 +33,7 @@ _PLEASE = f"No plan was found in this. Call {SUBMIT_PLAN.name} with the steps."
 async def vibe_planner(
     state: ApplicationState, ports: Ports, cut: CutReply = (), kept: KeptReply = None
 ) -> Changes:
-    """Ask the model for the steps that are still to do."""
+    """Ask the model for the steps that still have to be done."""
     state = await add_steering_to_chat(state, ports, bool(cut))
     taken: Changes = {"inbox_taken": state.inbox_taken}
     if cut:
@@ -52,7 +52,7 @@ async def vibe_planner(
 
 
 def _plan_steps(before: ApplicationState, reply: Reply, message: Message) -> Changes:
-    """Return the changes for the new plan, or those that ask for a usable plan."""
+    """Return the state changes for the new plan, or those that ask the model again for a usable plan."""
     history = before.chat_history.append(message)
     descriptions, accepted = _read_plan(message) if reply.finish != "length" else ([], {})
     is_revision = any(step.status != "pending" for step in before.vibe_plan)
@@ -61,7 +61,7 @@ def _plan_steps(before: ApplicationState, reply: Reply, message: Message) -> Cha
         if tries < MAX_TRIES:
             return {"chat_history": _ask_again(history, message), "bad_rounds": tries}
         descriptions = [before.current_goal or message.text or "Do what the user asked."]
-    history = history.append(*answer_all(message, accepted, "Not run: only the plan was asked for."))
+    history = history.append(*answer_all(message, accepted, "Not run: only a plan was requested."))
     started = tuple(step for step in before.vibe_plan if step.status != "pending")
     added = tuple(
         VibeStep(step_id=str(number), description=description)
@@ -74,7 +74,7 @@ def _plan_steps(before: ApplicationState, reply: Reply, message: Message) -> Cha
 
 
 def _read_plan(message: Message) -> tuple[list[str], dict[str, str]]:
-    """Return the steps of a plan, and the results for its calls by call id."""
+    """Return the steps of a plan, and the results of the calls that submitted the plan, by call id."""
     found = find_decision(message, SUBMIT_PLAN, SubmitPlan)
     if found is not None:
         use, plan = found

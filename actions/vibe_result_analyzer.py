@@ -1,4 +1,6 @@
-"""The further model calls of a step: judge the results, then more calls or the end of the step."""
+"""Makes the further model calls of a plan step: the model judges results, then makes calls or ends
+the step.
+"""
 
 from ..state.application import ApplicationState
 from .ports import Ports
@@ -17,7 +19,7 @@ from .turn.step_turn import STEP_READS, STEP_WRITES, take_turn
 async def vibe_result_analyzer(
     state: ApplicationState, ports: Ports, cut: CutReply = (), kept: KeptReply = None
 ) -> Changes:
-    """Show the model the newest results of the active step."""
+    """Let the model read the newest results of the active step."""
     step = state.active_step
     assert step is not None
     return await take_turn(state, ports, step, "vibe_result_analyzer", cut, kept)

@@ -1,4 +1,4 @@
-"""Starts the next pending step with a history of its own, and makes the step's first model call."""
+"""Starts the next pending plan step with a history of its own, and makes the step's first model call."""
 
 from ..state.application import ApplicationState, VibeStep
 from ..state.conversation.messages import Message, runtime_message
@@ -24,7 +24,7 @@ async def vibe_step_executor(
     """Begin the first pending step of the plan."""
     pending = next(step for step in state.vibe_plan if step.status == "pending")
     step = pending.model_copy(
-        update={"status": "in_progress", "chat_history": Transcript.of(_briefing(state, pending))}
+        update={"status": "in_progress", "chat_history": Transcript.of(_make_briefing(state, pending))}
     )
     if not cut:
         ports.emit(StepChanged(step.step_id, "in_progress"))
@@ -32,8 +32,8 @@ async def vibe_step_executor(
     return await take_turn(started, ports, step, "vibe_step_executor", cut, kept)
 
 
-def _briefing(state: ApplicationState, step: VibeStep) -> Message:
-    """Tell the model which step this is, with goal and plan, so that no summary loses them."""
+def _make_briefing(state: ApplicationState, step: VibeStep) -> Message:
+    """Return the message that names the step, the goal and the plan, so that no summary loses them."""
     plan = "\n".join(f"{other.step_id}. [{other.status}] {other.description}" for other in state.vibe_plan)
     return runtime_message(
         f"Step {step.step_id} of {len(state.vibe_plan)}: {step.description}\n\n"

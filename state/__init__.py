@@ -1,1 +1,1 @@
-"""The stored state: messages, plan, sessions, store, errors."""
+"""The data that is stored: messages, plans, sessions. Also the store itself, and the errors of all rooms."""

@@ -16,11 +16,13 @@ StepStatus = Literal["pending", "in_progress", "completed", "failed"]
 
 class VibeStep(Record):
     step_id: str
-    """"1", "2", ... in plan order; a revised plan continues the numbers."""
+    """The number of the step: "1", "2", ... in the order of the plan. A revised plan continues the
+    numbers.
+    """
     description: str
     status: StepStatus = "pending"
     chat_history: Transcript = Field(default_factory=Transcript)
-    """The messages of this step; after the step it only refers to the store."""
+    """The messages of this step. After the end of the step, it only refers to the store."""
     analysis: str = ""
     """How the step ended, as the model describes it."""
 
@@ -32,17 +34,19 @@ ExecutionMode = Literal["interactive", "plan", "auto-edit", "yolo"]
 ASKED_ONCE_MORE, ENDED_BY_TOOL, COMPRESSED_WHEN_ASKED, RUN_BY_PERSON, NOTICES_CYCLES = 2, 3, 4, 5, 6
 NESTS_CALLS = 7
 GRAPH_VERSION = 7
-"""2: a call that needs a second approval goes from `execute_tools` back to `human_confirm`.
-3: a tool ends the run, from `execute_tools` to `prompt`; or `router` asks for another answer.
-4: a person requests a compression, from `prompt` to `context_compressor` and back.
-5: a person runs a command, from `prompt` to `execute_tools` or `human_confirm`, and back.
-6: repeated calls are also found in cycles, and by the time between them.
-7: a call of a running tool waits for a decision beside the call of that tool.
+"""The version of the graph. Each version adds a behaviour:
+
+* 2: a call that needs a second approval goes from `execute_tools` back to `human_confirm`.
+* 3: a tool ends the run, from `execute_tools` to `prompt`; or `router` asks for another answer.
+* 4: a person requests a compression, from `prompt` to `context_compressor` and back.
+* 5: a person runs a command, from `prompt` to `execute_tools` or `human_confirm`, and back.
+* 6: repeated calls are also found in cycles, and by the time between them.
+* 7: a call of a running tool waits for a decision together with the call of that tool.
 """
 
 
 class InboxTaken(Record):
-    """The numbers of the newest inbox messages, of each kind, that are in the histories."""
+    """For each kind of inbox message, the number of the newest message that is in a history."""
 
     steer: int = 0
     queue: int = 0
@@ -65,26 +69,26 @@ class OutputSchema(Record):
 
     name: str
     json_schema: dict[str, Any]
-    """As it was passed."""
+    """The schema in the form in which it was passed."""
     strict: bool = True
-    """True if the provider should enforce the schema strictly, where it can."""
+    """Whether the provider should enforce the schema strictly, if it can."""
 
 
 class RunOptions(Record):
-    """What a program asked of one run, in place of the session's settings; a resume keeps it."""
+    """The options that a program sets for one run instead of the session's settings. A resume keeps them."""
 
     model: str = Field(default="", exclude_if=lambda name: not name)
-    """`provider/model` of this run; empty: the session's."""
+    """The model of this run as `provider/model`; empty for the model of the session."""
     tool_choice: str = Field(default="", exclude_if=lambda choice: not choice)
-    """`required`, `none` or the name of a tool; empty: the model chooses."""
+    """`required`, `none` or the name of a tool; empty if the model chooses."""
     output: OutputSchema | None = Field(default=None, exclude_if=lambda schema: schema is None)
-    """The format of the answer of this run; None: as the session has it."""
+    """The format of the answer of this run; None for the format of the session."""
     is_text: bool = Field(default=False, exclude_if=lambda is_so: not is_so)
     """True if the answer is a text although the answers of the session have a format."""
     task: str = Field(default="", exclude_if=lambda task: not task)
     """In the session of a sub-agent: the call that asked for this run, as `SESSION:CALL`."""
     instructions: str = Field(default="", exclude_if=lambda text: not text)
-    """Instructions for this run alone; its history has them before the person's message."""
+    """The instructions for this run. In its history they precede the person's message."""
 
 
 NO_OPTIONS = RunOptions()
@@ -92,7 +96,7 @@ NO_OPTIONS = RunOptions()
 
 class ApplicationState(Record):
     chat_history: Transcript = Field(default_factory=Transcript)
-    """The global history: what the person sees, and the notes of the runtime to the model."""
+    """The global history: the messages that the person sees, and the notes of the runtime to the model."""
     user_input: str = ""
     """The newest message or command of the person."""
     workflow_mode: WorkflowMode = "chat"
@@ -106,27 +110,31 @@ class ApplicationState(Record):
     phase: Phase = "idle"
     """The state of the work on `current_goal`."""
     turn_open: bool = False
-    """True from a person's message until it is answered."""
+    """Whether a person's message is not answered yet."""
     last_round_denied: bool = False
-    """True if a person or a rule denied a call in the last tool round of the turn."""
+    """Whether a person or a rule denied a call in the last tool round of the turn."""
     replans: int = 0
-    """Number of revisions of the current plan."""
+    """The number of revisions of the current plan."""
     overflow_from: str | None = None
-    """The action whose next request does not fit into the context window."""
+    """The action whose next request does not fit into the context window; None if there is none."""
     return_to: str | None = None
-    """The action that follows the compression."""
+    """The action that follows the compression; None if there is no compression."""
     bad_rounds: int = 0
-    """Number of consecutive rounds in which no call of the model was usable."""
+    """The number of consecutive rounds in which no call of the model was usable."""
     rejected_answers: int = Field(default=0, exclude_if=lambda count: count == 0)
-    """Number of consecutive rejected answers of the turn: they do not fit, or no done tool was called."""
+    """The number of consecutive rejected answers of the turn: they had no valid format, or called no done
+    tool.
+    """
     compressions: int = 0
-    """Compressions since the last model reply; more than one in a row means that it cannot fit."""
+    """The number of compressions since the last model reply. More than one means that the first was not
+    enough.
+    """
     tokens_per_byte: float = 0.25
-    """Estimated from the provider's usage reports."""
+    """The ratio of tokens to bytes, estimated from the provider's usage reports."""
     usage: Usage = Usage()
-    """Of the complete session."""
+    """The usage of the whole session."""
     turn_usage: Usage = Usage()
-    """Since the person's last message."""
+    """The usage since the person's last message."""
     note: str = ""
     """A note of the runtime for the model, sent after the results of the pending calls."""
     equipment: Equipment = Field(default=NO_EQUIPMENT, exclude_if=lambda found: found == NO_EQUIPMENT)
@@ -141,7 +149,7 @@ class ApplicationState(Record):
 
     @property
     def active_history(self) -> Transcript:
-        """The history that receives model replies and tool results."""
+        """Return the history that receives model replies and tool results."""
         step = self.active_step
         return self.chat_history if step is None else step.chat_history
 
@@ -155,5 +163,5 @@ class ApplicationState(Record):
 
     @property
     def calls_to_decide(self) -> tuple[PendingCall, ...]:
-        """The calls that wait for a decision of a person."""
+        """Return the calls that wait for a decision of a person."""
         return tuple(call for call in self.pending_tool_calls if call.decision == "undecided")

@@ -19,61 +19,66 @@ from pydantic import (
 from .conversation.messages import Message, Record, ToolResult
 
 Effect = Literal["read", "idempotent", "verifiable", "effect"]
-"""What running a call twice would mean. `read`: nothing; `idempotent`: nothing, with the same key;
-`verifiable`: its effect can be checked; `effect`: unknown."""
+"""What a second run of a call would mean. `read`: nothing. `idempotent`: nothing, if the key is the same.
+`verifiable`: its effect can be checked. `effect`: unknown.
+"""
 
 Decision = Literal["undecided", "approved", "denied", "invalid"]
 Origin = Literal["model", "person", "command", "tool"]
-"""Who requests a call: a model, a person, a command file that a person called, or a running call of a
-tool."""
+"""The requester of a call. `model`: a model. `person`: a person. `command`: a command file that a person
+called. `tool`: the tool of a running call.
+"""
 DecidedBy = Literal["policy", "rule", "person", "runtime", "hook"]
 
 
 Settlement = Literal["done", "failed", "rerun", "check"]
-"""How a call of unknown outcome is settled. `done`: it took effect; `failed`: it did not; `rerun`: it may run
-again; `check`: the model has to find out."""
+"""The way a call of unknown outcome is settled. `done`: it took effect. `failed`: it did not. `rerun`: it may
+run again. `check`: the model must find out.
+"""
 
 
 class Recovery(Record):
-    """What is known, and decided, about a call that was running when its process died."""
+    """The facts and the decision about a call that was running when its process died."""
 
     starts: int = 0
-    """How often the call had been started when this was recorded; another start makes this obsolete."""
+    """How many times the call had been started when this was recorded. Another start makes this record
+    obsolete.
+    """
     started_at: str = ""
-    """Time of the last start: UTC, ISO 8601."""
+    """The time of the last start: UTC, ISO 8601."""
     output: str = ""
-    """What the call had written until then, shortened."""
+    """The output of the call until the process died, shortened."""
     note: str = ""
-    """What is known about the end of the call, in one sentence."""
+    """One sentence about the end of the call."""
     settled_as: Settlement | None = None
-    """The outcome that a person, or a check of the effect, decided."""
+    """The outcome that a person, or a check of the effect, determined; None if there is none yet."""
     settled_result: str = ""
-    """A text of the person for the model."""
+    """A text that the person wrote for the model."""
 
 
 _NO_RECOVERY = Recovery()
 _DEFAULTS = {"reason": "", "edited": False, "kind": "approval"}
-"""Values of a call that the store omits."""
+"""The values of a call that the store omits."""
 
 
 class FingerprintedFile(Record):
-    """A file or folder of a call, as it was when the approval was requested."""
+    """The state of a file or folder of a call when the approval was requested."""
 
     path: str
-    """The path as the call writes it."""
+    """The path in the form in which the call contains it."""
     real: str
     """The real path, with all links followed."""
     file: str = ""
-    """Device and inode; empty if nothing is there."""
+    """The device and the inode; empty if there is no file."""
     content: str = ""
-    """SHA-256 where the content matters (it is replaced or run); otherwise empty."""
+    """The SHA-256 of the content if the call replaces or runs it; otherwise empty."""
 
 
 class ApprovalFingerprint(Record):
-    """What a person's approval of a call depends on: the approval is void once any of it changes."""
+    """The data that a person's approval of a call depends on. If any of it changes, the approval is void."""
 
     call: str
-    """SHA-256 of the tool's name and its exact arguments."""
+    """The SHA-256 of the tool's name and its exact arguments."""
     cwd: str
     """The real path of the working folder."""
     concern: str
@@ -85,10 +90,12 @@ class HookVerdict(Record):
     """The verdict of a configured hook on a call before it was proposed."""
 
     decision: Literal["", "allow", "ask", "deny"] = ""
-    """Empty: the gate decides. The gate may still refuse a call that the hook allows, or ask about it."""
+    """The verdict of the hook; empty if the gate decides. The gate may still refuse a call that the hook
+    allows, or ask about it.
+    """
     reason: str = ""
     edited: bool = False
-    """True if the hook changed the arguments."""
+    """Whether the hook changed the arguments."""
 
 
 class SubAgentCall(Record):
@@ -103,43 +110,49 @@ class SubAgentCall(Record):
 
 
 class PendingCall(Record):
-    """A call of the active history's last message without a result: the proposal and its approval."""
+    """A call that has no result yet, with its proposal and its approval. The last message of the active
+    history requests it.
+    """
 
     call_id: str
     tool: str
     arguments: str
-    """The JSON text that runs: from the model, or from the person after an edit."""
+    """The JSON text that the call runs with: from the model, or from the person after an edit."""
     effect: Effect = "effect"
     decision: Decision = "undecided"
-    """`invalid`: the call never runs; `reason` is the error for the model."""
+    """The decision. `invalid` means that the call never runs; `reason` is the error for the model."""
     reason: str = ""
     """Why the gate asks, or why the call was denied or is invalid."""
     decided_by: DecidedBy = "policy"
     edited: bool = False
     masked: bool = Field(default=False, exclude_if=not_)
-    """True if a secret was masked, as in `ToolUse`."""
+    """Whether a secret was masked, as in `ToolUse`."""
     binding: ApprovalFingerprint | None = Field(default=None, exclude_if=partial(is_, None))
-    """Set for a call that needs approval; None otherwise, and in older records."""
+    """The fingerprint for the approval; None if the call needs no approval, and in older records."""
     hook: HookVerdict | None = Field(default=None, exclude_if=partial(is_, None))
-    """None if no hook gave a verdict."""
+    """The verdict of a hook; None if no hook gave one."""
     version: str = Field(default="", exclude_if=lambda version: not version)
-    """The version of the tool, if its author gives one."""
+    """The version that the tool's author set; empty if there is none."""
     preset: str = Field(default="", exclude_if=lambda preset: not preset)
-    """JSON object of the arguments that the tool's author fixed; empty if there are none."""
+    """A JSON object with the arguments that the tool's author fixed; empty if there are none."""
     origin: Origin = Field(default="model", exclude_if=lambda origin: origin == "model")
-    """For a call that no model requested, there is no message with a `ToolUse`."""
+    """The requester of the call. If it is not a model, no message contains a `ToolUse` of the call."""
 
     kind: Literal["approval", "outcome_unknown"] = "approval"
     """What the decision is about: approval to run, or the outcome after a process died."""
     sub_agent: SubAgentCall | None = Field(default=None, exclude_if=partial(is_, None))
     """Set for a call that waits in the session of a sub-agent: it is decided here, and runs only there."""
     recovery: Recovery = _NO_RECOVERY
-    """Empty for a call that no process died over. Stored as fields of the call itself."""
+    """The facts about a started call whose process died; empty for other calls. Stored as fields of the call
+    itself.
+    """
 
     @property
     def parent_call_id(self) -> str:
-        """The call whose tool requests this one; its result goes to that tool and into no history. Empty:
-        there is none."""
+        """Return the id of the call whose tool requests this call; empty if no tool requests it.
+
+        The result of this call goes to that tool, and into no history.
+        """
         return parent_call_id_of(self.call_id)
 
     @model_validator(mode="before")
@@ -159,18 +172,18 @@ class PendingCall(Record):
         stored = fields(self)
         recovery = stored.pop("recovery")
         if info.context and self.recovery == _NO_RECOVERY:
-            # Without this, each step of a call would store the default values again.
+            # Without this, each step with the call would store the default values again.
             return {name: value for name, value in stored.items() if _DEFAULTS.get(name) != value}
         return {**stored, **recovery}
 
     @field_serializer("arguments")
     def _omit_known_arguments(self, value: str, info: SerializationInfo) -> str:
-        """Omit arguments in the store that are in the message that requests the call."""
+        """Omit arguments in the store if the message that requests the call contains them."""
         return value if self.edited or self.origin != "model" or not info.context else ""
 
 
 def digest_arguments(arguments: str) -> str:
-    """Return the SHA-256 by which records name the arguments of a call."""
+    """Return the SHA-256 that records use for the arguments of a call."""
     return hashlib.sha256(arguments.encode()).hexdigest()
 
 
@@ -191,7 +204,7 @@ def parent_call_id_of(call_id: str) -> str:
 
 
 def digest_request(tool: str, arguments: str) -> str:
-    """Return the SHA-256 by which a nested call is recognized when its tool runs again."""
+    """Return the SHA-256 that identifies a nested call when its tool runs again."""
     return digest_arguments(f"{tool}\n{arguments}")
 
 
@@ -221,15 +234,15 @@ class JournaledCall(Record):
     call_id: str
     move: Move
     at: str
-    """UTC, ISO 8601."""
+    """The time of the move: UTC, ISO 8601."""
     result: ToolResult | None = None
-    """Set for `finished`."""
+    """The result; None unless the move is `finished`."""
     starts: int = 0
-    """How often the call was started."""
+    """How many times the call was started."""
 
 
 class NestedCall(Record):
-    """A call that a tool requested while it ran, as it was proposed."""
+    """A call that a tool requested while it ran, in its proposed form."""
 
     call: PendingCall
     requested: str
@@ -241,11 +254,11 @@ class KeptResult(Record):
 
     tool: str
     content: str
-    """What the model read."""
+    """The text that the model read."""
     output: bytes | None = None
     """The complete output of the tool, if `content` is only a part of it."""
     output_bytes: int = 0
-    """The size of the complete output; without `output`, the output is lost."""
+    """The size of the complete output in bytes. If it is set without `output`, the output is lost."""
 
 
 class CallDecision(Record):
@@ -255,17 +268,19 @@ class CallDecision(Record):
     approved: bool = False
     reason: str = ""
     arguments: str | None = None
-    """New JSON arguments, which replace those of the call."""
+    """The JSON arguments that replace those of the call; None to keep them."""
     settle: Settlement | None = None
-    """Set for a call with an unknown outcome; then the fields above do not count."""
+    """The outcome of a call of unknown outcome; None for other calls. If it is set, the fields above do not
+    count.
+    """
     result: str = ""
     """The text for the model about a call that is settled as done, failed or check."""
     by: str = ""
-    """Who decided: user@host."""
+    """The person who decided, as user@host."""
 
 
 HOOK_DECIDES = "a hook"
-"""The `by` of a decision where a hook denies a call that a person would have been asked about."""
+"""The `by` of a decision if a hook denies a call for which a person would have been asked."""
 
 NESTED_CALL_DECIDES = "its nested call"
 """The `by` of the decision that a call runs again because one of its nested calls needed a decision."""
@@ -278,32 +293,36 @@ class FileChange(Record):
     """The change of one file by a call. A link counts as a file whose content is its target."""
 
     path: str
-    """Absolute, with links in its folders resolved; begins with `virtual:` for a file in a back end."""
+    """The absolute path, with links in its folders resolved. It begins with `virtual:` for a file in a back
+    end.
+    """
     before: str | None
-    """SHA-256 of the old content; None if there was no file, or if the content is unknown."""
+    """The SHA-256 of the old content; None if there was no file, or if the content is unknown."""
     before_mode: int | None
-    """Permission bits, for a link with those of `S_IFLNK`; None if there was no file."""
+    """The permission bits; for a link also the bits of `S_IFLNK`. None if there was no file."""
     after: str | None
-    """SHA-256 of the new content; None if the file is gone, or if the content is unknown."""
+    """The SHA-256 of the new content; None if the file is gone, or if the content is unknown."""
     after_mode: int | None = None
-    """As `before_mode`; None also if it is unknown."""
+    """Like `before_mode`, but for the new file; None also if it is unknown."""
     new_folders: int = 0
-    """How many of the file's parent folders are new."""
+    """The number of the file's parent folders that are new."""
     is_restorable: bool = True
-    """False if the earlier state is not known well enough to restore it."""
+    """Whether the earlier state is known well enough to restore it."""
 
     @property
     def is_virtual(self) -> bool:
-        """True if the file is in a back end, not on the disk."""
+        """Return whether the file is in a back end, not on the disk."""
         return self.path.startswith(VIRTUAL)
 
 
 class FileChanges(NamedTuple):
-    """What a call changed in files; the second argument of a cancellation, if the call knows it."""
+    """The changes that a call made in files. They are the second argument of a cancellation, if the call
+    knows them.
+    """
 
     changes: tuple[FileChange, ...] = ()
     pre_images: Mapping[str, bytes] = MappingProxyType({})
-    """SHA-256 -> the content that was replaced."""
+    """Maps a SHA-256 to the content that was replaced."""
 
 
 NO_FILE_CHANGES = FileChanges()

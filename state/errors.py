@@ -39,7 +39,7 @@ from typing import ClassVar, cast
 
 
 class SandburError(Exception):
-    """An error that is printed as one sentence, with a hint what to do."""
+    """An error that is printed as one sentence, with a hint that says what to do."""
 
     exit_code: ClassVar[int] = 1
     code: ClassVar[str] = "error"
@@ -115,7 +115,7 @@ class DamagedRecords(StoreError):
 def make_damage_error(session_id: str) -> DamagedRecords:
     return DamagedRecords(
         f"Records of session {session_id} were damaged after its last run.",
-        "Open it again: what is damaged is set aside then.",
+        "Open it again: the damaged records are set aside then.",
     )
 
 
@@ -141,7 +141,7 @@ class Overloaded(ModelError):
     status = "rate_limited"
 
     retry_after_s: float | None = None
-    """How many seconds to wait, if the provider says so."""
+    """The seconds to wait, if the provider names them; else None."""
 
 
 class AnswerRejected(SandburError):
@@ -203,12 +203,14 @@ class Timeout(LimitReached):
 
 
 def to_exhausted(bug: BaseException) -> Exhausted | None:
-    """Return an `Exhausted` if the system refused a thread or an open file; None for any other exception."""
+    """Return an `Exhausted` if the system refused a thread or an open file, or None for any other
+    exception.
+    """
     if isinstance(bug, BaseExceptionGroup):
         found = [to_exhausted(one) for one in cast("BaseExceptionGroup[BaseException]", bug).exceptions]
         return found[0] if all(found) else None
     if isinstance(bug, RuntimeError) and "can't start new thread" in str(bug):
-        return Exhausted("The system starts no more threads here.", "Raise the limit: ulimit -u")
+        return Exhausted("The system allows no more threads.", "Raise the limit: ulimit -u")
     if isinstance(bug, OSError) and bug.errno in (EMFILE, ENFILE):
-        return Exhausted("The system opens no more files here.", "Raise the limit: ulimit -n")
+        return Exhausted("The system allows no more open files.", "Raise the limit: ulimit -n")
     return None

@@ -1,4 +1,4 @@
-"""Records of runs beside the steps: who ran them, their model calls, how they ended."""
+"""The records of runs beside the steps: who ran them, their model calls, how they ended."""
 
 from functools import partial
 from operator import is_, not_
@@ -12,15 +12,15 @@ from .session import EVERY_TOOL, USUAL_COMPACTION, CompactionRules, ToolChoice
 
 
 class RequestShape(Record):
-    """The parts of a request; the histories themselves are in the state before the step."""
+    """The parts of a request. The histories themselves are in the state before the step."""
 
     fixed_sha256: str
-    """Digest of the system prompt and the tools."""
+    """The digest of the system prompt and the tools."""
     histories: tuple[tuple[int, int], ...]
-    """Number of messages and bytes of each history, in the order of the request."""
+    """The number of messages and the bytes of each history, in the order of the request."""
     forced_tool: str | None = None
     output: str = Field("", exclude_if=not_)
-    """Digest of the required form of the final answer; empty if there was none."""
+    """The digest of the required format of the final answer; empty if there was none."""
 
 
 class Failure(Record):
@@ -29,7 +29,7 @@ class Failure(Record):
 
 
 class Conditions(Record):
-    """Rules and limits of a run; the session may have other ones now."""
+    """The rules and limits of a run. The session may have other ones now."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -38,19 +38,21 @@ class Conditions(Record):
     cwd: str
     add_dirs: tuple[str, ...] = ()
     context_window: int
-    """Context window of the model, in tokens."""
+    """The context window of the model in tokens."""
     compress_at: float
     """The share of the window that a request could fill."""
     compaction: CompactionRules = Field(USUAL_COMPACTION, exclude_if=lambda rules: rules == USUAL_COMPACTION)
     counts_tokens: bool = Field(False, exclude_if=not_)
-    """True if requests were counted by the provider before they were sent, not only estimated."""
+    """Whether the provider counted the tokens of requests before they were sent, so that they were not only
+    estimated.
+    """
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)
     ephemeral: dict[str, int] = Field(default_factory=dict[str, int], exclude_if=not_)
-    """Tool name -> how many of its results stayed in requests, if not all."""
+    """Maps a tool to the number of its results that stayed in requests, if not all did."""
     tools: dict[str, str] = Field(default_factory=dict[str, str])
-    """Tool name -> digest of its description for the model."""
+    """Maps a tool to the digest of its description for the model."""
     versions: dict[str, str] = Field(default_factory=dict[str, str], exclude_if=lambda tools: not tools)
-    """Tool name -> the version that its author gives it, if any."""
+    """Maps a tool to the version that its author set. Tools without a version are not listed."""
 
 
 class RunBegan(Record):
@@ -62,57 +64,59 @@ class RunBegan(Record):
     version: str
     """The version of Sandbur."""
     by: str
-    """Who started it: user@host."""
+    """The person who started the run, as user@host."""
     changes: dict[str, Any] = Field(default_factory=dict[str, Any])
-    """State fields that changed outside of any action since the last step, as JSON values."""
+    """The state fields that changed outside of any action since the last step, as JSON values."""
     conditions: Conditions | None = None
-    """None in records of versions without it."""
+    """The conditions of the run; None in records of versions that did not store them."""
     trace_id: str = ""
-    """Id of the exported trace of this run: 32 hex digits; empty if it was not exported."""
+    """The id of the exported trace of this run, 32 hex digits; empty if it was not exported."""
     settings_sha256: str = ""
-    """Digest of the session's settings; empty in records of versions without it."""
+    """The digest of the session's settings; empty in records of versions that did not store it."""
 
 
 class SessionImported(Record):
-    """Marks an import: everything before was recorded elsewhere."""
+    """Marks an import. All records before this one were recorded in another store."""
 
     kind: Literal["imported"] = "imported"
     by: str
-    """Who imported it: user@host."""
+    """The person who imported the session, as user@host."""
     settings_sha256: str
 
 
 _DISCARDED = "The partial answer above is discarded."
-"""Stored text: in records without `retries`, all other notices were retries."""
+"""A stored text. In records without `retries`, every notice with other words means a retry."""
 
 
 class ModelCalled(Record):
-    """One call of a model, recorded after its end; it belongs to the next step."""
+    """One call of a model, recorded after its end. It belongs to the next step."""
 
     kind: Literal["model_called"] = "model_called"
     model: str
-    """The requested `provider/model`; a fallback model is named in `notices`."""
+    """The requested model as `provider/model`. A fallback model is named in `notices`."""
     began_at: str
-    """UTC, ISO 8601."""
+    """The time of the start: UTC, ISO 8601."""
     first_ms: int | None = None
-    """Milliseconds until the first piece of text or thinking; None if none came."""
+    """The milliseconds until the first piece of text or thinking; None if there was none."""
     duration_ms: int
-    """Duration of all tries and the waits between them."""
+    """The duration of all tries and of the waits between them, in milliseconds."""
     pieces: int = 0
-    """Number of streamed pieces of text and thinking."""
+    """The number of streamed pieces of text and thinking."""
     notices: tuple[str, ...] = ()
-    """Notices to the person about retries and fallbacks."""
+    """The notices to the person about retries and fallbacks."""
     retries: int | None = None
-    """Number of retries; None without notices, and in records of versions without it."""
+    """The number of retries; None if there are no notices, and in records of versions that did not
+    store it.
+    """
     finish: str | None = None
-    """None if there was no reply."""
+    """The reason for the end of the reply; None if there was no reply."""
     usage: Usage = Usage()
-    """Usage of the reply."""
+    """The usage of the reply."""
     discarded: Usage = Usage()
-    """Usage of tries with an interrupted or empty answer."""
+    """The usage of tries with an interrupted or empty answer."""
     request: RequestShape
     reply: Message | None = Field(default=None, exclude_if=partial(is_, None))
-    """Set if no history has the reply, or if hooks judge it before."""
+    """The reply, if no history contains it or if hooks judge it first; else None."""
     error: Failure | None = None
 
     @property
@@ -127,17 +131,17 @@ class ModelCalled(Record):
 
     @field_serializer("reply")
     def _dump_reply(self, reply: Message | None) -> dict[str, Any] | None:
-        """Dump the reply with the tags of its blocks, which are defaults: it needs them to be parsed."""
+        """Dump the reply with the tags of its blocks. The tags are defaults, but a parser needs them."""
         return None if reply is None else reply.model_dump(mode="json", exclude_none=True)
 
 
 class RunEnded(Record):
-    """The last record of a run; it is missing if the process died."""
+    """The last record of a run. If it is missing, the process died."""
 
     kind: Literal["run_ended"] = "run_ended"
     status: str
     action: str
-    """The next action; with an error, the action that failed."""
+    """The next action. If the run ended with an error, it is the action that failed."""
     duration_ms: int = 0
     error: Failure | None = None
 

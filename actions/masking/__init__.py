@@ -1,1 +1,1 @@
-"""Takes secrets out of what enters a session."""
+"""Masks the secrets in the text that enters a session."""

@@ -8,7 +8,7 @@ from .late_pattern import LatePattern
 from .span import SecretSpan, find_matches_at
 
 # The search looks for the separator ("-", "_" or ".") after a prefix, so the prefixes have no separator.
-# Each body ends with an open count and nothing after it: a failed match never costs more than its minimum.
+# Each body pattern ends with an open repetition, so a failed match costs no more than its minimum length.
 _BY_PREFIX: tuple[tuple[str, str, str], ...] = (
     ("Anthropic key", "sk", r"-ant-[\w-]{16,}"),
     ("OpenRouter key", "sk", r"-or-[\w-]{16,}"),
@@ -87,8 +87,11 @@ _BY_PREFIX: tuple[tuple[str, str, str], ...] = (
     ("Prefect key", "pnu", r"_[A-Za-z0-9]{30,}"),
     ("Neon key", "napi", r"_[A-Za-z0-9]{30,}"),
 )
-"""Label, possible prefixes, and the pattern of the rest; the most specific format comes first."""
-# The literal to look for, how many characters before it belong to the secret, the pattern, the label.
+"""Each row is a label, the possible prefixes, and the pattern of the rest. The most specific format comes
+first.
+"""
+# Each row is the literal to search for, the number of characters before the literal that belong to the
+# secret, the pattern and the label.
 _BY_LITERAL: tuple[tuple[bytes, int, str, str], ...] = (
     (b"eyJ", 0, r"(?<![\w-])eyJ[\w-]{8,}+\.eyJ[\w-]{6,}+(?:\.[\w-]*+)?", "JSON web token"),
     (b"dapi", 0, r"(?<!\w)dapi[0-9a-f]{32}(?:-\d)?", "Databricks token"),
@@ -112,7 +115,7 @@ _DUMMY = LatePattern(rb"(?i)your[-_]|placeholder|\.\.\.")
 _LONGEST_HEAD = 12
 
 FOLD = bytes.maketrans(bytes(range(65, 91)) + b"_.", bytes(range(97, 123)) + b"--")
-"""Maps to small letters and one separator instead of three: this makes the search about four times faster."""
+"""Maps capitals to small letters, and "_" and "." to "-". This makes the search about four times faster."""
 
 
 @cache
@@ -186,7 +189,7 @@ LABEL = "private key"
 BEGIN = LatePattern(rb"-----?[ ]?BEGIN (?:[A-Z0-9]{2,12} ){0,4}PRIVATE KEY(?: BLOCK)?[ ]?-----?")
 MOST_BYTES = 65_536
 MOST_BODY_BYTES = 16_384
-"""Limit for lines that may be a key without a begin marker above them."""
+"""The maximum length of lines that may be a key without a begin marker above them, in bytes."""
 
 _MARK = b"PRIVATE KEY"
 _END = LatePattern(rb"-----?[ ]?END [A-Z0-9 ]{0,60}-----?")
@@ -197,7 +200,7 @@ _ESCAPED = LatePattern(
 _SPACED = LatePattern(rb"[ ]{1,2}[A-Za-z0-9+/]{16,}+(?:[ ]?[A-Za-z0-9+/=]++)*+[ ]?")
 _REST_OF_LINE = LatePattern(rb"[ \t\"',;+\\]*(?:\\n)?[ \t\"',;+\\]*\r?\n")
 _OPEN_LINE = LatePattern(rb"[ \t\"',;+\\]*(?:\\n)?[ \t\"',;+\\]*\r?\Z")
-"""The same for a line that has not ended yet."""
+"""Matches the same text on a line that has not ended yet."""
 _LINE = LatePattern(
     rb"(?:[ \t]*[0-9]{1,7}[\t:|-]|[+>|<-])?[ \t\"']*"
     rb"(?P<body>[A-Za-z0-9+/=]{1,512}|[A-Za-z][A-Za-z-]{2,20}: [^\r\n]{0,256})?"
@@ -227,7 +230,7 @@ _FIRST_LINE = LatePattern(
 )
 _BARE_END = LatePattern(rb"-----?[ ]?END (?:[A-Z0-9]{2,12} ){0,4}PRIVATE KEY")
 _ENCODED = tuple(map(LatePattern, (rb".{40}", rb"[a-z]", rb"[A-Z]", rb"[0-9+/]")))
-"""Every line of a key body matches all of these, except the last line."""
+"""Each of these patterns matches every line of a key body, except the last line."""
 _BODY_LINE = LatePattern(
     rb"(?:[ \t]*[0-9]{1,7}[\t:|-]|[+>|<-])?[ \t\"']*(?P<body>[A-Za-z0-9+/=]{1,512})(?:\\n)?[\"',;+\\ \t]*\r?"
 )
@@ -261,7 +264,7 @@ def _find_body_end(data: bytes, end: int) -> int:
 
 
 def _find_body_start(data: bytes, marker: int) -> int | None:
-    """Return the start of the key body directly above an end marker; None if there is none."""
+    """Return the start of the key body directly above an end marker, or None if there is no key body."""
     line_start, start = data.rfind(b"\n", 0, marker) + 1, None
     while line_start and marker - line_start < MOST_BYTES:
         above = data.rfind(b"\n", 0, line_start - 1) + 1
@@ -273,9 +276,9 @@ def _find_body_start(data: bytes, marker: int) -> int | None:
 
 
 def find_open_body(data: bytes) -> int | None:
-    """Return where the last lines of a text start that may be a key body; None if they cannot be one.
+    """Return the start of the last lines of a text if these lines may be a key body, else None.
 
-    Only an end marker after them would decide it.
+    Only an end marker after the lines would prove that they are a key.
     """
     line_start, start = len(data), None
     while line_start and len(data) - line_start <= MOST_BODY_BYTES:
@@ -290,9 +293,9 @@ def find_open_body(data: bytes) -> int | None:
 
 
 def find_block_end(data: bytes, start: int) -> tuple[int | None, bool]:
-    """Return the end of the key whose begin marker ended at `start`, and whether more of it could follow.
+    """Return the end of the key whose begin marker ended at `start`, and whether the key may continue.
 
-    The end is None if this is only a text about a key.
+    The end is None if the text only talks about a key.
     """
     line_end = _REST_OF_LINE.match(data, start)
     if line_end is None:
@@ -335,5 +338,5 @@ def extract_key_body(block: bytes) -> bytes:
 
 
 def is_undecorated(block: bytes) -> bool:
-    """Return whether no line of a private key has a line number or a diff sign before it."""
+    """Return whether the lines of a private key are without line numbers and diff signs."""
     return not any(_PREFIX.match(line) for line in block.split(b"\n")[1:])

@@ -1,4 +1,4 @@
-"""A regular expression that is compiled when it is first used, so that a start does not compile it."""
+"""A regular expression that is compiled at its first use, so that the start of the program stays fast."""
 
 import re
 from functools import cached_property
@@ -6,9 +6,9 @@ from typing import AnyStr, Generic
 
 
 class LatePattern(Generic[AnyStr]):
-    """What `re.compile` returns, for a pattern that many sessions never use.
+    """A replacement for `re.compile` for patterns that many sessions never use.
 
-    The methods of the compiled pattern are stored at their first use, so that later uses cost nothing more.
+    The methods of the compiled pattern are stored at the first use, so that later uses cost nothing more.
     """
 
     def __init__(self, pattern: AnyStr, flags: int = 0) -> None:

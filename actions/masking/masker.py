@@ -1,4 +1,6 @@
-"""Masks secrets in text when it enters a session, so that model, store, logs and screen see the same."""
+"""Masks secrets in a text when it enters a session, so that model, store, logs and screen get the
+same text.
+"""
 
 import base64
 import codecs
@@ -33,28 +35,33 @@ from .span import SecretSpan, drop_placeholder_spans, find_matches_at, mask, mer
 from .windows import mask_windows
 
 MOST_HELD_BYTES = 16_384
-"""Limit for an unfinished line; an unfinished private key may be longer."""
+"""The most bytes of an unfinished line that are held back. An unfinished private key may be longer."""
 _LEAST_HELD_BYTES = 2048
 _CONTEXT_BYTES = 512
 _SECRET_HINT = re.compile(rb"(?i)pass|pwd|secret|token|credential|key|auth|cookie|bearer|://|----")
 _ALPHANUMERIC = re.compile(rb"[A-Za-z0-9]")
 _MARKER_START = re.compile(rb"-{1,5}\Z")
-"""A private key may begin with this; from four dashes on, the whole line is held back."""
+"""Matches text that may begin a private key. If it has four or five dashes, the whole line is held back."""
 _LINE_END = re.compile(rb"[\r\n]")
 
 
 class StreamMasker:
-    """Masks one stream. `feed` returns the text that can be released now, `end` returns the rest."""
+    """Masks the text of one stream. `feed` returns the text that can be released now, `end` returns
+    the rest.
+    """
 
     def __init__(self, find: Callable[[bytes], list[SecretSpan]], values: Sequence[bytes] = ()) -> None:
-        """`find` returns the secrets in bytes; `values` are the exact values that it looks for."""
+        """`find` returns the secrets in the given bytes. `values` are the exact values that `find`
+        looks for.
+        """
         self._find = find
         self._values = values
         self._released = b""
-        """The released part of the current line: it is examined again, but not released again."""
+        """The released part of the current line. It is examined again, but not released again."""
         self._pending = b""
         self._is_key_open = False
-        """True if the pending bytes start with a possible private key: only a line end can change that."""
+        """Whether the pending bytes may start with a private key. This can change only at the end of a line.
+        """
 
     def feed(self, piece: str) -> str:
         data = piece.encode("utf-8", "surrogatepass")
@@ -67,7 +74,7 @@ class StreamMasker:
         return self._release(len(self._pending))
 
     def _count_releasable(self) -> int:
-        """Return how many pending bytes can be released: none of them can be the start of a secret."""
+        """Return how many pending bytes can be released because no secret can start in them."""
         held = self._pending
         lines_end = max(held.rfind(b"\n"), held.rfind(b"\r")) + 1
         key = _find_open_key(held, lines_end)
@@ -86,7 +93,7 @@ class StreamMasker:
         return lines_end + min((*starts, self._find_value_start(rest)))
 
     def _find_value_start(self, rest: bytes) -> int:
-        """Return where an exact value may start that continues in the next piece."""
+        """Return the position where an exact value may start that continues in the next piece."""
         earliest = len(rest)
         for value in self._values:
             at = rest.find(value[:1], max(len(rest) - len(value) + 1, 0), earliest)
@@ -98,7 +105,7 @@ class StreamMasker:
         return earliest
 
     def _find_cut(self) -> int:
-        """Return where to cut a very long line: not inside a secret, and not inside a character."""
+        """Return the position for a cut in a very long line. It is not inside a secret or a character."""
         held = self._pending
         cut = len(held) - _LEAST_HELD_BYTES
         for span in self._find(held):
@@ -123,7 +130,9 @@ class StreamMasker:
 
 
 def _find_open_key(pending: bytes, lines_end: int) -> int | None:
-    """Return where an unfinished private key, or a part of one, starts; None if there is none."""
+    """Return the start of an unfinished private key, or of a part of such a key. Return None if there is
+    neither.
+    """
     lines, at = pending[:lines_end], 0
     while b"PRIVATE KEY" in lines and (begin := BEGIN.search(lines, at)) is not None:
         end, may_go_on = find_block_end(lines, begin.end())
@@ -140,7 +149,7 @@ _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 class TextMasker:
-    """Masks known values and everything that looks like a secret; masked text stays as it is."""
+    """Masks known values and all text that looks like a secret. Masked text does not change."""
 
     def __init__(
         self,
@@ -149,9 +158,11 @@ class TextMasker:
         references: References | None = None,
         pairs: Iterable[tuple[str, str]] = (),
     ) -> None:
-        """`values` are exact values, `named` are pairs of name and value; both need 8 characters or more.
+        """`values` are exact values, `named` are pairs of a name and a value. Values need 8 characters or
+        more.
 
-        In `pairs`, a value is masked only directly after its name: it may be short, or a common word.
+        In `pairs`, a value is masked only directly after its name. Such a value may be short or a common
+        word.
         """
         self.references = References() if references is None else references
         known = {form: "value" for value in values for form in _list_forms(value)}
@@ -178,7 +189,7 @@ class TextMasker:
         return text if result is data else result.decode("utf-8", "surrogatepass")
 
     def data(self, data: bytes) -> bytes:
-        """Mask bytes of any encoding; everything except the secrets stays unchanged."""
+        """Mask bytes of any encoding. All bytes except the secrets stay unchanged."""
         wide = _WIDE.get(data[:2])
         if wide is None or len(data) % 2:
             return mask(data, self.find_spans)
@@ -187,7 +198,9 @@ class TextMasker:
         return data if result is text else result.encode(wide, "surrogatepass")
 
     def windows(self, read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
-        """Mask the `size` bytes that `read(start, count)` returns, with the same result as `data`."""
+        """Mask `size` bytes. `read(start, count)` returns the bytes. The result is the same as that of
+        `data`.
+        """
         if read(0, 2) in _WIDE:
             yield self.data(read(0, size))
         else:
@@ -197,7 +210,7 @@ class TextMasker:
         return StreamMasker(self.find_spans, [value for value, _ in self._known])
 
     def find_spans(self, data: bytes) -> list[SecretSpan]:
-        """Return the secrets in order, none overlapping another."""
+        """Return the secrets in the order of their positions. They do not overlap."""
         folded = data.translate(FOLD)
         found = [*self._find_known_values(data), *self._find_pairs(data)]
         found += [*find_key_blocks(data), *find_key_parts(data)]
@@ -218,16 +231,17 @@ class TextMasker:
         return any(True for spans in certain for _ in spans)
 
     def find_secrets_by_label(self, text: str) -> dict[str, set[str]]:
-        """Return the secrets of a text by the label of their placeholder."""
+        """Return the secrets in a text, by the label of their placeholder."""
         found: dict[str, set[str]] = {}
         data = text.encode("utf-8", "surrogatepass")
-        # Without the later passes: there a secret is found only after another became a placeholder.
+        # Only the first pass counts: later passes find text that looks like a secret only beside a
+        # placeholder.
         for span in self.find_spans(data):
             found.setdefault(span.label, set()).add(data[span.start : span.end].decode("utf-8", "replace"))
         return found
 
     def find_values(self, label: str) -> set[str]:
-        """Return the known values with this label, and the values that were masked with it."""
+        """Return the known values with this label, and the values that were masked under this label."""
         known = {value.decode("utf-8", "replace") for value, own in self._plain.items() if own == label}
         return known | self.references.find_values(label)
 
@@ -238,7 +252,7 @@ class TextMasker:
         return ""
 
     def _add_value_marks(self, spans: list[SecretSpan], data: bytes) -> list[SecretSpan]:
-        """Add a mark to the label of each value, so that one placeholder always means one value."""
+        """Add a mark of the value to each label, so that one placeholder always means one value."""
         if not self.references.has_key:
             return spans
         return [
@@ -261,7 +275,9 @@ class TextMasker:
 
 
 def _list_forms(value: str) -> Iterator[bytes]:
-    """Yield the written forms of a value: plain, in JSON, in a URL, in base64; long values line by line."""
+    """Yield the encoded forms of a value: plain, in JSON, in a URL and in base64. Long values are split into
+    lines.
+    """
     lines = value.split("\n") if "\n" in value else [value]
     for line in (one.strip() for one in lines):
         if len(line) < (SHORTEST_VALUE if len(lines) == 1 else 16) or line.startswith("-----"):

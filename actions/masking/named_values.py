@@ -10,7 +10,7 @@ from .span import SecretSpan, find_matches_at
 
 SHORTEST = 8
 SHORTEST_PASSWORD = 6
-"""Shortest password that mixes letters and digits."""
+"""The least characters of a password that mixes letters with digits or symbols."""
 _EXAMINED = 160
 
 _PLACEHOLDER = LatePattern(
@@ -47,7 +47,7 @@ _PATTERN = LatePattern(rb"\[\^?[\w-]|\(\?|\|\||&&|\\[dws]|%[sd]|\.\*|\.\+")
 
 
 def is_random(value: bytes) -> bool:
-    """Return whether letters, digits and cases change too often for text that people write."""
+    """Return whether letters, digits and cases alternate too often for a text that people write."""
     return len(value) >= 16 and _count_changes(value) >= max(3, min(len(value), _EXAMINED) // 5)
 
 
@@ -56,7 +56,7 @@ def is_placeholder(value: bytes) -> bool:
 
 
 def is_ruled_out(value: bytes, is_password: bool = False) -> bool:
-    """Return whether the value is a reference, a number or a placeholder: no secret, whatever its name is."""
+    """Return whether the value is a reference, a number or a placeholder, and so no secret under any name."""
     sample = value[:_EXAMINED]
     return (
         len(value) < (SHORTEST_PASSWORD if is_password and looks_chosen(sample) else SHORTEST)
@@ -77,7 +77,7 @@ def looks_chosen(value: bytes) -> bool:
 
 
 def is_quoted_secret(value: bytes, is_password: bool) -> bool:
-    """Return whether a string literal is a secret."""
+    """Return whether the value of a string literal is a secret."""
     if is_ruled_out(value, is_password) or _PATTERN.search(value[:_EXAMINED]) is not None:
         return False
     if is_random(value):
@@ -97,7 +97,7 @@ def is_bare_secret(value: bytes, is_password: bool) -> bool:
 
 
 def _is_no_identifier(value: bytes, is_password: bool) -> bool:
-    """Return whether a word has too many digits and changes of case for the name of a variable."""
+    """Return whether a word has too many digits and changes of case to be the name of a variable."""
     sample = value[:_EXAMINED]
     digits, changes = len(_DIGIT.findall(sample)), _count_changes(sample)
     if is_password and (min(digits, changes) >= 2 or (digits and changes >= 4)):
@@ -106,7 +106,9 @@ def _is_no_identifier(value: bytes, is_password: bool) -> bool:
 
 
 def is_assigned_secret(value: bytes, is_password: bool = False) -> bool:
-    """Return whether the value of a shell variable with a secret name is a secret; plain words count, too."""
+    """Return whether the value of a shell variable with a secret name is a secret. Plain words are secrets,
+    too.
+    """
     sample = value[:_EXAMINED]
     if (
         is_ruled_out(value, is_password)
@@ -128,7 +130,7 @@ def _is_mixed(value: bytes) -> bool:
     )
 
 
-# What to look for in folded bytes, and the last word of a name that contains it.
+# Each row is the word to search for in folded bytes, and the pattern of the last word of a name.
 _NEXT = rb"(?=[a-z0-9-]{0,12}[\"'`\\\] \t]{0,6}[:=>]|\ [^ ])"
 _WORDS: tuple[tuple[bytes, bytes], ...] = (
     (b"pass", rb"pass(?:w(?:or)?d|phrase|code)?"),
@@ -143,7 +145,7 @@ _WORDS: tuple[tuple[bytes, bytes], ...] = (
 )
 _PATTERNS = tuple((word, LatePattern(pattern + _NEXT)) for word, pattern in _WORDS)
 
-_BEFORE = LatePattern(rb"[\w.$-]{0,64}")  # matched backwards
+_BEFORE = LatePattern(rb"[\w.$-]{0,64}")  # This pattern is matched against reversed text.
 _IS_PASSWORD = LatePattern(rb"(?:passw(?:or)?d|passphrase|passcode|pass|pwd)[a-z0-9-]{0,12}\Z")
 _NO_SECRET = LatePattern(
     rb"(?:max|min|num|total|next|prev|previous|page|continuation|cursor|sync|starting|resume|start|stop|end"
@@ -158,7 +160,7 @@ _SECRET_KEY = LatePattern(
 _ANNOTATION = LatePattern(
     rb"(?!(?:\D*\d++){3})(?:[A-Z]+[a-z]*\d{0,5}){1,6}(?:Key|KeyPair|Secret|Token|Credentials?|Signer|Str|String|Bytes)"
 )
-"""A class name as a type annotation, as in `private_key: Ed25519PrivateKey`."""
+"""Matches a class name that is a type annotation, as in `private_key: Ed25519PrivateKey`."""
 _HEADER = LatePattern(rb"(?:x-[a-z-]+|api-?key|private-token|job-token)\Z")
 
 _ASSIGNMENT = LatePattern(
@@ -186,14 +188,14 @@ _LINE_END = LatePattern(rb"[ \t]*(?:#.*)?(?:[\r\n]|\Z)")
 
 
 def find_named_values(data: bytes, folded: bytes) -> Iterator[SecretSpan]:
-    """Yield the values next to a name that means a secret, such as `api_key`."""
+    """Yield the values that stand next to a name of a secret, such as `api_key`."""
     for word, pattern in _PATTERNS:
         at = folded.find(word)
         while at >= 0:
             end = at + len(word)
             if (found := pattern.match(folded, at)) is not None:
                 span, examined = _find_value(data, folded, found)
-                # An examined value is not examined again: otherwise a line of many names would take forever.
+                # An examined value is not examined again: a line of many names would take quadratic time.
                 end = max(end, examined)
                 if span is not None:
                     yield span
@@ -228,7 +230,7 @@ def _find_value(data: bytes, folded: bytes, found: re.Match[bytes]) -> tuple[Sec
     if (value["sign"] == b">") is not (neighbour == b"<") or (
         neighbour == value["sign"] == b":" and not value["gap"]
     ):
-        return None, last  # a comparison; a part of a name with colons
+        return None, last  # This is a comparison, or a part of a name that contains colons.
     whole = data[start : value.end("suffix")].lstrip(b'-$."')
     return (
         SecretSpan(first, last, _make_label(whole)) if _is_secret(data, start, whole, value) else None
@@ -274,7 +276,7 @@ def _is_secret(data: bytes, start: int, name: bytes, value: re.Match[bytes]) -> 
 
 
 def _is_whole_line(data: bytes, start: int, value: re.Match[bytes], is_tight: bool) -> bool:
-    """Return whether this is a complete line of a configuration file: `name: value` or `name=value`."""
+    """Return whether this is a complete line of a configuration file, `name: value` or `name=value`."""
     line = data[max(data.rfind(b"\n", max(start - 64, 0), start) + 1, start - 64) : start]
     is_setting = is_tight or value["sign"] == b":"
     return is_setting and not line.strip(b" \t-") and _LINE_END.match(data, value.end()) is not None
@@ -329,7 +331,7 @@ def find_user_flag_passwords(data: bytes) -> Iterator[SecretSpan]:
 
 
 def find_url_secrets(data: bytes) -> Iterator[SecretSpan]:
-    """Yield the passwords in `scheme://user:password@host`, and tokens in place of the user."""
+    """Yield the passwords in `scheme://user:password@host`, and the tokens that replace the user in a URL."""
     at = data.find(b"://")
     while at >= 0:
         if (found := _AFTER_SCHEME.match(data, at + 1)) is not None:

@@ -1,4 +1,4 @@
-"""Keeps the values of placeholders in memory, and fills them in where a tool writes."""
+"""Keeps the values of placeholders in memory, so that tools that write can fill them in."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -20,23 +20,27 @@ _MOST_PROBED_CHARS = 4096
 
 
 class References:
-    """The masked values of a session, by the label of their placeholder; without a key nothing is kept."""
+    """Keeps the masked values of a session, by the label of their placeholder. Without a key, it keeps
+    nothing.
+    """
 
     def __init__(self, key: bytes = b"") -> None:
-        """`key` makes the marks of values unguessable; it is always the same for one session."""
+        """`key` makes the marks of values unguessable. It is the same key during the whole session."""
         self._key = key[:64]
         self._values: dict[str, set[str]] = {}
         self._originals: dict[str, str | None] = {}
         self._lock = Lock()
         self.exact_values: set[tuple[str, str]] = set()
-        """Pairs of value and label that are masked everywhere: values that tools wrote, or may print."""
+        """Pairs of a value and a label. These values are masked everywhere, because a tool wrote them or may
+        print them.
+        """
 
     @property
     def has_key(self) -> bool:
         return bool(self._key)
 
     def make_label(self, label: str, value: bytes) -> str:
-        """Return a label that no other value has, and remember the value."""
+        """Return a label that no other value has, and store the value under this label."""
         is_key = label == PRIVATE_KEY
         identity = (extract_key_body(value) or value) if is_key else value
         mark = blake2b(identity, digest_size=_MARK_BYTES, key=self._key, person=b"placeholder").hexdigest()
@@ -52,14 +56,16 @@ class References:
             return set(self._values.get(label, ()))
 
     def keep_original(self, masked: str, original: str) -> None:
-        """Remember the original arguments of a call; the masked ones are displayed and stored."""
+        """Keep the original arguments of a call in memory. Only the masked arguments are displayed and
+        stored.
+        """
         with self._lock:
             is_other = self._originals.get(masked, original) != original
             self._originals[masked] = None if is_other else original
             _drop_oldest(self._originals, _MOST_ORIGINALS)
 
     def find_original(self, masked: str) -> str | None:
-        """Return the original arguments; None if they are unknown by now, or ambiguous."""
+        """Return the original arguments, or None if they are unknown by now or ambiguous."""
         with self._lock:
             return self._originals.get(masked)
 
@@ -70,7 +76,7 @@ def _drop_oldest(values: dict[str, Any], most: int) -> None:
 
 
 class Resolver(Protocol):
-    """A masker that also knows the values of its placeholders."""
+    """A masker that also knows the values behind its placeholders."""
 
     @property
     def references(self) -> References: ...
@@ -80,9 +86,10 @@ class Resolver(Protocol):
 
 
 def fill_placeholders(name: str, text: str, old: str, masker: Resolver) -> str:
-    """Return the text with a value for each placeholder; raises `FileProblem` where a value is not certain.
+    """Return the text with the value of each placeholder; raises `FileProblem` if the value of one is not
+    certain.
 
-    Values in the `old` content come first. A placeholder that is literally in `old` stays.
+    Values in the `old` content are preferred. A placeholder that `old` contains literally stays.
     """
     labels = dict.fromkeys(found["label"] for found in PLACEHOLDER.finditer(text))
     if not labels:
@@ -101,24 +108,27 @@ def fill_placeholders(name: str, text: str, old: str, masker: Resolver) -> str:
 
 
 def _find_values_in_file(label: str, there: dict[str, set[str]]) -> set[str]:
-    """Return the values that a file has for a label. An older version wrote labels without a mark."""
+    """Return the values in a file for a label. An older version wrote labels without a mark."""
     if label in there:
         return set(there[label])
     return {value for own, values in there.items() if own.rpartition(" ")[0] == label for value in values}
 
 
 def _explain_unclear_placeholder(name: str, label: str, count: int) -> str:
-    why = "the file holds several such values" if count else "its value is not known here any more"
+    why = "the file contains several such values" if count else "its value is not known any more"
     return (
-        f"{name} has [masked {label}] in it, for a secret that you were not shown, and {why}: writing it"
-        " would destroy the real value. Nothing was changed. Edit the text around it, in"
+        f"{name} contains [masked {label}] in place of a secret that is hidden from you, and {why}:"
+        " writing it would destroy the real value. Nothing was changed. Edit the text around it, in"
         " pieces without it, or move the value with a shell command."
     )
 
 
 def explain_refusal(placeholder: str, way: str, is_command: bool) -> str:
-    """Explain why a call with a placeholder does not run; `way` says how a command can get the value."""
-    reason = f"{placeholder} stands for a secret that you were not shown, and only file tools fill it in."
+    """Return the message for a call that is refused because of a placeholder.
+
+    `way`: a sentence that says how a command can get the value; an empty text if no way is known.
+    """
+    reason = f"{placeholder} replaces a secret that is hidden from you, and only file tools fill it in."
     if not is_command:
         return f"{reason} Nothing was run."
     advice = way or "Write it into a file with a file tool, and let the command read that file"
@@ -126,13 +136,13 @@ def explain_refusal(placeholder: str, way: str, is_command: bool) -> str:
 
 
 def explain_lost_value(placeholder: str) -> str:
-    """Explain why arguments with a secret that the model wrote cannot run in another process."""
+    """Return why arguments with a secret that the model wrote cannot run in another process."""
     what = f"the value of {placeholder}" if placeholder else "a secret in its arguments"
     return f"{what} was kept in memory only, and the process that knew it has ended."
 
 
 def find_placeholder(arguments: Any, apart_from: Iterable[str] = ()) -> str:
-    """Return the first placeholder in a JSON value, except in the fields `apart_from`; empty if none."""
+    """Return the first placeholder in a JSON value, or an empty text. The fields `apart_from` are skipped."""
     if isinstance(arguments, str):
         found = PLACEHOLDER.search(arguments)
         return "" if found is None else found[0]
@@ -146,7 +156,9 @@ def find_placeholder(arguments: Any, apart_from: Iterable[str] = ()) -> str:
 
 
 def mask_arguments(arguments: str, masker: Resolver) -> str:
-    """Mask JSON arguments value by value, so that they stay JSON; the same object if nothing was masked."""
+    """Mask JSON arguments value by value, so that they stay valid JSON. Return the same object if no secret
+    is found.
+    """
     try:
         value: Any = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -162,7 +174,9 @@ def mask_arguments(arguments: str, masker: Resolver) -> str:
 
 
 def mask_call_fields(arguments: str, masker: Resolver) -> dict[str, Any]:
-    """Return two fields of a call that a person wrote: `arguments`, masked, and whether it is `masked`."""
+    """Return two fields of a call that a person wrote: the masked `arguments`, and whether they are
+    `masked`.
+    """
     masked = mask_arguments(arguments, masker)
     return {"arguments": masked, "masked": bool(find_placeholder(parse_json_object(masked)))}
 

@@ -1,4 +1,4 @@
-"""Decides which file contents from before a change may be stored: none that is, or contains, a secret."""
+"""Decides which earlier contents of changed files may be stored: those that contain no secret."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,9 @@ class SecretFinder(Protocol):
 async def drop_secret_contents(
     changes: Sequence[FileChange], pre_images: Mapping[str, bytes], finder: SecretFinder
 ) -> tuple[Mapping[str, bytes], str]:
-    """Return the contents that may be stored, and a note about the others (empty if there are none)."""
+    """Return the contents that may be stored, and a note about the other contents (an empty text if
+    all may).
+    """
     return await asyncio.to_thread(_drop_secret_contents, changes, pre_images, finder)
 
 

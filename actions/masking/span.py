@@ -1,4 +1,4 @@
-"""A part of a text that is a secret, and its replacement by a placeholder."""
+"""Describes the parts of a text that are secrets, and replaces them with placeholders."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
@@ -9,7 +9,7 @@ from re import compile as compiled
 from .late_pattern import LatePattern
 
 PLACEHOLDER = compiled(r"\[masked (?P<label>[A-Za-z0-9][A-Za-z0-9 _.$-]{0,100})\]")
-"""The text in place of a secret."""
+"""Matches the text that replaces a secret."""
 
 _PLACEHOLDER = compiled(PLACEHOLDER.pattern.encode())
 MOST_PASSES = 4
@@ -17,7 +17,7 @@ MOST_PASSES = 4
 
 @dataclass(frozen=True, slots=True)
 class SecretSpan:
-    """Position of a secret in the examined bytes, and the label of its placeholder."""
+    """The position of a secret in the examined bytes, and the label of its placeholder."""
 
     start: int
     end: int
@@ -25,8 +25,8 @@ class SecretSpan:
 
 
 def mask(data: bytes, find: Callable[[bytes], list[SecretSpan]]) -> bytes:
-    """Replace secrets until `find` finds none; returns the same object if there were none."""
-    # Text near a secret may look like a secret only after the first one was replaced.
+    """Replace secrets until `find` finds none. Return the same object if there were none."""
+    # The text near a secret may look like a secret only after the first replacement.
     for _ in range(MOST_PASSES):
         spans = find(data)
         if not spans:
@@ -36,7 +36,7 @@ def mask(data: bytes, find: Callable[[bytes], list[SecretSpan]]) -> bytes:
 
 
 def replace_spans(data: bytes, spans: Iterable[SecretSpan], start: int = 0) -> bytes:
-    """Return `data` from `start` on with a placeholder for each span."""
+    """Return `data` from `start` on, with a placeholder in place of each span."""
     pieces: list[bytes] = []
     at = start
     for span in spans:
@@ -53,9 +53,9 @@ def find_matches_at(
     folded: bytes | None = None,
     before: int = 0,
 ) -> Iterator[Match[bytes]]:
-    """Yield the matches of `pattern` in `data` that start `before` bytes before an occurrence of `word`.
+    """Yield the matches of `pattern` that start `before` bytes before an occurrence of `word` in `data`.
 
-    `word` is searched in `folded` if it is given: this is faster than any pattern.
+    If `folded` is given, `word` is searched in `folded`. This is faster than a search with a pattern.
     """
     searched = data if folded is None else folded
     at = searched.find(word)
@@ -68,7 +68,7 @@ def find_matches_at(
 
 
 def merge_spans(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
-    """Return the spans in order; overlapping spans become one, with the label of the longest."""
+    """Return the spans in order. Overlapping spans become one span with the label of the longest."""
     joined: list[SecretSpan] = []
     for span in sorted(spans, key=lambda one: (one.start, -one.end)):
         if not joined or span.start >= joined[-1].end:

@@ -1,4 +1,4 @@
-"""Masks bytes window by window, with the same result as masking all of them at once."""
+"""Masks bytes window by window; the result is the same as for all bytes at once."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
@@ -9,30 +9,33 @@ from .span import MOST_PASSES, SecretSpan, mask, replace_spans
 
 WINDOW_BYTES = 1024 * 1024
 _LEAST_AFTER_BYTES = 2 * MOST_BYTES
-"""A key whose end marker comes later would not be found in the complete text either."""
+"""The bytes that must follow a cut. No key is longer, so every key that begins before the cut is found."""
 _CLEAR_BYTES = 256
-"""No secret is this close to a cut: so a secret that is found by its surroundings is found in its window."""
+"""The least distance in bytes between a secret and a cut, so that a window contains the secret's
+surroundings.
+"""
 _MOST_TRIES = 1000
 
 Find = Callable[[bytes], list[SecretSpan]]
 Read = Callable[[int, int], bytes]
-"""`read(start, count)` returns up to `count` bytes from `start` on."""
+"""A function `read(start, count)` that returns up to `count` bytes from `start` on."""
 
 
 class _Split(NamedTuple):
     done: bytes
     """The masked text before the cut."""
     at: int
-    """The cut, as an index of the unmasked bytes."""
+    """The position of the cut in the unmasked bytes."""
 
 
 def mask_windows(
     read: Read, size: int, find: Find, longest: int, window_bytes: int = WINDOW_BYTES
 ) -> Iterator[bytes]:
-    """Yield what `mask` returns for all `size` bytes. `longest` is the size of the longest known value.
+    """Yield the result of `mask` for all `size` bytes. `longest` is the size of the longest known value in
+    bytes.
 
-    A window ends after a line break that has no secret near it. If there is no such line break,
-    the window grows, so that a line is never cut.
+    A window ends after a line break that has no secret near it. If there is no such line break, the window
+    grows, so that a line is never cut.
     """
     after = max(_LEAST_AFTER_BYTES, longest) + _CLEAR_BYTES
     start, window = 0, window_bytes
@@ -47,12 +50,14 @@ def mask_windows(
 
 
 def _split(data: bytes, find: Find, after: int) -> _Split | None:
-    """Mask the start of `data` and leave at least `after` bytes; None if there is no place for a cut."""
+    """Mask the start of `data` and leave at least `after` bytes. Return None if there is no place for
+    a cut.
+    """
     if data.rfind(b"\n", 0, len(data) - after) < 0:
         return None
     spans = find(data)
     cut = at = _find_last_cut(data, spans, len(data) - after)
-    # As in `mask`, but the text near the cut must stay unchanged in every pass.
+    # The passes are those of `mask`, but the text near the cut must stay unchanged in every pass.
     for _ in range(MOST_PASSES):
         if cut is None or not spans:
             break
@@ -66,7 +71,9 @@ def _split(data: bytes, find: Find, after: int) -> _Split | None:
 
 
 def _find_last_cut(data: bytes, spans: list[SecretSpan], most: int) -> int | None:
-    """Return the last line break up to `most` that has no secret near it; None if there is none."""
+    """Return the last line break up to `most` that has no secret near it, or None if there is no such line
+    break.
+    """
     cut = most + 1
     for _ in range(_MOST_TRIES):
         cut = data.rfind(b"\n", 0, cut - 1) + 1
@@ -78,6 +85,6 @@ def _find_last_cut(data: bytes, spans: list[SecretSpan], most: int) -> int | Non
 
 
 def _is_clear(spans: list[SecretSpan], cut: int) -> bool:
-    """Return whether no span is near the cut; `spans` are in order."""
+    """Return whether no span is near the cut. `spans` are in the order of their positions."""
     first = bisect_left(spans, cut - _CLEAR_BYTES, key=lambda span: span.end)
     return first == len(spans) or spans[first].start > cut + _CLEAR_BYTES

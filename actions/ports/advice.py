@@ -1,4 +1,4 @@
-"""What the actions ask of hooks, which can influence a session besides the person and the gate."""
+"""The port for hooks: the questions that actions ask hooks, and the answers of hooks."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,7 +11,7 @@ from . import ToolOutcome
 @dataclass(frozen=True, slots=True)
 class PromptAdvice:
     refusal: str = ""
-    """Why the message is refused; empty: it is accepted."""
+    """Why the message is refused. An empty text means that it is accepted."""
     context: str = ""
     """Context for the model, added to the message."""
 
@@ -20,44 +20,52 @@ class PromptAdvice:
 class CallAdvice:
     verdict: HookVerdict | None = None
     arguments: str | None = None
-    """The JSON text to run with in place of the model's."""
+    """The JSON arguments that replace the model's arguments, or None to keep the model's."""
 
 
 class Advice(Protocol):
-    """Each method is called once and its answer is recorded with the step; a replay uses the record."""
+    """Lets hooks influence a session. Each method is called once and its answer is recorded with the step; a
+    replay uses the record.
+    """
 
     @property
     def stop_reason(self) -> str:
-        """Why the run has to end after this step; empty: it continues."""
+        """Return why the run must end after this step, or an empty text if the run continues."""
         ...
 
     @property
     def comments_results(self) -> bool:
-        """Whether it may take time to comment on results."""
+        """Return whether hooks may need time to comment on results."""
         ...
 
     def judges(self, reply: Message) -> bool:
-        """Return whether it may take time to check a reply, before a step records that."""
+        """Return whether hooks may need time to check a reply, before a step records that they are asked."""
         ...
 
     def give_up(self) -> None:
-        """Stop waiting for hooks: the run is ending while it starts."""
+        """Stop waiting for hooks, because the run ends while it is starting."""
         ...
 
     async def rewrite_message(self, message: UserContent) -> UserContent:
-        """Return a person's message as it is to begin the run; called before anything of it is recorded."""
+        """Return the message that begins the run in place of a person's message. Called before the message is
+        recorded.
+        """
         ...
 
     async def rewrite_answer(self, text: str) -> str:
-        """Return the text of an answer as it is to be recorded; called before its format is checked."""
+        """Return the text that replaces the text of an answer. Called before the format of the answer is
+        checked.
+        """
         ...
 
     async def rewrite_observed(self, text: str) -> str:
-        """Return a message that is only observed as it is to be stored."""
+        """Return the text that is stored in place of an observed message."""
         ...
 
     async def after_observed(self, text: str) -> None:
-        """Called once an observed message is stored, or was taken in from another process."""
+        """Tell the hooks about an observed message that is stored, or that was taken in from another
+        process.
+        """
         ...
 
     async def on_prompt(self, text: str) -> PromptAdvice:
@@ -65,24 +73,25 @@ class Advice(Protocol):
         ...
 
     async def before_call(self, use: ToolUse) -> CallAdvice:
-        """The model wants a call that the gate has not judged yet."""
+        """Check a call of the model that the gate has not judged yet."""
         ...
 
     async def on_question(self, call: PendingCall) -> HookVerdict | None:
-        """Check a call for which the gate asks a person; None: the question stays.
+        """Check a call for which the gate asks a person. Return None to leave the question to the person.
 
-        Called again if the call asks again right before its start: then only a denial counts.
+        Called a second time if the call needs a decision again right before its start: then only a denial
+        counts.
         """
         ...
 
     async def after_call(self, call: PendingCall, outcome: ToolOutcome, duration_ms: int) -> str:
-        """Called after a call has run and is recorded; return a comment for the model."""
+        """Return a comment for the model on a call that has run and is recorded, or an empty text."""
         ...
 
     async def on_answer(self, text: str, is_second: bool) -> str:
-        """Called when the model's answer would end the turn; return why it must not end, or nothing.
+        """Check an answer that would end the turn. Return why the turn must continue, or an empty text.
 
-        `is_second`: the turn was continued for such a reason already, and ends now in any case.
+        `is_second`: the turn was continued once already, so it ends now whatever this method returns.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The events of a run, as typed values; every front end consumes them."""
+"""The events of a run, as typed values. Every front end reads them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RunStarted:
     cwd: str
     version: str
     sandbox: str = "off"
-    """Kind and network of the sandbox that commands run in."""
+    """The kind and the network access of the sandbox that commands run in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class OutputPartial:
-    """The structured answer so far; only streams of `sandbur.Agent` have it."""
+    """The structured answer so far. Only streams of `sandbur.Agent` have this event."""
 
     value: Any
-    """A JSON value without what the model has not written yet; a text in it may be a beginning."""
+    """A JSON value that contains only what the model has written so far. A text in it may be incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class MessageAdded:
 
 @dataclass(frozen=True, slots=True)
 class ToolRequested:
-    """The model, or the tool of a running call, asked for a call; it is not running yet."""
+    """The model, or the tool of a running call, requested a call. The call is not running yet."""
 
     call_id: str
     tool: str
@@ -63,7 +63,9 @@ class ToolRequested:
 
     @property
     def parent_call_id(self) -> str:
-        """The call whose tool asked for this one; empty: the model or a person did."""
+        """Return the id of the call whose tool requested this call; empty if the model or a person requested
+        it.
+        """
         return parent_call_id_of(self.call_id)
 
 
@@ -77,13 +79,15 @@ class ToolStarted:
 
     @property
     def parent_call_id(self) -> str:
-        """As of `ToolRequested`."""
+        """Return the id of the call whose tool requested this call; empty if the model or a person requested
+        it.
+        """
         return parent_call_id_of(self.call_id)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """Live output of a running call, as it comes; the result repeats it."""
+    """Live output of a running call. The result of the call repeats this output."""
 
     call_id: str
     chunk: str
@@ -100,7 +104,9 @@ class ToolFinished:
 
     @property
     def parent_call_id(self) -> str:
-        """As of `ToolRequested`."""
+        """Return the id of the call whose tool requested this call; empty if the model or a person requested
+        it.
+        """
         return parent_call_id_of(self.call_id)
 
     @classmethod
@@ -111,12 +117,14 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class ToolsChanged:
-    """The offered tools change with the next request; the provider's prompt cache becomes invalid."""
+    """The tools that requests offer change with the next request. The provider's prompt cache becomes
+    invalid.
+    """
 
     added: tuple[str, ...]
     removed: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
-    """The groups that became active."""
+    """The tool groups that became active."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,19 +155,21 @@ class ApprovalNeeded:
 @dataclass(frozen=True, slots=True)
 class UsageChanged:
     usage: Usage
-    """Totals of the current turn."""
+    """The token usage of the current turn."""
     latest: Usage
-    """Of the newest model call."""
+    """The token usage of the newest model call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """Older messages of a history were replaced; they stay in the store."""
+    """Older messages of a history were replaced. The original messages stay in the store."""
 
     kind: Literal["summary", "truncate", "results"]
-    """By a summary; by nothing; only tool results were replaced, each by one line."""
+    """`summary`: a summary replaces messages. `truncate`: messages are left out. `results`: one line replaces
+    each tool result.
+    """
     messages: int
-    """How many messages or results were replaced."""
+    """The number of replaced messages or results."""
     tokens_before: int
     """The estimated tokens of a request with the old history."""
     tokens_after: int
@@ -167,7 +177,7 @@ class Compacted:
 
 NoticeKind = Literal["info", "retry", "fallback", "discarded", "compression", "truncation", "refusal"]
 RETRIES: frozenset[NoticeKind] = frozenset({"retry", "fallback"})
-"""Notices about a model call that starts again; `fallback`: with another model."""
+"""The kinds of notices about a model call that starts again. `fallback`: with another model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +221,7 @@ RunStatus = Literal[
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """The result of one run; always the last event."""
+    """The result of one run. This event is always the last one."""
 
     session_id: str
     status: RunStatus
@@ -224,9 +234,9 @@ class RunFinished:
     duration_ms: int = 0
     error: ErrorRaised | None = None
     hint: str = ""
-    """What to do about the error; for people, not part of the JSON."""
+    """What the person can do about the error. The JSON formats do not contain it."""
     output: Any = None
-    """The answer as a JSON value, if an output format was requested and the answer has it."""
+    """The answer as a JSON value, if an output format was requested and the answer fits the format."""
     has_output: bool = False
     """Whether an output format was requested."""
 
@@ -272,16 +282,17 @@ _MOST_OUTPUTS = 100
 
 
 class EventQueue:
-    """The events of one run, for its reader: merges deltas, and delays events about recorded facts.
+    """The events of one run, for the reader of these events. Merges deltas, and delays events about recorded
+    facts.
 
-    Messages, requested calls and usage wait for the next commit, so a reader of the JSON lines can rely on
-    them: a kill does not undo them. Other events pass at once.
+    Events about messages, requested calls and usage wait for the next commit, so that a kill cannot undo a
+    fact that the JSON lines contain. Other events pass at once.
     """
 
     def __init__(self, once_committed: Callable[[Callable[[], None]], None]) -> None:
-        """`once_committed` calls a function when all that is recorded so far is committed."""
+        """`once_committed` gets a function, and calls it when everything recorded so far is committed."""
         self.rest: list[Event] = []
-        """Events that were committed after the end of the queue."""
+        """The events that were committed after the end of the queue."""
         self._once_committed = once_committed
         self._events: deque[Event | None] = deque()
         self._uncommitted: list[Event] = []
@@ -290,7 +301,7 @@ class EventQueue:
         self._taken = asyncio.Event()
 
     def put(self, event: Event, is_committed: bool = False) -> None:
-        """Add an event, now or with the next commit."""
+        """Add an event now, or with the next commit if the event is about a recorded fact."""
         if is_committed or not _is_recorded(event):
             self._append(event)
             return
@@ -299,13 +310,13 @@ class EventQueue:
         self._uncommitted.append(event)
 
     def end(self) -> None:
-        """Mark the end of the run for the reader."""
+        """Tell the reader that the run has ended."""
         self._events.append(None)
         self._is_ended = True
         self._arrived.set()
 
     async def get(self) -> Event | None:
-        """Return the next event, None at the end; the call means that the event before is processed."""
+        """Return the next event, or None at the end. The call means that the previous event is processed."""
         while not self._events:
             self._taken.set()
             self._arrived.clear()
@@ -320,7 +331,7 @@ class EventQueue:
         if self._is_ended:
             self.rest.append(event)
             return
-        # The result repeats live output, so a slow reader misses pieces of it.
+        # The result repeats live output, so a slow reader may miss pieces of live output.
         if isinstance(event, ToolOutput) and len(self._events) > _MOST_OUTPUTS:
             return
         match self._events[-1] if self._events else None, event:
@@ -349,9 +360,10 @@ class EventQueue:
 def _is_recorded(event: Event) -> bool:
     """Return whether an event is about a fact that the next commit records."""
     if isinstance(event, MessageAdded):
-        # A person's message is on disk before the run gets it.
+        # A person's message is stored before the run gets it.
         return event.role == "assistant"
     if isinstance(event, ToolRequested):
-        # The commit of a nested call that reads comes after its start; a kill lets its tool request it again.
+        # The commit of a nested call that only reads comes after the call's start. After a kill, its tool
+        # requests it again.
         return not event.parent_call_id
     return isinstance(event, UsageChanged | Compacted)

@@ -1,4 +1,4 @@
-"""The port for programs that decide how a message becomes what a provider gets."""
+"""The port for programs that change the messages of a request before the provider gets them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -6,22 +6,24 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from ...state.conversation.messages import Message
 
 WireFormat = Literal["chat", "responses", "messages"]
-"""Chat Completions, Responses or Anthropic Messages."""
+"""The formats Chat Completions, Responses and Anthropic Messages."""
 FormattedEntry = Mapping[str, Any]
-"""One object of a request: of `messages`, or of `input` in Responses."""
+"""One object of a request: an entry of `messages`, or of `input` in the Responses format."""
 Render = Callable[[Message], Sequence[FormattedEntry]]
-"""The built-in format of a message, also of one that differs from the given one."""
+"""A function that formats a message in the built-in way. The message may differ from the one being formatted.
+"""
 
 
 class Formatter(Protocol):
-    """Turns each message of a history into the objects that a provider gets for it.
+    """Turns each message of a history into the objects that a provider gets for the message.
 
-    It sees one message at a time and must return the same for the same message: then each request begins with
-    the bytes of the one before it, and the provider's cache holds.
+    A formatter sees one message at a time and must always return the same objects for the same message. Then
+    each request begins with the bytes of the previous request, and the provider's cache stays valid.
     """
 
     def format(self, message: Message, wire: WireFormat, render: Render) -> Sequence[FormattedEntry]:
-        """Return the objects for a message: those of `render`, changed ones, or none to leave it out.
+        """Return the objects for a message: those of `render`, changed objects, or none to leave the message
+        out.
 
         Args:
             message: One message of the history, as the model reads it.
@@ -33,7 +35,7 @@ class Formatter(Protocol):
 
 @runtime_checkable
 class TakesFormatter(Protocol):
-    """A model whose messages a formatter can format."""
+    """A model that lets a formatter format its messages."""
 
     def use_formatter(self, formatter: Formatter) -> None:
         """Use this formatter for every request from now on."""

@@ -22,15 +22,19 @@ class ToolSpec:
     name: str
     description: str
     parameters: Mapping[str, Any]
-    """JSON schema of the arguments object."""
+    """The JSON schema of the arguments object."""
     version: str = ""
-    """The version that the author gives it, for records; a model does not see it. Empty: none."""
+    """The version that the tool's author set, for records. A model does not see it. Empty if there is no
+    version.
+    """
 
 
 def build_object_schema(
     properties: Mapping[str, Any], required: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Return the schema of an object with exactly these fields; `required=None`: all are required."""
+    """Return the schema of an object with exactly these fields. If `required` is None, all fields are
+    required.
+    """
     return {
         "type": "object",
         "properties": properties,
@@ -45,24 +49,32 @@ FinishReason = Literal["stop", "tool_calls", "length", "refusal"]
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One call of a model. System prompt and tools are the same objects all session long."""
+    """One request to a model. The system prompt and the tools are the same objects during the whole
+    session.
+    """
 
     system: str
     tools: tuple[ToolSpec, ...]
     histories: tuple[Transcript, ...]
-    """In this order: the global history, then the active step's history."""
+    """The global history, then the history of the active plan step."""
     forced_tool: str | None = None
-    """The model must call this tool (adapters only offer it where forcing is refused)."""
+    """The tool that the model must call. If the provider cannot force a call, the request offers only this
+    tool.
+    """
     output: OutputFormat | None = None
-    """The format of a text answer, if the provider can enforce one."""
+    """The required format of a text answer, if the provider can enforce one."""
     purpose: Literal["turn", "summary"] = "turn"
-    """`summary`: the request compresses older messages; its reply is not displayed."""
+    """`turn`: a request of a turn. `summary`: the request compresses older messages; its reply is not
+    displayed.
+    """
     model: Model | None = None
-    """The model to ask instead of the session's model; set only by middleware."""
+    """The model that replaces the session's model. Only middleware sets this field."""
     strict_tools: bool = False
-    """Whether the provider should enforce the schemas of tools, where it can."""
+    """Whether the provider should enforce the schemas of tools, if it can."""
     tool_choice: ToolChoiceKind = "auto"
-    """`required`: the model must call a tool, whichever it likes; `none`: it must not call any."""
+    """`auto`: the model may call tools. `required`: the model must call any one tool. `none`: no tool may be
+    called.
+    """
 
     @property
     def messages(self) -> Iterable[Message]:
@@ -77,38 +89,40 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole model message; the last item of a stream."""
+    """A complete model message. It is the last item of a stream."""
 
     message: Message
     finish: FinishReason
     usage: Usage
-    """Of this message alone, `llm_calls` = 1; None where the provider reports nothing."""
+    """The usage of this message alone, with `llm_calls` = 1. A count is None if the provider does not report
+    it.
+    """
     discarded: Usage = field(default_factory=Usage)
-    """Of the tries before it, `llm_calls` = 0."""
+    """The usage of the failed tries before this message, with `llm_calls` = 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """The usage of a try whose answer was cut or empty; another try may follow."""
+    """The usage of a try whose answer was cut or empty. Another try may follow."""
 
     usage: Usage
-    """With `llm_calls` = 0, because all tries count as one call."""
+    """The usage with `llm_calls` = 0, because all tries count as one call."""
 
 
 ModelEvent = TextDelta | ThinkingDelta | Notice | Discarded | Reply
 
 
 class Model(Protocol):
-    """A language model; it retries by itself and yields a `Notice` for each retry."""
+    """A language model. It repeats failed requests by itself and yields a `Notice` for each retry."""
 
     @property
     def name(self) -> str:
-        """`provider/model`, as in `-m`."""
+        """Return `provider/model`, as in the option `-m`."""
         ...
 
     @property
     def context_window(self) -> int:
-        """The tokens that a request and its answer may use together."""
+        """Return the number of tokens that a request and its answer may use together."""
         ...
 
     async def aclose(self) -> None: ...
@@ -116,22 +130,24 @@ class Model(Protocol):
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield deltas, then exactly one `Reply`.
 
-        Raises `ContextFull`, `Overloaded`, `CredentialsError` or `ModelError`. A stream that is cut or ends
-        without a proper finish reason is never a reply: it is tried again, then raised.
+        Raises `ContextFull`, `Overloaded`, `CredentialsError` or `ModelError`. A stream that is cut, or that
+        ends without a proper finish reason, never becomes a reply: the request is tried again, then an error
+        is raised.
         """
         ...
 
 
 @runtime_checkable
 class TokenCounter(Protocol):
-    """Counts the tokens of a request; more exact than the estimate by bytes.
+    """Counts the tokens of a request. The count is more exact than the estimate by bytes.
 
-    A model may implement it.
+    A model may implement this protocol.
     """
 
     async def count_tokens(self, request: ModelRequest) -> int | None:
-        """Return the tokens of the whole request; None: not known now, so they are estimated.
+        """Return the tokens of the whole request, or None if the count is not known now and must be
+        estimated.
 
-        Called before every request. Raises what `Model.stream` may raise.
+        Called before every request. Raises the same errors as `Model.stream`.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a program hands to one run and no store can keep: dependencies and functions."""
+"""The inputs that a program passes to one run and that no store can keep: dependencies and functions."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ if TYPE_CHECKING:
     from .model import Model
 
 Overrides = Mapping[Callable[..., Any], Callable[..., Any]]
-"""Provider -> the provider that replaces it."""
+"""Maps a provider to the provider that replaces it."""
 NO_OVERRIDES: Overrides = MappingProxyType({})
 
 ValidateAnswer = Callable[[str, Any], Awaitable[str]]
-"""Takes an answer as text and as JSON value; returns why it is refused, empty if it is not."""
+"""A function that takes an answer as text and as JSON value. It returns why the answer is refused, or an
+empty text.
+"""
 
 
 @dataclass(slots=True)
 class RunInputs:
-    """The inputs of the current run of a session; every part of the session holds the same object."""
+    """The inputs of the current run of a session. Every part of the session holds the same object."""
 
     deps: Any = None
-    """What `RunContext.deps` returns; None: the program passed none."""
+    """The value of `RunContext.deps`; None if the program passed no dependencies."""
     overrides: Overrides = field(default_factory=lambda: NO_OVERRIDES)
     model: Model | None = None
-    """An object to use in place of the session's model; None: the run names none."""
+    """The model that replaces the session's model; None if the run names no model."""
     output: OutputFormat | None = None
-    """The output format of this run with the checks of its Python type; None: as the session has it."""
+    """The output format of this run, with the checks of its Python type; None for the format of the session.
+    """
     validate: ValidateAnswer | None = None
-    """Checks an answer that has the right format; None: nothing else is checked."""
+    """Checks an answer that has the right format; None if there is no further check."""
 
     def clear(self, deps: Any) -> None:
-        """Forget the inputs of a run that ended; `deps` are those of the session."""
+        """Forget the inputs of an ended run. `deps` are the dependencies of the session."""
         self.deps, self.model, self.output, self.validate = deps, None, None, None

@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 
 class Fingerprinter(Protocol):
-    """Takes the fingerprint of a call that an approval covers."""
+    """Computes the fingerprint of a call that an approval covers."""
 
     def fingerprint(
         self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path
     ) -> ApprovalFingerprint | None:
-        """Return the fingerprint as of now; `call.reason` is why the gate asks. None: not known."""
+        """Return the current fingerprint, or None if it is not known. `call.reason` is why the gate asks."""
         ...
 
 
@@ -57,13 +57,15 @@ class Gate(Protocol):
     def judge(
         self, tool: Tool, arguments: Any, mode: ExecutionMode, paths: Sequence[str] | None = None
     ) -> Verdict:
-        """Return whether a call may run; `paths` replace the paths that the arguments name."""
+        """Return whether a call may run. If `paths` are given, they replace the paths that the arguments
+        name.
+        """
         ...
 
 
 @runtime_checkable
 class KnowsAllowRules(Protocol):
-    """A gate that knows whether a rule, and not only the mode, allows a call."""
+    """A gate that can tell whether a rule, and not only the mode, allows a call."""
 
     def is_allowed_by_rule(self, tool: Tool, arguments: Any) -> bool: ...
 
@@ -72,22 +74,25 @@ class Journal(Protocol):
     """The durable record of tool calls."""
 
     async def record_proposal(self, use: ToolUse, call: PendingCall | None) -> None:
-        """Record the requested call and the gate's decision; committed with the step that proposes it.
+        """Record the requested call and the gate's decision. The record is committed with the step that
+        proposes the call.
 
-        `call` is None for a decision tool, which never becomes pending.
+        `call` is None for a decision tool, because such a call never becomes pending.
         """
 
     async def record_nested_proposal(self, nested: NestedCall) -> None:
-        """Record a call that the tool of a running call requests; committed with the start of that call."""
+        """Record a call that the tool of a running call requests. It is committed with the start of the
+        nested call.
+        """
 
     async def load_nested_calls(self, parent_call_id: str) -> Sequence[NestedCall]:
-        """Return the nested calls of a call in their order, as they were first proposed."""
+        """Return the nested calls of a call, in the order in which they were first proposed."""
         ...
 
     async def record_decision(self, call: PendingCall, by: str) -> None:
-        """Record a decision; committed with the step that applies it.
+        """Record a decision. The record is committed with the step that applies the decision.
 
-        An empty `by`: an approved call becomes undecided again.
+        An empty `by` means that an approved call becomes undecided again.
         """
 
     async def record_start(
@@ -96,7 +101,8 @@ class Journal(Protocol):
         changes: Sequence[FileChange] = (),
         pre_images: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Record and commit that the side effect begins, with the file contents that it will replace.
+        """Record and commit that the effect of a call begins, with the file contents that the call will
+        replace.
 
         The call must not run before this returns.
         """
@@ -109,48 +115,52 @@ class Journal(Protocol):
         pre_images: Mapping[str, bytes] | None = None,
         seen: Mapping[str, str] | None = None,
     ) -> None:
-        """Record a result; with `flush` it is committed now, else with the session's next commit."""
+        """Record a result. With `flush` it is committed now, else with the session's next commit."""
 
     async def load_known_files(self) -> Mapping[str, str] | None:
-        """Return the versions of files that results returned last, by path; see `ToolOutcome.seen`."""
+        """Return, by path, the version of each file that a result returned last; see `ToolOutcome.seen`."""
         ...
 
     async def record_changes(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]
     ) -> None:
-        """Record file changes of a call whose outcome is unknown, with the session's next commit."""
+        """Record the file changes of a call whose outcome is unknown. They are committed with the session's
+        next commit.
+        """
 
     def after_commit(self, work: Callable[[], None]) -> None:
-        """Call `work` once everything recorded so far is committed."""
+        """Call `work` when everything recorded so far is committed."""
 
     async def load_agreed_digest(self, call_id: str) -> str:
-        """Return the digest of the arguments last proposed or decided; empty: not known."""
+        """Return the digest of the arguments that were last proposed or decided; empty if it is not known."""
         ...
 
     async def load_changes(self, call_id: str) -> tuple[FileChange, ...]: ...
 
     async def store_output(self, call_id: str, output: bytes | OpenFile) -> None:
-        """Store the whole output of a call whose result is shortened, with the session's next commit."""
+        """Store the whole output of a call with a shortened result. It is committed with the session's next
+        commit.
+        """
 
     async def load_kept_result(self, call_id: str) -> KeptResult | None:
-        """Return the stored result of an ended call; None if there is no call of this id."""
+        """Return the stored result of an ended call, or None if there is no call with this id."""
         ...
 
     async def load_calls(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]: ...
 
     def has_call(self, call_id: str) -> bool:
-        """Return whether the session used this call id before."""
+        """Return whether the session has used this call id before."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ToolListing:
-    """The tools that every request offers, with the size and digest of the request's fixed part."""
+    """The tools that every request offers, with the size and the digest of the fixed part of a request."""
 
     specs: tuple[ToolSpec, ...]
-    """Working and decision tools, in the order in which the request lists them."""
+    """The working tools and the decision tools, in the order of the request."""
     size_bytes: int
-    """Bytes of the system prompt and the tools."""
+    """The size of the system prompt and the tools in bytes."""
     sha256: str
     """The digest of the system prompt and the tools."""
 
@@ -162,12 +172,14 @@ class ToolListing:
 
 
 class ToolListings(Protocol):
-    """Selects the offered tools by the active equipment of the session."""
+    """Selects the tools to offer from the active equipment of the session."""
 
     def of(self, equipment: Equipment) -> ToolListing: ...
 
     def why_inactive(self, tool: str, equipment: Equipment) -> str:
-        """Return in a sentence why a tool cannot be called yet; empty if it can."""
+        """Return a sentence that says why a tool cannot be called yet, or an empty text if it can be
+        called.
+        """
         ...
 
 
@@ -175,22 +187,22 @@ class Trace(Protocol):
     """Records details of a run beside its steps, such as model calls."""
 
     def add(self, record: TraceRecord) -> None:
-        """Record it with the session's next commit."""
+        """Add a record. It is committed with the session's next commit."""
 
     async def flush(self) -> None:
         """Commit the added records now."""
 
 
 class SteeringInbox(Protocol):
-    """Messages that a person sends while the model works."""
+    """The messages that a person sends while the model works."""
 
     @property
     def last_number(self) -> int:
-        """The number of the newest message that was returned."""
+        """Return the number of the newest message that was loaded."""
         ...
 
     async def load_new_messages(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
-        """Return the messages that no history holds yet, oldest first."""
+        """Return the messages that are not in a history yet, the oldest first."""
         ...
 
 
@@ -200,14 +212,14 @@ class MaskedStream(Protocol):
 
 
 class Masker(Protocol):
-    """Replaces secrets with placeholders; text that is masked already does not change."""
+    """Replaces secrets with placeholders. Masked text does not change."""
 
     def text(self, text: str) -> str: ...
     def data(self, data: bytes) -> bytes: ...
     def windows(self, read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
-        """Yield the masked pieces of data of `size` bytes; `read(offset, count)` returns the original.
+        """Yield masked pieces of data of `size` bytes. `read(offset, count)` returns the original bytes.
 
-        The pieces together are what `data` returns for the whole.
+        The pieces together are the result of `data` for the same bytes.
         """
         ...
 
@@ -217,7 +229,7 @@ class Masker(Protocol):
 
     @property
     def references(self) -> References:
-        """The masked values by placeholder."""
+        """Return the masked values by placeholder."""
         ...
 
     def holds_secret(self, data: bytes) -> bool:
@@ -229,15 +241,15 @@ class Masker(Protocol):
         ...
 
     def find_values(self, label: str) -> set[str]:
-        """Return the values that the placeholder of a label may stand for."""
+        """Return the values that the placeholder with a label may replace."""
         ...
 
     def learn(self, text: str) -> None:
-        """Learn the secrets in the files that a call or its result names."""
+        """Learn the secrets in the files that the text of a call or a result names."""
         ...
 
     def describe_access(self, placeholder: str) -> str:
-        """Return how a command can read the value of a placeholder; empty if that is not known."""
+        """Return how a command can read the value of a placeholder, or an empty text if no way is known."""
         ...
 
 
@@ -263,32 +275,32 @@ class EventPort:
 
 
 PORTS = "ports"
-"""The input name of `Ports` in every action; one graph serves all sessions of a process."""
+"""The name of the input with `Ports` in every action. One graph serves all sessions of a process."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSettings:
-    """The fixed part of a session's model requests, and their size limit."""
+    """The fixed part of a session's model requests, and the size limit of requests."""
 
     system: str
     first_offer: ToolListing
-    """The tools offered while no equipment is active."""
+    """The tools that are offered while no equipment is active."""
     compress_at: float
-    """Share of the model's window that a request may fill."""
+    """The share of the model's window that a request may fill."""
     offers: ToolListings | None = None
-    """Selects the tools offered with active equipment; None: always `first_offer`."""
+    """Selects the tools to offer with active equipment; None if requests always offer `first_offer`."""
     token_counter: TokenCounter | None = None
-    """Without one, requests are estimated by their bytes."""
+    """Counts the tokens of a request; None if they are estimated from its bytes."""
     masks_replies: bool = True
-    """False for recorded replies, which stay unchanged."""
+    """Whether replies are masked. It is False for recorded replies, which stay unchanged."""
     strict_tools: bool = False
     """See `ModelRequest.strict_tools`."""
     compaction: CompactionRules = USUAL_COMPACTION
     summary_model: Model | None = None
-    """The model that summarizes; None: the session's model."""
+    """The model that writes summaries; None for the session's model."""
 
     def offer(self, equipment: Equipment) -> ToolListing:
-        """Return the tools offered with this equipment; equal equipment returns the same object."""
+        """Return the tools to offer with this equipment. For equal equipment it returns the same object."""
         if self.offers is None or equipment == NO_EQUIPMENT:
             return self.first_offer
         return self.offers.of(equipment)
@@ -299,44 +311,48 @@ class RequestSettings:
 
 @dataclass(frozen=True, slots=True)
 class CallPlaces:
-    """The folders of a session's calls."""
+    """The folders that the calls of a session use."""
 
     cwd: Path
     roots: tuple[Path, ...] = ()
-    """The folders of the session: `cwd` and the added ones. Empty: tools may open any path."""
+    """The folders of the session: `cwd` and the added folders. If empty, tools may open any path."""
     scratch: Path | None = None
-    """The parent of the scratch folders of calls; None: calls have none."""
+    """The parent of the scratch folders of calls; None if calls have no scratch folders."""
     cache: Path | None = None
     """See `ToolContext.cache`."""
     private: tuple[Path, ...] = ()
     """See `ToolContext.private`."""
 
     def scope(self, judged: Sequence[str]) -> PathScope:
-        """Return the scope of a call: of the real paths below the roots, only those that were judged."""
+        """Return the path scope of a call. Of the real paths below the roots, it contains only the judged
+        paths.
+        """
         return PathScope(tuple(map(os.path.realpath, self.roots)), frozenset(judged))
 
 
 @dataclass(frozen=True, slots=True)
 class CallSettings:
-    """How the calls of a session run."""
+    """The settings for the calls of a session."""
 
     sandbox: str = "off"
-    """Kind and network of the sandbox that commands run in."""
+    """The kind and the network access of the sandbox that commands run in."""
     withheld: frozenset[str] = frozenset()
     """See `ToolContext.withheld`."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     """See `ToolContext.variables`."""
     max_result_tokens: int = 0
-    """A larger result is stored whole and shortened for the model; in tokens, 0: no limit."""
+    """The most tokens of a result. A larger result is stored whole and shortened for the model. 0 means no
+    limit.
+    """
     max_concurrent_reads: int = 8
     wrap: WrapToolCall | None = None
-    """Wraps every tool call, for middleware; None: no wrapper."""
+    """The middleware around every tool call; None if there is no middleware."""
     user_input: UserInput | None = None
     """See `ToolContext.user_input`."""
     sub_agents: SubAgents | None = None
     """See `ToolContext.sub_agents`."""
     shared: RunScope = field(default_factory=RunScope)
-    """The driver of the run closes it at its end."""
+    """The resources that calls share during a run. The driver closes them at the end of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,9 +360,9 @@ class TurnRules:
     """Rules for a turn: its answer format, its done tool and its planning."""
 
     output: OutputFormat | None = None
-    """The format of every answer; None: free text."""
+    """The format of every answer; None for free text."""
     done_tool: str = ""
-    """The tool whose call ends the run; empty: a text answer ends it."""
+    """The tool whose call ends the run; empty if a text answer ends it."""
     has_planning: bool = True
     """Whether the model may make plans."""
     max_replans: int = 3
@@ -354,7 +370,7 @@ class TurnRules:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Everything the actions of one session work with."""
+    """All ports that the actions of one session use."""
 
     session_id: str
     model: Model
@@ -370,12 +386,12 @@ class Ports:
     turn: TurnRules = field(default_factory=TurnRules)
     events: EventPort = field(default_factory=EventPort)
     hooks: Advice | None = None
-    """None: there are none."""
+    """The hooks of the session; None if there are none."""
     inbox: SteeringInbox | None = None
-    """None: the run takes no steering messages."""
+    """The inbox of the session; None if the run takes no steering messages."""
     inputs: RunInputs = field(default_factory=RunInputs)
-    """What the program passed to the current run."""
+    """The inputs that the program passed to the current run."""
 
     def emit(self, event: Event) -> None:
-        """Pass an event to the listener at once, before the step ends."""
+        """Pass an event to the listener now, before the step ends."""
         self.events.listener(event)

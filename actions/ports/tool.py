@@ -1,4 +1,4 @@
-"""The interface of tools: what actions call, and what tools get."""
+"""The interface of tools: the methods that actions call, and the context that a tool gets."""
 
 from __future__ import annotations
 
@@ -40,22 +40,24 @@ if TYPE_CHECKING:
 
 
 class BadArguments(Exception):
-    """The model's arguments do not fit the tool; the message tells the model what to change."""
+    """The model's arguments do not fit the tool. The message tells the model what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """The result of a tool call. A failure is an outcome too, not an exception."""
+    """The result of a tool call. A failure is an outcome, too, and not an exception."""
 
     outcome: Outcome
     content: str
-    """The text for the model, already limited."""
+    """The text for the model. Its size is limited already."""
     full_output: bytes | None = None
-    """The whole output if `content` is shortened; kept in the store."""
+    """The whole output if `content` is shortened. The store keeps it."""
     changed: FileChanges = NO_FILE_CHANGES
-    """The file changes of the call, if they were not known before it started."""
+    """The file changes of the call, if they were not known before the call started."""
     seen: Mapping[str, str] | None = field(default=None, compare=False)
-    """Real path -> the version of a file that the model knows by this call, as `read_version` names it."""
+    """Maps the real path of a file to the version that the model knows by this call, as `read_version`
+    returns it.
+    """
     equips: Equipment | None = None
     """The tools that the call activates for the rest of the session."""
     blocks: tuple[Text | AttachedFile, ...] = ()
@@ -70,7 +72,7 @@ class ToolOutcome:
     """Nested calls, or calls of a sub-agent, that a person has to decide about; then this call runs again
     from its beginning."""
     output_file: OpenFile | None = field(default=None, compare=False)
-    """Replaces `full_output` if `ToolContext.takes_file`, to save memory."""
+    """Replaces `full_output` to save memory. Allowed only if `ToolContext.takes_file` is true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,9 @@ class Prepared:
 
     changes: tuple[FileChange, ...]
     pre_images: Mapping[str, bytes]
-    """SHA-256 -> content that will be replaced."""
+    """Maps the SHA-256 of a content that will be replaced to the content."""
     work: Any = None
-    """Private data of the tool; `run` gets it in its context."""
+    """Private data of the tool, which `run` gets in its context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +91,17 @@ class Recovered:
     """What is known about a call whose process died."""
 
     outcome: ToolOutcome | None
-    """Its outcome, if it is known."""
+    """The outcome of the call; None if it is not known."""
     output: str = ""
-    """The output so far, shortened, if the outcome is not known."""
+    """The output so far, shortened. Used only if `outcome` is None."""
     note: str = ""
-    """One sentence about the end of the call, if the outcome is not known."""
+    """One sentence about the end of the call. Used only if `outcome` is None."""
     is_not_started: bool = False
-    """It never started and never will, so it may run again. `outcome` says so to the model."""
+    """Whether the call never started and never will start, so that it may run again. `outcome` tells this to
+    the model.
+    """
     changed: FileChanges = NO_FILE_CHANGES
-    """Its file changes, if `outcome` does not hold them."""
+    """The file changes of the call, if `outcome` does not contain them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +109,13 @@ class Verdict:
     decision: Literal["allow", "ask", "deny"]
     reason: str
     rule: str = ""
-    """The text of the rule that decided; empty: the mode decided."""
+    """The text of the rule that decided; empty if the mode decided."""
     is_firm: bool = field(default=False, compare=False)
-    """Only a person may answer the question."""
+    """Whether only a person may answer the question."""
     by_proof: bool = field(default=False, compare=False)
-    """The command is allowed only because it is proved to be read-only."""
+    """Whether the command is allowed only because it is proved to be read-only."""
     in_sandbox: bool = field(default=False, compare=False)
-    """The command is allowed because it will run in a sandbox without a network."""
+    """Whether the command is allowed because it will run in a sandbox without a network."""
 
 
 def _deny_all(arguments: Any) -> Verdict:
@@ -120,16 +124,16 @@ def _deny_all(arguments: Any) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class KeptResults:
-    """Gives a tool access to the results of earlier calls."""
+    """Lets a tool read the results of earlier calls."""
 
     of: Callable[[str], Awaitable[KeptResult | None]]
-    """Returns the stored result of a call id, of this session or one that it was forked from."""
+    """Returns the stored result for a call id of this session, or of the session that it was forked from."""
     most_bytes: int
-    """The most bytes that may be returned at once."""
+    """The most bytes that a tool may return at once."""
 
 
 class NestedCallWaits(Exception):
-    """A nested call needs a decision; `call` is the call without one."""
+    """A nested call needs a person's decision. `call` is the undecided call."""
 
     def __init__(self, call: PendingCall) -> None:
         super().__init__(call.call_id)
@@ -137,34 +141,41 @@ class NestedCallWaits(Exception):
 
 
 class NestedCallsDiffer(Exception):
-    """A tool that ran again did not make the calls that it had made; the message tells the model which."""
+    """A tool that ran again made other nested calls than before. The message tells the model the
+    difference.
+    """
 
 
 class NestedCalls(Protocol):
     """Lets the tool of a running call make further calls, each with its own verdict and its own records.
 
     The tool runs from its beginning again after a crash, and after a decision about one of these calls. The
-    calls that it makes then are matched by their order with those it had made: what is recorded is returned.
+    nested calls of the new run are matched by their order with the recorded calls. If a call has a recorded
+    result, this result is returned.
     """
 
     async def begin(self) -> None:
-        """Start with the first nested call again; the tool runs from its beginning."""
+        """Go back to the first nested call, because the tool runs from its beginning."""
         ...
 
     async def request(self, tool: str, arguments: str) -> ToolResult:
-        """Run a call with JSON arguments, or return its recorded result, masked and limited as every result.
+        """Run a call with JSON arguments, or return its recorded result, masked and limited like every
+        result.
 
-        Raises `NestedCallWaits`: the tool has to end with `ToolOutcome.waits_for`. Raises
-        `NestedCallsDiffer`: the tool has to end with this error.
+        Raises `NestedCallWaits` if the call needs a decision: the tool must end with `ToolOutcome.waits_for`.
+        Raises `NestedCallsDiffer` if the call differs from the recorded one: the tool must end with this
+        error.
         """
         ...
 
     def finish(self) -> None:
-        """Raise `NestedCallsDiffer` if the tool made fewer calls than it had made before."""
+        """Raise `NestedCallsDiffer` if the tool made fewer nested calls than before."""
         ...
 
     def describe(self) -> str:
-        """Return the calls of this run in order, each with its outcome, one a line; empty: there are none."""
+        """Return the nested calls of this run in order, one per line with its outcome; empty if there are
+        none.
+        """
         ...
 
 
@@ -177,51 +188,52 @@ class ToolContext:
     emit: Callable[[str], None]
     """Show live output."""
     scratch: Path | None = None
-    """A folder for this call alone, created by the tool. It survives a crash and is removed once the result
-    is committed."""
+    """A folder for this call alone, which the tool creates. It survives a crash, and is removed when the
+    result is committed.
+    """
     temp: Path | None = None
-    """The folder that sandboxed commands of the session see as `/tmp`; created on first use."""
+    """The folder that sandboxed commands of the session see as `/tmp`. It is created on first use."""
     cache: Path | None = None
-    """A folder shared by the calls of a workspace, created by the tool; it may vanish at any time."""
+    """A folder that the calls of a workspace share. The tool creates it. It may vanish at any time."""
     private: tuple[Path, ...] = ()
     """Sandbur's own folders, which file snapshots leave out."""
     withheld: frozenset[str] = frozenset()
-    """Environment variables that are removed for commands."""
+    """The environment variables that commands do not get."""
     masker: Masker | None = None
     """Resolves the placeholders in the arguments."""
     prepared: Prepared | None = None
-    """The result of `prepare` for this call; None: `run` has to call it."""
+    """The result of `prepare` for this call; None if `run` must call `prepare`."""
     shows: Callable[[AttachedFile], bool] = lambda _: False
-    """Returns whether the model accepts such a file in a result."""
+    """Returns whether the model accepts this file in a result."""
     reach: PathScope = ANYWHERE
     """The paths that the tool may open."""
     judge: Callable[[Any], Verdict] = _deny_all
     """Returns the gate's verdict on this tool with other arguments, such as the target of a redirect."""
     results: KeptResults | None = None
-    """The results of earlier calls; None: not available."""
+    """The results of earlier calls; None if they are not available."""
     known: Mapping[str, str] | None = None
-    """The file versions that the model read last, see `ToolOutcome.seen`. None: not recorded."""
+    """The file versions that the model read last, see `ToolOutcome.seen`; None if they are not recorded."""
     scope: RunScope | None = None
-    """Holds resources until the run ends; None: the call closes what it opens."""
+    """Holds resources until the run ends; None if the call must close what it opens."""
     written: str = ""
     """The recorded JSON text of the arguments, with secrets masked."""
     session_id: str = ""
     idempotency_key: str = ""
-    """The same for every start of this call, unique among calls."""
+    """A text that is the same for every start of this call, and different for every other call."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Values that the person set for this session; configured tools use them."""
+    """The values that the person set for this session. Configured tools use them."""
     allowed_by: DecidedBy = "policy"
-    """Who allowed the call; `policy`: the mode alone."""
+    """Who allowed the call. `policy` means that only the mode allowed it."""
     is_walled: bool = False
-    """The command runs only because it is proved to be read-only; it is confined to reading."""
+    """Whether the command runs only because it is proved to be read-only. Then it can only read."""
     in_sandbox: bool = False
-    """The command must run in a sandbox, even if the session's other commands do not."""
+    """Whether the command must run in a sandbox even if the session's other commands do not."""
     user_input: UserInput | None = None
-    """Asks the person while the tool runs; None: nobody is there to answer."""
+    """Asks the person while the tool runs; None if nobody can answer."""
     takes_file: bool = False
-    """The whole output may be an open file, see `ToolOutcome.output_file`."""
+    """Whether the whole output may be an open file, see `ToolOutcome.output_file`."""
     inputs: RunInputs = field(default_factory=RunInputs)
-    """What the program passed to the run."""
+    """The inputs that the program passed to the run."""
     calls: NestedCalls | None = None
     """Makes further calls; None: this call is itself a nested call."""
     sub_agents: SubAgents | None = None
@@ -232,45 +244,51 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolTraits:
-    """Properties of a tool that other modules use instead of its name."""
+    """Properties of a tool. Other modules use them instead of the tool's name."""
 
     subject: str = ""
-    """The main argument of a call; rules are matched against it."""
+    """The name of the main argument of a call. Rules are matched against the value of this argument."""
     summary_arguments: tuple[str, ...] = ()
-    """The arguments of the one-line display of a call; empty: the subject."""
+    """The arguments that the one-line display of a call shows; empty for the subject."""
     runs_commands: bool = False
-    """The subject is a shell command, which rules parse."""
+    """Whether the subject is a shell command, which rules parse."""
     writes_files: bool = False
-    """A call only writes the files it names; a diff describes it completely."""
+    """Whether a call only writes the files that it names, so that a diff describes the call completely."""
     content: str = ""
     """The argument that is the whole new content of a file."""
     replaces: tuple[str, str] | None = None
-    """The arguments with a piece of a file and its replacement."""
+    """The arguments that hold a piece of a file and its replacement."""
     shows: Literal["", "names", "content"] = ""
-    """What it returns of files; rules that deny reading them apply to it."""
+    """What a call returns of files: nothing, their names or their content. Rules that deny reading apply to
+    it.
+    """
     is_quiet: bool = False
-    """Its results are for the model; front ends display them only on failure."""
+    """Whether the results are meant only for the model. Front ends display them only on failure."""
     references: tuple[str, ...] = ()
-    """The arguments whose placeholders of secrets are resolved before it runs."""
+    """The arguments whose placeholders are replaced by the secrets before the tool runs."""
     reaches: Literal["", "address", "configured", "service"] = ""
-    """Where a call connects to. `address`: its subject; `configured`: an address that a person wrote, with
-    values of the call; `service`: a service of the settings. Empty: nowhere."""
+    """Where a call connects to. Empty: to no server. `address`: to its subject. `configured`: to an address
+    that a person wrote, with values of the call. `service`: to a service of the settings.
+    """
     description: str = ""
-    """A notice about the tool for the person who is asked; a changed text asks again."""
+    """A notice about the tool for the person who is asked. If the text changes, the question is asked again.
+    """
     word: str = ""
-    """The word displayed before the subject of a call; empty: the tool's name."""
+    """The word that the display puts before the subject of a call; empty for the tool's name."""
     also_called: tuple[str, ...] = ()
-    """Its names in other agents."""
+    """The names of this tool in other agents."""
     asks: Literal["by_rule", "always", "never"] = "by_rule"
-    """Whether a call asks when no rule matches; `never`: the author declares it harmless."""
+    """Whether a call needs a decision if no rule matches. `by_rule`: as the mode says. `always`: a call needs
+    one. `never`: it needs none, because the author declares the tool harmless.
+    """
     groups: tuple[str, ...] = ()
-    """The groups that must be active for it to be offered; empty: always offered."""
+    """The groups that must be active before the tool is offered; empty if it is always offered."""
     ephemeral: int = 0
-    """How many of its newest results stay in requests; 0: all."""
+    """How many of the newest results of the tool stay in requests. 0 means all."""
     equips: Literal["", "groups", "tools"] = ""
-    """Its results activate tools: those of a group, or those that a search finds."""
+    """Which tools the results activate: none, those of a group, or those that a search finds."""
     reads_results: bool = False
-    """It reads stored results of earlier calls, by its arguments `handle` and `offset`."""
+    """Whether the tool reads stored results of earlier calls, by its arguments `handle` and `offset`."""
     outlasts_compression: bool = False
     """Its results are repeated unchanged after a compression."""
     runs_concurrently: bool = False
@@ -280,16 +298,18 @@ class ToolTraits:
     is_resumable: bool = False
     """A call that a run interrupts stays open, and goes on where it stopped when the next run starts it."""
     repeats: bool = False
-    """It may be polled: equal calls with equal results do not count as a repetition."""
+    """Whether the tool may be polled: equal calls with equal results do not count as a repetition."""
     preset: str = ""
-    """JSON object of the arguments that its author fixed and that a model does not see; empty: none."""
+    """A JSON object with the arguments that the author fixed and the model does not see; empty if there are
+    none.
+    """
     is_done_tool: bool = False
-    """Its result is the answer of the run and ends it."""
+    """Whether the result of the tool is the answer of the run and ends it."""
 
 
 @runtime_checkable
 class Tool(Protocol):
-    """One tool. `arguments` is what `parse` returned."""
+    """One tool. `arguments` is always the value that `parse` returned."""
 
     @property
     def spec(self) -> ToolSpec: ...
@@ -298,26 +318,28 @@ class Tool(Protocol):
     @property
     def effect(self) -> Effect: ...
     def parse(self, arguments: str) -> Any:
-        """Return validated arguments from the model's JSON text; raises `BadArguments`."""
+        """Return validated arguments from the model's JSON text. Raises `BadArguments` if they do not fit the
+        tool.
+        """
         ...
 
     def effect_of(self, arguments: Any) -> Effect:
-        """Return the effect class of this call: whether it may run twice."""
+        """Return the effect class of this call, which says whether the call may run twice."""
         ...
 
     def subject(self, arguments: Any) -> str:
-        """Return what rules match against: the command, the path or the pattern."""
+        """Return the text that rules are matched against: the command, the path or the pattern."""
         ...
 
     def paths(self, arguments: Any) -> Sequence[str]:
         """Return every path that the call names, as written, and the further folders that a search reads.
 
-        Empty if the call does not use files.
+        Return an empty sequence if the call does not use files.
         """
         ...
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Run the call. On cancellation, end all processes and re-raise."""
+        """Run the call. On cancellation, end all processes and raise the cancellation again."""
         ...
 
 
@@ -327,14 +349,15 @@ Capability = TypeVar("Capability")
 def implements(one: object, capability: type[Capability]) -> TypeIs[Capability]:
     """Return whether the class of an object has every method of a protocol.
 
-    `isinstance` looks every method up for each object, 30 microseconds in Python 3.11; classes are cached.
+    `isinstance` looks up every method for each object, which takes 30 microseconds in Python 3.11. This
+    function caches the answer for each class.
     """
     return issubclass(type(one), capability)
 
 
 @runtime_checkable
 class Searching(Protocol):
-    """A tool that walks through folders."""
+    """A tool that searches folders."""
 
     def reaches_hidden(self, arguments: Any) -> bool:
         """Return whether a call also reads names that begin with a dot."""
@@ -343,10 +366,10 @@ class Searching(Protocol):
 
 @runtime_checkable
 class HoldsSecrets(Protocol):
-    """A tool that sends secrets which the model must not see."""
+    """A tool that sends secrets which the model must not read."""
 
     def secrets(self) -> Mapping[str, str]:
-        """Return the secrets by name; they are masked in all texts."""
+        """Return the secrets by name. They are masked in all texts."""
         ...
 
 
@@ -355,14 +378,18 @@ Verified = Literal["done", "not_done", "unknown"]
 
 @runtime_checkable
 class Verifiable(Protocol):
-    """A tool whose effect can be checked afterwards."""
+    """A tool whose effect can be checked after a crash."""
 
     async def prepare(self, arguments: Any, context: ToolContext) -> Prepared | ToolOutcome:
-        """Return what `run` will change, without changing it; a `ToolOutcome` if it cannot run."""
+        """Return the changes that `run` will make, without making them. Return a `ToolOutcome` if the call
+        cannot run.
+        """
         ...
 
     async def verify(self, changes: Sequence[FileChange]) -> Verified:
-        """Return whether the prepared changes happened; removes temporary files of a dead process."""
+        """Return whether the prepared changes happened. This also removes temporary files of a dead
+        process.
+        """
         ...
 
 
@@ -371,80 +398,82 @@ class Recoverable(Protocol):
     """A tool that can find the outcome of a started call after a crash."""
 
     async def recover(self, arguments: Any, context: ToolContext) -> Recovered:
-        """End the remaining processes of the call and return what is known; does not run it again."""
+        """End the remaining processes of the call and return what is known about it. The call does not run
+        again.
+        """
         ...
 
 
 @runtime_checkable
 class NeedsInputs(Protocol):
-    """A tool that may need the dependencies of a program."""
+    """A tool that may need the dependencies that a program passes."""
 
     def missing_deps(self, inputs: RunInputs) -> str:
-        """Return the type of the dependencies that the tool needs and the run lacks; empty: none."""
+        """Return the type of the dependencies that the tool needs and the run lacks, or an empty text."""
         ...
 
 
 @runtime_checkable
 class LeavesProcesses(Protocol):
-    """A tool whose running processes can be found."""
+    """A tool that can find the running processes of its calls."""
 
     def still_running(self, context: ToolContext) -> Sequence[str]:
-        """Return the running processes of a call as `pid name`; does not change them."""
+        """Return the running processes of a call as `pid name`, without changing them."""
         ...
 
 
 @runtime_checkable
 class WorksOnFiles(Protocol):
-    """A tool over a file system, whose files need not be on the disk."""
+    """A tool that works on a file system, whose files need not be on the disk."""
 
     def is_virtual(self, arguments: Any) -> bool:
         """Return whether the subject of a call is a virtual path, which is not on the disk."""
         ...
 
     def has_session_files(self) -> bool:
-        """Return whether it works on files that a session gives to it."""
+        """Return whether the tool works on files that belong to a session."""
         ...
 
     def of_session(self, kept: KeptFiles) -> Tool:
-        """Return the tool with the files of a session."""
+        """Return the tool for the files of a session."""
         ...
 
 
 @runtime_checkable
 class CallsTools(Protocol):
-    """A tool whose calls make further calls."""
+    """A tool whose calls make nested calls."""
 
     def list_brought(self) -> Sequence[Tool]:
-        """Return the tools that an agent gets together with this one."""
+        """Return the further tools that an agent with this tool gets."""
         ...
 
     def hide(self, names: Collection[str]) -> Tool:
-        """Return this tool with those of the tools that it brings hidden from the model."""
+        """Return this tool with some of its further tools, those in `names`, hidden from the model."""
         ...
 
     def list_hidden(self) -> Collection[str]:
-        """Return the names of the tools that only calls of this tool can use."""
+        """Return the names of the tools that only nested calls of this tool can use."""
         ...
 
     def with_tools(self, tools: Toolbox) -> Tool:
-        """Return the instance of a session that has these tools."""
+        """Return this tool for a session that has these tools."""
         ...
 
 
 class FilesRun(NamedTuple):
-    """The files whose content a call runs."""
+    """The files that a call runs as programs."""
 
     paths: Sequence[str]
     is_complete: bool
-    """False: some were left out because there are too many."""
+    """Whether all files are listed. It is False if there are too many."""
 
 
 @runtime_checkable
 class RunsFiles(Protocol):
-    """A tool whose calls may run files, so that file contents decide what a call does."""
+    """A tool whose calls may run files, so that the contents of files decide what a call does."""
 
     def files_run(self, arguments: Any, cwd: Path) -> FilesRun:
-        """Return the files that the call names."""
+        """Return the files that the call runs."""
         ...
 
 
@@ -452,7 +481,7 @@ Toolbox = Mapping[str, Tool]
 
 
 WrapToolCall = Callable[[Tool, Any, ToolContext], Awaitable[ToolOutcome]]
-"""Runs a tool call with these arguments inside middleware."""
+"""Runs a tool call with these arguments, surrounded by middleware."""
 
 
 class ToolSource(Protocol):
@@ -460,17 +489,19 @@ class ToolSource(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name for people."""
+        """Return the name of the source for people."""
         ...
 
     async def tools(self) -> Sequence[Tool]:
-        """Return the available tools; `notices` names the unavailable ones. Raises `SandburError`."""
+        """Return the available tools; `notices` names the unavailable ones. Raises `SandburError` if the
+        source fails.
+        """
         ...
 
     def notices(self) -> Sequence[str]:
-        """Return sentences for the person, such as about a server that does not answer."""
+        """Return sentences for the person, for example about a server that does not answer."""
         ...
 
     async def aclose(self) -> None:
-        """Release its resources; nothing of it runs afterwards."""
+        """Release the resources of the source. Nothing of the source runs afterwards."""
         ...

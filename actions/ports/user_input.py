@@ -1,4 +1,4 @@
-"""What asks a person for input while a run goes on: questions of tools and of tool servers."""
+"""The port for questions to a person while a run continues. Tools and tool servers ask them."""
 
 from __future__ import annotations
 
@@ -11,39 +11,42 @@ AnswerAction = Literal["accept", "decline", "cancel"]
 
 @dataclass(frozen=True, slots=True)
 class UserQuestion:
-    """A question to the person. Its texts are untrusted: a tool, a server or a model wrote them."""
+    """A question to the person. Its texts are untrusted, because a tool, a server or a model wrote them."""
 
     text: str
     choices: tuple[str, ...] = ()
-    """The possible answers; empty: any text."""
+    """The possible answers; empty if any text is an answer."""
     schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The JSON schema of the answer, an object of plain values; empty: the answer is a text."""
+    """The JSON schema of the answer, an object of plain values; empty if the answer is a text."""
     url: str = ""
-    """An address that the person is to visit, in place of an answer; empty: there is none."""
+    """An address that the person should visit instead of giving an answer; empty if there is none."""
     asked_by: str = ""
-    """The tool or the tool server that asks."""
+    """The name of the tool or the tool server that asks."""
     session_id: str = ""
-    """Empty for a server, which serves all sessions of a folder."""
+    """The session that asks; empty for a server, which serves all sessions of a folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserAnswer:
-    """What a person did with a question."""
+    """A person's reaction to a question."""
 
     action: AnswerAction = "accept"
-    """`decline`: the person does not want to answer; `cancel`: nobody answered."""
+    """`accept`: the person answered. `decline`: the person does not want to answer. `cancel`: nobody
+    answered.
+    """
     text: str = ""
     content: Mapping[str, Any] | None = None
-    """The values for a question with a schema."""
+    """The values that answer a question with a schema."""
 
 
 @runtime_checkable
 class UserInput(Protocol):
-    """Asks a person: at a terminal, on a web page, anywhere."""
+    """Asks a person, for example in a terminal or on a web page."""
 
     async def ask(self, question: UserQuestion) -> UserAnswer:
-        """Put the question to the person and wait for the answer; several may be asked at once.
+        """Put the question to the person and wait for the answer. Several questions may be asked at the same
+        time.
 
-        It is cancelled when the run ends or is interrupted.
+        The wait is cancelled when the run ends or is interrupted.
         """
         ...

@@ -1,4 +1,4 @@
-"""The base of the built-in tools: arguments as a pydantic model, and traits that name its fields."""
+"""The base of the built-in tools: a pydantic model describes the arguments, and traits name its fields."""
 
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
@@ -11,10 +11,11 @@ ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
 class BuiltinTool(Generic[ArgumentsT]):
-    """Base of built-in tools: the effect is `read`, and the place is the argument `path`.
+    """The base of the built-in tools. By default, the effect is `read` and the argument `path` names the
+    path.
 
-    A tool whose results contain file names or contents sets `traits.shows`; without it, rules that deny the
-    reading of a file do not count for it.
+    A tool whose results contain names or contents of files must set `traits.shows`. Without it, rules that
+    deny reading a file do not apply to the tool.
     """
 
     effect: Effect = "read"

@@ -1,4 +1,4 @@
-"""Fetches the bytes of a file that a message names by its address, when a program asks for it."""
+"""Fetches the content of a file that a message names by its address, if a program requests it."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -16,11 +16,12 @@ FileT = TypeVar("FileT", bound=AttachedFile)
 async def fetch_attachment(
     file: FileT, *, timeout_s: float = 30.0, allow_addresses: Collection[str] = ()
 ) -> FileT:
-    """Return the same file with its bytes, read from its address; a file that has them is returned as it is.
+    """Return the file with its content, read from its address. A file that has its content is returned
+    unchanged.
 
-    The rules of the web tools apply: private networks and this machine are not reached, except at
-    `allow_addresses` (such as `10.0.0.7`), redirects are followed under the same rules and never from
-    `https` to `http`, and a body over the limit of its kind is given up.
+    The rules of the web tools apply. Private networks and this machine are not reached, except at
+    `allow_addresses` (such as `10.0.0.7`). Redirects follow the same rules and never lead from `https` to
+    `http`. A content over the limit of its kind is refused.
 
     Args:
         file: A file of `from_url`.

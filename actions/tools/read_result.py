@@ -1,4 +1,4 @@
-"""The tool `read_result`: pages and searches in what calls gave back and the history does not show."""
+"""The tool `read_result`: reads and searches stored results of which the history contains only a part."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ MAX_ROWS = 2000
 _USUAL_ROWS = 200
 _MOST_BYTES = 40_000
 _PAGE_SHARE = 0.5
-"""The share of a result's limit."""
+"""The share of a result's size limit that one page may fill."""
 _OVERLAP_CHARACTERS = 200
 
 _DESCRIPTION = (
@@ -60,14 +60,14 @@ def _read(kept: KeptResult, arguments: ReadResultArguments, most_bytes: int) -> 
     numbers: Sequence[int] = range(1, len(rows) + 1)
     if arguments.pattern is not None:
         try:
-            numbers = _matching(rows, arguments.pattern)
+            numbers = _find_matching(rows, arguments.pattern)
         except ValueError as error:
             return ToolOutcome("error", f"The pattern cannot be used: {error}.")
     page = _page(rows, numbers, arguments, most_bytes)
     if is_gone:
         page = (
             f"[The whole result ({kept.output_bytes:,} bytes) is not in the store any more: it was pruned, or"
-            f" its record was damaged. This is what was shown of it.]\n{page}"
+            f" its record was damaged. This is the part that the history contained.]\n{page}"
         )
     return ToolOutcome("ok", page)
 
@@ -88,7 +88,7 @@ def _page(rows: list[str], numbers: Sequence[int], arguments: ReadResultArgument
 def _place(
     count: int, numbers: Sequence[int], wanted: Sequence[int], length: int, arguments: ReadResultArguments
 ) -> str:
-    """Describe which part of the text this is, and how to continue."""
+    """Describe which part of the result this is, and how to continue."""
     if arguments.pattern is not None:
         what = f"{len(numbers)} of {count:,} rows match"
     else:
@@ -98,22 +98,24 @@ def _place(
     return what if wanted or not numbers else f"{what}; none from row {arguments.offset} on"
 
 
-def _matching(rows: Sequence[str], pattern: str) -> list[int]:
-    """Return the numbers of the rows that match; raises `ValueError` for an invalid pattern."""
+def _find_matching(rows: Sequence[str], pattern: str) -> list[int]:
+    """Return the numbers of the rows that match. Raises `ValueError` if the pattern is invalid."""
     fits = _search(pattern)
     return [number for number, text in enumerate(_join_rows(rows), 1) if fits(text)]
 
 
 def _join_rows(rows: Sequence[str]) -> Iterator[str]:
-    """Yield each row with what belongs to the same line behind it, so that nothing is missed in between."""
+    """Yield each row, with the beginning of the next row if both are parts of one line. This finds matches at
+    the border of two rows.
+    """
     for row, following in zip(rows, (*rows[1:], ""), strict=True):
         yield row + following[:_OVERLAP_CHARACTERS] if len(row) == MAX_ROW_CHARACTERS else row
 
 
 def _search(pattern: str) -> Callable[[str], bool]:
-    """Return a search function in linear time for any pattern, because models write the patterns."""
+    """Return a search function that needs linear time for any pattern, because models write the patterns."""
     try:
-        # Its engine is Rust's, which does not backtrack.
+        # The schema uses the regular expressions of Rust, which do not backtrack.
         schema = core_schema.str_schema(pattern=f"(?m){pattern}", regex_engine="rust-regex")
         return SchemaValidator(schema).isinstance_python
     except SchemaError as error:

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from .web.search_services import SearchService
 
 FindsService = Callable[[], "SearchService"]
-"""Returns the search service when it is needed."""
+"""A function that returns the search service when it is needed."""
 
 
 def builtin_tools(sandbox: Sandbox | None = None) -> dict[str, Tool]:
-    """Return new tools by name, always in the same order; commands run in the sandbox, if there is one."""
+    """Return new tools by name, always in the same order. Commands run in `sandbox`, unless it is None."""
     tools: tuple[Tool, ...] = (RunShellCommand(sandbox=sandbox), *make_file_tools())
     return {tool.spec.name: tool for tool in tools}
 
 
 SERVER_PREFIX = "mcp__"
-"""The prefix of names of server tools; rules refer to them by server."""
+"""The prefix of the names of MCP tools. Rules use it to name the tools of a server."""
 
 
 def _http_request(search: FindsService | None) -> Tool:
@@ -52,38 +52,42 @@ _NETWORK: Mapping[str, Callable[[FindsService | None], Tool]] = {
     "web_search": _web_search,
 }
 NETWORK_TOOLS = tuple(_NETWORK)
-"""Optional tools of a session, always in this order."""
+"""The optional tools of a session, always in this order."""
 
 
 def usual_network_tools(has_search: bool) -> tuple[str, ...]:
-    """Return the names of the network tools of a new session; search is left out if it has no service."""
+    """Return the names of the network tools of a new session. Without a search service, `web_search` is left
+    out.
+    """
     return NETWORK_TOOLS if has_search else NETWORK_TOOLS[:-1]
 
 
 def network_tools(names: Container[str], search: FindsService | None = None) -> dict[str, Tool]:
-    """Return new tools with those names; `search` returns the search service."""
+    """Return new tools with these names. `search` returns the search service."""
     return {name: made(search) for name, made in _NETWORK.items() if name in names}
 
 
 def result_reader() -> dict[str, Tool]:
-    """Return the tool that reads the truncated parts of results."""
+    """Return the tool that reads the parts of results that were left out."""
     reader = ReadResult()
     return {reader.spec.name: reader}
 
 
 def with_reader(tools: Toolbox, session: SessionSettings) -> dict[str, Tool]:
-    """Return the tools and the one that reads stored results; raises `ConfigError` for a duplicate name."""
-    # Where nothing gives back results there is nothing to read.
+    """Return the tools, and the tool that reads stored results. Raises `ConfigError` for a duplicate name."""
+    # If no tool returns results, or results have no limit, there is nothing to read.
     reader = result_reader() if session.max_result_tokens and tools else {}
     for name in reader.keys() & tools.keys():
-        raise ConfigError(f"A tool cannot be called {name} here: Sandbur's own is.", "Rename it.")
+        raise ConfigError(
+            f"A tool cannot be called {name} here: Sandbur has a tool of this name.", "Rename it."
+        )
     return {**tools, **({} if reader.keys() & set(session.tool_choice.never) else reader)}
 
 
 def toolbox_of(
     names: Container[str], search: FindsService | None = None, sandbox: Sandbox | None = None
 ) -> dict[str, Tool]:
-    """Return the built-in tools, and those of the network that are named."""
+    """Return the built-in tools, and the network tools with these names."""
     return builtin_tools(sandbox) | network_tools(names, search)
 
 
@@ -94,5 +98,5 @@ def load_declared_traits() -> Mapping[str, ToolTraits]:
 
 
 def traits_of(name: str) -> ToolTraits:
-    """Return the traits of a tool: default ones if it is not built in."""
+    """Return the traits of a built-in tool, or default traits for any other name."""
     return load_declared_traits().get(name) or ToolTraits()

@@ -1,4 +1,4 @@
-"""Turns a model's JSON text into checked arguments, and argument models into plain JSON schemas."""
+"""Parses a model's JSON text into checked arguments, and converts argument models to plain JSON schemas."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,9 @@ from ..ports import BadArguments, ToolSpec, build_object_schema
 from ..turn.output.strict_schema import without_added_nulls
 
 MAX_BYTES = 4_000_000
-"""Longer arguments are refused: no sensible call needs them, and a history keeps them for ever."""
+"""The longest arguments in bytes. Longer ones are refused: no useful call needs them, and a history keeps
+them forever.
+"""
 
 _KEPT = ("type", "description", "minimum", "maximum")
 _NOUNS = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "an array"}
@@ -19,7 +21,7 @@ _WANTED = {"string": "a string", "integer": "an integer", "number": "a number", 
 
 
 class ToolArguments(BaseModel):
-    """Closed and strict: the model is informed of an unknown name or a wrong type."""
+    """The base of argument models. Unknown names and wrong types are errors that the model reads."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -31,12 +33,12 @@ def _without_nul(text: str) -> str:
 
 
 def whole(value: Any) -> Any:
-    """Take 5.0 for 5: some models write every number that way."""
+    """Convert 5.0 to 5, because some models write every number with a decimal point."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 PlainText = Annotated[str, Field(min_length=1), AfterValidator(_without_nul)]
-"""A path, a command or a pattern: not empty, and fit for a system call."""
+"""A path, a command or a pattern: a text that is not empty and contains no NUL, as system calls require."""
 
 Count = Annotated[int, Field(ge=1), BeforeValidator(whole)]
 
@@ -45,9 +47,10 @@ ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 @cache
 def spec_of(name: str, description: str, model: type[ToolArguments]) -> ToolSpec:
-    """Declare a tool with a schema that every provider accepts: one flat object, no references, no unions.
+    """Declare a tool with a schema that every provider accepts: one flat object without references and
+    unions.
 
-    The same tool always returns the same object: sessions have tools of their own, but share the schema.
+    The same tool always returns the same object, so that all sessions share the schema.
     """
     schema = model.model_json_schema()
     return ToolSpec(
@@ -66,7 +69,9 @@ def _flat(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_arguments(spec: ToolSpec, model: type[ArgumentsT], text: str) -> ArgumentsT:
-    """Return the arguments, or raise `BadArguments` with a sentence that says what to send instead."""
+    """Return the arguments. Raises `BadArguments` with a sentence that says which arguments to send
+    instead.
+    """
     given = parse_arguments_object(spec, text)
     required = spec.parameters["required"]
     present = {key: value for key, value in given.items() if value is not None or key in required}
@@ -78,10 +83,10 @@ def parse_arguments(spec: ToolSpec, model: type[ArgumentsT], text: str) -> Argum
 
 
 def parse_arguments_object(spec: ToolSpec, text: str) -> dict[str, Any]:
-    """Read the JSON object that arguments have to be; raises `BadArguments`.
+    """Parse the arguments, which must be a JSON object. Raises `BadArguments` if they are not.
 
-    Nulls for optional arguments that cannot be null are left out, also inside of others: strict tools
-    require every field.
+    A null for an optional argument that cannot be null is left out, also inside other values, because strict
+    tools require every field.
     """
     if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
         raise BadArguments(
@@ -110,7 +115,7 @@ def parse_arguments_object(spec: ToolSpec, text: str) -> dict[str, Any]:
 
 
 class _Unfit(Exception):
-    """Valid for Python's JSON reader, but nothing to run a tool with."""
+    """A value that Python's JSON reader accepts, but that no tool can use."""
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -156,7 +161,7 @@ _BOUNDS = (("minimum", "of at least"), ("maximum", "of at most"))
 
 
 def describe_value(value: Any) -> str:
-    """Describe the type of a value; texts are not repeated, because they may be long or secret."""
+    """Describe the type of a value. Texts are not quoted, because they may be long or secret."""
     if isinstance(value, bool) or (isinstance(value, int | float) and abs(value) < 1e15):
         return json.dumps(value)
     return "an empty string" if value == "" else _noun(value)
@@ -167,12 +172,12 @@ def _noun(value: Any) -> str:
 
 
 def quote_name(name: str) -> str:
-    """Return a name from a model in a form that is safe within a sentence."""
+    """Return a name that a model wrote, quoted so that it is safe in a sentence."""
     return json.dumps(name if len(name) <= 60 else name[:60] + "...")
 
 
 def describe_expected(spec: ToolSpec) -> str:
-    """List the arguments of a tool."""
+    """Return a sentence that lists the arguments of a tool."""
     required = spec.parameters["required"]
     parts = (
         f"{key} ({_kind(schema)}{'' if key in required else ', optional'})"

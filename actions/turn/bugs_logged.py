@@ -1,4 +1,4 @@
-"""Logs an unexpected exception while a verdict is computed, and lets the run continue."""
+"""Logs an unexpected exception that occurs while a verdict is computed, so that the run continues."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ...state.errors import SandburError
 
 
 class BugsLogged:
-    """A context manager that logs an unexpected exception of its block and does not raise it.
+    """A context manager that logs an unexpected exception of its block instead of raising it.
 
-    The code after the block must give the careful answer, such as a verdict that asks. A `SandburError` is
-    raised, unless `stops_all`.
+    The code after the block must return a safe verdict, such as one that asks. A `SandburError` is raised
+    again, unless `stops_all` is true.
     """
 
     def __init__(self, what: str, stops_all: bool = False) -> None:
-        """`what` names for the log what the block computes."""
+        """`what` is the text that the log uses for the computation in the block."""
         self._what = what
         self._stops_all = stops_all
         self.bug = ""
@@ -32,7 +32,5 @@ class BugsLogged:
         if not isinstance(error, Exception) or is_deliberate:
             return False
         self.bug = type(error).__name__
-        logging.getLogger("sandbur").error(
-            "unexpected error while working out %s", self._what, exc_info=error
-        )
+        logging.getLogger("sandbur").error("unexpected error while computing %s", self._what, exc_info=error)
         return True

@@ -1,4 +1,4 @@
-"""Makes Burr actions from plain functions over (state, ports); no other module of `actions` imports Burr."""
+"""Makes Burr actions from plain functions over (state, ports). No other module of `actions` imports Burr."""
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from ...state.application import ApplicationState
 
 Changes = dict[str, Any]
-"""The state changes of an action: field name -> new value, in one commit."""
+"""The state changes of an action, in one commit. Maps the name of a field to its new value."""
 
 
 StepKind = Literal[
@@ -27,20 +27,26 @@ class ActionTraits:
     """What an action does. Limits, the persister, the graph proof and reports read only this."""
 
     waits_for: Literal["", "message", "decision"] = ""
-    """The input that a person has to give: the graph halts before the action. Empty: no input."""
+    """The input that a person must give, before which the graph halts; empty if the action needs no input."""
     asks_model: Literal["", "turn", "summary"] = ""
-    """The `purpose` of its model request; empty: it makes none. Limits and repetition are checked before it.
+    """The `purpose` of the action's model request, before which limits and repetition are checked. Empty if
+    the action makes no request.
 
-    `turn`: its reply goes into a history. It takes the inputs `cut` and `kept`, see `model_call`.
+    `turn`: the reply goes into a history, and the action takes the inputs `cut` and `kept` of `model_call`.
+    `summary`: the request compresses older messages.
     """
     proposes_calls: bool = False
-    """It adds calls to `pending_tool_calls`, each judged by the gate."""
+    """Whether the action adds calls to `pending_tool_calls`. The gate judges each of them."""
     runs_calls: bool = False
-    """It runs the approved calls of `pending_tool_calls`; the gate judges each once more before it starts."""
+    """Whether the action runs the approved calls of `pending_tool_calls`. The gate judges each again before
+    its start.
+    """
     step_kind: StepKind = "reply"
-    """The kind of its steps in a timeline; `reply`: a model's answer, words or calls."""
+    """The kind of the action's steps in a timeline. `reply`: an answer of a model, which is a text or
+    calls.
+    """
     stop_note: str = ""
-    """What a person reads about a run that was interrupted before it."""
+    """The sentence that a person reads about a run that was interrupted before this action."""
 
 
 class _TraitOptions(TypedDict, total=False):
@@ -53,12 +59,12 @@ class _TraitOptions(TypedDict, total=False):
 
 
 class GraphAction(Protocol):
-    """An action as Burr takes it, with what it does."""
+    """An action in the form that Burr needs, with its traits."""
 
     __name__: str
     traits: ActionTraits
     action_function: Any
-    """Burr's own object for it; it has the `traits`, too."""
+    """The object of Burr for this action. It has the `traits`, too."""
 
     def __call__(
         self, state: State[ApplicationState], **inputs: Any
@@ -66,9 +72,9 @@ class GraphAction(Protocol):
 
 
 class _GraphStep(FunctionBasedStreamingAction):
-    """A streaming action of Burr, made without Burr's search of the source for undeclared reads.
+    """A streaming action of Burr, created without Burr's search of the source for undeclared reads.
 
-    The search looks for `state["field"]`, which a typed state does not have, and it parses the source of
+    The search looks for `state["field"]`, which never occurs with a typed state, and it parses the source of
     each action at each start.
     """
 
@@ -85,8 +91,8 @@ def graph_action(
     `traits` are the fields of `ActionTraits`. Raises `TypeError` for an action with `asks_model="turn"` that
     does not take the inputs `cut` and `kept`.
 
-    Burr gets it as a streaming action with nothing but an end. A plain one that is cancelled would be saved
-    as completed, and one that fails would be logged with the whole state.
+    Burr gets a streaming action that yields only its end. A plain action would be saved as completed if it is
+    cancelled, and would be logged with the whole state if it fails.
     """
 
     found = ActionTraits(**traits)
@@ -112,5 +118,7 @@ def graph_action(
 
 
 def traits_of(action: Action) -> ActionTraits:
-    """Return the traits of a Burr action; the defaults if `graph_action` did not declare it."""
+    """Return the traits of a Burr action, or the default traits if `graph_action` did not declare the
+    action.
+    """
     return getattr(action, "traits", ActionTraits())

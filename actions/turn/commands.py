@@ -1,4 +1,4 @@
-"""The commands that a person types instead of a message."""
+"""The slash commands and shell commands that a person types instead of a message."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ _COMMAND = re.compile(r"/([A-Za-z][\w-]*(?::[\w-]+)*)(?:\s+(.*))?", re.DOTALL)
 MODES: tuple[ExecutionMode, ...] = get_args(ExecutionMode)
 
 _MODE_MEANINGS = {
-    "interactive": "only looking inside the workspace passes unasked",
-    "plan": "looks inside the workspace, changes nothing",
-    "auto-edit": "file edits inside the workspace pass too",
-    "yolo": "everything passes, except what a deny rule names",
+    "interactive": "only reading inside the workspace runs without a question",
+    "plan": "reads inside the workspace, changes nothing",
+    "auto-edit": "file edits inside the workspace run without a question, too",
+    "yolo": "everything runs, except calls that match a deny rule",
 }
 HELP = """\
-/mode MODE      change what runs unasked: {modes}
-/compact FOCUS  put a summary in the place of the older messages
+/mode MODE      change what runs without a question: {modes}
+/compact FOCUS  replace the older messages by a summary
 /help           show this
 /exit           leave; the session can be resumed
 Anything else is a message to the agent.""".format(modes=", ".join(MODES))
@@ -35,7 +35,7 @@ _ELSEWHERE = {
     "doctor": "sandbur doctor",
     "ui": "sandbur ui",
 }
-"""Chat command -> the shell command that does the same outside the chat."""
+"""Maps a command of the chat to the shell command that does the same outside the chat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class CommandAnswer:
 
 
 COMMANDS = frozenset({"mode", "compact", "help", "exit", "quit", *_ELSEWHERE})
-"""The names of commands that `answer_command` knows."""
+"""The names of the commands that `answer_command` knows."""
 
 
 def is_command(text: str) -> bool:
@@ -53,19 +53,19 @@ def is_command(text: str) -> bool:
 
 
 def parse_command(text: str) -> tuple[str, str] | None:
-    """Return the name of a command and its argument text; None if `text` is a message."""
+    """Return the name of a command and its argument text, or None if `text` is a message."""
     match = _COMMAND.fullmatch(text.strip())
     return None if match is None else (match[1], (match[2] or "").strip())
 
 
 def parse_shell_command(text: str) -> str | None:
-    """Return the shell command after a `!`, possibly empty; None if `text` does not begin with `!`."""
+    """Return the shell command after a `!`, which may be empty, or None if `text` does not begin with `!`."""
     line = text.strip()
     return line[1:].strip() if line.startswith("!") else None
 
 
 def parse_mode_command(text: str) -> ExecutionMode | None:
-    """Return the mode that a `/mode` command selects; None for any other text or an unknown mode."""
+    """Return the mode that a `/mode` command selects, or None for any other text or an unknown mode."""
     typed = parse_command(text)
     return _mode(typed[1]) if typed is not None and typed[0].lower() == "mode" else None
 
@@ -75,7 +75,7 @@ def _mode(argument: str) -> ExecutionMode | None:
 
 
 def answer_command(text: str, state: ApplicationState) -> CommandAnswer | None:
-    """Return the notice and state changes of a command; None if `text` is a message."""
+    """Return the notice and the state changes of a command, or None if `text` is a message."""
     typed = parse_command(text)
     if typed is None:
         return None
@@ -87,7 +87,7 @@ def answer_command(text: str, state: ApplicationState) -> CommandAnswer | None:
     if name == "help":
         return CommandAnswer(HELP)
     if name in _ELSEWHERE:
-        return CommandAnswer(f"/{name} works in the chat; elsewhere: {_ELSEWHERE[name]}")
+        return CommandAnswer(f"/{name} works only in the chat; use in a shell: {_ELSEWHERE[name]}")
     if name in ("exit", "quit"):
         return CommandAnswer("Good-bye.", {"exit_chat": True})
     return CommandAnswer(f"There is no command /{name}. See /help.")
@@ -96,7 +96,7 @@ def answer_command(text: str, state: ApplicationState) -> CommandAnswer | None:
 def _compress(state: ApplicationState) -> CommandAnswer:
     """Return the changes that send the graph to the compressor and then back to the prompt."""
     if state.turn_open:
-        return CommandAnswer("The history is compressed between turns only: let this one end first.")
+        return CommandAnswer("The history can be compressed only between turns: let this turn end first.")
     if not len(state.chat_history):
         return CommandAnswer("There is nothing to compress yet.")
     version = max(state.graph_version, COMPRESSED_WHEN_ASKED)

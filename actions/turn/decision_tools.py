@@ -1,4 +1,4 @@
-"""The tools by which a model steers the graph instead of acting on the world."""
+"""The tools by which a model steers the graph. They have no effect outside the session."""
 
 import json
 import re
@@ -106,7 +106,9 @@ PLAN_FINISHED = (
 def find_decision(
     message: Message, spec: ToolSpec, kind: type[DecisionT]
 ) -> tuple[ToolUse, DecisionT] | None:
-    """Return the first valid call of this decision tool, with its arguments."""
+    """Return the first valid call of this decision tool and its arguments, or None if there is no
+    such call.
+    """
     for use in message.tool_uses:
         if use.tool == spec.name:
             try:

@@ -1,4 +1,4 @@
-"""One model call of an action: checks that it fits, streams the reply and records the cost."""
+"""Makes the model call of an action: checks that the request fits, streams the reply and records the cost."""
 
 import time
 from dataclasses import dataclass, field, replace
@@ -54,10 +54,10 @@ class _CallMeasures:
 async def call_model(
     state: ApplicationState, ports: Ports, request: ModelRequest, is_aside: bool = False
 ) -> Reply:
-    """Call the model, emit its deltas and return the reply; the trace record is added before the return.
+    """Call the model, emit its deltas and return the reply. The trace record is added before the return.
 
-    `is_aside`: no delta is emitted and no history gets the reply, so the record holds the reply. The record
-    also holds a reply that hooks will judge, because the process may die while they run.
+    `is_aside`: no delta is emitted and no history gets the reply, so the trace record contains the reply. The
+    trace record also contains a reply that hooks will judge, because the process may die while they run.
     """
     seen, masked = (
         _CallMeasures(ports.requests.offer(state.equipment).sha256),
@@ -104,7 +104,7 @@ def _is_judged(reply: Message, ports: Ports) -> bool:
 
 
 class _LiveText:
-    """Emits streamed text without secrets; the end of a piece may wait for the next piece."""
+    """Emits streamed text without secrets. The end of a piece may be held back until the next piece."""
 
     def __init__(self, ports: Ports, step_id: str | None) -> None:
         self._ports = ports
@@ -113,7 +113,7 @@ class _LiveText:
         self._stream: MaskedStream | None = None
 
     def emit(self, piece: TextDelta | ThinkingDelta) -> None:
-        """Emit a piece of text; a piece of another kind ends the text before it."""
+        """Emit a piece of text. A piece of another kind ends the text before it."""
         if self._kind is not type(piece):
             self.end()
             self._kind, self._stream = type(piece), self._ports.masker.stream()
@@ -127,7 +127,7 @@ class _LiveText:
             self._ports.emit(ThinkingDelta(text))
 
     def end(self) -> None:
-        """Emit what was held back of a text that ends here."""
+        """Emit the text that was held back, because the text ends here."""
         if self._stream is not None and (text := self._stream.end()):
             is_text = self._kind is TextDelta
             self._ports.emit(TextDelta(text, self._step_id) if is_text else ThinkingDelta(text))
@@ -135,7 +135,9 @@ class _LiveText:
 
 
 def _without_secrets(message: Message, ports: Ports) -> Message:
-    """Return the reply with its secrets masked; a masked reply loses the provider's own form of it."""
+    """Return the reply with its secrets masked. A masked reply loses the provider's own form of the
+    message.
+    """
     if not ports.requests.masks_replies:
         return message
     blocks = tuple(_block_without_secrets(block, ports.masker) for block in message.blocks)
@@ -181,10 +183,13 @@ def _record(ports: Ports, request: ModelRequest, seen: _CallMeasures, **end: Any
 
 
 CutReply = tuple[Message, ...]
-"""The input of an action whose model call was interrupted: the partial reply and the mark after it.
-Empty: ask the model."""
+"""The input of an action whose model call was interrupted: the partial reply, and the mark that follows it.
+Empty if the action must ask the model.
+"""
 KeptReply = Reply | None
-"""The input of an action whose reply was recorded by a process that died before the step was committed."""
+"""The input of an action whose reply was recorded by a process that died before the step's commit; None if
+the action must ask the model.
+"""
 MAX_COMPRESSIONS = 2
 MAX_BAD_ROUNDS = 5
 _LEARNED_RANGE = (0.05, 1.0)
@@ -198,11 +203,11 @@ async def ask(
     output: OutputFormat | None = None,
     kept: Reply | None = None,
 ) -> Reply | None:
-    """Ask the model and emit its deltas; returns None if the request does not fit the context window.
+    """Ask the model and emit its deltas. Return None if the request does not fit the context window.
 
-    `choice` is the name of a tool that the model must call, `required` (any tool) or `none`.
-    `kept`: the reply that an earlier process recorded before it died; the model is not asked again.
-    Raises `ModelError` after `MAX_BAD_ROUNDS` unusable replies in a row.
+    `choice` is the name of a tool that the model must call, `required` (any tool) or `none`. `kept` is the
+    reply that an earlier process recorded before it died; with it, the model is not asked again. Raises
+    `ModelError` after `MAX_BAD_ROUNDS` unusable replies in a row.
     """
     if kept is not None:
         ports.emit(TextDelta(kept.message.display_text, state.active_step_id))
@@ -236,9 +241,9 @@ async def ask(
 
 
 async def _fits(state: ApplicationState, ports: Ports, request: ModelRequest) -> bool:
-    """Return whether the request should stay below the usable share of the model's window.
+    """Return whether the request will probably fit the usable share of the model's window.
 
-    Always True after a compression: the estimate may be wrong, so the request is tried.
+    After a compression this is always True: the estimate may be wrong, so the request is tried.
     """
     if state.compressions:
         return True
@@ -259,7 +264,7 @@ def _count_request_bytes(state: ApplicationState, ports: Ports, histories: tuple
 def apply_reply(
     state: ApplicationState, ports: Ports, histories: tuple[Transcript, ...], reply: Reply
 ) -> dict[str, Any]:
-    """Return the state changes of every reply: usage, and the learned number of tokens per byte."""
+    """Return the state changes of every reply: the usage, and the measured number of tokens per byte."""
     learned = state.tokens_per_byte
     if reply.usage.input_tokens:
         low, high = _LEARNED_RANGE
@@ -284,7 +289,7 @@ REPLY_FIELDS = ["usage", "turn_usage", "tokens_per_byte", "compressions", "overf
 
 
 def to_tool_choice(choice: str | None) -> tuple[ToolChoiceKind, str | None]:
-    """Return the general choice, and the tool that the model must call, if there is one."""
+    """Return the general choice, and the tool that the model must call, or None if it may choose."""
     match choice:
         case "required" | "none" | "auto":
             return choice, None
@@ -296,7 +301,7 @@ def overflow(state: ApplicationState, action: str) -> dict[str, Any]:
     """Return the state changes that send the graph to the compressor and then back to `action`."""
     if state.compressions >= MAX_COMPRESSIONS:
         raise ContextFull(
-            "The conversation does not fit into the model's window, even after compressing it.",
+            "The conversation does not fit into the model's window, even after a compression.",
             "Resume with a model that has a larger window: -m PROVIDER/MODEL",
         )
     return {"overflow_from": action}
@@ -307,12 +312,16 @@ class ReadsFiles(Protocol):
     """A model that knows which files it accepts."""
 
     def refusal_of(self, file: AttachedFile) -> str | None:
-        """Return in a sentence why the model cannot take this file; empty: it can. None: not known."""
+        """Return a sentence that says why the model cannot take this file; empty if it can, None if it is not
+        known.
+        """
         ...
 
 
 def refusal_of(model: Model, file: AttachedFile) -> str | None:
-    """Return in a sentence why a model cannot take this file; empty: it can. None: not known."""
+    """Return a sentence that says why a model cannot take this file; empty if it can, None if it is not
+    known.
+    """
     return model.refusal_of(file) if implements(model, ReadsFiles) else None
 
 
@@ -322,7 +331,7 @@ def reads(model: Model, file: AttachedFile) -> bool:
 
 
 class WrappedModel:
-    """Forwards to another model; a subclass overrides what changes."""
+    """Forwards calls to another model. A subclass overrides methods to change them."""
 
     def __init__(self, model: Model) -> None:
         self._model = model

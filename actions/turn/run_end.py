@@ -1,4 +1,4 @@
-"""How a turn ends, unless a hook continues it, and how a tool ends the run.
+"""Ends a turn unless a hook continues it, and ends the run when a tool requests it.
 
 The stored tool result says that it ends the run, so a resumed run ends as well.
 """
@@ -19,7 +19,9 @@ _GO_ON = "[The turn is not over: a hook of the user says why.]\n"
 
 
 async def ask_hooks_to_continue(state: ApplicationState, ports: Ports, answer: str) -> Message | None:
-    """Ask the hooks about an answer; return the message that continues the turn, at most once per turn."""
+    """Ask the hooks about an answer. Return the message that continues the turn, at most once per turn, or
+    None.
+    """
     if ports.hooks is None:
         return None
     turn = itertools.takewhile(lambda message: message.origin != "person", reversed(state.chat_history))
@@ -29,12 +31,12 @@ async def ask_hooks_to_continue(state: ApplicationState, ports: Ports, answer: s
     reason = await ports.hooks.on_answer(answer, is_second)
     if is_second or not reason:
         return None
-    ports.emit(Notice(f"A hook lets the turn go on: {reason}"))
+    ports.emit(Notice(f"A hook continues the turn: {reason}"))
     return runtime_message(f"{_GO_ON}{reason}")
 
 
 async def rewrite_answer(reply: Reply, message: Message, ports: Ports) -> Message:
-    """Return the message of a reply; the text of an answer is what the hooks make of it."""
+    """Return the message of a reply. If the reply is an answer, hooks may change its text."""
     if ports.hooks is None or message.tool_uses or reply.finish != "stop":
         return message
     text = await ports.hooks.rewrite_answer(message.text)
@@ -47,9 +49,9 @@ async def rewrite_answer(reply: Reply, message: Message, ports: Ports) -> Messag
 
 
 def end_turn(state: ApplicationState, ports: Ports, answer: str) -> Changes:
-    """Return the changes that close the turn with this answer; every call must have a result already.
+    """Return the changes that close the turn with this answer. Every call must have a result already.
 
-    The active plan step ends with the answer as its summary; later steps are not started.
+    The active plan step ends with the answer as its summary. Later steps do not start.
     """
     history = state.chat_history
     changes: Changes = {
@@ -61,13 +63,13 @@ def end_turn(state: ApplicationState, ports: Ports, answer: str) -> Changes:
     if step is not None:
         closed = step.model_copy(update={"status": "completed", "analysis": answer})
         history = history.append(*find_person_messages(step), assistant_message(step_line(closed), "runtime"))
-        # Its history stays loaded: the last results in it are not on disk yet.
+        # The step keeps its history in memory: the last results in it are not on disk yet.
         plan = tuple(one for one in with_step(state, closed) if one.status != "pending")
         changes |= {"vibe_plan": plan, "active_step_id": None}
         ports.emit(MessageAdded("assistant", step_line(closed)))
         ports.emit(StepChanged(closed.step_id, closed.status, answer))
         if len(plan) < len(state.vibe_plan):
-            ports.emit(Notice("The run ends here: the steps that are left are not started."))
+            ports.emit(Notice("The run ends here: the remaining steps of the plan do not start."))
             ports.emit(PlanChanged(plan))
     ports.emit(MessageAdded("assistant", answer))
     return {**changes, "chat_history": history.append(assistant_message(answer, "runtime"))}

@@ -1,4 +1,6 @@
-"""Adds messages of the inbox (steering and observed ones) to a history: each once, before the next call."""
+"""Adds the messages of the inbox, both steering and observed ones, to a history before the next model
+call.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +14,7 @@ from ..ports import Ports
 from ..ports.events import MessageAdded
 
 STEERING_FIELDS = ["inbox_taken"]
-"""The state fields that an action which takes steering messages reads and writes."""
+"""The state fields that an action reads and writes if it takes steering messages."""
 
 
 async def take_steering(
@@ -22,10 +24,10 @@ async def take_steering(
     step_id: str | None = None,
     was_cut: bool = False,
 ) -> tuple[Transcript, InboxTaken]:
-    """Return the history with the new messages at its end in the order of their arrival, and the updated
-    inbox position.
+    """Return the history with the new messages appended in the order of their arrival, and the updated inbox
+    position.
 
-    `was_cut`: the model call was interrupted; only messages that this call already contained are added.
+    `was_cut`: the model call was interrupted. Only messages that this model call already contained are added.
     """
     if ports.inbox is None:
         return history, state.inbox_taken
@@ -44,7 +46,7 @@ async def take_steering(
 
 
 async def add_observed(state: ApplicationState, ports: Ports) -> dict[str, Any]:
-    """Return the state changes that add the new observed messages to the global history; no turn begins."""
+    """Return the state changes that add the new observed messages to the global history. No turn begins."""
     found = () if ports.inbox is None else await ports.inbox.load_new_messages(state.inbox_taken)
     observed = [one for one in found if one.kind == "observe"]
     if not observed:
@@ -74,5 +76,5 @@ def _messages(waiting: Sequence[WaitingMessage]) -> list[Message]:
 
 
 def find_person_messages(step: VibeStep) -> tuple[Message, ...]:
-    """Return the person's messages of a step; the steps after it need them, too."""
+    """Return the person's messages in a step. Later steps need these messages, too."""
     return tuple(message for message in step.chat_history if message.origin == "person")

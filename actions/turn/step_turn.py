@@ -1,4 +1,4 @@
-"""A model call inside a plan step, used by its first turn and by its later turns."""
+"""Makes a model call inside a plan step, for the first turn and for later turns."""
 
 from ...state.application import ApplicationState, VibeStep
 from ...state.conversation.messages import Message
@@ -25,7 +25,7 @@ async def take_turn(
     cut: CutReply = (),
     kept: KeptReply = None,
 ) -> Changes:
-    """Return the state changes of one turn in a step; those of `overflow` if the request does not fit."""
+    """Return the state changes of one turn in a step, or those of `overflow` if the request does not fit."""
     history, newest = await take_steering(before, ports, step.chat_history, step.step_id, bool(cut))
     step = step.model_copy(update={"chat_history": history})
     taken: Changes = {"active_step_id": step.step_id, "inbox_taken": newest}
@@ -50,7 +50,7 @@ async def take_turn(
 async def _judge(
     before: ApplicationState, ports: Ports, step: VibeStep, reply: Reply, message: Message
 ) -> Changes:
-    """Return the state changes of the reply: the step ends, or calls are pending."""
+    """Return the state changes of a reply: the step ends, or calls become pending."""
     finish = _finish_of(reply, message)
     if finish is not None:
         answers = {use.call_id: _RECORDED for use in message.tool_uses}
@@ -69,7 +69,9 @@ async def _judge(
 
 
 def _finish_of(reply: Reply, message: Message) -> FinishStep | None:
-    """Return how the step ends: by its decision tool alone or by a text answer; None if it does not end."""
+    """Return how the step ends, by a call of the decision tool alone or by a text answer; None if it does not
+    end.
+    """
     if not message.tool_uses:
         status = "failed" if reply.finish == "refusal" else "completed"
         return FinishStep(status=status, summary=message.text.strip() or "No summary was given.")
@@ -80,11 +82,11 @@ def _finish_of(reply: Reply, message: Message) -> FinishStep | None:
 
 
 def step_line(step: VibeStep) -> str:
-    """Return the line about an ended step for the global history."""
+    """Return the line about an ended step that the global history gets."""
     summary = " ".join(step.analysis.split())[:MAX_SUMMARY_CHARS]
     return f"Step {step.step_id} {step.status}: {summary}"
 
 
 def with_step(state: ApplicationState, step: VibeStep) -> tuple[VibeStep, ...]:
-    """Return the plan with the step of this id replaced."""
+    """Return the plan in which `step` replaces the step with the same id."""
     return tuple(step if old.step_id == step.step_id else old for old in state.vibe_plan)

@@ -1,4 +1,4 @@
-"""The tool choice of a run: what a request asks for, and when it has been fulfilled."""
+"""Applies the tool choice of a run, and ends it after the required call."""
 
 from ...state.application import ApplicationState
 from ...state.conversation.messages import Message
@@ -9,9 +9,9 @@ _NO_CALLS = "Not run: no tool may be called in this run. Answer without tools."
 
 
 def use_up_tool_choice(state: ApplicationState, message: Message) -> Changes:
-    """Return the change after a reply that has the required call: the model chooses from then on.
+    """Return the change after a reply that contains the required call: later requests let the model choose.
 
-    Otherwise the model would have to call tools for ever.
+    Without this change, the model would have to call tools forever.
     """
     options = state.run_options
     if options.tool_choice in ("", "auto", "none") or not message.tool_uses:
@@ -20,7 +20,9 @@ def use_up_tool_choice(state: ApplicationState, message: Message) -> Changes:
 
 
 def refuse_calls(state: ApplicationState, message: Message) -> Changes | None:
-    """Return the changes that refuse the calls of a reply where no tool may be called; None: they may be."""
+    """Return the changes that refuse the calls of a reply if the run allows no calls; None if it
+    allows them.
+    """
     if state.run_options.tool_choice != "none":
         return None
     history = state.chat_history.append(*answer_all(message, {}, _NO_CALLS))

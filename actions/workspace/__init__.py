@@ -1,1 +1,3 @@
-"""Files of the workspace: paths, text, atomic writes, snapshots. This package knows no tool and no model."""
+"""The files of the workspace: paths, text, atomic writes, snapshots. This package does not depend on tools or
+models.
+"""

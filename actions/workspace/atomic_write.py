@@ -1,4 +1,4 @@
-"""Replaces a file completely: a reader, or a crash, finds either the old content or the new one."""
+"""Replaces a file completely: a reader finds either the old content or the new one, also after a crash."""
 
 import fcntl
 import os
@@ -22,7 +22,7 @@ _PAUSE_S = 0.001
 
 @contextmanager
 def lock_folder(folder: int) -> Generator[None]:
-    """Hold the open folder's lock between the last check of a file and its replacement.
+    """Hold the lock of the open folder from the last check of a file to its replacement.
 
     The lock is advisory: another holder, or a file system without locks, delays this for 2 seconds at most.
     """
@@ -50,10 +50,10 @@ _NAME = re.compile(r"\.sandbur-[0-9a-f]{12}\.tmp")
 
 class TemporaryFile(NamedTuple):
     folder: int
-    """Descriptor of the folder that holds the file."""
+    """The descriptor of the folder that contains the file."""
     name: str
     descriptor: int
-    """Open for writing, and locked until its writer ends."""
+    """The descriptor of the file, which is open for writing and locked until its writer ends."""
 
     def take_place_of(self, target: Path) -> None:
         """Replace the file `target` in the same folder with this one."""
@@ -62,9 +62,9 @@ class TemporaryFile(NamedTuple):
 
 @contextmanager
 def temporary_file(target: Path, mode: int, folder: int | None = None) -> Generator[TemporaryFile]:
-    """Create an empty file beside the real path `target`; it is removed at the end unless it was renamed.
+    """Create an empty file beside the real path `target`. It is removed at the end unless it was renamed.
 
-    `folder` is the descriptor of the folder, if it is open already.
+    `folder` is the descriptor of the folder, if the folder is open already.
     """
     with ExitStack() as stack:
         there = stack.enter_context(open_folder(target.parent)) if folder is None else folder
@@ -72,8 +72,8 @@ def temporary_file(target: Path, mode: int, folder: int | None = None) -> Genera
             temporary = _create_locked_file(there, mode)
         except PermissionError:
             raise FileProblem(
-                f"{format_path(target)} cannot be written: its folder takes no new files,"
-                " which a safe replacement needs."
+                f"{format_path(target)} cannot be written: its folder accepts no new"
+                " files, and a safe replacement needs one."
             ) from None
         try:
             yield temporary
@@ -84,10 +84,10 @@ def temporary_file(target: Path, mode: int, folder: int | None = None) -> Genera
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files in `folder` whose writer has died: the system released its lock."""
+    """Remove the temporary files in `folder` whose writer has died. Their locks are free."""
     with suppress(OSError), open_folder(folder, os.O_RDONLY) as there:
         for name in filter(_NAME.fullmatch, os.listdir(there)):  # noqa: PTH208 -- a descriptor
-            # The file is locked by a living writer, removed by now, or on a file system without locks.
+            # A living writer locks the file, or the file is removed already, or its file system has no locks.
             with suppress(OSError), os.fdopen(open_in(there, name, os.O_RDWR | os.O_NONBLOCK), "rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.unlink(name, dir_fd=there)
@@ -103,7 +103,7 @@ def _create_locked_file(folder: int, mode: int) -> TemporaryFile:
         descriptor = open_in(folder, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        # Before it was locked, another process may have removed it as a leftover.
+        # Another process may have removed the file as a leftover before it was locked.
         if os.fstat(descriptor).st_nlink:
             return TemporaryFile(folder, name, descriptor)
         os.close(descriptor)
@@ -112,7 +112,7 @@ def _create_locked_file(folder: int, mode: int) -> TemporaryFile:
 def replace_content(
     target: Path, content: bytes, expected: FileStat | None, mode: int | None = None
 ) -> os.stat_result | None:
-    """Write `target`; return the status of the old file, or None if there was none.
+    """Write `target`. Return the status of the old file, or None if there was none.
 
     Raises `FileProblem` if the file is not the `expected` version any more (None: there must be no file).
     Without `mode`, a new file gets the mode that the umask allows, and a replaced file keeps its mode.
@@ -121,7 +121,7 @@ def replace_content(
         made = find_missing_folders(target)
         with open_or_make_folder(target.parent) as folder:
             old = _read_writable_status(folder, target)
-            # A new file gets the mode that the umask allows; a replacement stays private until complete.
+            # A new file gets the mode that the umask allows. A replacement is private until it is complete.
             first_mode = 0o666 if old is None and mode is None else 0o600
             with temporary_file(target, first_mode, folder) as temporary:
                 _fill(temporary, content, target, old, mode)
@@ -136,7 +136,9 @@ def replace_content(
 
 
 def replace_link(path: Path, leads_to: str, expected: FileStat | None) -> None:
-    """Make `path` a link; raises `FileProblem` if it is not the `expected` version any more."""
+    """Make `path` a link to `leads_to`. Raises `FileProblem` if `path` is not the `expected` version any
+    more.
+    """
     with translate_errors(path, "written"), open_or_make_folder(path.parent) as folder:
         temporary = _make_temporary_name()
         os.symlink(leads_to, temporary, dir_fd=folder)
@@ -151,7 +153,9 @@ def replace_link(path: Path, leads_to: str, expected: FileStat | None) -> None:
 
 
 def remove_file(path: Path, expected: FileStat | None) -> None:
-    """Remove the file or link at a real path; raises `FileProblem` if it is not the `expected` version."""
+    """Remove the file or link at a real path. Raises `FileProblem` if it is not the `expected` version any
+    more.
+    """
     with open_folder(path.parent) as folder, lock_folder(folder):
         refuse_stale(path, expected, folder)
         os.unlink(path.name, dir_fd=folder)
@@ -171,7 +175,7 @@ def _read_writable_status(folder: int, target: Path) -> os.stat_result | None:
         return None
     require_regular(target, status)
     if not os.access(target.name, os.W_OK, dir_fd=folder):
-        raise FileProblem(f"{format_path(target)} is read-only; it was left as it is.")
+        raise FileProblem(f"{format_path(target)} is read-only; it was not changed.")
     return status
 
 
@@ -185,7 +189,7 @@ def _fill(
             _copy_owner(file.fileno(), f"/proc/self/fd/{temporary.folder}/{target.name}", old)
         wanted = mode if mode is not None or old is None else stat.S_IMODE(old.st_mode)
         if wanted is not None:
-            # Last, because a change of the owner clears the set-user-id bits.
+            # This step is the last one, because a change of the owner clears the set-user-id bits.
             os.fchmod(file.fileno(), wanted)
         os.fsync(file.fileno())
 
@@ -202,19 +206,21 @@ def _copy_owner(descriptor: int, target: str, old: os.stat_result) -> None:
 
 
 def refuse_stale(path: Path, expected: FileStat | None, folder: int) -> None:
-    """Raise `FileProblem` if `path`, in its open folder, is not the `expected` version (None: no file)."""
+    """Raise `FileProblem` if `path` is not the `expected` version (None: no file). `folder` is its open
+    folder.
+    """
     try:
         now = FileStat.of(os.stat(path.name, dir_fd=folder, follow_symlinks=False))
     except FileNotFoundError:
         now = None
     if now != expected:
         raise FileProblem(
-            f"{format_path(path)} was changed by something else meanwhile; nothing was written."
+            f"{format_path(path)} was changed by another program meanwhile; nothing was written."
             " Read it again."
         )
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames and removals in `folder` durable, where the system can."""
+    """Make renames and removals in `folder` durable, if the system can do this."""
     with suppress(OSError), open_folder(folder, os.O_RDONLY) as descriptor:
         os.fsync(descriptor)

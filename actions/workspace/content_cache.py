@@ -1,4 +1,4 @@
-"""Caches file contents by their SHA-256 in a private folder of limited size; any of them may be missing."""
+"""Caches file contents by their SHA-256 in a private folder of limited size. Any content may be missing."""
 
 import hashlib
 import os
@@ -19,14 +19,16 @@ from .text import MAX_BYTES
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """Version, mode and content of a file. A link counts as a file whose content is its target."""
+    """The version, the mode and the content of a file. A link counts as a file whose content is its
+    target.
+    """
 
     version: FileStat | None = None
-    """None if nothing is there."""
+    """The version of the file; None if there is no file."""
     mode: int | None = None
-    """As in `FileChange`; None where there is neither file nor link."""
+    """The mode, as in `FileChange`; None if there is neither a file nor a link."""
     content: bytes | None = None
-    """None also if it is too large or cannot be read."""
+    """The content; None if there is no file, or if it is too large or cannot be read."""
 
     @property
     def digest(self) -> str | None:
@@ -38,7 +40,7 @@ def digest_of(content: bytes) -> str:
 
 
 def to_recorded_mode(mode: int) -> int | None:
-    """Return a mode as it is recorded; None for anything except a file or a link."""
+    """Return the mode in its recorded form, or None for anything except a file or a link."""
     if stat.S_ISLNK(mode):
         return mode
     return stat.S_IMODE(mode) if stat.S_ISREG(mode) else None
@@ -66,9 +68,9 @@ _DIGESTED_BYTES = 8_000_000
 
 
 def read_version(path: str) -> dict[str, str]:
-    """Return {real path: version} of a file: its digest, or its size and time if it is large.
+    """Return {real path: version} of a file. The version is its digest, or its size and time if it is large.
 
-    Empty if there is no such file.
+    The result is empty if there is no such file.
     """
     try:
         real = os.path.realpath(path)
@@ -90,13 +92,14 @@ def format_large_version(size: int, modified_ns: int) -> str:
 
 MAX_CACHED_BYTES = 200_000_000
 _TEMPORARY = "tmp-"
-"""Begins the name of a file that is being written; the name of the writing process follows."""
+"""The start of the name of a file that is being written. The name of the writing process follows."""
 
 
 class ContentCache:
-    """Safe for several processes: a content is completely there or missing, and is checked when it is read.
+    """A cache that several processes may use. A content is complete or missing, and is checked when it is
+    read.
 
-    Nothing is synced: damage by a power loss is detected by the digest.
+    Files are not synced: the digest detects damage by a power loss.
     """
 
     def __init__(self, folder: Path, max_bytes: int = MAX_CACHED_BYTES) -> None:
@@ -115,7 +118,7 @@ class ContentCache:
         return digest in self._sizes
 
     def put(self, content: bytes) -> str:
-        """Store a content; return its digest."""
+        """Store a content and return its digest."""
         digest = digest_of(content)
         if digest not in self._sizes:
             write_whole(self._path(digest, len(content)), content)
@@ -161,7 +164,7 @@ class ContentCache:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a private file so that no reader ever sees a part of it."""
+    """Write a private file so that no reader ever finds a part of it."""
     temporary = f"{path.parent}/{_TEMPORARY}{_name_writer(os.getpid())}{secrets.token_hex(6)}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -186,7 +189,9 @@ def sweep_temporaries(folder: Path) -> None:
 
 @cache
 def _name_writer(pid: int) -> str:
-    """Return a name of this process; the pid is a parameter because a fork is another process."""
+    """Return a name of this process. The pid is a parameter, so that the cached name is not used after a
+    fork.
+    """
     return make_runner_name()
 
 

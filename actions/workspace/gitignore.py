@@ -1,4 +1,6 @@
-"""Finds what git ignores in a folder: nested `.gitignore` files and `.git/info/exclude`, as ripgrep does."""
+"""Finds what git ignores in a folder: reads nested `.gitignore` files and `.git/info/exclude`, as ripgrep
+does.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,16 @@ class IgnorePattern(NamedTuple):
 
 
 class IgnoreFile:
-    """The patterns of one file; the last one that matches decides."""
+    """The patterns of one file. The last pattern that matches decides."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         read = [pattern for line in lines for pattern in _parse_line(line)]
         self._patterns = read[::-1]
 
     def ignores(self, path: str, is_folder: bool) -> bool | None:
-        """Return whether an entry (path from the file's folder) is ignored; None if no pattern matches."""
+        """Return whether an entry is ignored; None if no pattern matches. `path` is relative to the folder of
+        the file.
+        """
         names = path.split("/")
         for parts, is_ignored, folders_only in self._patterns:
             if (is_folder or not folders_only) and matches_parts(parts, names):
@@ -40,7 +44,9 @@ class IgnoreFile:
 
 
 def _parse_line(line: str) -> list[IgnorePattern]:
-    """Parse one line as gitignore(5) says, and braces as ripgrep does; an invalid line gives no pattern."""
+    """Parse one line as gitignore(5) describes it. Braces work as in ripgrep. An invalid line gives no
+    pattern.
+    """
     line = _TRAILING_BLANKS.sub("", line)
     if not line or line.startswith("#"):
         return []
@@ -59,16 +65,18 @@ def _parse_line(line: str) -> list[IgnorePattern]:
 
 @dataclass(frozen=True, slots=True)
 class FolderRules:
-    """The rules of a folder, and those of the folders above it in the same repository."""
+    """The ignore rules of a folder, and the rules of the folders above it in the same repository."""
 
     folder: str
-    """Absolute, with a slash at the end."""
+    """The absolute path, with a slash at the end."""
     ignored: IgnoreFile | None
     excluded: IgnoreFile | None
     above: FolderRules | None
 
     def ignores(self, path: str, is_folder: bool) -> bool | None:
-        """Return True: ignored; False: a `!` pattern includes it; None: no rule matches."""
+        """Return True if the entry is ignored, False if a `!` pattern includes it, or None if no rule
+        matches.
+        """
         excluded: bool | None = None
         level: FolderRules | None = self
         while level is not None:
@@ -83,7 +91,9 @@ class FolderRules:
 
 
 def load_rules(folder: str, names: Sequence[str], above: FolderRules | None) -> FolderRules | None:
-    """Return the rules for the entries of `folder`, which are `names`; a repository inherits no rules."""
+    """Return the rules for the entries of `folder`. `names` are its entries. A repository inherits no
+    rules.
+    """
     is_repository = ".git" in names
     outer = None if is_repository else above
     ignored = _load(Path(folder, ".gitignore")) if ".gitignore" in names else None

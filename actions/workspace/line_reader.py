@@ -1,4 +1,4 @@
-"""Finds lines in a stream of bytes of any length, and keeps only the start of long lines."""
+"""Finds lines in a stream of bytes of any length. It keeps only the start of long lines."""
 
 import codecs
 import time
@@ -8,7 +8,7 @@ KEPT_LINE_BYTES = 8192
 
 
 class LineReader:
-    """Reads forward; raises `TimeoutError` if the deadline passes during a search for a line."""
+    """Reads forward. Raises `TimeoutError` if the deadline passes during a search for a line."""
 
     def __init__(self, chunks: Iterator[bytes], deadline: float) -> None:
         self._chunks = chunks
@@ -18,7 +18,7 @@ class LineReader:
         self._next: tuple[bytes, int] | None = None
 
     def skip(self, wanted: int) -> int:
-        """Skip `wanted` lines, or all that there are; return how many were skipped."""
+        """Skip `wanted` lines, or fewer if the stream has fewer. Return the number of skipped lines."""
         passed, is_open = 0, False
         while passed < wanted and self._has_more():
             ends = self._buffer.count(b"\n", self._at)
@@ -33,7 +33,7 @@ class LineReader:
         return passed + is_open
 
     def peek(self) -> tuple[bytes, int] | None:
-        """Return the start and the length in bytes of the next line; None at the end."""
+        """Return the start of the next line, and its length in bytes. Return None at the end."""
         if self._next is None:
             self._next = self._read_line()
         return self._next
@@ -81,7 +81,7 @@ class LineReader:
 
 
 def decode_line(kept: bytes, length: int, most_characters: int, encoding: str = "utf-8") -> str:
-    """Return a line as text; `kept` is its start, `length` its complete size in bytes."""
+    """Return a line as text. `kept` is the start of the line, `length` its complete size in bytes."""
     is_cut = length > len(kept)
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(kept, final=not is_cut)

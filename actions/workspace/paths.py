@@ -1,4 +1,4 @@
-"""Opens files without ever blocking on one, and explains problems with a path in one sentence."""
+"""Opens files without ever blocking, and describes problems with a path in one sentence."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2
 
 
 def make_absolute(path: str, cwd: Path) -> Path:
-    """Return the absolute path; `..` stays, because after a link only the system knows what it means."""
+    """Return the absolute path. It keeps `..`, because only the system knows what `..` means after a link."""
     return cwd / os.path.expanduser(path)  # noqa: PTH111 -- Path.expanduser raises for unknown users
 
 
 def resolve_paths(paths: Iterable[str], cwd: Path) -> list[str]:
-    """Return the real paths of paths as a call writes them, without those that cannot be resolved now."""
+    """Return the real paths of the paths in a call. Paths that cannot be resolved now are left out."""
     found: list[str] = []
     for path in paths:
         with suppress(OSError, ValueError):
@@ -58,7 +58,7 @@ def format_size(size: int) -> str:
 
 
 def format_count(number: int, noun: str) -> str:
-    """Return a number of things, such as `1 file` or `2,000 files`."""
+    """Return a number with its noun, such as `1 file` or `2,000 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -66,7 +66,7 @@ class FileStat(NamedTuple):
     """The values of a file's status that change when the file changes."""
 
     mode: int
-    """Including the file type."""
+    """The mode with the file type."""
     size: int
     modified_ns: int
     changed_ns: int
@@ -97,27 +97,29 @@ _MEANINGS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
     errno.EROFS: "the file system is read-only",
-    errno.ELOOP: "its links lead in a circle",
+    errno.ELOOP: "its links form a cycle",
     errno.ENAMETOOLONG: "the name is too long",
     errno.EBUSY: "it is in use or a mount point, so that it cannot be replaced as a whole",
     errno.EXDEV: "it is a mount point, so that it cannot be replaced as a whole",
     errno.EPERM: "the operation is not permitted; the file or folder may be immutable",
     errno.EACCES: "permission denied",
-    errno.EAGAIN: "nothing to read from it now",
+    errno.EAGAIN: "there is nothing to read from it now",
 }
 _MOST_NAMES = 5000
 
 
 class FileProblem(Exception):
-    """A request about files cannot be fulfilled; the message is for the model."""
+    """A request about files cannot be fulfilled. The message is for the model."""
 
 
 class IsFolder(FileProblem):
-    """There is a folder where a file is needed."""
+    """The path is a folder, but a file is needed."""
 
 
 def make_file_problem(path: Path, error: OSError, wish: str) -> FileProblem:
-    """Convert a system error into a `FileProblem`; `wish` is what was tried, such as "read"."""
+    """Convert a system error into a `FileProblem`. `wish` is the intended operation as a participle, such as
+    "read".
+    """
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return FileProblem(_describe_missing(path))
     if isinstance(error, IsADirectoryError):
@@ -130,7 +132,7 @@ def make_file_problem(path: Path, error: OSError, wish: str) -> FileProblem:
 
 @contextmanager
 def translate_errors(path: Path, wish: str) -> Generator[None]:
-    """Convert system errors into a `FileProblem`."""
+    """Convert system errors into a `FileProblem`. `wish` is as in `make_file_problem`."""
     try:
         yield
     except OSError as error:
@@ -138,17 +140,17 @@ def translate_errors(path: Path, wish: str) -> Generator[None]:
 
 
 def locate(path: Path, reach: PathScope, wish: str, *, is_new: bool = False, searches: bool = False) -> Path:
-    """Return the real path of `path`, which can be used without following links; raises `FileProblem`.
+    """Return the real path of `path`, which can be opened without following links. Raises `FileProblem`.
 
-    `is_new`: nothing needs to be there. `searches`: the path may be below a judged path.
+    `is_new`: the file need not exist. `searches`: the path may be below a judged path.
     """
     with translate_errors(path, wish):
         try:
             real = reach.resolve(path, searches=searches)
         except OutOfScope as place:
             raise FileProblem(
-                f"{format_path(path)} leads to {format_path(str(place))}, which is not where it led"
-                f" when the call was judged, or outside of the workspace. Nothing was {wish}."
+                f"{format_path(path)} leads to {format_path(str(place))}, which is not the target that"
+                f" it had when the call was judged, or is outside of the workspace. Nothing was {wish}."
             ) from None
         if not is_new and path.is_symlink() and not real.exists():
             raise FileProblem(f"{format_path(path)} is a link to a file that does not exist.")
@@ -156,7 +158,9 @@ def locate(path: Path, reach: PathScope, wish: str, *, is_new: bool = False, sea
 
 
 def name_special_kind(mode: int) -> str | None:
-    """Return what a special file is, such as "a socket"; None for a regular file, a folder or a link."""
+    """Return the name of a special kind of file, such as "a socket". Return None for a regular file, a folder
+    or a link.
+    """
     return next((name for is_kind, name in _SPECIAL if is_kind(mode)), None)
 
 
@@ -170,13 +174,13 @@ def require_regular(path: Path, status: os.stat_result) -> None:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open the regular file at a real path for reading; raises `FileProblem` for anything else."""
+    """Open the regular file at a real path for reading. Raises `FileProblem` for anything else."""
     folder, name = split(path)
     with translate_errors(path, "read"), open_folder(folder) as there:
         status = os.stat(name, dir_fd=there, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
             raise LinkInTheWay
-        # Check the type first, because only opening some devices already has an effect.
+        # The type is checked first, because opening some devices already has an effect.
         require_regular(path, status)
         descriptor = open_in(there, name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
         file = os.fdopen(descriptor, "rb")
@@ -193,14 +197,14 @@ def _describe_missing(path: Path) -> str:
     if not folder.is_dir():
         above = next((parent for parent in folder.parents if parent.is_dir()), Path("/"))
         nearest = format_path(above)
-        return f"{format_path(path)} does not exist: the last folder on the way that does is {nearest}."
+        return f"{format_path(path)} does not exist: the nearest folder above it that exists is {nearest}."
     near = find_similar_names(folder, path.name)
     hint = f" Similar names there: {', '.join(near)}." if near else ""
     return f"{format_path(path)} does not exist.{hint}"
 
 
 def find_similar_names(folder: Path, name: str) -> list[str]:
-    """Return names in the folder (a real path) that the model may have meant."""
+    """Return names in the folder (a real path) that are similar to the name that the model used."""
     try:
         with open_folder(folder, os.O_RDONLY) as there, os.scandir(there) as entries:
             names = [entry.name for entry in islice(entries, _MOST_NAMES)]
@@ -212,7 +216,7 @@ def find_similar_names(folder: Path, name: str) -> list[str]:
 
 
 def require_folder(path: Path) -> Path:
-    """Return the folder; raises `FileProblem` if the path is a file."""
+    """Return the folder. Raises `FileProblem` if the path is a file."""
     root, names = folder_and_file(path)
     if names:
         raise FileProblem(f"{format_path(path)} is a file, not a folder.")
@@ -220,7 +224,9 @@ def require_folder(path: Path) -> Path:
 
 
 def folder_and_file(path: Path) -> tuple[Path, list[str]]:
-    """Return the folder to start in, and the name of the one file to search if the path is a file."""
+    """Return the folder in which a search starts. If the path is a file, also return the name of this
+    file.
+    """
     with translate_errors(path, "searched"):
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
@@ -234,7 +240,7 @@ def make_private(folder: Path) -> None:
     while True:
         if not folder.parent.exists():
             make_private(folder.parent)
-        # Another call may remove the empty folder at the same time; then try again.
+        # Another call may remove the empty folder at the same time. Then the loop tries again.
         with suppress(FileNotFoundError):
             folder.mkdir(mode=0o700, exist_ok=True)
             return

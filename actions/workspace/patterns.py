@@ -13,17 +13,17 @@ _SPECIAL_IN_CLASS = re.compile(r"[\[\]\\&~|^]")
 
 
 class BadPattern(FileProblem):
-    """The pattern is not valid; the message is for the model."""
+    """The pattern is not valid. The message is for the model."""
 
 
 class PathPattern:
-    """Matches relative paths; a pattern without a slash matches the last name at any depth."""
+    """Matches relative paths. A pattern without a slash matches the last name at any depth."""
 
     def __init__(self, pattern: str) -> None:
         alternatives = [_normalize(text) for text in expand_braces(pattern)]
         self._alternatives = [compile_pattern(text) for text in dict.fromkeys(alternatives)]
         self.reaches_hidden = any(part.startswith(".") for text in alternatives for part in text.split("/"))
-        """True if the pattern itself names something hidden, which searches leave out otherwise."""
+        """Whether the pattern itself names hidden entries, which searches leave out otherwise."""
 
     def matches(self, path: str) -> bool:
         names = path.split("/")
@@ -31,7 +31,7 @@ class PathPattern:
 
 
 def split_fixed(pattern: str) -> tuple[str, str]:
-    """Split off the leading folders that hold no wildcard: `/a/b/*.py` is `/a/b/` and `*.py`."""
+    """Split off the leading folders that contain no wildcard: `/a/b/*.py` becomes `/a/b/` and `*.py`."""
     found = _WILD.search(pattern)
     end = pattern.rfind("/", 0, found.start() if found else len(pattern)) + 1
     return pattern[:end], pattern[end:]
@@ -54,7 +54,7 @@ def expand_braces(pattern: str) -> list[str]:
     waiting = [pattern]
     while waiting:
         if len(done) + len(waiting) > _MOST_ALTERNATIVES:
-            raise BadPattern(f"the pattern stands for more than {_MOST_ALTERNATIVES} alternatives")
+            raise BadPattern(f"the pattern has more than {_MOST_ALTERNATIVES} alternatives")
         text = waiting.pop()
         if braces := _innermost_braces(text):
             start, end = braces
@@ -72,7 +72,7 @@ def _innermost_braces(text: str) -> tuple[int, int] | None:
 
 
 Parts = Sequence[re.Pattern[str] | None]
-"""The components of a pattern without braces; None stands for `**`."""
+"""The components of a pattern without braces. None means `**`."""
 
 
 def compile_pattern(pattern: str) -> Parts:
@@ -80,7 +80,7 @@ def compile_pattern(pattern: str) -> Parts:
 
 
 def matches_parts(parts: Parts, names: Sequence[str]) -> bool:
-    """Return whether the names match; only the last `**` is widened again, so this stays fast."""
+    """Return whether the names match. Only the last `**` is tried with more names, so the match is fast."""
     at = name = widened = 0
     star = -1
     while name < len(names):
@@ -100,7 +100,7 @@ def matches_parts(parts: Parts, names: Sequence[str]) -> bool:
 @lru_cache(maxsize=256)
 def _compile_component(text: str) -> re.Pattern[str]:
     first, *rest = ("".join(map(_translate_token, piece)) for piece in _split_at_stars(text))
-    # Each star except the last takes the shortest text that matches, without backtracking.
+    # Each star except the last matches the shortest possible text, without backtracking.
     middle = "".join(f"(?>.*?{piece})" for piece in rest[:-1])
     last = f".*{rest[-1]}" if rest else ""
     try:

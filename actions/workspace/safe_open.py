@@ -1,8 +1,8 @@
 """Opens folders and files by their real path, so that no link can redirect the access after the check.
 
-A path is resolved once (`PathScope.resolve`). After that, no link is followed in any part of it: if another
-process puts a link there, the operation fails. Linux does this in one system call (`openat2`); without it
-the path is opened folder by folder.
+A path is resolved once (`PathScope.resolve`). After that, no link is followed in any part of the path: if
+another process puts a link there, the operation fails. Linux does this in one system call (`openat2`).
+Without this call, the path is opened folder by folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MACHINES = ("x86_64", "aarch64", "armv7l", "riscv64", "ppc64le", "s390x")
 _AT_FDCWD = -100
 _NO_MAGICLINKS, _NO_SYMLINKS = 0x02, 0x04
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-"""Enough to reach the entries of a folder, even if the folder cannot be listed."""
+"""These flags are enough to reach the entries of a folder, even if the folder cannot be listed."""
 
 
 class LinkInTheWay(OSError):
@@ -35,18 +35,19 @@ class LinkInTheWay(OSError):
 
 
 class OutOfScope(Exception):
-    """A path leads to a place that the call may not use; the message is that place."""
+    """A path leads to a place that the call may not use. The message is the real path of that place."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathScope:
-    """The paths that the tools of a call may use; without `roots` and `judged`, all paths."""
+    """The paths that the tools of a call may use. Without `roots` and `judged`, they may use all paths."""
 
     roots: tuple[str, ...] = ()
     """The real paths of the session's folders."""
     judged: frozenset[str] | None = None
-    """The real paths that were judged, if known: the call may use only these, and nothing else below the
-    roots."""
+    """The real paths that were judged, or None if they are not known. Below the roots, the call may use only
+    these.
+    """
 
     @classmethod
     def of(cls, roots: Sequence[Path], judged: Sequence[str] | None = None) -> PathScope:
@@ -54,7 +55,7 @@ class PathScope:
         return cls(real, None if judged is None else frozenset(judged))
 
     def resolve(self, path: Path, *, searches: bool = False) -> Path:
-        """Return the real path; raises `OutOfScope` where that is not allowed, and `OSError`.
+        """Return the real path. Raises `OutOfScope` if the call may not use it, and `OSError`.
 
         With `searches`, the path may also be below a judged path.
         """
@@ -77,27 +78,29 @@ def _is_below(path: str, folders: Sequence[str] | frozenset[str]) -> bool:
 
 
 def resolve_real_path(path: Path) -> Path:
-    """Return the path with all links followed; missing parts at its end stay as they are."""
+    """Return the path with all links followed. Missing parts at its end stay unchanged."""
     try:
         try:
             return Path(os.path.realpath(path, strict=True))
         except FileNotFoundError:
             return Path(os.path.realpath(path))
     except OSError as error:
-        # A link was replaced between the check and the reading.
+        # Another process replaced a link between the check and the reading.
         raise LinkInTheWay if error.errno == errno.EINVAL else error from None
 
 
 @contextmanager
 def open_folder(folder: str | Path, flags: int = _FOLDER) -> Generator[int]:
-    """Open the folder at a real path and yield its descriptor; the default `flags` only reach its entries."""
+    """Open the folder at a real path and yield its descriptor. The default `flags` only allow access to its
+    entries.
+    """
     with open_real_path(folder, flags | os.O_DIRECTORY) as descriptor:
         yield descriptor
 
 
 @contextmanager
 def open_real_path(path: str | Path, flags: int) -> Generator[int]:
-    """Open what is at a real path and yield its descriptor; child processes do not inherit it."""
+    """Open the file or folder at a real path and yield its descriptor. Child processes do not inherit it."""
     descriptor = _choose_opener()(os.fspath(path), flags | os.O_CLOEXEC)
     try:
         yield descriptor
@@ -106,14 +109,14 @@ def open_real_path(path: str | Path, flags: int) -> Generator[int]:
 
 
 def name_open_folder(folder: int, path: Path) -> str:
-    """Return a path of the open folder for a process that will be started there."""
+    """Return a path of the open folder for a process that will start in the folder."""
     # Systems without /proc use the normal path.
     name = f"/proc/self/fd/{folder}"
     return name if os.path.isdir(name) else os.fspath(path)  # noqa: PTH112 -- a name, not a path
 
 
 def read_status(path: str | Path) -> os.stat_result:
-    """Return the status of what is at a real path; a link is not followed."""
+    """Return the status of the entry at a real path. A link is not followed."""
     folder, name = split(path)
     with open_folder(folder) as there:
         return os.stat(name, dir_fd=there, follow_symlinks=False)
@@ -127,14 +130,14 @@ def read_link(path: str | Path) -> str:
 
 
 def split(path: str | Path) -> tuple[str, str]:
-    """Return the folder of a path, and the name in that folder."""
+    """Return the folder of a path, and the name in this folder."""
     folder, _, name = os.fspath(path).rpartition("/")
     return folder or "/", name or "."
 
 
 @contextmanager
 def open_or_make_folder(folder: Path) -> Generator[int]:
-    """Open a folder and yield its descriptor; create it and its parents if they are missing."""
+    """Open a folder and yield its descriptor. Create the folder and its parents if they are missing."""
     missing: list[str] = []
     while not _is_there(folder):
         missing.append(folder.name)
@@ -164,7 +167,7 @@ def _make_folder(above: int, name: str) -> None:
     try:
         os.mkdir(name, dir_fd=above)
     except FileExistsError:
-        # Another process created it, or it is not a folder: opening it will show that.
+        # Another process created the folder, or it is not a folder. The next open shows which.
         return
 
 
@@ -173,7 +176,9 @@ Opener = Callable[..., int]
 
 @cache
 def _choose_opener() -> Opener:
-    """Return the function that opens a real path: `openat2` if it works here, which is tried once."""
+    """Return the function that opens a real path: `openat2` if a first try succeeds, else the one
+    that walks.
+    """
     system = os.uname()
     is_known = system.sysname == "Linux" and system.machine in _MACHINES
     opener = _make_kernel_opener() if is_known else None
@@ -182,7 +187,7 @@ def _choose_opener() -> Opener:
             os.close(opener("/", _FOLDER))
             return opener
     except OSError:
-        # An old kernel, or a sandbox that forbids the call.
+        # The kernel is too old, or a sandbox forbids the call.
         pass
     return open_by_walking
 
@@ -213,7 +218,7 @@ def _make_kernel_opener() -> Opener:
 
 
 def open_by_walking(path: str, flags: int, mode: int = 0o666) -> int:
-    """Open a real path folder by folder; raises `LinkInTheWay` for a link."""
+    """Open a real path folder by folder. Raises `LinkInTheWay` for a link."""
     folder, name = split(path)
     here = os.open("/", _FOLDER)
     try:
@@ -227,7 +232,7 @@ def open_by_walking(path: str, flags: int, mode: int = 0o666) -> int:
 
 
 def open_in(folder: int, name: str, flags: int, mode: int = 0o666) -> int:
-    """Open a name in an open folder and return the descriptor; raises `LinkInTheWay` for a link."""
+    """Open a name in an open folder and return the descriptor. Raises `LinkInTheWay` for a link."""
     try:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Records the files of a workspace before a command, so that its changes can be found afterwards."""
+"""Records the files of a workspace before a command, so that the changes by the command can be found."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ _BESIDE_DATABASES = ("-wal", "-shm", "-journal")
 class KnownFile:
     status: FileStat
     digest: str | None
-    """None if the content was not stored."""
+    """The digest of the content; None if the content was not stored."""
     is_settled: bool
-    """False if the file was read so soon after a change that another change could have the same times."""
+    """Whether another change of the file would change its times. It is False if the file changed just before
+    it was read.
+    """
 
     def is_unchanged(self, status: FileStat) -> bool:
         """Return whether the file is certainly unchanged."""
@@ -53,7 +55,7 @@ def snapshot_files(
 ) -> _Files:
     """Return all files with their digests, and store new contents in `contents`, up to the limits.
 
-    The contents of secret files, and contents for which `is_secret` is true, are not stored.
+    Contents of secret files, and contents for which `is_secret` returns true, are not stored.
     """
     files: _Files = {}
     total = 0
@@ -74,9 +76,9 @@ def snapshot_files(
 
 
 def belongs_to_database(path: str) -> bool:
-    """Return whether the file is part of an SQLite database, by its name.
+    """Return whether the file is part of an SQLite database, judged by its name.
 
-    Restoring single files of a database would destroy it, and it may be our own store.
+    Restoring single files of a database would destroy it, and it may be the store of Sandbur.
     """
     return path.endswith(_BESIDE_DATABASES)
 
@@ -86,13 +88,13 @@ def _read_file(path: str, status: FileStat, contents: ContentCache, is_secret: I
     content = _read_content(path, status)
     if content is None or content.startswith(_DATABASE) or is_secret(content):
         return KnownFile(status, None, True)
-    # On file systems with timestamps in seconds, another change within two seconds is not visible.
+    # On file systems with timestamps in seconds, a second change within two seconds is not visible.
     tick_ns = _TICK_NS if status.changed_ns % 1_000_000_000 else _COARSE_TICK_NS
     return KnownFile(status, contents.put(content), status.changed_ns + tick_ns < began_ns)
 
 
 def _read_content(path: str, status: FileStat) -> bytes | None:
-    """Read a small file or link; None if that fails, or if it changes meanwhile."""
+    """Read a small file or link. Return None if this fails, or if the file changes meanwhile."""
     try:
         if stat.S_ISLNK(status.mode):
             return os.fsencode(read_link(path))
@@ -105,7 +107,7 @@ def _read_content(path: str, status: FileStat) -> bytes | None:
 
 
 def read_digest(path: str, status: FileStat) -> str | None:
-    """Return the digest of the present content; None if it is too large or cannot be read."""
+    """Return the digest of the current content, or None if the content is too large or cannot be read."""
     try:
         if stat.S_ISLNK(status.mode):
             return digest_of(os.fsencode(read_link(path)))
@@ -124,7 +126,9 @@ def dump_files(files: _Files) -> str:
 
 
 def load_files(rows: Mapping[str, list[Any]]) -> _Files:
-    """Parse the result of `dump_files`; raises `ValueError`, `TypeError` or `AttributeError`."""
+    """Parse the result of `dump_files`. Raises `ValueError`, `TypeError` or `AttributeError` if it is not
+    valid.
+    """
     return {
         path: KnownFile(FileStat(*status), digest, is_settled)
         for path, (*status, digest, is_settled) in rows.items()
@@ -137,24 +141,26 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the snapshot was taken, and which folders it covers."""
+    """The folder of a snapshot, and the folders below it that the snapshot covers."""
 
     top: str
-    """Ends with a slash."""
+    """The absolute path, which ends with a slash."""
     left_out: tuple[str, ...]
     folders: Folders
     is_complete: bool
     knows_rules: bool = True
-    """False in another process: it has to use the present ignore rules in place of the earlier ones."""
+    """Whether the earlier ignore rules are known. In another process they are not, so it uses the current
+    rules.
+    """
 
     def walk(self, files: _Files) -> Tree:
-        """Walk the tree again, with the same `files` and new ones."""
+        """Walk the tree again. The result contains the same `files` and new files."""
         if not self.knows_rules:
             return walk_tree(self.top, self.left_out)
         return walk_tree(self.top, self.left_out, self.folders, files)
 
     def is_surely_new(self, path: str) -> bool:
-        """Return whether a file that is not in the snapshot is certainly new, and was not just left out."""
+        """Return whether a file that is not in the snapshot is certainly new: it was not just left out."""
         return self.is_complete or path[: path.rfind("/") + 1] in self.folders
 
     def count_new_folders(self, path: str) -> int:
@@ -163,11 +169,13 @@ class _Place:
 
 
 class Snapshot:
-    """Contents are stored up to a limit; a change beyond it is found, but cannot be undone."""
+    """The files of a workspace at one time. Contents are stored up to a limit; a change of a file without a
+    stored content is found, but cannot be undone.
+    """
 
     def __init__(self, place: _Place, files: _Files, contents: ContentCache, note: str) -> None:
         self.note = note
-        """What cannot be restored, as one sentence; empty if everything can."""
+        """One sentence about what cannot be restored; empty if everything can."""
         self._place = place
         self._files = files
         self._contents = contents
@@ -181,7 +189,7 @@ class Snapshot:
         left_out: Sequence[Path] = (),
         is_secret: IsSecret | None = None,
     ) -> Snapshot:
-        """Record all files below `root`, and write to `record` what another process needs to load this.
+        """Record all files below `root`, and write the data that another process needs to `record`.
 
         New contents are copied into the folder `cache`. Paths that begin with one of `left_out` are ignored,
         for example the store with its side files.
@@ -201,7 +209,7 @@ class Snapshot:
 
     @classmethod
     def load(cls, record: Path, cache: Path) -> Snapshot | None:
-        """Return the snapshot of another process; None if its record is missing or damaged."""
+        """Return the snapshot of another process, or None if its record is missing or damaged."""
         try:
             read = _read_record(record)
             folders = dict.fromkeys(read["folders"])
@@ -211,7 +219,7 @@ class Snapshot:
             return None
 
     def changes(self) -> FileChanges:
-        """Compare with the disk; return the changes, and the old contents by their digest."""
+        """Compare the snapshot with the disk. Return the changes, and the old contents by their digest."""
         now = self._place.walk(self._files).files
         pre_images: dict[str, bytes] = {}
         found = [
@@ -222,7 +230,7 @@ class Snapshot:
         ]
         changes = tuple(change for change in found if change is not None)
         if not self._place.knows_rules and any(change.path.endswith("/.gitignore") for change in changes):
-            # A "new" file may have existed before, ignored by rules that are unknown now.
+            # A "new" file may have existed before, if unknown earlier rules ignored it.
             doubted = {"is_restorable": False}
             changes = tuple(c.model_copy(update=doubted) if c.before_mode is None else c for c in changes)
         return FileChanges(changes, pre_images)
@@ -233,7 +241,8 @@ class Snapshot:
         if status is not None and known.is_unchanged(status):
             return None
         full_path = self._place.top + path
-        # The file may still exist, although the tree does not show it: new ignore rules, or the limit.
+        # The file may still exist although the tree does not contain it: because of new ignore rules, or the
+        # limit.
         status = status or _read_status(full_path)
         mode, before_mode = _mode(status), _mode(known.status)
         after = None if status is None else read_digest(full_path, status)
@@ -296,7 +305,7 @@ def _read_record(path: Path) -> dict[str, Any]:
 
 
 def _load_index(index: Path) -> _Files:
-    """Return the files of an earlier snapshot; empty if the index cannot be read."""
+    """Return the files of an earlier snapshot, or no files if the index cannot be read."""
     try:
         return load_files(_read_record(index)["files"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -320,15 +329,15 @@ def _mode(status: FileStat | None) -> int | None:
 
 
 def _describe_limits(tree: Tree, files: _Files) -> str:
-    # Secret files are never stored; a note about them with every command would be noise.
+    # Secret files are never stored. A note about them after every command would be noise.
     unkept = sum(known.digest is None and not is_secret_file(path) for path, known in files.items())
     parts = [
-        f"no more than {format_count(len(files), 'file')} were looked at"
+        f"no more than {format_count(len(files), 'file')} were examined"
         f" (the limit is {MOST_SNAPSHOT_FILES:,}, or {MOST_SECONDS:g} s)",
         f"the content of {format_count(unkept, 'file')} was not stored"
         f" (over {format_size(MAX_FILE_BYTES)} each, {format_size(MAX_TOTAL_BYTES)} together,"
-        " unreadable, a database, or holding secrets)",
-        f"the name of {format_count(tree.unnamed, 'file')} is no valid text",
+        " unreadable, part of a database, or with secrets)",
+        f"the name of {format_count(tree.unnamed, 'file')} is not valid text",
     ]
     holds = (not tree.is_complete, unkept, tree.unnamed)
     limits = "; ".join(part for part, is_so in zip(parts, holds, strict=True) if is_so)
@@ -343,18 +352,20 @@ class FilesBefore:
     """The files before a command."""
 
     note: str = ""
-    """What cannot be undone, as one sentence; empty if everything can."""
+    """One sentence about what cannot be undone; empty if everything can."""
     snapshot: Snapshot | None = None
 
     def compare(self) -> FileChanges:
-        """Return what has changed since. This takes a while."""
+        """Return the changes since the snapshot. This takes a while."""
         return _compare(self.snapshot)
 
 
 def take_snapshot(
     workspace: Path, cache: Path, folder: Path, private: Sequence[Path], is_secret: IsSecret | None
 ) -> FilesBefore:
-    """Record the workspace, and write into the call's folder what another process needs. Takes a while."""
+    """Record the workspace, and write the data that another process needs into the call's folder. This takes
+    a while.
+    """
     try:
         snapshot = Snapshot.take(workspace, cache, folder / _RECORD, (*private, folder), is_secret)
     except OSError as error:
@@ -368,7 +379,9 @@ def _is_never_secret(content: bytes) -> bool:
 
 
 def compare_saved_snapshot(cache: Path, folder: Path) -> FileChanges:
-    """Return the file changes of a command whose agent has died, from its saved snapshot. Takes a while."""
+    """Return the file changes of a command whose agent has died, from its stored snapshot. This takes a
+    while.
+    """
     return _compare(Snapshot.load(folder / _RECORD, cache))
 
 

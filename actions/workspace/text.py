@@ -1,4 +1,4 @@
-"""Detects how the text of a file is stored (encoding, byte order mark, line ends), and formats diffs."""
+"""Detects the form of a text file (encoding, byte order mark, line ends), and formats diffs."""
 
 import codecs
 import difflib
@@ -14,7 +14,7 @@ from typing import Literal
 from .paths import FileProblem, FileStat, format_path, format_size, open_regular, translate_errors
 
 SAMPLE_BYTES = 65_536
-"""How many bytes at the start of a file are used to detect its form."""
+"""The number of bytes at the start of a file that are used to detect its form."""
 
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -55,11 +55,11 @@ class TextForm:
     newline: Literal["\n", "\r\n"] = "\n"
 
     def decode(self, content: bytes) -> str:
-        """Return the text without its mark; raises `UnicodeDecodeError`."""
+        """Return the text without the byte order mark. Raises `UnicodeDecodeError`."""
         return content[len(self.mark) :].decode(self.encoding)
 
     def encode(self, text: str) -> bytes:
-        """Return the bytes of the file; raises `UnicodeEncodeError`."""
+        """Return the bytes of the file. Raises `UnicodeEncodeError`."""
         return self.mark + text.encode(self.encoding)
 
     @property
@@ -68,7 +68,7 @@ class TextForm:
 
 
 def detect_sample_form(sample: bytes) -> TextForm | None:
-    """Return the form of a file that begins with `sample`; None if it is not text."""
+    """Return the form of a file that begins with `sample`, or None if the file is not text."""
     for mark, encoding in _MARKS:
         if sample.startswith(mark):
             return TextForm(encoding, mark)
@@ -84,7 +84,7 @@ def detect_sample_form(sample: bytes) -> TextForm | None:
 
 
 def detect_text_form(content: bytes) -> TextForm | None:
-    """Return the form of a complete file with its line ends; None if it is not text."""
+    """Return the form of a complete file with its line ends, or None if the file is not text."""
     form = detect_sample_form(content[:SAMPLE_BYTES])
     if form is None:
         return None
@@ -99,7 +99,7 @@ def detect_text_form(content: bytes) -> TextForm | None:
 
 
 def name_binary_kind(sample: bytes) -> str:
-    """Name the kind of a binary file by its first bytes."""
+    """Return the kind of a binary file, recognized by its first bytes."""
     return next((kind for magic, kind in _MAGIC if sample.startswith(magic)), "unknown type")
 
 
@@ -131,14 +131,14 @@ _RANGES = re.compile(r"@@ -(\d+)(\S*) \+(\d+)(\S*) @@")
 
 
 def format_diff(old: str, new: str, name: str) -> str:
-    """Return a unified diff with a limited length; one sentence if the comparison would take too long."""
+    """Return a unified diff of limited length, or one sentence if the comparison would take too long."""
     before, after = _split_lines(old), _split_lines(new)
     start = max(_count_common(before, after) - _CONTEXT, 0)
     before, after = before[start:], after[start:]
     same_end = max(_count_common(before[::-1], after[::-1]) - _CONTEXT, 0)
     before, after = before[: len(before) - same_end], after[: len(after) - same_end]
     if len(before) * len(after) > _MOST_PAIRS:
-        return f"(no diff: {len(before):,} lines from line {start + 1} on became {len(after):,})"
+        return f"(no diff: from line {start + 1} on, {len(before):,} lines became {len(after):,})"
     diff = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", n=_CONTEXT)
     return "\n".join(_cap_lines([text for line in diff for text in _format_diff_line(line, start)]))
 
@@ -171,22 +171,22 @@ def _cap_lines(lines: list[str]) -> list[str]:
 
 
 MAX_BYTES = 64_000_000
-"""Larger files are not changed as a whole."""
+"""The largest size in bytes of a file that is changed as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileText:
     version: FileStat
     mode: int
-    """Permission bits."""
+    """The permission bits."""
     content: bytes
     form: TextForm | None
-    """None if the file is not text."""
+    """The form of the text; None if the file is not text."""
     text: str | None
 
 
 def load_text(path: Path) -> FileText:
-    """Read the complete file at a real path, with its version; raises `FileProblem`."""
+    """Read the complete file at a real path, with its version. Raises `FileProblem`."""
     with open_regular(path) as file, translate_errors(path, "read"):
         version = FileStat.of(os.fstat(file.fileno()))
         if version.size > MAX_BYTES:

@@ -1,4 +1,4 @@
-"""Lists the files below a folder with their status, without those that git ignores."""
+"""Lists the files below a folder with their status, without the files that git ignores."""
 
 import os
 import stat
@@ -22,23 +22,25 @@ Folders = Mapping[str, FolderRules | None]
 
 @dataclass(slots=True)
 class Tree:
-    """Files and links by their relative path; the outer ones come first."""
+    """Files and links by their relative path. The outer ones come first."""
 
     files: dict[str, FileStat] = field(default_factory=dict[str, FileStat])
     folders: dict[str, FolderRules | None] = field(default_factory=dict[str, FolderRules | None])
-    """Every completely listed folder, with its ignore rules. Names end with a slash; "" is the top."""
+    """Maps every completely listed folder to its ignore rules. Names end with a slash; "" is the top
+    folder.
+    """
     is_complete: bool = True
     unnamed: int = 0
-    """How many files are left out because their names are not valid text."""
+    """The number of files that are left out because their names are not valid text."""
 
 
 def walk_tree(
     top: str, left_out: Sequence[str], known: Folders | None = None, sure: Container[str] = ()
 ) -> Tree:
-    """Walk the folder `top` (ends with a slash); links and other file systems are not entered.
+    """Walk the folder `top` (ends with a slash). Links and other file systems are not entered.
 
-    Paths that begin with one of `left_out` are skipped. The rules of a folder in `known` are reused;
-    files in `sure` are not checked against the rules.
+    Paths that begin with one of `left_out` are skipped. The rules of a folder in `known` are reused. Files in
+    `sure` are not checked against the rules.
     """
     tree = Tree()
     deadline = time.monotonic() + MOST_SECONDS
@@ -76,7 +78,7 @@ def _add(tree: Tree, folder: str, rules: FolderRules | None, files: dict[str, Fi
 
 
 _Entry = tuple[str, os.stat_result]
-"""Name and status of an entry of a folder."""
+"""The name and the status of an entry of a folder."""
 
 
 def _list_entries(folder: str, device: int, left_out: tuple[str, ...]) -> list[_Entry]:
@@ -114,7 +116,7 @@ MOST_FILES = 500_000
 
 @dataclass(frozen=True, slots=True)
 class FileFilter:
-    """The files that a search examines; links are never followed."""
+    """Describes the files that a search examines. Links are never followed."""
 
     hidden: bool = False
     max_file_bytes: int | None = None
@@ -129,7 +131,7 @@ class FileListing:
 
 
 def list_search_files(root: Path, wanted: FileFilter, deadline: float, stop: Event) -> FileListing:
-    """Walk the tree below a real path until it is done, `stop` is set, or `deadline` has passed."""
+    """List the files below a real path, until all are listed, `stop` is set, or `deadline` has passed."""
     listing = FileListing()
     top = os.path.join(root, "")  # noqa: PTH118 -- keeps the slash
     folders: list[tuple[str, FolderRules | None]] = [(top, load_rules_above(Path(top)))]

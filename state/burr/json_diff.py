@@ -17,7 +17,7 @@ _ARRAYS = (list, tuple)
 
 
 def is_same(old: Any, new: Any) -> bool:
-    """Compare as JSON does: 1, 1.0 and true differ, and so do objects with another order of keys."""
+    """Compare two values as JSON: 1, 1.0 and true differ, and so do objects whose keys have another order."""
     kind = type(old)  # pyright: ignore[reportUnknownVariableType]
     if kind is str:
         return type(new) is str and old == new
@@ -31,7 +31,7 @@ def is_same(old: Any, new: Any) -> bool:
 
 
 def diff(old: Any, new: Any) -> _Difference | None:
-    """Return the change from `old`, which is plain JSON, to `new`; None if they are equal."""
+    """Return the change from `old`, which is plain JSON, to `new`, or None if they are equal."""
     kind = type(old)  # pyright: ignore[reportUnknownVariableType]
     if kind is dict and _has_text_keys(new):
         return _diff_objects(old, new)
@@ -50,7 +50,9 @@ def diff(old: Any, new: Any) -> _Difference | None:
 
 
 def apply(old: Any, change: _Difference) -> Any:
-    """Return the newer value; may change `old` in place. Raises `ValueError` for an unknown difference."""
+    """Apply a change and return the new value. It may change `old` in place. Raises `ValueError` for an
+    unknown change.
+    """
     match change:
         case ["=", value]:
             return value
@@ -61,13 +63,13 @@ def apply(old: Any, change: _Difference) -> Any:
         case ["[", dropped, kept, changes, added, tail]:
             return _apply_to_list(old, dropped, kept, changes, added, tail)
         case _:
-            raise ValueError("no such difference")
+            raise ValueError("unknown kind of difference")
 
 
 def _has_same_items(old: dict[str, Any], new: dict[Any, Any]) -> bool:
     if len(old) != len(new):
         return False
-    # A plain loop, because this runs for every message of a history in every step.
+    # This is a plain loop, because it runs for every message of a history in every step.
     for (name, before), (other, after) in zip(old.items(), new.items(), strict=True):
         if name != other or not is_same(before, after):
             return False
@@ -123,7 +125,9 @@ def _count_common_start(old: Sequence[Any], new: Sequence[Any]) -> int:
 
 
 def _count_dropped(old: list[Any], new: Sequence[Any]) -> int:
-    """Return how many elements were removed at the start of a list that was continued; 0 if it was not."""
+    """Return how many elements at the start of a list were removed in its continuation; 0 if `new` does not
+    continue it.
+    """
     if not new:
         return 0
     for place in range(1, len(old)):

@@ -20,11 +20,13 @@ from .states import BurrStates, SharedStates, Step
 
 _DEFAULT_PARTITION = ""
 _State: Any = State
-"""`State` as `Any`, because Burr's types are partly unknown."""
+"""`State` as `Any`, because some types of Burr are unknown."""
 
 
 class _Persister(BaseCopyable):
-    """Common parts of both persisters: a store that copies share, and the options of Burr's serialization."""
+    """The common base of both persisters: a store that copies share, and the options of Burr's
+    serialization.
+    """
 
     PARTITION_KEY_DEFAULT = _DEFAULT_PARTITION
 
@@ -35,7 +37,9 @@ class _Persister(BaseCopyable):
 
     @classmethod
     def from_url(cls, url: str, serde_kwargs: Mapping[str, Any] | None = None) -> Self:
-        """Return a persister for a `sqlite:///PATH`, `postgresql://` or `mysql://` URL; a use opens it."""
+        """Return a persister for a `sqlite:///PATH`, `postgresql://` or `mysql://` URL. The first use opens
+        it.
+        """
         return cls(url, serde_kwargs)
 
     @classmethod
@@ -44,11 +48,11 @@ class _Persister(BaseCopyable):
         return cls.from_url(**config)
 
     def set_serde_kwargs(self, serde_kwargs: Mapping[str, Any]) -> None:
-        """Set the arguments for Burr's serializers and deserializers."""
+        """Set the arguments of Burr's serializers and deserializers."""
         self.serde_kwargs = dict(serde_kwargs)
 
     def copy(self) -> Self:
-        """Return a persister for the same store; closing one of them closes all."""
+        """Return a persister for the same store. Closing one of them closes all."""
         twin = type(self)(self.url, self.serde_kwargs)
         twin._store = self._store
         return twin
@@ -96,7 +100,9 @@ class _Persister(BaseCopyable):
 
 
 class SandburPersister(_Persister, BaseStatePersister):
-    """For `ApplicationBuilder.build()`; threads may share it, and it works after a fork of the process."""
+    """A persister for `ApplicationBuilder.build()`. Threads may share it, and it works after a fork of the
+    process.
+    """
 
     def __enter__(self) -> Self:
         return self
@@ -123,13 +129,15 @@ class SandburPersister(_Persister, BaseStatePersister):
         status: Literal["completed", "failed"],
         **kwargs: Any,
     ) -> None:
-        """Save one step durably; raises `StoreError` if another step with this id exists already."""
+        """Save one step durably. Raises `StoreError` if a different step with this id exists already."""
         self._store.get().save(self._make_step(partition_key, app_id, sequence_id, position, state, status))
 
     def load(
         self, partition_key: str | None, app_id: str | None, sequence_id: int | None = None, **kwargs: Any
     ) -> PersistedStateData | None:
-        """Load the step `sequence_id`, or the newest one; without `app_id` the newest of the partition."""
+        """Load the step `sequence_id`, or the newest one if it is None. Without `app_id`, load the newest of
+        the partition.
+        """
         return self._to_persisted_data(
             self._load_state(self._store.get(), partition_key, app_id, sequence_id)
         )
@@ -144,7 +152,7 @@ class SandburPersister(_Persister, BaseStatePersister):
 
 
 class AsyncSandburPersister(_Persister, AsyncBaseStatePersister):
-    """For `ApplicationBuilder.abuild()`; `async with`, `await` and the first use open it."""
+    """A persister for `ApplicationBuilder.abuild()`. `async with`, `await` or the first use opens it."""
 
     async def __aenter__(self) -> Self:
         return await self
@@ -174,14 +182,16 @@ class AsyncSandburPersister(_Persister, AsyncBaseStatePersister):
         status: Literal["completed", "failed"],
         **kwargs: Any,
     ) -> None:
-        """Save one step durably; raises `StoreError` if another step with this id exists already."""
+        """Save one step durably. Raises `StoreError` if a different step with this id exists already."""
         step = self._make_step(partition_key, app_id, sequence_id, position, state, status)
         await (await self._states()).asave(step)
 
     async def load(
         self, partition_key: str | None, app_id: str | None, sequence_id: int | None = None, **kwargs: Any
     ) -> PersistedStateData | None:
-        """Load the step `sequence_id`, or the newest one; without `app_id` the newest of the partition."""
+        """Load the step `sequence_id`, or the newest one if it is None. Without `app_id`, load the newest of
+        the partition.
+        """
         found = await self._offload(
             lambda states: self._load_state(states, partition_key, app_id, sequence_id)
         )

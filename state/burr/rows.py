@@ -14,7 +14,8 @@ from .json_diff import apply
 VERSION = 1
 
 TABLES = (
-    # One row per application; `saved_at` and `sequence_id` are those of the row that was written last.
+    # There is one row per application. `saved_at` and `sequence_id` are those of the state row that was
+    # written last.
     """CREATE TABLE burr_apps (
         partition_hash VARCHAR(32) NOT NULL,
         app_hash VARCHAR(32) NOT NULL,
@@ -23,9 +24,9 @@ TABLES = (
         saved_at VARCHAR(32) NOT NULL,
         sequence_id BIGINT NOT NULL,
         PRIMARY KEY (partition_hash, app_hash))""",
-    # Rows never change. `body` is the difference to the state of `previous_id`; in a snapshot, whose
-    # `snapshot_id` is its own id, it is the complete state. The keys are hashes because databases limit the
-    # length of ids, and may take two ids for one ("a" and "a " on MySQL).
+    # Rows never change. `body` is the difference to the state of `previous_id`. In a snapshot, whose
+    # `snapshot_id` is its own id, it is the complete state. The keys are hashes, because databases limit the
+    # length of ids and may treat two ids as one ("a" and "a " on MySQL).
     """CREATE TABLE burr_states (
         app_hash VARCHAR(32) NOT NULL,
         sequence_id BIGINT NOT NULL,
@@ -41,7 +42,7 @@ TABLES = (
 
 COLUMNS = "sequence_id, previous_id, snapshot_id, position, status, created_at, body, digest"
 _ROW_OVERHEAD_BYTES = 256
-"""Added for each row, so that many tiny steps also lead to a snapshot."""
+"""The bytes that are added for each row, so that many tiny steps also lead to a snapshot."""
 _MIN_SNAPSHOT_GAP_BYTES = 4096
 _FORK = "(initialize_from: fork_from_app_id, fork_from_sequence_id)"
 
@@ -52,7 +53,7 @@ class DamagedState(StoreError):
 
 @dataclass(frozen=True)
 class AppKey:
-    """The application that a state belongs to."""
+    """The key of an application to which a state belongs."""
 
     partition: str
     app_id: str
@@ -87,16 +88,16 @@ class Row(NamedTuple):
         return len(self.body) + _ROW_OVERHEAD_BYTES
 
     def digest_after(self, digest: str, key: AppKey) -> str:
-        """Return the digest of this row after a row with `digest` (empty before a snapshot)."""
+        """Return the digest of this row if it follows a row with `digest` (empty before a snapshot)."""
         return digest_of(json.dumps([digest, key.app_hash, *self[:6]]) + self.body)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedState:
-    """A state exactly as it was loaded from the rows, and the size of these rows."""
+    """A state as it was loaded from the rows, and the size of these rows."""
 
     last: Row
-    """Without its body."""
+    """The last row, without its body."""
     fields: dict[str, Any]
     snapshot_bytes: int
     delta_bytes: int = 0
@@ -115,7 +116,7 @@ def digest_of(text: str) -> str:
 
 
 def apply_row(known: LoadedState | None, row: Row) -> LoadedState:
-    """Return the state after `row`; the fields of `known` are changed in place."""
+    """Return the state after `row`. The fields of `known` are changed in place."""
     content = json.loads(row.body)
     last = row._replace(body="")
     if known is None:
@@ -125,7 +126,7 @@ def apply_row(known: LoadedState | None, row: Row) -> LoadedState:
 
 
 def build_state(rows: Sequence[Row], key: AppKey, store: str) -> LoadedState:
-    """Return the state after the last of `rows`, which begin with its snapshot; raises `DamagedState`."""
+    """Return the state after the last of `rows`, which begin with its snapshot. Raises `DamagedState`."""
     known: LoadedState | None = None
     for row in _order_chain(rows, key, store):
         digest = known.last.digest if known else ""
@@ -140,7 +141,9 @@ def build_state(rows: Sequence[Row], key: AppKey, store: str) -> LoadedState:
 
 
 def make_transaction(key: AppKey, row: Row) -> tuple[Sequence[Statement], GuardedUpdate]:
-    """Return the statements that write a row once; the guard is the insert itself, as its key is unique."""
+    """Return the statements that write a row once. The insert itself is the guard, because its key is
+    unique.
+    """
     marks = ", ".join("?" * (1 + len(row)))
     insert = f"INSERT INTO burr_states (app_hash, {COLUMNS}) VALUES ({marks})"
     landed = "SELECT 1 FROM burr_states WHERE app_hash = ? AND sequence_id = ? AND digest = ?"
@@ -157,7 +160,7 @@ def make_transaction(key: AppKey, row: Row) -> tuple[Sequence[Statement], Guarde
 
 
 def _order_chain(rows: Sequence[Row], key: AppKey, store: str) -> Iterator[Row]:
-    """Return the snapshot and the rows based on it; other rows may belong to another snapshot."""
+    """Yield the snapshot and the rows that are based on it. Other rows may belong to another snapshot."""
     by_id = {row.sequence_id: row for row in rows}
     chain = [rows[-1]]
     while not (row := chain[-1]).is_snapshot:
@@ -176,7 +179,7 @@ def make_missing_error(sequence_id: int, key: AppKey, store: str) -> DamagedStat
 
 
 def _make_damage_error(row: Row, good: Row | None, key: AppKey, store: str) -> DamagedState:
-    hint = f"Fork from step {good.sequence_id}, the last whole one." if good else "Fork from an older step."
+    hint = f"Fork from step {good.sequence_id}, the last valid one." if good else "Fork from an older step."
     return DamagedState(
         f"Step {row.sequence_id} of application {key.app_id!r} is damaged in {store}, or rows before it are.",
         f"{hint} {_FORK}",

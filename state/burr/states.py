@@ -1,4 +1,4 @@
-"""Stores the states of Burr applications: one transaction per step, with what the step changed."""
+"""Stores the states of Burr applications. A step is one transaction with the changes of the step."""
 
 import json
 import os
@@ -30,7 +30,7 @@ _MAX_BYTES = 32 * 1024 * 1024
 
 
 class StateCache:
-    """The newest known states, up to a number of bytes; those that were used last are kept longest."""
+    """The newest known states, up to a number of bytes. The most recently used ones are kept."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,7 +53,9 @@ class StateCache:
 
 
 class RisingClock:
-    """Returns rising times, so that the last write has the latest time even if the system clock stops."""
+    """A clock whose times always rise, so that the last write has the latest time even if the system clock
+    stops.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -69,11 +71,11 @@ _NO_DIFFERENCE = '["{",{},[],null]'
 
 
 class NotInitialized(StoreError, RuntimeError):
-    """The tables are missing; Burr's own persisters raise a `RuntimeError` then."""
+    """The tables are missing. It is a `RuntimeError`, too, as with Burr's own persisters."""
 
 
 class Step(NamedTuple):
-    """What Burr passes after a step; `fields` is the state as Burr serialized it."""
+    """The data that Burr passes after a step. `fields` is the state as Burr serialized it."""
 
     key: AppKey
     sequence_id: int
@@ -93,9 +95,9 @@ class Write(NamedTuple):
 
 
 class BurrStates:
-    """Saves and loads the states of any number of applications; threads may share it.
+    """Saves and loads the states of any number of applications. Threads may share it.
 
-    The known state of an application is taken out of the cache while a step is written. Another writer, or
+    The known state of an application is removed from the cache while a step is written. Another writer, or
     the next call after an interruption, then reads the rows.
     """
 
@@ -106,7 +108,9 @@ class BurrStates:
         self.tables = LateTables(database, "burr_states", VERSION, TABLES, "Burr states")
 
     def save(self, step: Step) -> None:
-        """Commit one step; the same step may be saved again. Raises `StoreError` if its id is taken."""
+        """Commit one step. The same step may be saved again. Raises `StoreError` if another step has
+        its id.
+        """
         write = self._prepare(step)
         try:
             self.database.commit(write.statements, write.guard)
@@ -127,7 +131,9 @@ class BurrStates:
             self._remember(write)
 
     def load(self, key: AppKey, sequence_id: int | None = None) -> LoadedState | None:
-        """Return the state after a step (default: the one with the highest id); None if there is none."""
+        """Return the state after a step (default: the one with the highest id), or None if there is no such
+        step.
+        """
         self._require_tables()
         last = self._load_newest_row(key) if sequence_id is None else self._load_row(key, sequence_id)
         if last is None:
@@ -139,7 +145,9 @@ class BurrStates:
         return build_state(rows, key, self.database.name)
 
     def load_newest(self, partition: str) -> tuple[AppKey, LoadedState] | None:
-        """Return the application that was saved last in a partition, with its state; None if none was."""
+        """Return the application that was saved last in a partition, with its state, or None if there is
+        none.
+        """
         rows = self._apps(partition, "LIMIT 1")
         if not rows:
             return None
@@ -176,7 +184,9 @@ class BurrStates:
         self._known.put(write.step.key, apply_row(write.known, write.row))
 
     def _accept_repeat(self, step: Step, error: StoreError) -> None:
-        """Return if the same step is stored already; otherwise raise `error`, or say that another step is."""
+        """Return if the same step is stored already. Raise a `StoreError` if another step has its id, else
+        raise `error`.
+        """
         there = self.load(step.key, step.sequence_id)
         if there is None:
             raise error
@@ -189,14 +199,16 @@ class BurrStates:
             ) from error
 
     def _load_or_none(self, key: AppKey) -> LoadedState | None:
-        """Load the newest state; None if it is missing or damaged: the next step then becomes a snapshot."""
+        """Load the newest state, or return None if it is missing or damaged. The next step then becomes a
+        snapshot.
+        """
         try:
             return self.load(key)
         except DamagedState:
             return None
 
     def _load_newest_row(self, key: AppKey) -> Row | None:
-        # Read this first, so that a step that is saved meanwhile does not count as missing.
+        # This value is read first, so that a step that is saved meanwhile does not count as missing.
         promise = "SELECT sequence_id FROM burr_apps WHERE partition_hash = ? AND app_hash = ?"
         promised = self.database.query(promise, (key.partition_hash, key.app_hash))
         rows = self._rows("app_hash = ? ORDER BY sequence_id DESC LIMIT 1", key.app_hash)
@@ -248,11 +260,13 @@ def _json(value: object) -> str:
 
 
 _inherited: list[object] = []
-"""Connections that a forked child inherited: kept open, because closing would disturb the parent's files."""
+"""Connections that a forked child inherited. They stay open, because closing them would disturb the parent's
+files.
+"""
 
 
 class SharedStates:
-    """Shares one `BurrStates` between persisters; one of them closes it, or the last one when it is freed."""
+    """Shares one `BurrStates` between persisters. One of them closes it, or the last one when it is freed."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -1,4 +1,6 @@
-"""The files that messages hold: pictures, audio, video and documents, made of a path, bytes or an address."""
+"""The files in messages: pictures, audio, video and documents. They are read from a path, bytes or an
+address.
+"""
 
 import os
 import stat
@@ -21,15 +23,15 @@ from .media_types import (
 )
 
 Detail = Literal["auto", "low", "high"]
-"""How closely a model looks at a picture, for providers that let one choose."""
+"""How closely a model looks at a picture, for providers that offer this choice."""
 
 MAX_IMAGE_BYTES = 20_000_000
-"""Limit for any picture; most providers accept less."""
+"""The most bytes of a picture. Most providers accept less."""
 MAX_DOCUMENT_BYTES = 32_000_000
 MAX_AUDIO_BYTES = 25_000_000
 MAX_VIDEO_BYTES = 50_000_000
 MAX_TEXT_BYTES = 1_000_000
-"""Limit for a text document: every request contains all of it."""
+"""The most bytes of a text document, because every request contains the whole text."""
 MAX_BYTES_OF_KIND: Mapping[str, int] = {
     "image": MAX_IMAGE_BYTES,
     "audio": MAX_AUDIO_BYTES,
@@ -41,14 +43,14 @@ _MAX_BYTES = max(MAX_BYTES_OF_KIND.values())
 _PICTURES = "PNG, JPEG, GIF and WebP"
 _SOUNDS = "WAV, MP3, FLAC, Ogg, M4A and AAC"
 _FILMS = "MP4, QuickTime, WebM and MPEG"
-# A picture costs about 1,500 tokens of four bytes, at low detail 85; a PDF page 2,500, and it has rarely
-# over 60 kB. A second of audio costs about 32 tokens, a second of video 300.
+# A picture costs about 1,500 tokens of four bytes, or 85 at low detail. A PDF page costs 2,500, and rarely
+# has more than 60 kB. A second of audio costs about 32 tokens, a second of video 300.
 _IMAGE_COST, _LOW_IMAGE_COST, _PAGE_COST, _PAGE_BYTES = 6_000, 400, 10_000, 60_000
 _AUDIO_COST, _VIDEO_COST = 128, 1_200
 _WAV_BYTES, _AUDIO_BYTES, _VIDEO_BYTES = 64_000, 16_000, 250_000
-"""Bytes of a second, of uncompressed audio, of compressed audio and of video."""
+"""The bytes of one second of uncompressed audio, of compressed audio and of video."""
 _UNSEEN_S, _UNSEEN_PAGES = 60, 10
-"""What is assumed of a file that only the provider reads."""
+"""The assumed seconds or pages of a file that only the provider reads."""
 
 
 class Image(Attachment):
@@ -56,26 +58,28 @@ class Image(Attachment):
 
     kind: Literal["image"] = "image"
     detail: Detail | None = Field(default=None, exclude_if=lambda detail: detail is None)
-    """How closely the model looks; None: as the provider does by itself."""
+    """How closely the model looks; None for the provider's default."""
 
     @classmethod
     def from_bytes(cls, content: bytes, *, detail: Detail | None = None) -> Self:
-        """Return a picture; its type is detected from the first bytes.
+        """Return a picture. Its type is detected from the first bytes.
 
         Raises `UsageError` for other content, and for more than 20 MB.
         """
-        return cls._create_checked(content, "What was given", detail)
+        return cls._create_checked(content, "The content", detail)
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str], *, detail: Detail | None = None) -> Self:
-        """Read a picture; raises `UsageError` as `from_bytes` does, and if the file cannot be read."""
+        """Read a picture from a file. Raises `UsageError` like `from_bytes`, and if the file cannot
+        be read.
+        """
         return cls._create_checked(_read(Path(path), MAX_IMAGE_BYTES), str(path), detail)
 
     @classmethod
     def from_url(cls, url: str, *, detail: Detail | None = None) -> Self:
-        """Return a picture that the provider reads from its address; nothing is fetched here.
+        """Return a picture that the provider reads from its address. Sandbur fetches nothing.
 
-        Raises `UsageError` for a text that is no `http` or `https` address.
+        Raises `UsageError` for a text that is not an `http` or `https` address.
         """
         return cls._create_from_url(url, guess_media_type(url), detail=detail)
 
@@ -96,29 +100,31 @@ class PlayedFile(Attachment):
     """Audio or video, or the address of it."""
 
     prefix: ClassVar[str]
-    """How its media types begin."""
+    """The start of its media types."""
     wanted: ClassVar[str]
-    """What models take, for a message to the user."""
+    """The formats that models accept, for a message to the user."""
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """Return a recording; its type is detected from the first bytes.
+        """Return a recording. Its type is detected from the first bytes.
 
         Raises `UsageError` for other content, and for more than 25 MB of audio or 50 MB of video.
         """
-        return cls._create_checked(content, "What was given")
+        return cls._create_checked(content, "The content")
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a recording; raises `UsageError` as `from_bytes` does, and if the file cannot be read."""
+        """Read a recording from a file. Raises `UsageError` like `from_bytes`, and if the file cannot be
+        read.
+        """
         limit = MAX_BYTES_OF_KIND[cls.prefix.rstrip("/")]
         return cls._create_checked(_read(Path(path), limit), str(path))
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Return a recording that the provider reads from its address; nothing is fetched here.
+        """Return a recording that the provider reads from its address. Sandbur fetches nothing.
 
-        Raises `UsageError` for a text that is no `http` or `https` address.
+        Raises `UsageError` for a text that is not an `http` or `https` address.
         """
         return cls._create_from_url(url, guess_media_type(url))
 
@@ -157,9 +163,9 @@ class Video(PlayedFile):
 
 
 class Document(Attachment):
-    """A PDF, or a text as a file (plain, Markdown or CSV), or the address of a PDF.
+    """A PDF, a text as a file (plain, Markdown or CSV), or the address of a PDF.
 
-    A Word document (DOCX) becomes its text in Markdown, under its name; the extra `docx` reads it.
+    A Word document (DOCX) is converted to text in Markdown and keeps its name. The extra `docx` reads it.
     """
 
     kind: Literal["document"] = "document"
@@ -168,24 +174,26 @@ class Document(Attachment):
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str) -> Self:
-        """Return a document; its type is detected from the bytes, the type of a text from its name.
+        """Return a document. Its type is detected from the bytes, and the type of a text from its name.
 
-        Raises `UsageError` for what is neither PDF, UTF-8 text nor DOCX, for a PDF of more than 32 MB, and
-        for a text of more than 1 MB.
+        Raises `UsageError` for content that is neither PDF, UTF-8 text nor DOCX, for a PDF of more than 32
+        MB, and for a text of more than 1 MB.
         """
         return cls._create_checked(content, name)
 
     @classmethod
     def from_path(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a document; raises `UsageError` as `from_bytes` does, and if the file cannot be read."""
+        """Read a document from a file. Raises `UsageError` like `from_bytes`, and if the file cannot
+        be read.
+        """
         return cls._create_checked(_read(Path(path), MAX_DOCUMENT_BYTES), str(path))
 
     @classmethod
     def from_url(cls, url: str, name: str = "") -> Self:
-        """Return a PDF that the provider reads from its address; nothing is fetched here.
+        """Return a PDF that the provider reads from its address. Sandbur fetches nothing.
 
-        Without `name` the model sees the last part of the address. Raises `UsageError` for a text that is no
-        `http` or `https` address.
+        Without `name`, the model sees the last part of the address. Raises `UsageError` for a text that is
+        not an `http` or `https` address.
         """
         last = url.partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
         media_type = guess_media_type(url)
@@ -201,7 +209,7 @@ class Document(Attachment):
             return cls._create_text(read_docx(content, name).encode(), name, "text/markdown")
         media_type = detect_media_type(content)
         if media_type is None or not (is_text_type(media_type) or media_type == "application/pdf"):
-            raise UsageError(f"{name} is no document that models take: those are PDF, UTF-8 text and DOCX.")
+            raise UsageError(f"{name} is not a document for models: they accept PDF, UTF-8 text and DOCX.")
         if is_text_type(media_type):
             return cls._create_text(content, name, refine_text_type(media_type, name))
         _check_size(name, len(content), MAX_DOCUMENT_BYTES)
@@ -218,7 +226,7 @@ class Document(Attachment):
 
     @property
     def is_text(self) -> bool:
-        """Whether its bytes are text, which every model can read."""
+        """Return whether its bytes are text, which every model can read."""
         return is_text_type(self.media_type) and self.is_stored
 
     @property
@@ -240,12 +248,14 @@ _KINDS: Mapping[str, _FromBytes] = {
 
 
 def attachment_from_path(path: str | os.PathLike[str]) -> AttachedFile:
-    """Read a file as what its bytes are; raises `UsageError`."""
+    """Read a file. Its bytes decide its kind. Raises `UsageError`."""
     return attachment_from_bytes(_read(Path(path), _MAX_BYTES), str(path))
 
 
 def attachment_from_bytes(content: bytes, name: str) -> AttachedFile:
-    """Return the picture, audio, video or document with these bytes; raises `UsageError`."""
+    """Return the picture, audio, video or document with these bytes. Raises `UsageError` for other
+    content.
+    """
     if not content:
         raise UsageError(f"{name} is empty, so there is nothing to attach.")
     media_type = detect_media_type(content)
@@ -259,9 +269,9 @@ def attachment_from_bytes(content: bytes, name: str) -> AttachedFile:
 
 
 def attachment_from_url(url: str) -> AttachedFile:
-    """Return a file that the provider reads from its address, of the kind that the suffix of its path names.
+    """Return a file that the provider reads from its address. The suffix of the path decides its kind.
 
-    Raises `UsageError` if that is no suffix of a file that models take.
+    Raises `UsageError` if models do not accept files with this suffix.
     """
     media_type = guess_media_type(url)
     kinds = {"image": Image.from_url, "audio": Audio.from_url, "video": Video.from_url}
@@ -270,21 +280,23 @@ def attachment_from_url(url: str) -> AttachedFile:
     if (create := kinds.get(media_type.partition("/")[0])) is not None:
         return create(url)
     raise UsageError(
-        "The address of a file ends in no suffix of a picture, audio, video or PDF.",
-        f"Known are {' '.join(SUFFIXES)}; a program can name the kind: sandbur.Image.from_url(...).",
+        "The address of a file has no suffix of a picture, audio, video or PDF.",
+        f"The suffixes are {' '.join(SUFFIXES)}; a program can name the kind: sandbur.Image.from_url(...).",
     )
 
 
 def _require_kind(content: bytes, name: str, prefix: str, wanted: str) -> str:
-    """Return the media type of a content; raises `UsageError` if it is of another kind."""
+    """Return the media type of a content. Raises `UsageError` if it is of another kind."""
     media_type = detect_media_type(content)
     if media_type is None or not media_type.startswith(prefix):
-        raise UsageError(f"{name} is no {wanted}.")
+        raise UsageError(f"{name} is not a {wanted}.")
     return media_type
 
 
 def _make_printable(name: str) -> str:
-    """Return the last part of a path as a name that any provider takes; file names may be invalid text."""
+    """Return the last part of a path as a name that every provider accepts. File names may be invalid
+    text.
+    """
     printable = "".join(c if c.isprintable() else "?" for c in Path(name).name)
     return printable.encode("utf-8", "replace").decode() or "document"
 
@@ -301,12 +313,12 @@ def _check_size(name: str, size: int, limit: int) -> None:
 
 
 def _read(path: Path, limit: int) -> bytes:
-    """Read a regular file up to one byte over the limit; raises `UsageError`."""
+    """Read a regular file up to one byte over the limit. Raises `UsageError`."""
     try:
         with open(path, "rb", opener=_open_nonblocking) as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise UsageError(f"{path} is no file that can be attached.")
+                raise UsageError(f"{path} is not a file that can be attached.")
             _check_size(str(path), found.st_size, limit)
             return file.read(limit + 1)
     except IsADirectoryError:
@@ -314,9 +326,9 @@ def _read(path: Path, limit: int) -> bytes:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from None
     except ValueError:
-        raise UsageError(f"{str(path)!r} is no path of a file.") from None
+        raise UsageError(f"{str(path)!r} is not the path of a file.") from None
 
 
 def _open_nonblocking(path: str, flags: int) -> int:
-    """Open a file; opening a pipe does not wait for its other end."""
+    """Open a file. Opening a pipe does not wait for its other end."""
     return os.open(path, flags | os.O_NONBLOCK)

@@ -1,4 +1,6 @@
-"""Base classes of stored values, and of the files of messages, whose bytes are stored beside the messages."""
+"""The base classes of stored values, and of the files in messages. The bytes of files are stored
+separately.
+"""
 
 import base64
 import binascii
@@ -25,11 +27,11 @@ _MAX_URL_CHARS = 8192
 _URL_CHARACTERS = re.compile(r"[!-\[\]-~]+")
 
 Source = Callable[[str], bytes | None]
-"""Returns the content with a SHA-256; None if it is missing or damaged."""
+"""Returns the content with a SHA-256, or None if it is missing or damaged."""
 
 
 class Record(BaseModel):
-    """An immutable value with a fixed set of fields; a deep copy is the value itself."""
+    """An immutable value with a fixed set of fields. A deep copy is the value itself."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -37,7 +39,9 @@ class Record(BaseModel):
         return self
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with changed fields; what was computed from the old fields is left out."""
+        """Return a copy with changed fields. Cached values that were computed from the old fields are left
+        out.
+        """
         copied = super().model_copy(update=update, deep=deep)
         values = vars(copied)
         for name in values.keys() - type(self).model_fields.keys():
@@ -53,9 +57,9 @@ class Attachment(Record):
 
     media_type: str = Field(pattern=r"^[a-z]+/[a-z0-9.+-]+$")
     sha256: str = Field(default="", pattern=r"^([0-9a-f]{64})?$", exclude_if=lambda digest: not digest)
-    """Of the stored bytes; empty for an address."""
+    """The SHA-256 of the stored bytes; empty for an address."""
     size: int = Field(default=0, ge=0, exclude_if=lambda size: not size)
-    """Bytes; 0 for an address."""
+    """The number of bytes; 0 for an address."""
     url: str = Field(default="", exclude_if=lambda url: not url)
     """The address that the provider reads; empty for stored bytes."""
     _bytes: bytes | None = PrivateAttr(default=None)
@@ -66,7 +70,7 @@ class Attachment(Record):
     def _accept_inline_data(
         cls, value: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
     ) -> Self:
-        """Also accept `data`, base64 in the message itself, as older stores have it."""
+        """Accept `data`, too: base64 in the message itself, which older stores contain."""
         held: bytes | None = None
         if isinstance(value, dict) and "data" in value:
             fields = cast("dict[str, Any]", value)
@@ -90,32 +94,34 @@ class Attachment(Record):
 
     @property
     def is_stored(self) -> bool:
-        """Whether the store keeps the bytes; an address is passed on as it is."""
+        """Return whether the store keeps the bytes. An address is passed on unchanged."""
         return bool(self.sha256)
 
     @property
     def bytes_in_memory(self) -> bytes | None:
-        """The bytes if they are in memory; None if only the store has them."""
+        """Return the bytes if they are in memory, or None if only the store has them."""
         return self._bytes
 
     def read(self) -> bytes | None:
-        """Return the bytes; None for an address, and if the store has lost them."""
+        """Return the bytes, or None for an address or if the store has lost them."""
         if self._bytes is not None or self._source is None or not self.sha256:
             return self._bytes
         return self._source(self.sha256)
 
     def load(self) -> None:
-        """Read the bytes now, so that nothing has to wait for the store later."""
+        """Read the bytes now, so that later uses need not wait for the store."""
         self._bytes = self.read()
 
     @property
     def label(self) -> str:
-        """The text that represents the file, such as `[image/png, 12 kB]`."""
+        """Return the text that represents the file, such as `[image/png, 12 kB]`."""
         return f"[{self.media_type}, {self._extent}]"
 
     @property
     def _extent(self) -> str:
-        """The size; for an address, the address without its query, which may hold a secret."""
+        """Return the size; for an address, return the address without its query, which may contain a
+        secret.
+        """
         if self.is_stored:
             return format_attachment_size(self.size)
         return f"at {self.url.partition('?')[0].partition('#')[0]}"
@@ -123,7 +129,7 @@ class Attachment(Record):
     @property
     @abstractmethod
     def request_bytes(self) -> int:
-        """The size of a text that costs about as many tokens."""
+        """Return the size in bytes of a text that costs about as many tokens as the file."""
 
     @classmethod
     def _create(cls, content: bytes, media_type: str, **more: str | None) -> Self:
@@ -138,9 +144,9 @@ class Attachment(Record):
 
 
 def check_url(url: str) -> str:
-    """Return an address that a provider can read; raises `UsageError` for any other text.
+    """Return an address that a provider can read. Raises `UsageError` for any other text.
 
-    The error does not repeat the text: it may hold a secret.
+    The error does not quote the text, which may contain a secret.
     """
     try:
         parts = urlsplit(url)
@@ -149,12 +155,12 @@ def check_url(url: str) -> str:
         is_web = False
     if not is_web or not _URL_CHARACTERS.fullmatch(url) or len(url) > _MAX_URL_CHARS:
         raise UsageError(
-            "The address of a file is no web address that can be passed on.",
+            "The address of a file is not a web address that can be passed on.",
             "Write https://HOST/PATH, with blanks and other special characters percent-encoded.",
         )
     if "@" in urlsplit(url).netloc:
         raise UsageError(
-            "The address of a file holds a user name or a password, which the model's provider would see.",
+            "The address of a file contains a user name or a password, which the model's provider would see.",
             "Read the file in your program and attach its bytes.",
         )
     return url
@@ -177,4 +183,4 @@ def _decode(data: Any) -> bytes:
     try:
         return base64.b64decode(data)
     except (binascii.Error, TypeError) as error:
-        raise ValueError(f"no base64: {error}") from None
+        raise ValueError(f"not valid base64: {error}") from None

@@ -11,31 +11,32 @@ from ..process.installation import make_install_command
 
 _MAIN_PART = b"word/document.xml"
 _MAX_UNPACKED_BYTES = 200_000_000
-"""Most that all parts may unpack to: a small archive can hold a very large text."""
+"""The most bytes of all unpacked parts. A small archive can contain a very large text."""
 _DAMAGES = (LookupError, ValueError, TypeError, AttributeError, OSError, SyntaxError)
-"""What the library raises for documents that are no valid archives or have no valid XML."""
+"""The exceptions of the library for documents that are not valid archives or have no valid XML."""
 _HEADING = re.compile(r"heading ([1-9])|(title)", re.IGNORECASE)
 _LIST = re.compile(r"list (bullet|number)(?: (\d))?", re.IGNORECASE)
 
 
 def is_docx(content: bytes) -> bool:
-    """Return whether these bytes are a Word document: an archive with the name of its main part."""
+    """Return whether these bytes are a Word document: an archive that contains the name of its main part."""
     return content.startswith(b"PK\x03\x04") and _MAIN_PART in content
 
 
 def read_docx(content: bytes, name: str) -> str:
     """Return the text of a Word document as Markdown.
 
-    Raises `UsageError` if the library is not installed, or if the document is damaged or unpacks to too much.
+    Raises `UsageError` if the library is not installed, or if the document is damaged or too large when
+    unpacked.
     """
     try:
-        # Both take longer to load than a start may.
+        # Both modules are loaded here, because they take longer to load than a start may take.
         zipfile: Any = import_module("zipfile")
         docx: Any = import_module("docx")
         import_module("docx.opc.exceptions")
     except ImportError:
         raise UsageError(
-            f"{name} is a Word document, and what reads those is not installed.",
+            f"{name} is a Word document, but the library for them is not installed.",
             f"Run: {make_install_command('docx')}",
         ) from None
     try:
@@ -55,7 +56,7 @@ def read_docx(content: bytes, name: str) -> str:
 
 
 def _join_lists(blocks: Any) -> Iterator[str]:
-    """Yield the blocks as Markdown; the items of one list are lines of one block."""
+    """Yield the blocks as Markdown. The items of one list become lines of one block."""
     items: list[str] = []
     for block in blocks:
         text, is_item = _format_table(block) if hasattr(block, "rows") else _format_paragraph(block)
@@ -83,7 +84,7 @@ def _format_paragraph(paragraph: Any) -> tuple[str, bool]:
 
 
 def _format_table(table: Any) -> tuple[str, bool]:
-    """Return a table as rows of Markdown; its first row is the head."""
+    """Return a table as rows of Markdown. Its first row is the head."""
     rows = [[_format_cell(cell) for cell in row.cells] for row in table.rows]
     if not rows:
         return "", False

@@ -16,7 +16,7 @@ _MARKS = (
 )  # fmt: skip
 _RIFF_KINDS = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 _BRANDS = {b"M4A ": "audio/mp4", b"M4B ": "audio/mp4", b"qt  ": "video/quicktime"}
-"""The main brand of an ISO media file -> its type, for brands that are no MP4 video."""
+"""Maps the main brand of an ISO media file to its type, for brands that are not MP4 video."""
 _PICTURE_BRANDS = (b"heic", b"heix", b"mif1", b"avif", b"avis")
 _MATROSKA = b"\x1aE\xdf\xa3"
 _MATROSKA_HEAD_BYTES = 64
@@ -29,11 +29,11 @@ SUFFIXES: Mapping[str, str] = MappingProxyType({
     ".aac": "audio/aac", ".mp4": "video/mp4", ".mov": "video/quicktime", ".webm": "video/webm",
     ".mpg": "video/mpeg", ".mpeg": "video/mpeg",
 })  # fmt: skip
-"""The suffixes of files that a model views or listens to -> their types."""
+"""Maps the suffix of a file that a model can view or hear to its media type."""
 
 
 def detect_media_type(content: bytes) -> str | None:
-    """Return the media type of a file by its bytes; None if no model accepts it."""
+    """Return the media type of a file by its bytes, or None if no model accepts it."""
     for mark, media_type in _MARKS:
         if content.startswith(mark):
             return media_type
@@ -48,14 +48,14 @@ def detect_media_type(content: bytes) -> str | None:
 
 
 def refine_text_type(media_type: str, name: str) -> str:
-    """Return the type of a text by the suffix of its name: Markdown and CSV have types of their own."""
+    """Return the type of a text by the suffix of its name. Markdown and CSV have their own types."""
     if media_type != "text/plain":
         return media_type
     return _TEXT_TYPES.get(PurePosixPath(name).suffix.lower(), media_type)
 
 
 def guess_media_type(url: str) -> str:
-    """Return the media type that the path of an address names; `UNKNOWN` if it names none."""
+    """Return the media type that the path of an address indicates, or `UNKNOWN`."""
     suffix = PurePosixPath(unquote(urlsplit(url).path)).suffix.lower()
     return SUFFIXES.get(suffix) or _TEXT_TYPES.get(suffix, UNKNOWN)
 
@@ -65,12 +65,14 @@ def is_text_type(media_type: str) -> bool:
 
 
 def _detect_mpeg_frames(content: bytes) -> str | None:
-    """Return the type of MPEG audio: it begins with an ID3 tag, or with a frame of eleven set bits."""
+    """Return the type of MPEG audio, or None. It begins with an ID3 tag, or with a frame of eleven
+    set bits.
+    """
     if content[:3] == b"ID3" and content[3:4] in (b"\x02", b"\x03", b"\x04"):
         return "audio/mpeg"
     if len(content) < 4 or content[0] != 0xFF or content[1] & 0xE0 != 0xE0:
         return None
-    # Layer I is left out: its marks are also those of UTF-16 texts.
+    # Layer I is left out, because UTF-16 texts begin with the same bytes.
     layer = content[1] >> 1 & 0b11
     if layer == 0:
         return "audio/aac" if content[1] & 0xF0 == 0xF0 else None

@@ -16,7 +16,7 @@ from .content import Attachment, Record, list_labels
 from .usage import Usage
 
 _CUT_BEGINS = "[Interrupted by "
-"""Stored text: older forms of it must be recognized, too."""
+"""A stored text. Messages in older forms of it must be recognized, too."""
 _CUT = (
     _CUT_BEGINS + "{by} before the end of this answer. If nothing else is asked below, answer again from its"
     " beginning.]"
@@ -41,26 +41,30 @@ class Thinking(Record):
 class ToolUse(Record):
     kind: Literal["tool_use"] = "tool_use"
     call_id: str
-    """Unique in the session; the runtime renames an id that a model uses a second time."""
+    """The id, which is unique in the session. If a model uses an id a second time, the runtime renames it."""
     tool: str
     arguments: str
-    """The JSON text as the model wrote it, valid or not, without secrets."""
+    """The JSON text as the model wrote it, valid or not, but without secrets."""
     masked: bool = Field(default=False, exclude_if=not_)
-    """True if a secret that the model wrote was masked: these arguments are not what runs."""
+    """Whether a secret that the model wrote was masked. Then the call runs with other arguments than
+    these.
+    """
 
 
 class Equipment(Record):
     """The tools that a session has activated in addition to its first ones."""
 
     groups: tuple[str, ...] = Field(default=(), exclude_if=not_)
-    """Groups of tools that the model activated."""
+    """The groups of tools that the model activated."""
     tools: tuple[str, ...] = Field(default=(), exclude_if=not_)
-    """Tools that the model found by a search, the newest last."""
+    """The tools that the model found by a search, the newest last."""
     reset_groups: tuple[str, ...] = Field(default=(), exclude_if=lambda groups: not groups)
-    """Groups that were taken back, also of those that are active from the start."""
+    """The groups that were deactivated, including groups that are active from the start."""
 
     def merge(self, more: Equipment) -> Equipment:
-        """Return both together; a tool that is found again becomes the newest, `more` takes groups back."""
+        """Return both combined. A tool that is found again becomes the newest. `more` may deactivate
+        groups.
+        """
         groups = dict.fromkeys((*self.groups, *more.groups))
         tools = (*(name for name in self.tools if name not in more.tools), *more.tools)
         if not self.reset_groups and not more.reset_groups:
@@ -83,20 +87,20 @@ class ToolResult(Record):
     outcome: Outcome
     content: str
     blocks: tuple[Text | AttachedFile, ...] = Field(default=(), exclude_if=not_)
-    """Content for the model after `content`."""
+    """The content for the model after `content`."""
     duration_ms: int | None = None
     ends_run: str | None = Field(default=None, exclude_if=partial(is_, None))
-    """The final answer if the call ended the run."""
+    """The final answer if the call ended the run, else None."""
     equips: Equipment | None = Field(default=None, exclude_if=partial(is_, None))
     """The tools that the call added to the session."""
     usage: Usage | None = Field(default=None, exclude_if=partial(is_, None))
     """What the models of a sub-agent used for the call; None: the call started none."""
     put_away: bool = Field(default=False, exclude_if=not_)
-    """True for the line that replaces an evicted old result."""
+    """Whether this is the line that replaces an evicted old result."""
 
     @property
     def display_text(self) -> str:
-        """The text, and one line for each file."""
+        """Return the text, and one line for each file."""
         return (
             "\n".join(filter(None, (self.content, *list_block_lines(self.blocks))))
             if self.blocks
@@ -108,30 +112,34 @@ Block = Annotated[Text | AttachedFile | Thinking | ToolUse | ToolResult, Field(d
 
 
 class Wire(Record):
-    """The provider's own JSON for one assistant message, replayed only to the same model."""
+    """The provider's own JSON for one assistant message. It is sent again only to the same model."""
 
     provider: str
     model: str
     body: Any
-    """Chat Completions: the message object; Responses: the output items; Messages: the content list."""
+    """The message object of Chat Completions, the output items of Responses, or the content list of
+    Messages.
+    """
 
 
 UserContent = str | Sequence[str | AttachedFile]
-"""A message of a person: a text, or texts and files in order."""
+"""The content of a person's message: a text, or texts and files in order."""
 
 
 class Message(Record):
     role: Literal["user", "assistant", "tool", "system"]
-    """A `tool` message holds exactly one `ToolResult`; a `system` message is an instruction of a program."""
+    """A `tool` message contains exactly one `ToolResult`. A `system` message is an instruction of a
+    program.
+    """
     origin: Literal["person", "model", "tool", "runtime"]
-    """`runtime` marks messages of Sandbur itself to the model; front ends do not show them."""
+    """`runtime` marks messages that Sandbur itself writes to the model. Front ends do not display them."""
     blocks: tuple[Block, ...]
     wire: Wire | None = None
-    """Set only if the provider's JSON cannot be rebuilt from the blocks."""
+    """The provider's JSON, if it cannot be rebuilt from the blocks; else None."""
     name: str | None = Field(default=None, exclude_if=partial(is_, None))
-    """Who wrote it, where a conversation has several speakers of one role."""
+    """The name of the writer, if a conversation has several speakers of one role; else None."""
     metadata: dict[str, Any] | None = Field(default=None, exclude_if=partial(is_, None))
-    """JSON values of a program about the message; they are stored, and not sent to a model."""
+    """JSON values that a program attaches to the message. They are stored, and not sent to a model."""
 
     @classmethod
     def user(
@@ -152,33 +160,35 @@ class Message(Record):
     def system(
         cls, text: str, *, name: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> Message:
-        """Return an instruction of the program at this place of a history.
+        """Return an instruction of the program for this place in a history.
 
-        The model reads it as a message of the user, because not every provider takes others there.
+        The model reads it as a message of the user, because not every provider accepts other messages there.
         """
         blocks = (Text(text=encodable(text)),)
         return cls(role="system", origin="runtime", blocks=blocks, **_describe_message(name, metadata))
 
     @cached_property
     def text(self) -> str:
-        """All text blocks joined."""
+        """Return the text of all text blocks."""
         return "".join(block.text for block in self.blocks if isinstance(block, Text))
 
     @property
     def display_text(self) -> str:
-        """The text, and one line for each file."""
+        """Return the text, and one line for each file."""
         if self.is_user_command:
             return f"!{find_subject(self.tool_uses[0].arguments)}"
         return "\n".join(filter(None, (self.text, *list_labels(self.blocks))))
 
     @property
     def is_user_command(self) -> bool:
-        """True for a command that the person ran: one message with the call and its result."""
+        """Return whether the message is a command that the person ran: one message with the call and its
+        result.
+        """
         return self.role == "user" and bool(self.tool_uses)
 
     @property
     def for_model(self) -> Message:
-        """The message as the model reads it: a call that no model requested is written as text."""
+        """Return the message as the model reads it. A call that no model requested is written as text."""
         if self.role == "system":
             return self._instruction_as_text
         return self._command_as_text if self.is_user_command else self
@@ -203,7 +213,7 @@ class Message(Record):
 
     @property
     def user_content(self) -> UserContent:
-        """The content of a person's message: a text, or texts and files in order."""
+        """Return the content of a person's message: a text, or texts and files in order."""
         if all(isinstance(block, Text) for block in self.blocks):
             return self.text
         given = (block for block in self.blocks if isinstance(block, Text | AttachedFile))
@@ -211,7 +221,7 @@ class Message(Record):
 
     @property
     def is_cut_mark(self) -> bool:
-        """True if the answer before this message was interrupted."""
+        """Return whether this message says that the answer before it was interrupted."""
         return self.origin == "runtime" and self.text.startswith(_CUT_BEGINS)
 
     @cached_property
@@ -224,20 +234,23 @@ class Message(Record):
 
     @cached_property
     def size_bytes(self) -> int:
-        """Approximate size of this message in a request (UTF-8, without the JSON around it).
+        """Return the approximate size of this message in a request, in bytes of UTF-8 without the JSON around
+        it.
 
-        Files count as the text that costs as many tokens.
+        A file counts as much as a text with the same number of tokens.
         """
         return sum(_measure_block(block) for block in self.blocks) + _measure_wire(self.wire)
 
     @cached_property
     def dialect_cache(self) -> dict[str, Any]:
-        """A cache: request dialect -> this message as pieces of JSON of that dialect."""
+        """A cache. It maps the dialect of a request to this message as pieces of JSON in that dialect."""
         return {}
 
 
 def _describe_message(name: str | None, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the fields of a message that no model reads; raises `TypeError` for metadata that is no JSON."""
+    """Return the fields of a message that no model reads. Raises `TypeError` for metadata that JSON cannot
+    represent.
+    """
     if metadata is not None:
         json.dumps(dict(metadata), allow_nan=False)
     return {
@@ -252,7 +265,7 @@ def encodable(text: str) -> str:
 
 
 def to_blocks(content: UserContent) -> tuple[Text | AttachedFile, ...]:
-    """Return a person's content as blocks, without empty texts."""
+    """Return the content of a person's message as blocks, without empty texts."""
     parts = (content,) if isinstance(content, str) else content
     blocks = (Text(text=encodable(part)) if isinstance(part, str) else part for part in parts)
     return tuple(block for block in blocks if not isinstance(block, Text) or block.text)
@@ -269,14 +282,14 @@ def user_command_message(use: ToolUse, result: ToolResult) -> Message:
 
 
 def _fence(text: str) -> str:
-    """Quote a text in a code fence that the text cannot end."""
+    """Quote a text in a code fence that the text itself cannot close."""
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(longest + 1, 3)
     return f"{fence}\n{text}\n{fence}"
 
 
 def list_block_lines(blocks: Sequence[Text | AttachedFile]) -> list[str]:
-    """Return blocks as lines of text."""
+    """Return each block as a text."""
     return [block.text if isinstance(block, Text) else block.label for block in blocks]
 
 
@@ -315,7 +328,7 @@ def _measure_wire(wire: Wire | None) -> int:
 
 
 def parse_json_or_text(text: str) -> Any:
-    """Return the value of a JSON text; the text itself if it is not JSON."""
+    """Return the value of a JSON text, or the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -340,12 +353,12 @@ def walk_values(value: Any) -> Iterator[Any]:
 
 
 def parse_json_object(text: str) -> dict[str, Any] | None:
-    """Return the object in a JSON text; None if it is not JSON, or not an object."""
+    """Return the object in a JSON text, or None if it is not JSON or not an object."""
     value = parse_json_or_text(text)
     return cast(dict[str, Any], value) if isinstance(value, dict) else None
 
 
 def find_subject(arguments: str) -> str:
-    """Return the first text argument of a call; empty if there is none."""
+    """Return the first argument of a call that is a text; empty if there is none."""
     values = (parse_json_object(arguments) or {}).values()
     return next((value for value in values if isinstance(value, str)), "")

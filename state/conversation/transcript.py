@@ -1,4 +1,4 @@
-"""Append-only histories: copying and appending cost the same at any length."""
+"""Append-only histories. Copying and appending cost the same at any length."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -11,21 +11,21 @@ from .messages import Message
 
 
 class Log:
-    """The list of messages that transcripts share; messages are only appended."""
+    """The list of messages that transcripts share. Messages are only appended to it."""
 
     __slots__ = ("__weakref__", "ends", "messages", "number", "saved", "sealed", "session_id")
 
     def __init__(self, session_id: str | None = None, number: int | None = None) -> None:
         self.session_id = session_id
-        """The owning session; None until a store has stored this log."""
+        """The session that owns the log; None until a store has stored it."""
         self.number = number
         self.messages: list[Message] = []
         self.ends: list[int] = [0]
-        """ends[i] is the size in bytes of the first i messages."""
+        """`ends[i]` is the size in bytes of the first `i` messages."""
         self.saved = 0
-        """How many messages are stored."""
+        """The number of stored messages."""
         self.sealed = False
-        """True for a log of another session: a fork reads it, and appends to a new log."""
+        """Whether the log belongs to another session. A fork reads such a log, and appends to a new one."""
 
     def append(self, message: Message) -> None:
         self.messages.append(message)
@@ -43,14 +43,14 @@ class TranscriptRange(NamedTuple):
 
 
 class LogBook(Protocol):
-    """The names of logs in a store, for writing and reading transcripts as references."""
+    """The names of logs in a store, which transcripts need to be stored as references."""
 
     def name_log(self, span: TranscriptRange) -> tuple[str, int]: ...
     def log(self, session_id: str, number: int) -> Log: ...
 
 
 class Transcript:
-    """An immutable view of messages; `append` returns a new view that shares the old messages."""
+    """An immutable view of messages. `append` returns a new view that shares the old messages."""
 
     __slots__ = ("_length", "spans")
 
@@ -76,19 +76,23 @@ class Transcript:
         return type(self)((*head, TranscriptRange(log, start, len(log.messages))))
 
     def append_in_new_log(self, *messages: Message) -> Self:
-        """Return a longer view with the messages in a new log: nothing of it remains if it is dropped."""
+        """Return a longer view whose new messages are in a new log. If the view is dropped, nothing of it
+        remains.
+        """
         return type(self)((*self.spans, *self.of(*messages).spans)) if messages else self
 
     def compact(self, summary: Message, keep_last: int, lasting: Sequence[Message] = ()) -> Self:
         """Return a view of `summary`, the messages in `lasting`, and the last `keep_last` messages.
 
-        Nothing is deleted.
+        No message is deleted.
         """
         newest = self.part(max(len(self) - keep_last, 0))
         return type(self)((*self.of(summary, *lasting).spans, *newest.spans))
 
     def part(self, first: int, end: int | None = None) -> Self:
-        """Return a view of the messages from index `first` to before `end` (None: to the last)."""
+        """Return a view of the messages from index `first` up to, but not including, `end` (None: up to the
+        last).
+        """
         spans: list[TranscriptRange] = []
         begin = 0
         for log, start, stop in self.spans:
@@ -100,7 +104,7 @@ class Transcript:
         return type(self)(spans)
 
     def unload(self) -> Self:
-        """Return a view that only refers to the store, so that the messages can be freed."""
+        """Return a view that only refers to the store, so that the memory of the messages can be freed."""
         if any(span.log.number is None for span in self.spans):
             return self
         spans = [TranscriptRange(Log(s.log.session_id, s.log.number), s.start, s.end) for s in self.spans]
@@ -120,7 +124,7 @@ class Transcript:
     def __iter__(self) -> Iterator[Message]:
         for span in self.spans:
             if not span.is_loaded:
-                raise LookupError("this history is in the store only; read it from there")
+                raise LookupError("this history is only in the store; read it from the store")
             yield from islice(span.log.messages, span.start, span.end)
 
     def __reversed__(self) -> Iterator[Message]:
@@ -130,7 +134,7 @@ class Transcript:
 
     @property
     def requesting_message(self) -> Message | None:
-        """The last message that is not a tool result: it requested the pending calls."""
+        """Return the last message that is not a tool result. It requested the pending calls."""
         return next((message for message in reversed(self) if message.role != "tool"), None)
 
     def __len__(self) -> int:

@@ -1,1 +1,1 @@
-"""The databases of a store; this package knows nothing about sessions."""
+"""The databases of a store. This package does not depend on sessions."""

@@ -15,20 +15,20 @@ EVERY_ROW = -(2**62)
 
 
 class Entry(NamedTuple):
-    """A row of a chained table without its number and digest."""
+    """A row of a chained table, without its number and its digest."""
 
     table: str
     values: tuple[Any, ...]
-    """In the order of `CHAINED`."""
+    """The values in the order of the columns in `CHAINED`."""
 
 
 def make_first_digest(session_id: str) -> str:
-    """Return the digest that the first row of a session is chained to."""
+    """Return the digest from which the chain of a session begins."""
     return digest_of("", "sessions", (session_id,))
 
 
 def digest_of(previous: str, table: str, values: Sequence[Any]) -> str:
-    """Return the digest of a row after `previous`: 40 hex digits.
+    """Return the digest of a row that follows the digest `previous`, as 40 hex digits.
 
     Every part is hashed with its length, so that different rows never give the same bytes.
     """
@@ -62,19 +62,19 @@ def insert_row(table: str, values: Sequence[Any]) -> Statement:
 
 
 def load_chain(database: Database, session_id: str) -> Chain | None:
-    """Return the end of a session's chain; None if there is no such session."""
+    """Return the end of a session's chain, or None if there is no such session."""
     rows = database.query("SELECT records, chain FROM heads WHERE session_id = ?", (session_id,))
     return Chain(int(rows[0][0]), str(rows[0][1])) if rows else None
 
 
 def find_next_number(database: Database, table: str, session_id: str, column: str = "n") -> int:
-    """Return the first unused number of a table in the session."""
+    """Return the first unused number in a table for the session."""
     newest = database.query(f"SELECT MAX({column}) FROM {table} WHERE session_id = ?", (session_id,))[0][0]
     return 0 if newest is None else int(newest) + 1
 
 
 WHOLE_ROWS = {table: (*columns[len(KEYS[table]) :], "record", "digest") for table, columns in CHAINED.items()}
-"""Table -> the columns after its key."""
+"""Maps each table to the columns after its key."""
 
 
 def list_rows(
@@ -89,15 +89,15 @@ def list_rows(
 ) -> Iterator[tuple[Any, ...]]:
     """Yield (*key, *columns) of the matching rows with a key above `after`, in order, page by page.
 
-    `values` are the parameters of `condition`. Rows with a number below `least` were taken out of the
-    chain, because no writer put them there.
+    `values` are the parameters of `condition`. Rows with a number below `least` are left out: with 0, those
+    that were removed from the chain, because no writer wrote them.
     """
     keys = KEYS[table]
     names, marks = ", ".join(keys), ", ".join("?" * len(keys))
     select = f"SELECT {', '.join((*keys, *columns))} FROM {table} WHERE session_id = ?"
     select += f" AND record >= ? AND {condition}"
     while True:
-        # Not every database can use an index for a comparison of several columns.
+        # Not every database can use an index to compare several columns.
         place = f" AND {keys[0]} >= ? AND ({names}) > ({marks})" if after else ""
         rows = database.query(
             f"{select}{place} ORDER BY {names} LIMIT {_PAGE_ROWS}",
@@ -125,7 +125,9 @@ def list_quarantined_places(database: Database, session_id: str, table: str) -> 
 
 
 def format_row_key(table: str, row: Sequence[Any]) -> str:
-    """Return the key of a row, which is its first columns, as the quarantine names it."""
+    """Return the key of a row in the form that the quarantine uses. The key is the first columns of
+    the row.
+    """
     return "/".join(map(str, row[: len(KEYS[table])]))
 
 
@@ -138,7 +140,7 @@ def list_sound_rows(
     values: Sequence[Any] = (),
     after: Sequence[Any] = (),
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield rows as `list_rows` does, without quarantined ones."""
+    """Yield rows like `list_rows`, without the quarantined ones."""
     damaged = list_quarantined_places(database, session_id, table)
     for row in list_rows(database, table, session_id, columns, condition, values, after):
         if not damaged or format_row_key(table, row) not in damaged:

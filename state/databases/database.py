@@ -1,4 +1,6 @@
-"""The interface of a database for the store: guarded transactions that happen once; opens a database."""
+"""The interface of a database for the store, with guarded transactions that happen once. Also opens
+databases.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,14 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 Durability = Literal["full", "normal"]
-"""What a commit to a file survives: `full` a power loss, `normal` only the end of the process."""
+"""The events that a commit to a file survives. `full`: a power loss. `normal`: only the end of the
+process.
+"""
 
 Statement = tuple[str, Sequence[Any]]
-"""SQL with `?` for each parameter; every database translates its own differences."""
+"""A text of SQL with `?` for each parameter, and the parameters. Every database translates the text
+itself.
+"""
 
 
 def insert(table: str, values: Mapping[str, Any]) -> Statement:
@@ -32,7 +38,7 @@ def insert(table: str, values: Mapping[str, Any]) -> Statement:
 
 
 def insert_once(table: str, values: Mapping[str, Any], unless: Mapping[str, Any]) -> Statement:
-    """Return the statement that inserts a row if no row has the values in `unless`."""
+    """Return the statement that inserts a row unless a row with the values in `unless` exists."""
     marks = ", ".join("?" * len(values))
     there, found = exists(table, unless)
     return (
@@ -56,61 +62,67 @@ def _match_all(columns: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GuardedUpdate:
-    """An update that must change exactly one row; otherwise nothing of its transaction happens."""
+    """An update that must change exactly one row. Otherwise nothing of its transaction happens."""
 
     claim: Statement
     landed: Statement
     """A query that finds a row if this transaction is in the database already. It is used if the connection
-    broke before the answer to COMMIT."""
+    broke before the answer to COMMIT.
+    """
 
 
 class Sealer(Protocol):
-    """The machine's key for the chains, and the numbers that it has sealed."""
+    """The key of this machine for the chains, and the numbers of records that it has sealed."""
 
     def key(self) -> bytes:
         """Return the key; create it if there is none."""
         ...
 
     def find_key(self) -> bytes | None:
-        """Return the key; None if there is none."""
+        """Return the key, or None if there is none."""
         ...
 
     def write_mark(self, session_id: str, records: int) -> None:
-        """Record outside of the database how many records are sealed; -1: the session was deleted."""
+        """Record outside of the database how many records are sealed. -1 means that the session was
+        deleted.
+        """
         ...
 
     def read_mark(self, session_id: str) -> int:
-        """Return the last recorded number, or -1."""
+        """Return the last recorded number, or -1 if there is none."""
         ...
 
     def note_verified(
         self, session_id: str, end: tuple[int, str] | None, body: str, loaded: str = ""
     ) -> None:
-        """Record that all records up to this end of a chain are verified; None: remove that note.
+        """Record that all records up to this end of a chain are verified. If `end` is None, remove the note.
 
-        `body` identifies the database; `loaded` is a digest of the rows that opening the session reads.
+        `body` identifies the database. `loaded` is a digest of the rows that are read when the session is
+        opened.
         """
         ...
 
     def read_verified(self, session_id: str, end: tuple[int, str], body: str) -> str | None:
-        """Return the `loaded` of exactly this note; None if the last note is another one."""
+        """Return the value `loaded` of the note, or None if the last note has another end or another
+        `body`.
+        """
         ...
 
 
 class Database(Protocol):
-    """One database. All errors are `StoreError`; a lost connection is restored where that is safe."""
+    """One database. All errors are `StoreError`. A lost connection is restored if that is safe."""
 
     name: str
-    """For messages: the path, or the URL without password."""
+    """The name in messages: the path, or the URL without the password."""
     body: str
-    """Identifies this database against another one in its place; empty if that is not possible."""
+    """A text that differs for another database at the same place; empty if the database has no such text."""
     on_notice: Callable[[str], None]
-    """Called when something takes long: a lock, a reconnect. See also `route_notices`."""
+    """Called if something takes long, such as a lock or a reconnect. See also `route_notices`."""
     sealer: Sealer | None
-    """None: records are chained, but not sealed."""
+    """Seals the chains; None if records are chained, but not sealed."""
 
     def make_creation(self, tables: Sequence[str]) -> list[Statement]:
-        """Return the statements that create missing tables, from their texts as in `schema`."""
+        """Return the statements that create the missing tables. `tables` are texts as in `schema`."""
         ...
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -118,7 +130,9 @@ class Database(Protocol):
         ...
 
     def commit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
-        """Run all statements in one durable transaction, or none; raises `GuardFailed`."""
+        """Run all statements in one durable transaction, or none of them. Raises `GuardFailed` if the guard
+        fails.
+        """
         ...
 
     async def acommit(self, statements: Sequence[Statement], guard: GuardedUpdate | None = None) -> None:
@@ -126,7 +140,7 @@ class Database(Protocol):
         ...
 
     async def offload(self, work: Callable[[], ResultT]) -> ResultT:
-        """Run `work`, which queries this database, without blocking the event loop for a network."""
+        """Run `work`, which queries this database. Waiting for a network does not block the event loop."""
         ...
 
     def find_problems(self) -> list[str]:
@@ -134,15 +148,15 @@ class Database(Protocol):
         ...
 
     def read_again(self, work: Callable[[], ResultT], is_better: Callable[[ResultT], bool]) -> ResultT | None:
-        """Repeat `work`, which queries, without indexes: one of them may be damaged.
+        """Repeat `work`, which queries this database, without indexes, because one of them may be damaged.
 
-        If `is_better(result)`, all queries work without indexes from now on. Returns None if the result is
-        not better, if this database cannot do that, or if it does so already.
+        If `is_better(result)`, all queries work without indexes from now on. Return None if the result is not
+        better, if this database cannot do that, or if it does so already.
         """
         ...
 
     def find_damaged_indexes(self) -> list[str]:
-        """Return the names of the damaged indexes, if nothing else is damaged."""
+        """Return the names of the damaged indexes, if only indexes are damaged."""
         ...
 
     def reindex(self) -> None:
@@ -156,21 +170,22 @@ class Database(Protocol):
     def close(self) -> None: ...
 
     def write_mark(self, session_id: str, records: int) -> None:
-        """Record outside of the database how many records the session has, if a tail could get lost.
+        """Record outside of the database how many records the session has, if the newest records could get
+        lost.
 
-        -1: the session was deleted; remove the number.
+        -1 means that the session was deleted, so the number is removed.
         """
         ...
 
     def read_mark(self, session_id: str) -> int:
-        """Return the last recorded number, or -1."""
+        """Return the last recorded number, or -1 if there is none."""
         ...
 
 
 class LateTables:
     """Tables that are created at their first use, so that stores without them keep their version.
 
-    Their row in `meta` is written last: where it exists, they exist.
+    Their row in `meta` is written last: if it exists, the tables exist.
     """
 
     def __init__(self, database: Database, mark: str, version: int, tables: Sequence[str], noun: str) -> None:
@@ -204,9 +219,9 @@ _listener: ContextVar[Callable[[str], None] | None] = ContextVar("_listener", de
 
 
 async def route_notices(tell: Callable[[str], None], work: Callable[[], Awaitable[ResultT]]) -> ResultT:
-    """Run `work` and return its result; notices of a database meanwhile go to `tell`, in this event loop.
+    """Run `work` and return its result. Meanwhile the notices of a database go to `tell`, in this event loop.
 
-    Many runs share a database: each of them gets the notices about its own waiting.
+    Many runs share a database. Each run gets the notices about its own waits.
     """
     before = _listener.set(make_loop_listener(tell))
     try:
@@ -216,16 +231,16 @@ async def route_notices(tell: Callable[[str], None], work: Callable[[], Awaitabl
 
 
 def find_listener(otherwise: Callable[[str], None]) -> Callable[[str], None]:
-    """Return the function for notices of the present work; `otherwise` if there is none."""
+    """Return the function for notices of the current work, or `otherwise` if there is none."""
     return _listener.get() or otherwise
 
 
 def ignore_notice(notice: str) -> None:
-    """Ignore a notice."""
+    """Accept a notice and do nothing."""
 
 
 def require_readable(name: str, version: int) -> None:
-    """Raise `StoreError` for a store with a newer schema."""
+    """Raise `StoreError` if the store has a newer schema."""
     if version > SCHEMA_VERSION:
         raise StoreError(
             f"The store {name} was written by a newer Sandbur (schema {version},"
@@ -241,7 +256,7 @@ def make_loop_listener(tell: Callable[[str], None]) -> Callable[[str], None]:
     loop = asyncio.get_running_loop()
 
     def hand_over(notice: str) -> None:
-        with suppress(RuntimeError):  # the loop has ended
+        with suppress(RuntimeError):  # the event loop has ended
             loop.call_soon_threadsafe(tell, notice)
 
     return hand_over
@@ -253,9 +268,9 @@ _SQLITE = "sqlite:///"
 def open_database(
     url: str, on_notice: Callable[[str], None] | None = None, durability: Durability = "full"
 ) -> Database:
-    """Open a file or a server; a driver is imported only if it is needed.
+    """Open a file or a server. A driver is imported only if it is needed.
 
-    `on_notice` is already called when opening takes long. `durability` is for files only.
+    `on_notice` is also called while opening takes long. `durability` applies only to files.
     """
     if url.startswith(_SQLITE):
         from .sqlite.sqlite_database import SqliteDatabase
@@ -263,7 +278,7 @@ def open_database(
         return SqliteDatabase(Path(url.removeprefix(_SQLITE)), on_notice, durability)
     if url.partition("://")[0].lower().partition("+")[0] not in SCHEMES:
         raise StoreError(
-            "This is no store URL.",
+            "This is not the URL of a store.",
             "Write sqlite:///PATH, postgresql://HOST/DATABASE or mysql://HOST/DATABASE.",
         )
     from .servers.network import NetworkDatabase

@@ -1,4 +1,4 @@
-"""Bytes in a file, not in memory, that wait for the transaction that stores them."""
+"""Bytes that are in a file instead of memory while they wait for the transaction that stores them."""
 
 import os
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from ..errors import StoreError
 
 
 class OpenFile:
-    """An open file that is closed when nothing refers to it."""
+    """An open file. It is closed when nothing refers to it any more."""
 
     def __init__(self, descriptor: int) -> None:
-        """Take ownership of a descriptor."""
+        """Take ownership of a file descriptor."""
         self._descriptor = descriptor
 
     def __del__(self) -> None:
@@ -20,7 +20,7 @@ class OpenFile:
 
     @classmethod
     def create_nameless(cls, folder: Path) -> Self:
-        """Return an empty file without a name; raises `OSError`."""
+        """Return an empty file without a name. Raises `OSError`."""
         path = folder / f"masked-{os.urandom(8).hex()}"
         file = cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         path.unlink()
@@ -36,7 +36,7 @@ class OpenFile:
             left = left[os.write(self._descriptor, left) :]
 
     def read(self, start: int, size: int) -> bytes:
-        """Return up to `size` bytes from `start` on; fewer at the end of the file."""
+        """Return up to `size` bytes from `start` on, or fewer at the end of the file."""
         pieces: list[bytes] = []
         while size and (piece := os.pread(self._descriptor, size, start)):
             pieces.append(piece)
@@ -45,13 +45,13 @@ class OpenFile:
 
 
 class FilePart:
-    """A part of a file as the value of a row; it is read when the row is written."""
+    """A part of a file as the value in a row. It is read when the row is written."""
 
     def __init__(self, file: OpenFile, start: int, size: int) -> None:
         self._file, self._start, self._size = file, start, size
 
     def read(self) -> bytes:
-        """Return the bytes; raises `StoreError` if they cannot be read any more."""
+        """Return the bytes. Raises `StoreError` if they cannot be read any more."""
         try:
             found = self._file.read(self._start, self._size)
         except OSError as error:

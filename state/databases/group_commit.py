@@ -1,4 +1,4 @@
-"""One thread that writes the commits of many callers: all waiting ones go into one transaction."""
+"""A thread that writes the commits of many callers. All waiting commits go into one transaction."""
 
 import asyncio
 import os
@@ -13,11 +13,11 @@ from .database import GuardedUpdate, Statement
 
 _MOST_JOBS = 128
 _IDLE_S = 5.0
-"""The thread ends after this idle time; the next job starts a new one."""
+"""The seconds without a job after which the thread ends. The next job starts a new thread."""
 
 
 class Job:
-    """One commit that a caller waits for in its event loop."""
+    """One commit. A caller waits for it in its event loop."""
 
     def __init__(
         self, statements: Sequence[Statement], guard: GuardedUpdate | None, tell: Callable[[str], None]
@@ -26,33 +26,33 @@ class Job:
         self.guard = guard
         self.tell = tell
         self.is_given_up = False
-        """True after the caller was cancelled: a job that has not started need not start."""
+        """Whether the caller was cancelled. Then a job that has not started need not start."""
         self.is_settled = False
         self._error: BaseException | None = None
         self.loop = asyncio.get_running_loop()
         self._future: asyncio.Future[None] = self.loop.create_future()
 
     def run(self, work: Callable[[Sequence[Statement], GuardedUpdate | None], None]) -> Exception | None:
-        """Run `work` with the statements and the guard; return its exception."""
+        """Run `work` with the statements and the guard. Return its exception, or None."""
         return _catch_failure(partial(work, self.statements, self.guard))
 
     async def yield_to_loop(self) -> None:
-        """Let the other tasks of the caller's loop run once."""
+        """Let the other tasks of the caller's event loop run once."""
         await asyncio.sleep(0)
 
     def cancel(self) -> None:
-        """Settle the job as cancelled: nothing of it was committed."""
+        """Settle the job as cancelled. Nothing of it was committed."""
         self.settle(asyncio.CancelledError())
 
     def give_up(self) -> None:
         self.is_given_up = True
 
     def settle(self, error: BaseException | None) -> None:
-        """Record the outcome: None if the commit is durable."""
+        """Record the outcome. `error` is None if the commit is durable."""
         self.is_settled, self._error = True, error
 
     def answer(self) -> None:
-        """Complete the caller's future; called in its event loop."""
+        """Complete the caller's future. Called in the event loop of the caller."""
         if self._future.done():
             return
         if self._error is None:
@@ -61,13 +61,14 @@ class Job:
             self._future.set_exception(self._error)
 
     async def outcome(self) -> None:
-        """Wait for the end. If the caller is cancelled, nothing was committed; if the job was committed all
-        the same, the caller is cancelled right after this returns."""
+        """Wait for the end of the job. If this raises a cancellation, nothing was committed. If the job was
+        committed although the caller was cancelled, the caller is cancelled right after this returns.
+        """
         await wait_uncancelled(self._future, self.give_up)
 
 
 class GroupWriter:
-    """Passes all waiting jobs to `write`, in order; a forked process starts with an empty queue."""
+    """Passes all waiting jobs to `write`, in order. A forked process starts with an empty queue."""
 
     def __init__(self, write: Callable[[Sequence[Job]], None]) -> None:
         self._write = write
@@ -77,12 +78,14 @@ class GroupWriter:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        """None wakes the thread without a job."""
+        """The waiting jobs. None wakes the thread without a job."""
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
     def take(self, job: Job) -> bool:
-        """Return whether the job was accepted; False if the writer is closed or no thread can be started."""
+        """Return whether the job was accepted. It is not if the writer is closed or no thread can be
+        started.
+        """
         if self._process != os.getpid():
             self._begin()
         with self._lock:
@@ -92,7 +95,7 @@ class GroupWriter:
         return True
 
     def close(self) -> None:
-        """Return after every accepted job is written."""
+        """Return after all accepted jobs are written."""
         if self._process != os.getpid():
             return
         with self._lock:
@@ -104,7 +107,7 @@ class GroupWriter:
 
     def _is_running(self) -> bool:
         if self._thread is None:
-            # A daemon thread does not delay the end of the process; its unfinished jobs were not confirmed.
+            # A daemon thread does not delay the end of the process. Its unfinished jobs were not confirmed.
             thread = threading.Thread(target=self._run, name="sandbur-commits", daemon=True)
             try:
                 thread.start()
@@ -118,11 +121,11 @@ class GroupWriter:
             error = _catch_failure(partial(self._write, jobs))
             for job in jobs:
                 if not job.is_settled:
-                    job.settle(error or RuntimeError("A commit has no end."))
+                    job.settle(error or RuntimeError("A commit has no outcome."))
             _answer(jobs)
 
     def _next(self) -> list[Job]:
-        """Return the waiting jobs, up to a limit; empty if the thread has to end."""
+        """Return the waiting jobs, up to a limit. Return no jobs if the thread must end."""
         while True:
             found: list[Job] = []
             with suppress(Empty):
@@ -140,7 +143,7 @@ class GroupWriter:
 
 
 def _catch_failure(work: Callable[[], None]) -> Exception | None:
-    """Run `work`; return its exception, for a caller in another thread."""
+    """Run `work`. Return its exception, for a caller in another thread, or None."""
     try:
         work()
     except Exception as error:
@@ -152,7 +155,7 @@ def _answer(jobs: Sequence[Job]) -> None:
     """Wake each event loop once."""
     for loop in {job.loop for job in jobs}:
         answers = [job.answer for job in jobs if job.loop is loop]
-        with suppress(RuntimeError):  # the loop has ended
+        with suppress(RuntimeError):  # the event loop has ended
             loop.call_soon_threadsafe(_call_each, answers)
 
 

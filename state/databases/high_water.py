@@ -1,4 +1,6 @@
-"""Small files beside a store or a key that record how many records each session had (a high-water mark)."""
+"""Small files beside a store or a key that record the number of records of each session (a high-water
+mark).
+"""
 
 import hashlib
 import os
@@ -7,37 +9,40 @@ from pathlib import Path
 
 
 class HighWater:
-    """One small file per session, written after each commit.
+    """One small file per session, which is written after each commit.
 
-    SQLite silently drops every transaction after a damaged page of its write-ahead log; these files are not
-    part of that log. They are not synced: a number that is too low only detects less.
+    SQLite silently drops every transaction after a damaged page of its write-ahead log. These files are not
+    part of that log. They are not synced: if a number is too low, fewer losses are detected.
     """
 
     def __init__(self, store: Path) -> None:
         self.folder = store.with_name(store.name + "-marks")
 
     def write_number(self, session_id: str, records: int) -> None:
-        """Write a number; if the folder is not writable, only the check is lost."""
+        """Write a number. If the folder is not writable, only the check is lost."""
         self.write(session_id, b"%020d" % records if records >= 0 else None)
 
     def read_number(self, session_id: str) -> int:
-        """Return the last written number, or -1."""
+        """Return the last written number, or -1 if there is none."""
         try:
             return int(self.read(session_id))
         except ValueError:
             return -1
 
     def write(self, name: str, content: bytes | None) -> None:
-        """Overwrite the small file `name`, whose contents all have the same length; None deletes it."""
+        """Overwrite the small file `name`. All its contents have the same length. If `content` is None,
+        delete the file.
+        """
         path = self._path(name)
         with suppress(OSError):
             if content is None:
                 Path(path).unlink(missing_ok=True)
                 return
-            # Opening costs less than the write, and a thousand sessions keep no file open.
+            # Opening a file costs less than writing it, so no file stays open for each of a thousand
+            # sessions.
             file = self._open(path)
             try:
-                # In place, because a truncated file would hold nothing after a crash.
+                # The file is overwritten in place, because a truncated file would be empty after a crash.
                 os.pwrite(file, content, 0)
             finally:
                 os.close(file)
@@ -53,7 +58,7 @@ class HighWater:
         return self.folder.is_dir() and any(self.folder.iterdir())
 
     def _open(self, path: str) -> int:
-        """Open the file; create its folder only if it is missing, because every commit comes here."""
+        """Open the file. Create its folder only if it is missing, because this runs with every commit."""
         how = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
         try:
             return os.open(path, how, 0o600)
@@ -62,5 +67,5 @@ class HighWater:
             return os.open(path, how, 0o600)
 
     def _path(self, name: str) -> str:
-        # Hashed, because a caller of the library may choose any text as id.
+        # The name is hashed, because a caller of the library may use any text as id.
         return f"{self.folder}{os.sep}{hashlib.sha256(name.encode()).hexdigest()[:32]}"

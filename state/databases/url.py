@@ -1,4 +1,4 @@
-"""Parses the URL of a database server, and formats it without password."""
+"""Parses the URL of a database server, and formats it without the password."""
 
 import re
 from collections.abc import Mapping
@@ -8,36 +8,36 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from ..errors import StoreError
 
 SCHEMES = {"postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
-"""URL scheme -> kind of server."""
+"""Maps the scheme of a URL to the kind of server."""
 
 _SHAPE = "SCHEME://USER:PASSWORD@HOST:PORT/DATABASE"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerUrl:
-    """The parts of a server URL; an empty part means the driver's default."""
+    """The parts of a server URL. An empty part means the driver's default."""
 
     kind: str
     user: str
     password: str = field(repr=False)
     host: str
-    """A path is a Unix socket; PostgreSQL accepts several hosts, separated by commas."""
+    """The host. A path means a Unix socket. PostgreSQL accepts several hosts, separated by commas."""
     port: str
     database: str
     options: Mapping[str, str]
     name: str
-    """For messages."""
+    """The name in messages."""
 
 
 def parse_server_url(text: str) -> ServerUrl:
-    """Parse a URL; error messages do not repeat it, because it may hold a password."""
+    """Parse a URL. Error messages do not quote it, because it may contain a password."""
     scheme, found, rest = text.partition("://")
     kind = SCHEMES.get(scheme.lower().partition("+")[0])
     if kind is None or not found:
-        raise StoreError("This is no URL of a database server.", f"Write {_SHAPE}.")
+        raise StoreError("This is not the URL of a database server.", f"Write {_SHAPE}.")
     if re.search(r"[\x00-\x20\x7f#]", text):
         raise StoreError(
-            "The URL of the store holds a space, a `#` or a control character.",
+            "The URL of the store contains a space, a `#` or a control character.",
             "In a user name or password write them with percent signs: `#` is %23, `@` is %40, `/` is %2F.",
         )
     netloc, path, query = _split_url(f"{kind}://{rest}")
@@ -60,7 +60,9 @@ def parse_server_url(text: str) -> ServerUrl:
 
 
 def _split_url(text: str) -> tuple[str, str, str]:
-    """Return user and address, path and query; raises `StoreError` if the password is not escaped."""
+    """Return the user and address, the path and the query. Raises `StoreError` if the password is not
+    escaped.
+    """
     try:
         parts = urlsplit(text)
     except ValueError:

@@ -1,1 +1,1 @@
-"""Work on stored sessions as a whole: verify, export, import, prune, annotate."""
+"""Operations on whole stored sessions: verify, export, import, prune, annotate."""

@@ -1,4 +1,6 @@
-"""Notes of people on steps; not written by the session's own writer, so not part of its chain."""
+"""Notes of people on steps. The writer of a session does not write them, so they are not part of its
+chain.
+"""
 
 import secrets
 from collections.abc import Sequence
@@ -18,13 +20,13 @@ _MOST_BYTES = 256 * 1024
 class Annotation:
     session_id: str
     id: int
-    """Unique in the store, and small enough for a JavaScript number."""
+    """The id, which is unique in the store and small enough for a JavaScript number."""
     seq: int
     created_at: str
-    """UTC, ISO 8601, as is `updated_at`."""
+    """The time of its creation: UTC, ISO 8601, like `updated_at`."""
     updated_at: str
     body: str
-    """JSON, in the format of its writer."""
+    """A text of JSON, in the format of its writer."""
 
 
 class Annotations:
@@ -35,7 +37,7 @@ class Annotations:
         self._tenant = tenant
 
     async def add(self, session_id: str, seq: int, body: str) -> Annotation:
-        """Store a note on step `seq`; raises `SessionNotFound` or `StoreError`."""
+        """Store a note on the step `seq`. Raises `SessionNotFound` or `StoreError`."""
         _check_size(body)
         owned = await self._rows("SELECT 1 FROM sessions WHERE tenant = ? AND id = ?", session_id)
         if not owned:
@@ -46,7 +48,7 @@ class Annotations:
         return made
 
     async def change(self, annotation_id: int, body: str) -> Annotation | None:
-        """Replace the text of a note; return the note, or None if there is no such note."""
+        """Replace the text of a note. Return the note, or None if there is no such note."""
         _check_size(body)
         rows = await self._rows(f"SELECT {_COLUMNS} {_FROM} WHERE a.id = ?", annotation_id)
         if not rows:
@@ -81,4 +83,4 @@ def _parse_row(row: Sequence[Any]) -> Annotation:
 
 def _check_size(body: str) -> None:
     if len(body) > _MOST_BYTES:
-        raise StoreError(f"A note may have {_MOST_BYTES:,} characters; this one has {len(body):,}.")
+        raise StoreError(f"A note may have at most {_MOST_BYTES:,} characters; this one has {len(body):,}.")

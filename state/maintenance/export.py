@@ -1,4 +1,4 @@
-"""Exports a session as JSON records, one per line; an import restores all of it."""
+"""Exports a session as JSON records, one per line. An import restores all of them."""
 
 import base64
 import binascii
@@ -29,7 +29,7 @@ TABLES = {
     "file": "files",
     "trace": "traces",
 }
-"""Kind of a record -> its table."""
+"""Maps the kind of a record to its table."""
 
 ExportedRecord = dict[str, Any]
 
@@ -39,14 +39,14 @@ def export_session(database: Database, session_id: str) -> Iterator[ExportedReco
     lineage = [owner for owner, _ in load_lineage(database, session_id)]
     yield {"kind": "export", "format": FORMAT, "schema": SCHEMA_VERSION, "session_id": session_id}
     for owner in lineage:
-        # Messages that a run takes after this query are in its history, and are ignored by the import.
+        # Messages that a run takes after this query are in its history. The import ignores them.
         waiting = Inbox(database, owner).load(Inbox(database, owner).load_taken())
         head = _load_head(database, owner)
         yield head
         for one in waiting:
             yield {"kind": "inbox", "session_id": owner, "n": one.number, "how": one.kind, "text": one.text}
         for kind, table in TABLES.items():
-            # Rows that a running session adds after its head are left out.
+            # Rows that a running session adds after its head was read are left out.
             rows = list_rows(database, table, owner, WHOLE_ROWS[table], "record < ?", (head["records"],))
             for row in rows:
                 yield {"kind": kind, "session_id": owner, **_make_record(table, row)}
@@ -68,7 +68,9 @@ def to_stored_text(value: Any) -> str:
 
 
 def parse_if_reversible(text: str) -> Any:
-    """Return the JSON value of a text if the same text can be made of it again; otherwise the text."""
+    """Return the JSON value of a text if it can be converted back to the same text. Otherwise return the
+    text.
+    """
     try:
         value: Any = json.loads(text)
         return value if not isinstance(value, str) and _compact(value) == text else text
@@ -92,7 +94,7 @@ def _load_head(database: Database, session_id: str) -> ExportedRecord:
             )
         head = dict(zip(columns, rows[0], strict=True))
         end, seals = load_head_with_seals(database, session_id) or (None, [])
-        # While a session runs, head and seals must be read at the same moment.
+        # While a session runs, its head and its seals must be read at the same moment.
         if end == (head["records"], head["chain"]):
             break
     settings = SessionSettings.model_validate_json(head.pop("settings"))
@@ -148,7 +150,7 @@ _NO_EXPORT = "This is not an export of Sandbur."
 
 
 class LinePosition(NamedTuple):
-    """Line number and byte offset of a line."""
+    """The number of a line, and its offset in bytes."""
 
     number: int
     offset: int
@@ -166,22 +168,22 @@ class SessionPart:
     place: LinePosition
     head: ExportedRecord
     rows: dict[int, LinePosition] = field(default_factory=dict[int, LinePosition])
-    """The lines of chained rows by their number in the chain."""
+    """The lines of chained rows, by their number in the chain."""
     quarantine: list[ExportedRecord] = field(default_factory=list[ExportedRecord])
     waiting: dict[int, WaitingMessage] = field(default_factory=dict[int, WaitingMessage])
-    """Inbox messages that are not in a history, by their number."""
+    """The inbox messages that are not in a history, by their number."""
     contents: dict[str, list[LinePosition]] = field(default_factory=dict[str, list[LinePosition]])
-    """SHA-256 -> the lines with the chunks of a content."""
+    """Maps a SHA-256 to the lines with the chunks of the content."""
 
 
 class ExportFile:
     """An export on disk. Only the positions of its lines are in memory."""
 
     def __init__(self, file: BinaryIO) -> None:
-        """Index every line; raises `UsageError` for a file that is not an export of a known version."""
+        """Find every line. Raises `UsageError` for a file that is not an export of a known version."""
         self._file = file
         self.sessions: dict[str, SessionPart] = {}
-        """The oldest ancestor first."""
+        """The sessions by id, the oldest ancestor first."""
         lines = self._lines()
         nothing: tuple[LinePosition, ExportedRecord] = (LinePosition(1, 0), {})
         place, first = next(lines, nothing)
@@ -189,7 +191,7 @@ class ExportFile:
         for place, record in lines:
             self._note(place, record)
         if not self.session_id or [*self.sessions][-1:] != [self.session_id]:
-            raise BadLine(place.number, "is the last one, but the exported session is missing")
+            raise BadLine(place.number, "is the last line, but the exported session is missing")
 
     def read(self, place: LinePosition) -> ExportedRecord:
         self._file.seek(place.offset)
@@ -211,7 +213,7 @@ class ExportFile:
             return
         part = self.sessions.get(str(record.get("session_id")))
         if part is None:
-            raise BadLine(place.number, "belongs to no session of the lines before it")
+            raise BadLine(place.number, "belongs to no session in the lines before it")
         if kind in TABLES:
             number = _require_field(place.number, record, "record", int)
             if number in part.rows:
@@ -237,7 +239,7 @@ class ExportFile:
 
 
 def parse_chained_row(number: int, record: ExportedRecord) -> tuple[str, tuple[Any, ...], str]:
-    """Return table, values and digest of a chained row, as the database has them."""
+    """Return the table, the values and the digest of a chained row, as the database has them."""
     table = TABLES[record["kind"]]
     values: list[Any] = []
     for column in CHAINED[table]:
@@ -285,20 +287,20 @@ def _decode(number: int, text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise BadLine(number, "holds broken base64") from None
+        raise BadLine(number, "contains invalid base64") from None
 
 
 def _require_field(number: int, record: ExportedRecord, name: str, kind: type[Any]) -> Any:
     value = record.get(name)
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise BadLine(number, f"has no proper `{name}`")
+        raise BadLine(number, f"has no valid `{name}`")
     return _require_storable(number, name, value) if isinstance(value, str) else value
 
 
 def _require_storable(number: int, name: str, text: str) -> str:
-    """Return the text; raises `BadLine` if no database can store it."""
+    """Return the text. Raises `BadLine` if databases cannot store it."""
     if "\0" in text or encodable(text) != text:
-        raise BadLine(number, f"has no proper `{name}`")
+        raise BadLine(number, f"has no valid `{name}`")
     return text
 
 
@@ -316,12 +318,12 @@ def _parse(number: int, line: bytes) -> ExportedRecord:
 
 def _check_version(first: ExportedRecord) -> str:
     if first.get("kind") != "export":
-        raise UsageError(_NO_EXPORT, "Make one: sandbur sessions export ID FILE")
+        raise UsageError(_NO_EXPORT, "Create an export: sandbur sessions export ID FILE")
     found = first.get("format"), first.get("schema")
     if found not in {(FORMAT, schema) for schema in READABLE_EXPORTS}:
         raise UsageError(
             f"This export is of another version: format {found[0]!r}, schema {found[1]!r}; this Sandbur reads"
             f" format {FORMAT}, schema {SCHEMA_VERSION}.",
-            "Export it again with the same version of Sandbur that is to import it.",
+            "Export it again with the version of Sandbur that will import it.",
         )
     return _require_field(1, first, "session_id", str)

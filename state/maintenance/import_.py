@@ -1,4 +1,6 @@
-"""Imports an exported session: everything is checked before anything is written, and no approval is kept."""
+"""Imports an exported session. Everything is checked before anything is written, and approvals are
+dropped.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +34,15 @@ STATUSES = (
     "new", "running", "done", "needs_approval", "needs_decision", "denied", "goal_not_reached", "repeated",
     "turn_limit", "budget_limit", "timeout", "rate_limited", "interrupted", "error",
 )  # fmt: skip
-"""Valid statuses of a head. Other texts are refused: some databases treat `RUNNING` like `running`."""
+"""The valid statuses of a head. Other texts are refused: some databases treat `RUNNING` like `running`."""
 _BATCH_BYTES = 4_000_000
 _MAX_CONTENT_BYTES = 1_000_000_000
 _MOST = 10**12
-"""A limit that no number in a session reaches, so that every database can count on from it."""
+"""A limit that no number in a session reaches, so that every database can count on from any number."""
 _MOST_ELEMENTS = 100_000
 _TEXTS = ("title", "status", "created_at", "chain")
 _QUARANTINED = {"source": 16, "place": 255, "at": 32, "reason": 255}
-"""Column -> maximum number of characters."""
+"""Maps a column to its largest number of characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,13 @@ class ImportResult:
     settings: SessionSettings
     records: int
     imported_ids: tuple[str, ...]
-    """The sessions that were imported, ancestors first."""
+    """The imported sessions, ancestors first."""
     waiting: tuple[WaitingMessage, ...] = ()
-    """Messages that are sent when the session continues."""
+    """The messages that are sent when the session continues."""
     commands: tuple[WaitingMessage, ...] = ()
-    """Messages that are not imported: a command counts only if a person types it."""
+    """The messages that are not imported, because they look like commands: only a person may type a
+    command.
+    """
 
 
 class _CheckedSession(NamedTuple):
@@ -73,12 +77,12 @@ class CheckedImport:
 
     @property
     def file_settings(self) -> SessionSettings:
-        """The settings of the exported session, as in the file."""
+        """Return the settings of the exported session, as in the file."""
         return self.sessions[self.export.session_id].settings
 
     @property
     def result(self) -> ImportResult:
-        """The result that writing the import will have."""
+        """Return the result that writing the import will have."""
         last, found = self.export.sessions[self.export.session_id], self.export.session_id
         waiting = [one for name in self.new for one in self.export.sessions[name].waiting.values()]
         messages = tuple(one for one in waiting if not is_command_like(one))
@@ -89,14 +93,14 @@ class CheckedImport:
 
 
 def is_command_like(message: WaitingMessage) -> bool:
-    """Return whether a message looks like a chat command, which somebody else would have written."""
+    """Return whether a message looks like a chat command, which another person would have written."""
     return message.text.lstrip().startswith(("/", "!"))
 
 
 def check_import(
     database: Database, file: BinaryIO, watch: Callable[[int, int], object] = lambda number, total: None
 ) -> CheckedImport:
-    """Read an export and check all of it; raises `UsageError`.
+    """Read an export and check all of it. Raises `UsageError` if it is not valid.
 
     `watch` is called before each record is checked, with its number and the number of all records.
     """
@@ -114,7 +118,9 @@ def check_import(
 
 
 def write_import(database: Database, tenant: str, checked: CheckedImport, by: str = "") -> ImportResult:
-    """Write the session and its missing ancestors; modes, folders and approvals of elsewhere are dropped."""
+    """Write the session and its missing ancestors. The modes, folders and approvals of the other machine are
+    dropped.
+    """
     for name in checked.new:
         found = checked.sessions[name]
         head = checked.export.sessions[name].head
@@ -128,7 +134,7 @@ def write_import(database: Database, tenant: str, checked: CheckedImport, by: st
 
 
 def import_recording(database: Database, tenant: str, file: BinaryIO) -> str:
-    """Import a session exactly as it was recorded, only for reading; return its id."""
+    """Import a session exactly as it was recorded, only for reading. Return its id."""
     checked = check_import(database, file)
     for name in checked.new:
         _write(database, tenant, checked.export, name, checked.sessions[name].settings, [])
@@ -143,7 +149,7 @@ def _check_session(
     references: _References,
     watch: Callable[[], object],
 ) -> _CheckedSession:
-    """Check the hash chain of a session from its first row to its head; call `watch` before each row."""
+    """Check the hash chain of a session from its first row to its head. Call `watch` before each row."""
     number, head = part.place.number, part.head
     settings = _check_head(export, name, part)
     damaged = {(record.get("source"), record.get("place")) for record in part.quarantine}
@@ -173,7 +179,7 @@ def _check_session(
 
 
 def _check_seals(database: Database, export: ExportFile, name: str, part: SessionPart) -> None:
-    """Raise `BadLine` for changes after this machine's key sealed the records."""
+    """Raise `BadLine` if records were changed after this machine's key sealed them."""
     seals = parse_seals(part.head.get("seals", []))
     if seals is None or any(seal.records > len(part.rows) for seal in seals):
         raise BadLine(part.place.number, "has seals that are not valid")
@@ -181,17 +187,17 @@ def _check_seals(database: Database, export: ExportFile, name: str, part: Sessio
     digests = {n: parse_chained_row(place.number, export.read(place))[2] for n, place in ends.items()}
     end = Chain(len(part.rows), part.head["chain"])
     if any(broken.problem == CHANGED for broken in find_broken_seals(database, name, end, seals, digests)):
-        raise BadLine(part.place.number, "is not what was sealed with this machine's key")
+        raise BadLine(part.place.number, "differs from the records that this machine's key sealed")
 
 
 def _find_settings_digest(trace: str) -> str:
-    """Return the settings digest in a trace record; empty if it has none."""
+    """Return the digest of the settings in a trace record; empty if it has none."""
     found = parse_json_object(trace) if '"settings_sha256"' in trace else None
     return str((found or {}).get("settings_sha256", ""))
 
 
 def _check_head(export: ExportFile, name: str, part: SessionPart) -> SessionSettings:
-    """Return the settings; raises `BadLine` if anything in the head is not valid."""
+    """Return the settings. Raises `BadLine` if anything in the head is not valid."""
     number, head = part.place.number, part.head
     has_texts = all(isinstance(head.get(text), str) for text in _TEXTS)
     if not has_texts or name != name.strip() or not _is_time(head["created_at"]):
@@ -200,7 +206,7 @@ def _check_head(export: ExportFile, name: str, part: SessionPart) -> SessionSett
         raise BadLine(number, "has a status that this version does not know")
     records = head.get("records")
     if not _is_count(records) or sorted(part.rows) != list(range(min(records, len(part.rows) + 1))):
-        raise BadLine(number, f"names a session of {records!r:.40} records; not all of them are there")
+        raise BadLine(number, f"declares {records!r:.40} records of its session, but some are missing")
     _check_place(export, name, part)
     columns = [(found.get(name), size) for found in part.quarantine for name, size in _QUARANTINED.items()]
     if not all(_fits(value, size) for value, size in columns):
@@ -212,17 +218,19 @@ def _check_head(export: ExportFile, name: str, part: SessionPart) -> SessionSett
 
 
 def _check_place(export: ExportFile, name: str, part: SessionPart) -> None:
-    """Raise `BadLine` if the parent is not before this session in the file, or its steps are not valid."""
+    """Raise `BadLine` if the parent does not precede this session in the file, or if its steps are
+    not valid.
+    """
     head, names = part.head, list(export.sessions)
     parent, seq, last = head.get("parent_id"), head.get("parent_seq"), head.get("last_seq")
     first = -1
     if parent is not None or seq is not None:
         if parent not in names[: names.index(name)]:
-            raise BadLine(part.place.number, "was forked from no session before it in the file")
+            raise BadLine(part.place.number, "was forked from a session that does not precede it in the file")
         if not _is_count(seq) or seq > export.sessions[parent].head["last_seq"]:
             raise BadLine(part.place.number, "was forked from a step that its parent does not have")
         first = seq
-    # Quarantined rows have left the chain, and may have had their own step numbers.
+    # Quarantined rows are not in the chain any more, and may have had their own step numbers.
     if not (_is_count(last) or last == -1) or not first <= last <= first + len(part.rows) + len(
         part.quarantine
     ):
@@ -245,22 +253,22 @@ def _fits(value: Any, size: int) -> bool:
 
 
 _LogName = tuple[str, int]
-"""A session id, and the number of one of its logs."""
+"""The id of a session, and the number of one of its logs."""
 
 
 @dataclass(slots=True)
 class _References:
-    """The messages that the steps of a file refer to; another session's messages must not appear."""
+    """The messages to which the steps of a file refer. They must not be messages of another session."""
 
     names: tuple[str, ...]
     _ends: dict[tuple[str, int], tuple[int, int]] = field(
         default_factory=dict[tuple[str, int], tuple[int, int]]
     )
-    """The end of the longest span of each log, and the line that names it."""
+    """The end of the longest span of each log, and the line that contains it."""
     _messages: dict[_LogName, int] = field(default_factory=dict[_LogName, int])
 
     def note(self, number: int, name: str, table: str, values: Sequence[Any]) -> None:
-        """Examine a row; raises `BadLine` for a reference that is not valid."""
+        """Check a row. Raises `BadLine` for a reference that is not valid."""
         if table == "messages":
             log = name, values[0]
             self._messages[log] = max(self._messages.get(log, 0), values[1] + 1)
@@ -285,14 +293,14 @@ class _References:
             self._ends[owner, log] = end, number
 
     def require_messages(self) -> None:
-        """Raise `BadLine` for spans that end after the last message of their log."""
+        """Raise `BadLine` if a span ends after the last message of its log."""
         for log, (end, number) in self._ends.items():
             if end > self._messages.get(log, 0):
                 raise BadLine(number, "refers to messages that are missing")
 
 
 def _walk_objects(fields: ExportedRecord) -> Iterator[ExportedRecord]:
-    """Yield every object in the fields of a step, except inside histories."""
+    """Yield every object in the fields of a step, except those inside histories."""
     waiting: list[Any] = [fields]
     while waiting:
         value = waiting.pop()
@@ -306,7 +314,7 @@ def _walk_objects(fields: ExportedRecord) -> Iterator[ExportedRecord]:
 
 
 def _is_patch(value: ExportedRecord) -> bool:
-    """Return whether a patch of a list, if `value` is one, has valid indexes."""
+    """Return False if `value` is the patch of a list and has invalid indexes."""
     if PATCH not in value:
         return True
     elements, length = value[PATCH], value.get("length")
@@ -317,7 +325,7 @@ def _is_patch(value: ExportedRecord) -> bool:
 
 
 def _check_content(export: ExportFile, part: SessionPart, sha256: str) -> None:
-    """Unpack a content, up to the size that its chunks declare, and compare its digest."""
+    """Unpack a content up to the size that its chunks declare, and compare its digest."""
     unpacker, total, size = zlib.decompressobj(), hashlib.sha256(), 0
     number = part.contents[sha256][0].number
     try:
@@ -325,7 +333,7 @@ def _check_content(export: ExportFile, part: SessionPart, sha256: str) -> None:
             number = place.number
             chunk, whole, packed = parse_content_chunk(number, export.read(place))
             left = min(whole, _MAX_CONTENT_BYTES) - size
-            # With a limit of 0 the unpacker would have no limit.
+            # With a limit of 0, the unpacker would have no limit.
             if left < 0 or not _is_count(chunk):
                 raise BadLine(number, "has a file content with a size that is not valid")
             piece = unpacker.decompress(packed, left + 1)
@@ -338,11 +346,11 @@ def _check_content(export: ExportFile, part: SessionPart, sha256: str) -> None:
 
 
 def _is_here(database: Database, export: ExportFile, name: str, part: SessionPart) -> bool:
-    """Return whether the session is in the store already; raises `UsageError` if it cannot be imported."""
+    """Return whether the session is in the store already. Raises `UsageError` if it cannot be imported."""
     if not database.query("SELECT 1 FROM sessions WHERE id = ?", (name,)):
         return False
     if name == export.session_id:
-        raise UsageError(f"A session {name} exists already.", f"Go on with it: sandbur -r {name}")
+        raise UsageError(f"A session {name} exists already.", f"Continue it: sandbur -r {name}")
     last = len(part.rows) - 1
     for table in CHAINED:
         rows = database.query(f"SELECT digest FROM {table} WHERE session_id = ? AND record = ?", (name, last))
@@ -362,7 +370,7 @@ def _write(
     settings: SessionSettings,
     more: Sequence[Entry],
 ) -> None:
-    """Write the rows in batches, then `more`; the last commit creates the session."""
+    """Write the rows in batches, and then `more`. The last commit creates the session."""
     part = export.sessions[name]
     batch, size = delete_rows(name), 0
     for statement in _list_statements(export, name, part):

@@ -1,4 +1,4 @@
-"""Selects old sessions, and deletes them."""
+"""Selects old sessions and deletes them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from ..store.sessions.listing import seems_held
 from ..store.sessions.session_rows import delete_session
 
 _ROW_BYTES = 100
-"""Approximate size of a row without its texts."""
+"""The approximate size of a row without its texts, in bytes."""
 _SIZED = {"steps": "fields", "messages": "body", "calls": "body", "outputs": "body", "files": "body",
           "blobs": "body", "inbox": "body"}  # fmt: skip
 
@@ -23,9 +23,9 @@ _SIZED = {"steps": "fields", "messages": "body", "calls": "body", "outputs": "bo
 class PruneRules:
     older_than: timedelta
     keep: int
-    """This number of newest sessions is always kept."""
+    """The number of newest sessions that are always kept."""
     max_bytes: int | None = None
-    """Limit for all sessions together; the oldest are deleted first, whatever their age."""
+    """The limit for all sessions together. The oldest are deleted first, at any age. None means no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class StoredSession:
     epoch: int
     owner: str
     size_bytes: int
-    """Approximate size of its rows."""
+    """The approximate size of its rows in bytes."""
     is_busy: bool
-    """True if it runs, or will continue by itself later."""
+    """Whether the session runs, or will continue by itself later."""
 
 
 Reason = Literal["age", "size"]
@@ -47,13 +47,13 @@ Reason = Literal["age", "size"]
 
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
-    """The sessions that `delete` should remove; nothing has happened yet."""
+    """The sessions that `delete` should remove. Nothing is deleted yet."""
 
     goes: tuple[tuple[StoredSession, Reason], ...]
-    """Forks come before their parents."""
+    """The sessions to delete with the reason. Forks come before their parents."""
     stays: int
     waiting: int
-    """How many more would be deleted if none of their calls waited for a decision."""
+    """The number of further sessions that would be deleted if no call in them waited for a decision."""
 
 
 def plan_prune(
@@ -78,7 +78,7 @@ def plan_prune(
 
 
 def delete(database: Database, session: StoredSession) -> bool:
-    """Delete a session unless it has run since it was selected; return whether it was deleted."""
+    """Delete a session unless it has run since it was selected. Return whether it was deleted."""
     try:
         delete_session(database, session.id, session.epoch, session.owner)
     except GuardFailed:
@@ -109,7 +109,9 @@ class _Choice:
         self.waiting: set[str] = set()
 
     def take(self, reason: Reason, sessions: Iterable[StoredSession], is_wanted: Callable[[], bool]) -> None:
-        """Select sessions in this order while `is_wanted()`; forks are selected before their parents."""
+        """Select sessions in this order while `is_wanted()` returns true. Forks are selected before their
+        parents.
+        """
         left = [session for session in sessions if session.id not in self.goes]
         while True:
             blocked: list[StoredSession] = []
@@ -138,7 +140,7 @@ class _Choice:
 
 
 def _load_sessions(database: Database, tenant: str, now: str) -> list[StoredSession]:
-    """Return the sessions, newest first."""
+    """Return the sessions of a tenant, the newest first."""
     sizes = _measure_sessions(database)
     rows = database.query(
         "SELECT s.id, h.title, h.updated_at, s.parent_id, h.epoch, h.owner, h.lease_until, h.wake_at"

@@ -1,4 +1,4 @@
-"""Reads ids and titles of the sessions in a SQLite file, fast enough for completion in a shell."""
+"""Reads the ids and titles of the sessions in a SQLite file, fast enough for completion in a shell."""
 
 import sqlite3
 from contextlib import closing
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 _WAIT_S = 0.2
-"""How many seconds to wait for a locked database."""
+"""The seconds to wait for a locked database."""
 _MOST = 1000
 _WAITING = ("needs_approval", "needs_decision")
 
@@ -15,12 +15,14 @@ _WAITING = ("needs_approval", "needs_decision")
 class NamedSession(NamedTuple):
     id: str
     title: str
-    """Untrusted text, as it is stored."""
+    """The title as it is stored. It is untrusted text."""
     status: str
 
 
 def load_session_names(file: Path, tenant: str, only_waiting: bool = False) -> list[NamedSession]:
-    """Return the newest sessions, newest first; empty if the file cannot be read. It is never created."""
+    """Return the newest sessions, newest first. Return none if the file cannot be read. The file is never
+    created.
+    """
     where = f"s.tenant = ?{' AND h.status IN (?, ?)' if only_waiting else ''}"
     values = (tenant, *(_WAITING if only_waiting else ()), _MOST)
     try:

@@ -1,4 +1,4 @@
-"""Verifies the record of approvals and effects: that it is unchanged, and that it is consistent."""
+"""Verifies that the records of approvals and effects are unchanged and consistent."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from ..store.sessions.inbox import Inbox
 from ..trace import RunBegan, SessionImported
 
 _NEVER_RAN = ("denied", "error", "interrupted", "unknown")
-"""Outcomes of calls that were refused, invalid, superseded or lost."""
+"""The outcomes of calls that were refused, invalid, superseded or lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
     by: str
-    """`policy`, `rule` or `person`."""
+    """The origin of the approval: `policy`, `rule` or `person`."""
     arguments_sha256: str
 
 
@@ -46,7 +46,9 @@ class CallTrail:
 
     call_id: str
     wish_sha256: str = ""
-    """Digest of the arguments in the message that requests the call; empty if there is no such message."""
+    """The digest of the arguments in the message that requests the call; empty if there is no such
+    message.
+    """
     moves: list[CallMove] = field(default_factory=list[CallMove])
     proposed: CallMove | None = None
     approval: Approval | None = None
@@ -54,20 +56,22 @@ class CallTrail:
     """The newest decision: undecided, approved, denied or invalid."""
     starts: int = 0
     is_open: bool = False
-    """Started, and not finished."""
+    """Whether the call has started and not finished."""
     is_finished: bool = False
     may_restart: bool = False
-    """True if a person, or a check of its effect, allowed that it runs once more."""
+    """Whether a person, or a check of its effect, allowed one more run."""
 
     def for_fork(self) -> CallTrail:
-        """Return the trail for a fork: a person's approval was given to another session."""
+        """Return the trail for a fork. The approval of a person is left out, because it applied to another
+        session.
+        """
         approval = self.approval if self.approval and self.approval.by != "person" else None
         verdict = self.verdict if approval or self.verdict != "approved" else "undecided"
         known = replace(self, approval=approval, verdict=verdict, moves=[*self.moves])
         return replace(known, is_finished=False, may_restart=self.starts > 0)
 
     def take_verdict(self, call: Mapping[str, Any], arguments_sha256: str) -> None:
-        """Take the decision that the pending call had when a run began."""
+        """Take over the decision that the pending call had when a run began."""
         self.verdict = str(call.get("decision", ""))
         by = str(call.get("decided_by", ""))
         if self.verdict == "approved" and by != "person":
@@ -77,7 +81,7 @@ class CallTrail:
         self.may_restart = self.may_restart or call.get("settled_as") == "rerun"
 
     def take_move(self, move: CallMove, is_traced: bool) -> Iterator[str]:
-        """Check one move; yield what is wrong with it.
+        """Check one move and yield the problems with it.
 
         `is_traced`: the record is new enough that decisions and starts of runs were recorded, too.
         """
@@ -89,7 +93,7 @@ class CallTrail:
             "finished": self._finish,
         }.get(move.move)
         if check is None or not move.body:
-            yield f"is no move that this version knows: {move.move}" if move.body else "cannot be read"
+            yield f"is not a move that this version knows: {move.move}" if move.body else "cannot be read"
             return
         yield from check(move, is_traced)
 
@@ -98,7 +102,7 @@ class CallTrail:
             yield f"proposes a call that record {self.proposed.row} has proposed already"
         is_other = bool(self.wish_sha256) and move.text("arguments_sha256") != self.wish_sha256
         if is_other and not move.body.get("edited"):
-            yield "proposes other arguments than the model's message asks for"
+            yield "proposes other arguments than the model's message requests"
         self.proposed, self.verdict = move, move.text("decision")
         is_allowed = self.verdict == "approved" or not (self.verdict or is_traced)
         by = move.text("decided_by")
@@ -114,7 +118,7 @@ class CallTrail:
             yield "decides about a call that has finished"
         self.verdict = move.text("decision")
         if self.verdict == "undecided":
-            # Right before its start, the call was not the one that had been approved.
+            # Right before its start, the call differed from the approved call.
             self.approval = None
             return
         if not move.text("who"):
@@ -130,13 +134,13 @@ class CallTrail:
         if self.proposed is None:
             yield "starts a call that was never proposed"
         elif self.approval is None:
-            yield f"starts a call that nobody approved: the last word was `{self.verdict or 'none'}`"
+            yield f"starts a call that nobody approved: the last decision was `{self.verdict or 'none'}`"
         else:
             yield from self._compare_approval(move, self.approval, is_traced)
         if self.is_finished:
             yield "starts a call that has finished"
         elif self.is_open and is_traced and not self.may_restart:
-            yield "starts a call again that was running, and nobody allowed it"
+            yield "starts a call again that was running, although nobody allowed it"
         self.starts += 1
         self.is_open, self.may_restart = True, False
 
@@ -154,13 +158,13 @@ class CallTrail:
         if self.is_finished:
             yield "finishes a call that has finished already"
         elif not self.starts and outcome not in _NEVER_RAN:
-            yield f"finishes a call as `{outcome}` that was never started"
+            yield f"finishes a call as `{outcome}`, which was never started"
         self.is_finished, self.is_open = True, False
 
 
 Trails = dict[str, CallTrail]
 Paths = dict[str, dict[str, None]]
-"""Call id -> the paths of the files that it changed."""
+"""Maps the id of a call to the paths of the files that it changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,16 +176,16 @@ class Breach:
     place: str
     """The key of the row in its table; empty if the row is missing."""
     record: int
-    """Its number in the session's hash chain; -1 if it is unknown."""
+    """The number of the row in the session's hash chain; -1 if it is unknown."""
     problem: str
     call_id: str = ""
     is_set_aside: bool = False
-    """True if it was found and quarantined when the session was opened; the session continues without it."""
+    """Whether the row was quarantined when the session was opened. The session continues without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditedCall:
-    """The records of one call, for people."""
+    """The records of one call, for display."""
 
     session_id: str
     """The session with the last record of the call."""
@@ -196,15 +200,17 @@ class AuditedSession:
     session_id: str
     records: int
     chain: str
-    """The digest of the newest record, which covers all records. A copy kept elsewhere proves them."""
+    """The digest of the newest record, which covers all records. A copy of it in another place proves
+    them.
+    """
     stretches: tuple[SealedPart, ...] = ()
-    """Which key sealed which records."""
+    """The parts of the chain, with the key that sealed each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
     sessions: tuple[AuditedSession, ...]
-    """The ancestors come before the session."""
+    """The verified sessions. The ancestors come before the session."""
     breaches: tuple[Breach, ...]
     calls: tuple[AuditedCall, ...]
 
@@ -212,9 +218,9 @@ class Audit:
 def audit(
     database: Database, lineage: list[str], watch: Callable[[int, int], object] = lambda number, total: None
 ) -> Audit:
-    """Verify a session and its ancestors; `lineage` is oldest first. Nothing is changed.
+    """Verify a session and its ancestors, without changes. `lineage` is oldest first.
 
-    `watch` is called before each session, with its number and the number of all.
+    `watch` is called before each session, with its number and the number of all sessions.
     """
     sessions: list[AuditedSession] = []
     breaches: list[Breach] = []
@@ -231,9 +237,9 @@ def audit(
 
 
 def audit_all(database: Database, parents: Mapping[str, str | None]) -> Iterator[tuple[str, list[Breach]]]:
-    """Verify many sessions, each once and after its parent; yield the id and the breaches of each.
+    """Verify many sessions, each once and after its parent. Yield the id and the breaches of each.
 
-    `parents`: the id of each session, and the id of the session that it was forked from.
+    `parents` maps the id of each session to the id of the session that it was forked from.
     """
     forks: dict[str | None, list[str]] = {}
     for session_id, parent_id in parents.items():
@@ -250,7 +256,7 @@ def audit_all(database: Database, parents: Mapping[str, str | None]) -> Iterator
 def _audit_session(
     database: Database, session_id: str, before: Trails, contents: _ContentChecks
 ) -> tuple[AuditedSession, list[Breach], Trails]:
-    """Verify the records of a session; `before` are the calls of its parent."""
+    """Verify the records of a session. `before` are the calls of its parent."""
     end, seals = load_head_with_seals(database, session_id) or (Chain(0, ""), [])
     trails = {call_id: trail.for_fork() for call_id, trail in before.items()}
     breaches = [
@@ -298,7 +304,7 @@ def _find_missing(
     for record in gone:
         yield Breach(session_id, "", "", record, "is gone")
     if len(gone) < health.missing:
-        yield Breach(session_id, "", "", -1, "the end of the chain is not where it was: records are gone")
+        yield Breach(session_id, "", "", -1, "the chain is shorter than it was: records are missing")
 
 
 def _find_doubles(session_id: str, numbers: Mapping[int, list[tuple[str, str]]]) -> Iterator[Breach]:
@@ -309,7 +315,7 @@ def _find_doubles(session_id: str, numbers: Mapping[int, list[tuple[str, str]]])
 
 
 def _find_settings_breaches(database: Database, session_id: str) -> Iterator[Breach]:
-    """Compare the settings with the last ones in the chain, which are recorded when a run begins."""
+    """Compare the settings with the last settings in the chain, which are recorded when a run begins."""
     recorded, stored = "", _digest_settings(database, session_id)
     for traced in list_all_traces(database, session_id):
         if isinstance(traced.record, RunBegan | SessionImported):
@@ -317,7 +323,7 @@ def _find_settings_breaches(database: Database, session_id: str) -> Iterator[Bre
     # A run that begins at this moment changes both at once.
     if not recorded or recorded == stored or stored != _digest_settings(database, session_id):
         return
-    yield Breach(session_id, "", "", -1, "its settings are others than those that it ran with last")
+    yield Breach(session_id, "", "", -1, "its settings differ from those of its last run")
 
 
 class _ContentChecks:
@@ -333,8 +339,8 @@ class _ContentChecks:
             self._counted[digest] = count_copies(self._database, digest)
         sound, damaged = self._counted[digest]
         if not sound and (damaged or must_be_there):
-            return f"refers to {what}, which is not there, or not what was written"
-        return f"refers to {what}: one copy of it is not what was written, and another is" if damaged else ""
+            return f"refers to {what}, which is missing, or is not what was written"
+        return f"refers to {what}: one copy is not what was written, another copy is" if damaged else ""
 
 
 def _find_content_breaches(database: Database, session_id: str, contents: _ContentChecks) -> Iterator[Breach]:
@@ -355,7 +361,7 @@ def _find_content_breaches(database: Database, session_id: str, contents: _Conte
 
 def _find_inbox_breaches(database: Database, session_id: str) -> Iterator[Breach]:
     for number in Inbox(database, session_id).list_unreadable():
-        yield Breach(session_id, "inbox", str(number), -1, "cannot be read, and is never sent")
+        yield Breach(session_id, "inbox", str(number), -1, "cannot be read, so it is never sent")
 
 
 def _digest_settings(database: Database, session_id: str) -> str:
@@ -372,7 +378,7 @@ def _find_rule_breaches(
 ) -> Iterator[Breach]:
     """Check the moves of every call, and the waiting calls at the start of each run.
 
-    Rows that a running session adds after its first `records` are not checked.
+    Rows that a running session adds after its first `records` rows are not checked.
     """
     wishes = {use.call_id: digest_arguments(use.arguments) for use in list_tool_uses(database, session_id)}
     began = [traced for traced in list_all_traces(database, session_id) if traced.event == "run_began"]
@@ -390,7 +396,7 @@ def _find_rule_breaches(
 
 
 def _take_verdicts(began: Traced, trails: Trails) -> None:
-    """Take the decisions about waiting calls that the start of a run changed."""
+    """Take over the decisions about waiting calls that the start of a run changed."""
     changes = began.record.changes if isinstance(began.record, RunBegan) else {}
     for call in list_objects(changes, "pending_tool_calls"):
         trail = trails.get(str(call.get("call_id")))

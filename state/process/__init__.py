@@ -1,1 +1,3 @@
-"""What every process of ours needs: clock, cancellation, crash points, identity, installation."""
+"""Functions that every process of Sandbur needs: clock, cancellation, crash points, identity,
+installation.
+"""

@@ -1,4 +1,4 @@
-"""Waits that a cancellation does not cut short, and a task group that raises its first error."""
+"""Waits that a cancellation does not end early, and a task group that raises its first error."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
@@ -15,7 +15,7 @@ def _do_nothing() -> None:
 
 
 async def _wait_for(work: asyncio.Future[Any]) -> None:
-    """Wait for `work` like `asyncio.wait([work])`, with less overhead."""
+    """Wait for `work` like `asyncio.wait([work])`, but with less overhead."""
     waiter = asyncio.get_running_loop().create_future()
 
     def wake(_: object) -> None:
@@ -32,7 +32,8 @@ async def _wait_for(work: asyncio.Future[Any]) -> None:
 async def wait_until_done(
     work: asyncio.Future[Any], on_cancel: Callable[[], object] = _do_nothing
 ) -> asyncio.CancelledError | None:
-    """Wait until `work` is done, even if the caller is cancelled; return the cancellation, to be raised.
+    """Wait until `work` is done, even if the caller is cancelled. Return the cancellation, which the caller
+    must raise.
 
     `on_cancel` is called at the first cancellation. An exception of `work` counts as retrieved.
     """
@@ -52,10 +53,10 @@ async def wait_until_done(
 async def wait_uncancelled(
     work: asyncio.Future[ResultT], on_cancel: Callable[[], object] = _do_nothing
 ) -> ResultT:
-    """Wait for work in another thread, also if the caller is cancelled.
+    """Wait for work in another thread, even if the caller is cancelled.
 
-    If this raises `CancelledError`, the work was not done. If it was done, the result is returned and the
-    caller is cancelled right after it.
+    If this raises `CancelledError`, the work was not done. If the work was done, this returns the result, and
+    the caller is cancelled right after that.
     """
     if await wait_until_done(work, on_cancel) is None:
         return work.result()
@@ -68,7 +69,7 @@ async def wait_uncancelled(
 
 
 async def run_to_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """Await `work` to its end; a cancellation is raised afterwards, unless `work` fails."""
+    """Await `work` to its end. A cancellation is raised afterwards, unless `work` fails."""
     task = asyncio.ensure_future(work)
     cancelled = await wait_until_done(task)
     result = task.result()
@@ -78,13 +79,13 @@ async def run_to_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
 
 
 _unfinished: set[asyncio.Future[Any]] = set()
-"""References to the tasks: the event loop holds only weak ones."""
+"""References to the tasks, because the event loop holds only weak ones."""
 
 
 async def run_in_background(work: Awaitable[ResultT]) -> ResultT:
     """Await `work` in a separate task, which a cancellation of the caller does not end.
 
-    After the first cancellation, the caller still waits for it; after the second it does not: a scope of
+    After the first cancellation the caller still waits for `work`, after the second it does not: a scope of
     anyio cancels repeatedly until the task returns.
     """
     task = asyncio.ensure_future(work)
@@ -101,12 +102,14 @@ async def run_in_background(work: Awaitable[ResultT]) -> ResultT:
 def _forget(task: asyncio.Future[Any]) -> None:
     _unfinished.discard(task)
     if not task.cancelled():
-        task.exception()  # else asyncio logs an error that no caller retrieved
+        task.exception()  # otherwise asyncio logs that no caller retrieved the error
 
 
 @asynccontextmanager
 async def task_group() -> AsyncGenerator[asyncio.TaskGroup]:
-    """Run tasks like `asyncio.TaskGroup`; the first `SandburError` of them is raised without a group."""
+    """Run tasks like `asyncio.TaskGroup`. The first `SandburError` of a task is raised without a group around
+    it.
+    """
     failed: Exception | None = None
     try:
         async with asyncio.TaskGroup() as group:

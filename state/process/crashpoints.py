@@ -1,4 +1,5 @@
-"""Named points where a test can kill the process: `SANDBUR_CRASH_AT=name`, or `name:3` for the third time.
+"""Named points where a test can kill the process. `SANDBUR_CRASH_AT=name` selects the point, and `name:3`
+selects its third occurrence.
 
 `SANDBUR_CRASH_TRACE=FILE` records the names of the points that were reached.
 """
@@ -13,7 +14,7 @@ _left = int(_COUNT) if _COUNT.isdigit() else 1
 
 
 def reach(name: str) -> None:
-    """Kill this process with SIGKILL if the point `name` is armed and this is its turn."""
+    """Kill this process with SIGKILL if `SANDBUR_CRASH_AT` selects this occurrence of the point `name`."""
     global _left
     if _TRACE:
         with Path(_TRACE).open("a") as trace:

@@ -1,7 +1,7 @@
-"""Names processes across machines and restarts, and finds out whether a named process has ended.
+"""Names processes across machines and restarts, and determines whether a named process has ended.
 
-A runner name is HOST:PID:START:NONCE. START is the start time of the process, so that a reused process id is
-not taken for the same process.
+A runner name is HOST:PID:START:NONCE. START is the start time of the process, so that another process with
+the same id has another name.
 """
 
 import os
@@ -15,7 +15,9 @@ def make_runner_name() -> str:
 
 
 def is_process_gone(owner: str) -> bool:
-    """Return whether a runner's process has certainly ended; of another machine this is unknown (False)."""
+    """Return whether the process of a runner has certainly ended. For another machine this is unknown, so it
+    is False.
+    """
     parts = owner.split(":")
     if len(parts) != 4 or not parts[1].isdigit():
         return True
@@ -32,12 +34,12 @@ def is_process_gone(owner: str) -> bool:
 
 
 def is_process_here(owner: str) -> bool:
-    """Return whether a runner's process is, or was, on this machine."""
+    """Return whether the process of a runner is, or was, on this machine."""
     return owner.split(":")[0] == os.uname().nodename
 
 
 def read_process_start(pid: int) -> str:
-    """Return when the process began, in clock ticks since boot; empty if the system does not say.
+    """Return the start time of a process in clock ticks since boot; empty if the system does not provide it.
 
     For a zombie process this is "ended".
     """

@@ -1,4 +1,4 @@
-"""Finds out how Sandbur was installed, and so which command installs an extra."""
+"""Determines how Sandbur was installed, and which command installs an extra."""
 
 import json
 import shlex
@@ -20,7 +20,9 @@ def make_install_command(extra: str) -> str:
 
 
 def _find_source(extra: str) -> str:
-    """Return the argument for pip: the folder, file or repository that Sandbur came from, else its name."""
+    """Return the argument for pip: the folder, file or repository that Sandbur was installed from, else its
+    name.
+    """
     origin = _read_origin()
     url = str(origin.get("url", ""))
     if "vcs_info" in origin:
@@ -33,12 +35,12 @@ def _find_source(extra: str) -> str:
 
 
 def _read_origin() -> dict[str, Any]:
-    """Return what pip recorded about the source of Sandbur (PEP 610); empty if it came from an index."""
+    """Return pip's record of the source of Sandbur (PEP 610); empty if it was installed from an index."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
         recorded = distribution("sandbur").read_text("direct_url.json")
     except PackageNotFoundError:
-        # Started from the source folder, without an installation.
+        # Sandbur runs from the source folder, without an installation.
         return {"url": _CHECKOUT.as_uri(), "dir_info": {"editable": True}}
     return json.loads(recorded) if recorded else {}

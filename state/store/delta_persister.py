@@ -15,12 +15,12 @@ from .writer import SessionWriter
 
 
 class DeltaPersister(AsyncBaseStatePersister):
-    """Saves and loads `ApplicationState`; a failed step writes no row, so that a resume repeats it."""
+    """Saves and loads `ApplicationState`. A failed step writes no row, so that a resume repeats it."""
 
     def __init__(
         self, database: Database, writer_of: Callable[[str], SessionWriter], calls_start_next: Set[str]
     ) -> None:
-        """`calls_start_next`: the actions whose approved calls start right after their step."""
+        """`calls_start_next` are the actions whose approved calls start right after their step."""
         self._database = database
         self._calls_start_next = calls_start_next
         self._writer_of = writer_of
@@ -97,20 +97,22 @@ class DeltaPersister(AsyncBaseStatePersister):
 
 
 def _leads_to_start(values: dict[str, Any]) -> bool:
-    """Return whether calls start directly after a step: then it is committed with the first start."""
+    """Return whether calls start directly after a step. Then the step is committed with the first start."""
     decisions = {call.decision for call in values["pending_tool_calls"]}
     return values["overflow_from"] is None and "approved" in decisions and "undecided" not in decisions
 
 
 def take_back_approval(call: PendingCall) -> PendingCall:
-    """Return the call without a person's approval, which was given to the parent session."""
+    """Return the call without a person's approval, because that approval applied to the parent session."""
     if call.decision != "approved" or call.decided_by != "person":
         return call
     return call.model_copy(update={"decision": "undecided", "reason": "it was approved for another session"})
 
 
 def _add_lost_note(values: dict[str, Any], note: str) -> None:
-    """Add a note where the model reads it next: after the results of the pending calls, or at once."""
+    """Add a note where the model reads it next: after the results of the pending calls, or at once if there
+    are none.
+    """
     if values["pending_tool_calls"]:
         values["note"] = note
         return
@@ -119,7 +121,9 @@ def _add_lost_note(values: dict[str, Any], note: str) -> None:
 
 
 def load_histories(logs: SessionLogs, values: dict[str, Any]) -> None:
-    """Load the global history and that of the active step; other steps' histories stay in the store."""
+    """Load the global history and the history of the active step. Histories of other steps stay in
+    the store.
+    """
     state = ApplicationState.model_construct(**values)
     pending = state.pending_tool_calls
     for history in (state.chat_history, state.active_history):
@@ -134,7 +138,7 @@ def load_histories(logs: SessionLogs, values: dict[str, Any]) -> None:
 
 
 def _load_files(values: dict[str, Any]) -> None:
-    """Load the attachments of the next request, because building it must not wait for the store."""
+    """Load the attachments of the next request, so that building the request need not wait for the store."""
     state = ApplicationState.model_construct(**values)
     for history in {id(one): one for one in (state.chat_history, state.active_history)}.values():
         for message in history:
@@ -143,6 +147,6 @@ def _load_files(values: dict[str, Any]) -> None:
 
 
 def _void_lost_call(call: PendingCall) -> PendingCall:
-    """Make a call invalid whose arguments are lost: nobody approved unknown arguments."""
+    """Make a call invalid whose arguments are lost, because nobody approved the unknown arguments."""
     reason = "The record of this call was damaged."
     return call.model_copy(update={"decision": "invalid", "decided_by": "runtime", "reason": reason})

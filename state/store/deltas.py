@@ -1,4 +1,6 @@
-"""The fields of a state as last written, and the smallest JSON that updates them."""
+"""Remembers the fields of a state as they were last written, and computes the smallest JSON that updates
+them.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,19 +16,19 @@ from ..conversation.transcript import LogBook, Transcript
 
 @cache
 def _adapters(model: type[BaseModel]) -> dict[str, TypeAdapter[Any]]:
-    # The annotation loses the Field metadata, which stored fields do not use.
+    # The annotation lacks the metadata of the field, which stored fields do not use.
     fields = model.model_fields.items()
     return {name: TypeAdapter(cast(type[Any], field.annotation)) for name, field in fields}
 
 
 def encode_field(model: type[BaseModel], name: str, value: Any, book: LogBook, is_brief: bool = False) -> str:
-    """Return a field as JSON; with `is_brief`, default values of a record are left out."""
+    """Return a field as JSON. With `is_brief`, default values of a record are left out."""
     adapter = _adapters(model)[name]
     return adapter.dump_json(value, context={"log_book": book}, exclude_defaults=is_brief).decode()
 
 
 def decode_fields(model: type[BaseModel], fields: dict[str, Any], book: LogBook) -> dict[str, Any]:
-    """Return every field of `model`; fields that are missing in `fields` get their defaults."""
+    """Return every field of `model`. Fields that are missing in `fields` get their defaults."""
     empty = model()
     values = {name: getattr(empty, name) for name in model.model_fields}
     adapters = _adapters(model)
@@ -43,7 +45,7 @@ def encode_message(message: Message) -> str:
 
 
 def parse_message(body: str, contents: Source | None = None) -> Message | None:
-    """Return a stored message; None if it cannot be parsed.
+    """Return a stored message, or None if it cannot be parsed.
 
     Its files are read from `contents` when they are needed.
     """
@@ -54,13 +56,13 @@ def parse_message(body: str, contents: Source | None = None) -> Message | None:
 
 
 PATCH = "$patch"
-"""Marks a change of single list elements: {"$patch": {"2": element}, "length": 3}."""
+"""The key of a change of single list elements: {"$patch": {"2": element}, "length": 3}."""
 
 _UNSET = object()
 
 
 _MANY_SPANS = 5
-"""A history with fewer spans is written completely."""
+"""The least number of spans of a history for a patch. A history with fewer spans is written completely."""
 
 
 def _make_patch(old: list[str], new: list[str]) -> str:
@@ -76,7 +78,7 @@ def _split_spans(encoded: str) -> list[str]:
 
 
 class WrittenFields:
-    """Remembers each field by identity and by its JSON, so that unchanged fields cost nothing."""
+    """Remembers each field by its identity and its JSON, so that unchanged fields cost nothing."""
 
     def __init__(self, model: type[BaseModel], book: LogBook) -> None:
         self._model = model
@@ -88,7 +90,7 @@ class WrittenFields:
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """The fields of the last `take`."""
+        """Return the fields of the last `take`."""
         return self._values
 
     @property
@@ -99,7 +101,7 @@ class WrittenFields:
         return any(self._values.get(name, _UNSET) is not value for name, value in values.items())
 
     def take(self, values: Mapping[str, Any]) -> dict[str, str]:
-        """Remember `values`; return the JSON by name of the fields that changed."""
+        """Remember `values`. Return the JSON of the changed fields by name."""
         changes: dict[str, str] = {}
         for name, value in values.items():
             if self._values.get(name, _UNSET) is value:
@@ -127,7 +129,7 @@ class WrittenFields:
         return encoded
 
     def _take_tuple(self, name: str, value: tuple[Any, ...]) -> str | None:
-        """Encode only new elements; the others are recognized by identity."""
+        """Encode only new elements. The others are recognized by identity."""
         before = self._elements.get(name)
         known = {id(element): encoded for element, encoded in before or ()}
         after = [(element, known.get(id(element)) or self._element(name, element)) for element in value]
@@ -141,7 +143,7 @@ class WrittenFields:
         return min(encoded, _make_patch([text for _, text in before], [text for _, text in after]), key=len)
 
     def _take_transcript(self, name: str, value: Transcript) -> str | None:
-        """Encode only the new spans of a history with many spans: so each step costs the same."""
+        """Encode only the new spans of a history with many spans, so that each step costs the same."""
         encoded = encode_field(self._model, name, value, self._book)
         if self._encoded.get(name) == encoded:
             return None
@@ -171,7 +173,7 @@ def merge(fields: dict[str, Any], delta: str) -> None:
 
 
 def void_approvals(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields without approvals and modes that were given elsewhere."""
+    """Return the fields without the approvals and the mode of another session or machine."""
     calls = cast("Sequence[dict[str, Any] | None]", fields.get("pending_tool_calls") or ())
     pending = [call and {**call, **_void_call(call)} for call in calls]
     return {**fields, "execution_mode": "interactive", "pending_tool_calls": pending}
@@ -183,4 +185,9 @@ def _void_call(call: Mapping[str, Any]) -> Mapping[str, Any]:
         settled |= {"hook": {**hook, "decision": ""}}
     if call.get("decision") != "approved":
         return settled
-    return {**settled, "decision": "undecided", "decided_by": "policy", "reason": "it was approved elsewhere"}
+    return {
+        **settled,
+        "decision": "undecided",
+        "decided_by": "policy",
+        "reason": "it was approved elsewhere",
+    }

@@ -23,16 +23,18 @@ _MOST_NAMED = 5
 _NOUNS = {"steps": "step", "messages": "message", "calls": "call record", "outputs": "output",
           "files": "file change", "traces": "trace record"}  # fmt: skip
 AFTER_THE_END = "stands behind the end of the chain"
-"""For a row that no writer put there; stored text. After quarantine, its number in the chain is negative."""
+"""The reason for a row that no writer added. It is a stored text. In the quarantine, the row's chain number
+is negative.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A row that is not as it was written."""
+    """A row that differs from the row that was written."""
 
     table: str
     place: str
-    """Its primary key in the session, joined by `/`."""
+    """The primary key of the row in the session, joined by `/`."""
     reason: str
 
     def __str__(self) -> str:
@@ -44,23 +46,23 @@ class Health:
     """The damage in the records of a session."""
 
     damages: tuple[Damage, ...] = ()
-    """Not quarantined yet."""
+    """The damaged rows that are not quarantined yet."""
     quarantined: tuple[Damage, ...] = ()
-    """Quarantined earlier; these rows are not used any more."""
+    """The damaged rows that were quarantined earlier. They are not used any more."""
     missing: int = 0
-    """Number of missing records, in the middle or at the end."""
+    """The number of missing records, in the middle or at the end."""
     broken_seals: tuple[BrokenSeal, ...] = ()
     end: Chain | None = None
-    """The end of the checked chain; None: there is no such session."""
+    """The end of the checked chain; None if there is no such session."""
 
     @property
     def is_whole(self) -> bool:
-        """True if every record is as it was written, and none is missing."""
+        """Return whether every record is as it was written, and none is missing."""
         return not (self.damages or self.quarantined or self.missing or self.broken_seals)
 
     @property
     def may_lack_starts(self) -> bool:
-        """True if the record of a started call may be missing."""
+        """Return whether the record of a started call may be missing."""
         damages = (d for d in (*self.damages, *self.quarantined) if d.reason != AFTER_THE_END)
         return bool(self.missing) or any(d.table == "calls" for d in damages)
 
@@ -71,12 +73,12 @@ class Health:
         if self.missing:
             noun = "record is" if self.missing == 1 else "records are"
             sentences.append(
-                f"{self.missing} {noun} missing from this session: the store lost a part of what was written,"
-                " or is an older copy. What those records described may have happened all the same."
+                f"{self.missing} {noun} missing from this session: the store lost some of its records, or is"
+                " an older copy. The events in those records may have happened nevertheless."
             )
         if any(broken.is_newest for broken in self.broken_seals):
             sentences.append(
-                "The records of this session are not what this machine's key has sealed: something else"
+                "The records of this session do not match the seals of this machine: another program"
                 " changed them. Look at them with: sandbur sessions verify"
             )
         return sentences
@@ -85,7 +87,7 @@ class Health:
 def _describe_damages(damages: Sequence[Damage], what_is_done: str, more: str) -> list[str]:
     """Return a sentence for each of the first damages, and one sentence for the rest."""
     sentences = [
-        f"The {damage}. It {what_is_done}, and the session goes on without it."
+        f"The {damage}. It {what_is_done}, and the session continues without it."
         for damage in damages[:_MOST_NAMED]
     ]
     if len(damages) > _MOST_NAMED:
@@ -94,9 +96,10 @@ def _describe_damages(damages: Sequence[Damage], what_is_done: str, more: str) -
 
 
 def examine(database: Database, session_id: str) -> Health:
-    """Compare every row with its digest, every digest with the previous one, and the end with the head.
+    """Compare every row with its digest, every digest with the previous one, and the end of the chain with
+    the head.
 
-    If something seems to be missing or damaged, the check is repeated without the database's indexes.
+    If a row seems to be missing or damaged, the check is repeated without the indexes of the database.
     """
     health = _examine(database, session_id)
     if health.end is not None and not (health.damages or health.missing):
@@ -111,7 +114,7 @@ def examine(database: Database, session_id: str) -> Health:
 
 
 def _examine(database: Database, session_id: str) -> Health:
-    # Read this first: rows that a running session adds meanwhile are not missing.
+    # The head is read first: rows that a running session adds meanwhile do not count as missing.
     marked = database.read_mark(session_id)
     found = load_head_with_seals(database, session_id)
     if found is None:
@@ -144,7 +147,7 @@ def _examine(database: Database, session_id: str) -> Health:
 
 
 def list_numbered_rows(database: Database, session_id: str) -> Iterator[tuple[int, str, str, str]]:
-    """Yield number in the chain, digest, table and key of every chained row."""
+    """Yield the chain number, the digest, the table and the key of every chained row."""
     for table, keys in KEYS.items():
         names = ", ".join(keys)
         rows = database.query(
@@ -158,8 +161,10 @@ def list_numbered_rows(database: Database, session_id: str) -> Iterator[tuple[in
 def _find_rows_after_end(
     database: Database, session_id: str, numbers: list[tuple[int, str, str]]
 ) -> dict[tuple[str, str], Damage]:
-    """Return the rows after the end of the chain; `numbers` are number, table and key of all rows."""
-    # Read this after the rows: rows that a running session adds meanwhile belong to the chain.
+    """Return the rows after the end of the chain. `numbers` contains the number, table and key of all
+    rows.
+    """
+    # The head is read after the rows: rows that a running session adds meanwhile belong to the chain.
     head = load_chain(database, session_id)
     records = head.records if head else 0
     return {
@@ -170,9 +175,9 @@ def _find_rows_after_end(
 
 
 def quarantine(session_id: str, health: Health) -> list[Statement]:
-    """Return the statements that quarantine the damaged rows; the rows stay where they are.
+    """Return the statements that quarantine the damaged rows. The rows stay in their tables.
 
-    A row after the end leaves the chain, because the next row will use its number.
+    A row after the end is removed from the chain, because the next row will use its number.
     """
     statements: list[Statement] = []
     for damage in health.damages:
@@ -186,9 +191,9 @@ def quarantine(session_id: str, health: Health) -> list[Statement]:
 
 
 def make_row_condition(table: str, place: str) -> tuple[str, list[str]]:
-    """Return an SQL condition with its values that finds the row of a `Damage` in its session."""
+    """Return an SQL condition, with its values, that finds the row of a `Damage` in its session."""
     keys = KEYS[table]
-    # The key of an output contains a call id, which may have a slash.
+    # The key of an output contains the id of a call, which may contain a slash.
     return " AND ".join(f"{key} = ?" for key in keys), place.rsplit("/", len(keys) - 1)
 
 
@@ -203,6 +208,6 @@ def _find_damages(
     for row in list_rows(database, table, session_id, WHOLE_ROWS[table]):
         *values, record, digest = row
         previous = digests.get(int(record) - 1) if int(record) else make_first_digest(session_id)
-        # A row after a missing one cannot be checked; the missing one is reported.
+        # A row after a missing row cannot be checked. The missing row is reported.
         if previous is not None and digest_of(previous, table, values) != digest:
             yield Damage(table, format_row_key(table, row), "is not what was written")

@@ -1,4 +1,4 @@
-"""The effect journal: each move of a tool call is on disk before the next one begins. Also the trace."""
+"""The journal: each move of a tool call is on disk before the next move begins. Also writes the trace."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ _SEEN = "seen"
 _KEPT = "kept_bytes"
 _NESTED = "nested"
 RESTORE = "restore:"
-"""The start of the name under which a session records the changes of a rewind; the step follows."""
+"""The start of the call id under which a session records the changes of a rewind. The step follows."""
 
 
 def find_undone_calls(database: Database, session_id: str, ancestors: tuple[str, ...]) -> set[str]:
@@ -57,7 +57,7 @@ def find_undone_calls(database: Database, session_id: str, ancestors: tuple[str,
 
 
 def _is_verifiable(database: Database, session_id: str, call_id: str) -> bool:
-    """Return whether the only effect of a call was to change files."""
+    """Return whether a call had no other effect than changes of files."""
     rows = database.query(
         "SELECT body FROM calls WHERE session_id = ? AND call_id = ? AND move = 'started'",
         (session_id, call_id),
@@ -66,7 +66,9 @@ def _is_verifiable(database: Database, session_id: str, call_id: str) -> bool:
 
 
 def load_output(database: Database, session_id: str, call_id: str) -> bytes | None:
-    """Return the complete output of a call whose result shows a part; None if it is not all stored."""
+    """Return the complete output of a call with a shortened result, or None if it is not completely
+    stored.
+    """
     rows = list(list_sound_rows(database, "outputs", session_id, ("body",), "call_id = ?", (call_id,)))
     is_whole = [int(number) for _, number, _ in rows] == list(range(len(rows)))
     return b"".join(body for *_, body in rows) if rows and is_whole else None
@@ -88,18 +90,18 @@ class CallJournal:
         ancestors: Iterable[str] = (),
         may_lack_starts: bool = False,
     ) -> None:
-        """Read what is stored; with `may_lack_starts`, every call counts as started."""
+        """Read the stored moves. With `may_lack_starts`, every call counts as started."""
         self._database = database
         self._writer = writer
         self._next_n = 0
         self._calls: dict[str, JournaledCall] = {}
         self._agreed: dict[str, str] = {}
-        """Digests of arguments by call: those that were proposed or decided in this process."""
+        """The digests of the arguments that were proposed or decided in this process, by call."""
         self._nested: dict[str, dict[str, NestedCall]] = {}
-        """The nested calls of calls that were asked about, by parent and call id."""
+        """The nested calls of the calls that were looked up, by parent and call id."""
         self._known: dict[str, str] | None = None
         self._kept: dict[str, int] = {}
-        """Size of the complete outputs of calls that are about to finish."""
+        """The sizes of the complete outputs of calls whose results will be recorded next, in bytes."""
         self._lineage = (*ancestors, writer.session_id)
         undone = find_undone_calls(database, writer.session_id, self._lineage[:-1])
         for session_id in self._lineage:
@@ -123,7 +125,7 @@ class CallJournal:
         return FileHistory(self._database, self._writer.session_id)
 
     def _has_effect(self, call_id: str, move: str) -> bool:
-        """Return whether a move of an ancestor had an effect: a call that was refused there had none."""
+        """Return whether a move of an ancestor had an effect. A call that the ancestor refused had none."""
         before = self._calls.get(call_id)
         return move == "started" or (before is not None and before.starts > 0)
 
@@ -134,7 +136,7 @@ class CallJournal:
         moved = self._make_move(use.call_id, "proposed", now())
         body = self._note_agreement(use.call_id, use.tool, call.effect if call else "read", use.arguments)
         if call is not None:
-            # Arguments of a hook, which differ from the message; no person has seen them yet.
+            # These arguments come from a hook and differ from the message. No person has read them yet.
             body |= {**_describe_verdict(call), **({"edited": True} if call.edited else {})}
         self._writer.queue(self._make_entry(moved, body))
         self._calls[use.call_id] = moved
@@ -206,7 +208,7 @@ class CallJournal:
         reach("started_after_commit")
 
     async def _start_queued(self, entries: Sequence[Entry]) -> None:
-        """Queue a start for the next commit: after a crash the call simply runs again.
+        """Queue a start for the next commit. After a crash, the call simply runs again.
 
         Only the request for the call must be on disk.
         """
@@ -217,7 +219,7 @@ class CallJournal:
     async def _start_committed(self, entries: Sequence[Entry], next_n: int) -> None:
         try:
             await self._writer.commit(entries)
-        except BaseException:  # also cancelled: a number that is not on disk is used again
+        except BaseException:  # a cancellation, too: a number that is not on disk is used again
             self._next_n = next_n
             raise
 
@@ -238,7 +240,7 @@ class CallJournal:
             brief[_KEPT] = kept_bytes
         entry = self._make_entry(call, {**brief, "result": result.model_dump(mode="json")})
         # The step that adds the result to the history makes a second copy in the journal unnecessary. No
-        # history has the result of a nested call.
+        # history gets the result of a nested call.
         self._writer.queue_files(block for block in result.blocks if isinstance(block, Attachment))
         if parent_call_id_of(result.call_id):
             self._writer.queue(entry)
@@ -266,7 +268,7 @@ class CallJournal:
         return await self._database.offload(lambda: self._find_kept_result(call_id))
 
     def _find_kept_result(self, call_id: str) -> KeptResult | None:
-        """Return what the session, or an ancestor, has stored about a call."""
+        """Return the result of a call that the session, or an ancestor, has stored."""
         for session_id in reversed(self._lineage):
             result = find_result(self._database, session_id, call_id)
             if result is not None:
@@ -282,7 +284,7 @@ class CallJournal:
         return None
 
     def _load_output_size(self, session_id: str, call_id: str) -> int:
-        """Return the size of a call's complete output; 0 if its result was complete."""
+        """Return the size of a call's complete output in bytes; 0 if its result was complete."""
         rows = self._database.query(
             "SELECT body FROM calls WHERE session_id = ? AND call_id = ? AND move = 'finished'",
             (session_id, call_id),
@@ -311,7 +313,7 @@ class CallJournal:
         return self._known
 
     def _load_versions(self) -> dict[str, str]:
-        """Read the file versions that earlier processes of this session recorded; a fork has none."""
+        """Read the file versions that earlier processes of this session recorded. A fork has none."""
         rows = self._database.query(
             "SELECT body FROM calls WHERE session_id = ? AND move = 'finished' ORDER BY n",
             (self._writer.session_id,),
@@ -359,14 +361,14 @@ class CallJournal:
         return call.model_copy(update={"result": result})
 
     def _find_result(self, call_id: str) -> ToolResult | None:
-        """Return the result of a call that an earlier process stored."""
+        """Return the result of a call that an earlier process stored, or None."""
         found = (find_result(self._database, owner, call_id) for owner in reversed(self._lineage))
         return next((result for result in found if result is not None), None)
 
     def _make_change_entries(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes] | None
     ) -> list[Entry]:
-        """Return the rows for changed files; the old contents are queued for the next commit."""
+        """Return the rows for changed files. The old contents are queued for the next commit."""
         if not changes:
             return []
         self._writer.queue_loose(self._files.insert_contents(pre_images or {}))
@@ -388,7 +390,7 @@ def _describe_verdict(call: PendingCall) -> dict[str, str]:
 
 
 def _describe_tool(call: PendingCall) -> dict[str, str]:
-    """Return the version of the tool and the arguments that its author fixed, if there are any."""
+    """Return the version of the tool and the arguments that its author fixed, without empty values."""
     return {name: text for name, text in (("version", call.version), ("preset", call.preset)) if text}
 
 
@@ -418,9 +420,9 @@ _NEWEST_TRACES = 20
 
 
 def find_unused_reply(database: Database, session_id: str, seq: int) -> ModelCalled | None:
-    """Return the newest model call if it came after step `seq`, the newest step, and its reply is stored.
+    """Return the newest model call if it came after step `seq`, the newest step, and if its reply is stored.
 
-    The process died while hooks judged the reply, so that no step has it.
+    In this case the process died while hooks judged the reply, so that no step contains it.
     """
     first = find_next_number(database, "traces", session_id) - _NEWEST_TRACES
     rows = list_sound_rows(database, "traces", session_id, ("seq", "event", "body"), after=(first - 1,))

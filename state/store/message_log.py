@@ -1,4 +1,4 @@
-"""Stores the logs of messages: their numbers, and which messages are written."""
+"""Stores the logs of messages. Knows their numbers, and which messages are written."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -30,7 +30,7 @@ _TEXT = "(A record of this session was damaged on disk. The text that was here i
 def fill_gaps(
     messages: Sequence[Message | None], before: Sequence[Message], pending: Sequence[PendingCall]
 ) -> list[Message]:
-    """Return `messages` with a stand-in for each None.
+    """Return `messages` with a stand-in in place of each None.
 
     `before` are the messages before them, `pending` the calls without a result after the last message.
     """
@@ -47,12 +47,14 @@ def fill_gaps(
 
 
 def is_stand_in(message: Message | None) -> bool:
-    """Return whether a message that requests calls is a stand-in for a damaged one."""
+    """Return whether a message that requests calls is a stand-in for a damaged message."""
     return message is not None and message.origin == "runtime" and bool(message.tool_uses)
 
 
 def _is_asked(before: Sequence[Message], pending: Sequence[PendingCall]) -> bool:
-    """Return whether an earlier message requested the pending calls: some of its calls have results."""
+    """Return whether an earlier message requested the pending calls, so that some of its calls have
+    results.
+    """
     return {call.call_id for call in pending} <= {use.call_id for use in _find_unanswered(before)}
 
 
@@ -86,7 +88,7 @@ def _find_unanswered(before: Sequence[Message]) -> list[ToolUse]:
 
 
 def _find_leading_results(after: Sequence[Message | None]) -> list[ToolResult]:
-    """Return the tool results that follow directly; damaged messages between them are skipped."""
+    """Return the tool results that follow directly. Damaged messages between them are skipped."""
     found: list[ToolResult] = []
     for message in after:
         if message is None:
@@ -108,24 +110,24 @@ def _make_lost_result(use: ToolUse) -> Message:
 
 
 class SessionLogs:
-    """The logs of one session, and the logs of its ancestors, read-only."""
+    """The logs of one session. The logs of its ancestors are read-only."""
 
     def __init__(self, database: Database, session_id: str) -> None:
         self._database = database
         self._session_id = session_id
         self._logs: WeakValueDictionary[tuple[str, int], Log] = WeakValueDictionary()
         self._growing: dict[tuple[str, int], Log] = {}
-        """Logs with messages that are not on disk; other logs live while a history needs them."""
+        """The logs with messages that are not on disk. Other logs exist while a history needs them."""
         self._digests: WeakKeyDictionary[Log, list[bytes]] = WeakKeyDictionary()
         """For each log, a digest of its rows up to each message."""
         self._encoded: list[tuple[Log, str]] = []
-        """The rows that will be written next."""
+        """The rows that will be written next, as JSON, with their log."""
         self.is_unchecked = False
-        """True if the records have not been checked since the last run ended."""
+        """Whether the records have not been checked since the last run ended."""
         self._next_number = find_next_number(database, "messages", session_id, "log")
 
     def name_log(self, span: TranscriptRange) -> tuple[str, int]:
-        """Return the log's name in the store; a new log gets a name."""
+        """Return the log's name in the store. A new log gets a name."""
         log = span.log
         if log.session_id is None or log.number is None:
             log.session_id, log.number = self._session_id, self._next_number
@@ -145,9 +147,9 @@ class SessionLogs:
         return log
 
     def load(self, transcript: Transcript, pending: Sequence[PendingCall] = ()) -> None:
-        """Load the messages of every span from the store, with stand-ins for damaged ones.
+        """Load the messages of every span from the store, with stand-ins for damaged messages.
 
-        `pending` are the calls that the last message that is not a result requests.
+        `pending` are the calls that the last message, not counting results, requests.
         """
         for log, _, end in transcript.spans:
             if len(log.messages) < end:
@@ -161,11 +163,11 @@ class SessionLogs:
 
     @property
     def are_whole(self) -> bool:
-        """True if no message of the session itself is quarantined."""
+        """Return whether no message of the session itself is quarantined."""
         return not list_quarantined_places(self._database, self._session_id, "messages")
 
     def seal(self) -> None:
-        """Seal every known log: the rows after its end belong to steps that do not count."""
+        """Seal every known log, because the rows after its end belong to steps that do not count."""
         for log in self._logs.values():
             log.sealed = True
 
@@ -244,14 +246,14 @@ def list_calls_after(database: Database, session_id: str, seq: int) -> tuple[str
     if not rows:
         return ()
     after = ("record > ?", (int(rows[0][0]),))
-    # Damaged rows count, too: these calls may have happened.
+    # Damaged rows count, too, because these calls may have happened.
     calls = list_rows(database, "calls", session_id, ("call_id", "move", "body"), *after)
     started = [(call_id, body) for _, call_id, move, body in calls if move == "started"]
     arguments: dict[str, str] = {}
     for *_, body in list_rows(database, "messages", session_id, ("body",), *after):
         if (message := parse_message(body)) is not None:
             arguments |= {use.call_id: use.arguments for use in message.tool_uses}
-    # A call that the step waits for was proposed before the step; its own record settles it.
+    # A call that the step waits for was proposed before the step. Its own record settles it.
     lost = [(call_id, body) for call_id, body in started if call_id in arguments]
     found = {call_id: _describe_call(body, arguments[call_id]) for call_id, body in lost}
     return tuple(found.values())[:MOST_CALLS]

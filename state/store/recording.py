@@ -1,4 +1,4 @@
-"""Reads what sessions recorded: steps, messages, moves of calls, and traces."""
+"""Reads the recordings of sessions: steps, messages, moves of calls, and traces."""
 
 from bisect import bisect_left
 from collections import OrderedDict
@@ -19,10 +19,10 @@ from .files.contents import make_content_reader
 from .sessions.listing import load_lineage, walk_ancestors
 
 Lineage = Sequence[tuple[str, int | None]]
-"""The session after its ancestors, oldest first, each with its last step that counts (None: all)."""
+"""The ancestors and the session, oldest first, each with its last step that counts (None: all)."""
 
 Fields = Mapping[str, Any]
-"""The fields of a state as JSON; each span of a history is [session, log, start, end]."""
+"""The fields of a state as JSON. Each span of a history is [session, log, start, end]."""
 
 _ALL = 2**62
 
@@ -36,13 +36,13 @@ PlacedT = TypeVar("PlacedT", bound=_Placed)
 
 
 def select_rows_between(found: Sequence[PlacedT], first: int, end: int) -> Sequence[PlacedT]:
-    """Return the elements from row `first` to before row `end`; `found` is sorted by row."""
+    """Return the elements from row `first` up to, but not including, row `end`. `found` is sorted by row."""
     begin, stop = (bisect_left(found, row, key=lambda placed: placed.row) for row in (first, end))
     return found[begin:stop]
 
 
 def find_last_foreign_step(database: Database, session_id: str) -> int:
-    """Return the last step that was imported; -1 if there is none."""
+    """Return the last step that was imported, or -1 if there is none."""
     rows = database.query("SELECT settings FROM sessions WHERE id = ?", (session_id,))
     if not rows or '"imported_seq"' not in rows[0][0]:
         return -1
@@ -58,20 +58,20 @@ class StepRow(NamedTuple):
     at: str
     row: int
     delta: str
-    """JSON of the changed fields; of all fields in a snapshot."""
+    """The changed fields as JSON; in a snapshot, all fields."""
 
 
 class StoredState(NamedTuple):
-    """The state after a step, as the rows that make it up."""
+    """The state after a step, as the rows from which it is computed."""
 
     session_id: str
-    """The session of the rows: this session or an ancestor."""
+    """The session of the rows, which is this session or an ancestor."""
     rows: Sequence[StepRow]
     """A snapshot and the steps after it."""
     is_cut: bool
-    """True if newer rows are damaged, so that these are the last intact ones."""
+    """Whether newer rows are damaged, so that these are the last valid ones."""
     foreign_until: int = -1
-    """The last imported step."""
+    """The last imported step; -1 if there is none."""
 
     @property
     def is_foreign(self) -> bool:
@@ -90,7 +90,7 @@ class StoredState(NamedTuple):
 
 
 def load_state(database: Database, session_id: str, seq: int | None = None) -> StoredState | None:
-    """Return the state after step `seq` (default: the newest), or after the last intact step before it."""
+    """Return the state after step `seq` (default: the newest), or after the last valid step before it."""
     for owner, last in walk_ancestors(database, session_id):
         limits = [limit for limit in (seq, last) if limit is not None]
         if found := _load_own_state(database, owner, min(limits, default=_ALL)):
@@ -104,7 +104,7 @@ def _load_own_state(database: Database, session_id: str, last: int) -> StoredSta
     is_cut = False
     while True:
         condition = f"seq <= ? AND seq >= ({snapshot})"
-        # A row that left the chain counts, too: the next step must not get its number.
+        # A row that was removed from the chain counts, too, because the next step must not get its number.
         values = (last, session_id, last)
         rows = list(_step_rows(database, session_id, condition, values, least=EVERY_ROW))
         if not rows:
@@ -134,7 +134,7 @@ def _step_rows(
 
 
 def find_step_after_row(database: Database, session_id: str, row: int) -> int | None:
-    """Return the first step after a row of the session's hash chain; None if there is none."""
+    """Return the first step after a row of the session's hash chain, or None if there is none."""
     rows = database.query("SELECT MIN(seq) FROM steps WHERE session_id = ? AND record > ?", (session_id, row))
     return None if rows[0][0] is None else int(rows[0][0])
 
@@ -146,34 +146,34 @@ class Reference(NamedTuple):
     log: int
     position: int
     step_id: str | None
-    """The plan step of the history; None: the global history."""
+    """The plan step of the history; None for the global history."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
     session_id: str
-    """The session of the step: this session or an ancestor."""
+    """The session of the step, which is this session or an ancestor."""
     seq: int
     action: str
-    """Empty if the record is damaged; it has no content then."""
+    """The name of the action; empty if the record is damaged and has no content."""
     at: str
-    """Time of its end: UTC, ISO 8601."""
+    """The time of the end of the step: UTC, ISO 8601."""
     row: int
-    """Its number in the session's hash chain, which orders all rows of a session."""
+    """The number of the row in the session's hash chain, which orders all rows of a session."""
     before: Fields
     after: Fields
-    """Shared with `before` of the next step: do not change it."""
+    """The fields after the step. Do not change them: `before` of the next step is the same object."""
     added: tuple[Reference, ...]
     """The messages that no earlier step refers to."""
 
     @property
     def step_id(self) -> str | None:
-        """The plan step that this step worked on."""
+        """Return the plan step that this step worked on, or None."""
         return self.after.get("active_step_id") or self.before.get("active_step_id")
 
 
 class StepFold:
-    """Applies the changes of steps, oldest first; it can stop anywhere and continue later."""
+    """Applies the changes of steps, oldest first. It can stop after any step and continue later."""
 
     def __init__(self, database: Database, before: StoredState | None = None) -> None:
         self._database = database
@@ -223,14 +223,14 @@ def _list_spans(fields: Fields) -> Iterator[tuple[str | None, Sequence[Any]]]:
 
 
 def list_objects(fields: Fields, name: str) -> list[dict[str, Any]]:
-    """Return the objects in a list field; empty places of damaged records are left out."""
+    """Return the objects in a list field. Places of damaged records, which are empty, are left out."""
     value = fields.get(name)
     found = cast(list[Any], value) if isinstance(value, list) else []
     return [element for element in found if isinstance(element, dict)]
 
 
 def list_steps(database: Database, session_id: str) -> Iterator[RecordedStep]:
-    """Yield every step of a session, its ancestors' steps first."""
+    """Yield every step of a session. The steps of its ancestors come first."""
     fold = StepFold(database)
     for owner, last in load_lineage(database, session_id):
         yield from fold.steps(owner, last=last)
@@ -243,14 +243,14 @@ class CallMove:
     session_id: str
     n: int
     row: int
-    """Its number in the session's hash chain."""
+    """The number of the row in the session's hash chain."""
     call_id: str
     move: str
-    """proposed, decided, started or finished."""
+    """The move: proposed, decided, started or finished."""
     at: str
-    """UTC, ISO 8601."""
+    """The time of the move: UTC, ISO 8601."""
     body: Mapping[str, Any]
-    """Empty if it cannot be parsed."""
+    """The content of the record; empty if it cannot be parsed."""
 
     def text(self, name: str) -> str:
         """Return a text field of the body; empty if it is missing."""
@@ -259,7 +259,7 @@ class CallMove:
 
     @property
     def result(self) -> ToolResult | None:
-        """Set if no step has added the result to a history."""
+        """Return the result, if no step has added it to a history; else None."""
         stored = self.body.get("result")
         return ToolResult.model_validate(stored) if stored else None
 
@@ -275,7 +275,7 @@ def list_call_moves(database: Database, session_id: str, after: int = -1) -> Ite
 def find_last_moves(
     database: Database, session_id: str, call_ids: Collection[str], kinds: Collection[str]
 ) -> dict[str, str]:
-    """Return the last move of each of these calls, only of the given kinds.
+    """Return, for each of these calls, its last move of the given kinds.
 
     Damaged rows count, as they do when a session continues: these moves may have happened.
     """
@@ -295,7 +295,7 @@ def list_changed_paths(
 
 
 def list_damage(database: Database, session_id: str) -> Iterator[tuple[str, str]]:
-    """Yield kind and key of each quarantined step, message, move and trace record."""
+    """Yield the kind and the key of each quarantined step, message, move and trace record."""
     for table in ("steps", "messages", "calls", "traces"):
         for place in list_quarantined_places(database, session_id, table):
             yield table.removesuffix("s"), place
@@ -303,7 +303,7 @@ def list_damage(database: Database, session_id: str) -> Iterator[tuple[str, str]
 
 class PlacedMove(NamedTuple):
     step: int
-    """One more than the newest step if the step of the move was never written."""
+    """The step that follows the move. If that step was never written, it is one more than the newest step."""
     move: CallMove
 
 
@@ -328,24 +328,24 @@ class Traced(NamedTuple):
     session_id: str
     n: int
     seq: int
-    """The newest step when it was recorded; -1 before the first."""
+    """The newest step at the time of the record; -1 before the first step."""
     at: str
-    """UTC, ISO 8601."""
+    """The time of the record: UTC, ISO 8601."""
     row: int
-    """Its number in the session's hash chain, which orders it with steps, messages and moves."""
+    """The number of the row in the session's hash chain, which orders it with steps, messages and moves."""
     event: str
-    """The kind of the record, also if it cannot be parsed."""
+    """The kind of the record, even if it cannot be parsed."""
     record: TraceRecord | None
-    """None if it cannot be parsed: the damage has not been checked yet."""
+    """The record; None if it cannot be parsed and the damage has not been checked yet."""
 
 
 def list_traces(database: Database, session_id: str, after: int = -1) -> Iterator[Traced]:
-    """Yield the trace of the session's own runs after number `after`, oldest first, without damage."""
+    """Yield the undamaged trace records of the session's own runs after number `after`, oldest first."""
     return (traced for traced in list_all_traces(database, session_id, after) if traced.record is not None)
 
 
 def list_all_traces(database: Database, session_id: str, after: int = -1) -> Iterator[Traced]:
-    """Yield the trace as `list_traces` does, with unparsable records, without quarantined ones."""
+    """Yield the trace records like `list_traces`, and also those that cannot be parsed."""
     columns = ("seq", "event", "at", "record", "body")
     rows = list_sound_rows(database, "traces", session_id, columns, after=(after,))
     for n, seq, event, at, row, body in rows:
@@ -363,9 +363,9 @@ class RecordedMessage(NamedTuple):
     log: int
     position: int
     row: int
-    """Its number in the session's hash chain."""
+    """The number of the row in the session's hash chain."""
     message: Message | None
-    """None if it cannot be parsed."""
+    """The message; None if it cannot be parsed."""
 
 
 def list_messages(database: Database, session_id: str) -> Iterator[RecordedMessage]:
@@ -379,19 +379,19 @@ def list_messages(database: Database, session_id: str) -> Iterator[RecordedMessa
 def list_tool_uses(database: Database, session_id: str) -> Iterator[ToolUse]:
     """Yield the calls that the messages of a session request."""
     for *_, body in list_sound_rows(database, "messages", session_id, ("body",)):
-        # Most messages request nothing, and need not be parsed.
+        # Most messages request no calls, so they need not be parsed.
         if '"tool_use"' in body and (message := parse_message(body)) is not None:
             yield from message.tool_uses
 
 
 _MOST_EARLY, _MOST_BODY_BYTES = 40, 4000
-"""Only early and short messages, because people remember how a session began."""
+"""The limits for early messages: only short ones, because people remember how a session began."""
 _OF_A_PERSON = '{"role":"user","origin":"person"'
-"""The start of the stored form of a person's message."""
+"""The start of a person's message in its stored form."""
 
 
 def list_early_messages(database: Database, session_ids: Sequence[str]) -> Iterator[tuple[str, Message]]:
-    """Yield early messages of people in these sessions, in order; long messages are left out."""
+    """Yield early messages of people in these sessions, in order. Long messages are left out."""
     rows = database.query(
         f"SELECT session_id, body FROM messages WHERE session_id IN ({', '.join('?' * len(session_ids))})"
         f" AND idx < {_MOST_EARLY} AND LENGTH(body) < {_MOST_BODY_BYTES}"
@@ -403,8 +403,8 @@ def list_early_messages(database: Database, session_ids: Sequence[str]) -> Itera
 
 
 def list_attachments(body: str) -> list[Attachment]:
-    """Return the attachments of a stored message whose bytes the store keeps."""
-    # Most messages have none, and need not be parsed.
+    """Return the attachments of a stored message whose bytes the store contains."""
+    # Most messages have no attachments, so they need not be parsed.
     message = parse_message(body) if '"sha256"' in body else None
     return [] if message is None else [file for file in message.files if file.is_stored]
 
@@ -414,14 +414,14 @@ _KEPT_PAGES = 8
 
 
 class MessagePages:
-    """Loads messages by their position; keeps a few pages in memory."""
+    """Loads messages by their position. Keeps a few pages in memory."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._pages: OrderedDict[tuple[str, int, int], Mapping[int, Message | None]] = OrderedDict()
 
     def load(self, place: Reference) -> Message | None:
-        """Return a message; None if it is missing or damaged."""
+        """Return a message, or None if it is missing or damaged."""
         name = place.session_id, place.log, place.position // _PAGE_MESSAGES
         if name not in self._pages:
             first = name[2] * _PAGE_MESSAGES
@@ -438,13 +438,13 @@ class MessagePages:
 def load_messages(
     database: Database, session_id: str, log: int, first: int, end: int
 ) -> dict[int, Message | None]:
-    """Return the messages of a log from index `first` to before `end`, as far as they exist."""
+    """Return the messages of a log from index `first` up to, but not including, `end`, if they exist."""
     rows, contents = list_message_rows(database, session_id, log, first, end), make_content_reader(database)
     return {position: parse_message(body, contents) for position, body in rows}
 
 
 def list_message_rows(database: Database, session_id: str, *place: int) -> Iterator[tuple[int, str]]:
-    """Yield index and text of messages; `place` is the log, the first index, and the end."""
+    """Yield the index and the text of messages. `place` is the log, the first index, and the end."""
     rows = list_sound_rows(
         database, "messages", session_id, ("body",), "log = ? AND idx >= ? AND idx < ?", place
     )
@@ -452,10 +452,10 @@ def list_message_rows(database: Database, session_id: str, *place: int) -> Itera
 
 
 def find_result(database: Database, session_id: str, call_id: str) -> ToolResult | None:
-    """Return the result of a call that a session finished; None if there is none.
+    """Return the result of a call that a session finished, or None if there is none.
 
-    The journal's row has it, or the step after that row has added it to a history. The oldest stores have
-    numbered their rows table by table: there every step is searched.
+    The row in the journal contains the result, or the step after that row has added it to a history. In the
+    oldest stores, the numbers of rows do not show their order across tables, so every step is searched.
     """
     where = "call_id = ? AND move = 'finished'"
     for _, row, body in list_rows(database, "calls", session_id, ("record", "body"), where, (call_id,)):

@@ -1,4 +1,5 @@
-"""The key of this machine, and its seals over the hash chain: records that are changed later do not match.
+"""The key of this machine, and its seals over the hash chain, which do not match records that were changed
+later.
 
 The key is created once, outside of every store, and only its owner can read it.
 """
@@ -24,16 +25,16 @@ _COLUMNS = ("n", "maker", "since", "records", "mac")
 
 
 class Seal(NamedTuple):
-    """The code of one key for a part of a session's records, and so for all records before it."""
+    """The code that a key computes for a part of a session's records, and so for all records before it."""
 
     n: int
-    """Its number among the seals of the session."""
+    """The number of the seal among the seals of the session."""
     maker: str
-    """Name of the key, which reveals nothing about it."""
+    """The name of the key, which reveals nothing about the key."""
     since: int
     """The first record of the part."""
     records: int
-    """Number of records at its end."""
+    """The number of records at the end of the part."""
     mac: str
 
 
@@ -44,16 +45,18 @@ class SealedPart(NamedTuple):
     until: int
     """The first record after the part."""
     maker: str
-    """Name of the key; empty: written without a key."""
+    """The name of the key; empty if the records were written without a key."""
     is_ours: bool
 
 
 class BrokenSeal(NamedTuple):
     record: int
-    """The last record that it covers; -1 if that is unknown."""
+    """The last record that the seal covers; -1 if it is unknown."""
     problem: str
     is_newest: bool
-    """False if this machine has sealed later records although this seal was broken."""
+    """Whether the seal is the newest. It is False if this machine sealed later records although this seal was
+    broken.
+    """
 
 
 class KeySealer:
@@ -75,31 +78,33 @@ class KeySealer:
         return self._key
 
     def find_key(self) -> bytes | None:
-        """Return the key; None if there is none."""
+        """Return the key, or None if there is none."""
         if self._key is None:
             self._key = find_key(self._home)
         return self._key
 
     def write_mark(self, session_id: str, records: int) -> None:
-        """Record how many records are sealed; -1: the session was deleted."""
+        """Record how many records are sealed. -1 means that the session was deleted."""
         self._marks.write_number(self._name(session_id), records)
         if records < 0:
             self._marks.write(self._name_verified_note(session_id), None)
 
     def read_mark(self, session_id: str) -> int:
-        """Return the last recorded number, or -1."""
+        """Return the last recorded number, or -1 if there is none."""
         return self._marks.read_number(self._name(session_id))
 
     def note_verified(
         self, session_id: str, end: tuple[int, str] | None, body: str, loaded: str = ""
     ) -> None:
-        """Record that all records up to `end` are verified; None: remove that note."""
+        """Record that all records up to `end` are verified. If `end` is None, remove the note."""
         loaded = loaded or _NOT_LOADED
         text = None if end is None else self._make_verified_note(self.key(), session_id, end, body, loaded)
         self._marks.write(self._name_verified_note(session_id), text)
 
     def read_verified(self, session_id: str, end: tuple[int, str], body: str) -> str | None:
-        """Return the `loaded` of this note; None if there is no valid one. Writing it needs the key."""
+        """Return the value `loaded` of this note, or None if there is no valid note. Writing a valid note
+        needs the key.
+        """
         kept, key = self._marks.read(self._name_verified_note(session_id)), self.find_key()
         loaded = kept[: len(_NOT_LOADED)].decode("ascii", "replace")
         if key is None or not hmac.compare_digest(
@@ -118,12 +123,14 @@ class KeySealer:
         return f"{self._name(session_id)}\nwhole"
 
     def _name(self, session_id: str) -> str:
-        # Two stores may have the same session, as an older and a newer copy.
+        # Two stores may contain the same session, for example as an older and a newer copy.
         return f"{self._store}\n{session_id}"
 
 
 def write_marks(database: Database, session_id: str, records: int) -> None:
-    """Record outside of the database how many records the session has; -1: it was deleted."""
+    """Record outside of the database how many records the session has. -1 means that the session was
+    deleted.
+    """
     database.write_mark(session_id, records)
     if database.sealer is not None:
         database.sealer.write_mark(session_id, records)
@@ -135,7 +142,7 @@ def name_maker(key: bytes) -> str:
 
 
 def make_mac(key: bytes, session_id: str, seal: Seal, digest: str, before: str) -> str:
-    """Return the code of a seal: it covers the chain up to `digest`, and the code `before` it."""
+    """Return the code of a seal. It covers the chain up to `digest`, and the code `before` it."""
     parts = (session_id, str(seal.n), str(seal.since), str(seal.records), digest, before)
     return _make_code(key, b"sandbur seal", parts)
 
@@ -155,19 +162,22 @@ _NOT_LOADED = "-" * 40
 
 
 def note_verified(database: Database, session_id: str, end: Chain | None, loaded: str = "") -> None:
-    """Record that the records up to `end` need no check when the session is opened; None: they need one.
+    """Record that the records up to `end` need no check when the session is opened. If `end` is None, they
+    need one.
 
-    `loaded` is a digest of the rows that opening it reads; they are compared with it.
+    `loaded` is a digest of the rows that are read when the session is opened. These rows are compared with
+    it.
     """
     if database.sealer is not None:
         database.sealer.note_verified(session_id, end, database.body, loaded)
 
 
 def read_verified(database: Database, session_id: str) -> str | None:
-    """Return the digest of the rows that opening a session reads, if its records need no check.
+    """Return the digest of the rows that are read when a session is opened, if its records need no check.
 
-    They need none if its last run ended here without pending calls, no process wrote since, and all records
-    were intact then. Returns an empty text if the digest is unknown, None if a check is needed.
+    They need none if its last run ended on this machine without pending calls, no process has written since,
+    and all records were valid then. Return an empty text if the digest is unknown, and None if a check is
+    needed.
     """
     end = find_end_at_rest(database, session_id)
     sealer = database.sealer
@@ -177,7 +187,7 @@ def read_verified(database: Database, session_id: str) -> str | None:
 
 
 def find_end_at_rest(database: Database, session_id: str) -> Chain | None:
-    """Return the end of the chain if nobody runs the session and its last run is done; else None."""
+    """Return the end of the chain if no process runs the session and its last run is done; else None."""
     rows = database.query(
         "SELECT records, chain FROM heads WHERE session_id = ? AND owner = '' AND status = ?",
         (session_id, AT_REST),
@@ -186,7 +196,9 @@ def find_end_at_rest(database: Database, session_id: str) -> Chain | None:
 
 
 def load_head_with_seals(database: Database, session_id: str) -> tuple[Chain, list[Seal]] | None:
-    """Return the end of the chain and its seals, read at one moment; None if there is no such session."""
+    """Return the end of the chain and its seals, read at the same moment, or None if there is no such
+    session.
+    """
     rows = database.query(
         "SELECT h.records, h.chain, s.n, s.maker, s.since, s.records, s.mac FROM heads h"
         " LEFT JOIN seals s ON s.session_id = h.session_id WHERE h.session_id = ? ORDER BY s.n",
@@ -203,7 +215,7 @@ def load_head_with_seals(database: Database, session_id: str) -> tuple[Chain, li
 
 
 class SealedEnd:
-    """The seal at the end of a session's chain, which every commit of this process moves forward."""
+    """The seal at the end of a session's chain. Every commit of this process moves it forward."""
 
     def __init__(self, database: Database, session_id: str, chain: Chain, seals: list[Seal]) -> None:
         self._sealer = database.sealer
@@ -211,7 +223,7 @@ class SealedEnd:
         self._seals = seals
         self._chain = chain
         self._goes_on: bool | None = None
-        """Whether the last seal is ours and valid; checked when something is to be sealed."""
+        """Whether the last seal belongs to this key and is valid. Checked when records are sealed."""
 
     def advance(self, chain: Chain) -> tuple[list[Statement], list[Seal]]:
         """Return the statements that seal the chain up to its new end, and the seals after that commit."""
@@ -226,8 +238,8 @@ class SealedEnd:
             seal = seal._replace(mac=_make_mac_after(seals[:-1], key, self._session_id, seal, chain.digest))
             new = {"records": seal.records, "mac": seal.mac}
             return [update("seals", new, {**mine, "n": seal.n})], [*seals[:-1], seal]
-        # A new session, another machine's key, records without a key, or a changed seal: the old seal stays,
-        # and the number of a missing one is never used again.
+        # This is a new session, another machine's key, records without a key, or a changed seal. The old seal
+        # stays, and the number of a missing seal is never used again.
         lost = _count_lost(self._sealer, key, self._session_id, seals, self._chain)
         seal = _make_seal(key, self._session_id, seals, self._chain.records, chain, int(lost > 0))
         return [insert_row("seals", (self._session_id, *seal))], [*seals, seal]
@@ -264,7 +276,7 @@ def insert_seals(
 ) -> Iterator[Statement]:
     """Yield the statements that store an imported session's seals, and a new seal for added records.
 
-    `came`: the number of imported records.
+    `came` is the number of imported records.
     """
     yield from (insert_row("seals", (session_id, *seal)) for seal in seals)
     if database.sealer is not None and chain.records:
@@ -276,7 +288,7 @@ def insert_seals(
 def find_broken_seals(
     database: Database, session_id: str, chain: Chain, seals: Sequence[Seal], digests: Mapping[int, str]
 ) -> list[BrokenSeal]:
-    """Compare the seals with the chain; `digests` are the digests of the records by number."""
+    """Compare the seals with the chain. `digests` are the digests of the records by number."""
     sealer = database.sealer
     key = sealer.find_key() if sealer is not None else None
     found: list[BrokenSeal] = []
@@ -312,7 +324,7 @@ _UNSEALED = "was written without a key, after records that were sealed with one"
 
 
 def list_sealed_parts(database: Database, chain: Chain, seals: Sequence[Seal]) -> list[SealedPart]:
-    """Return which key sealed the records, from the first to the last."""
+    """Return the parts of the records, from the first to the last, with the key that sealed each."""
     key = database.sealer.find_key() if database.sealer is not None else None
     ours = name_maker(key) if key is not None else ""
     found: list[SealedPart] = []
@@ -333,7 +345,7 @@ def export_seals(seals: Sequence[Seal]) -> list[list[Any]]:
 
 
 def parse_seals(value: Any) -> list[Seal] | None:
-    """Return the seals from the result of `export_seals`; None if the value is not valid."""
+    """Return the seals in the result of `export_seals`, or None if the value is not valid."""
     if not isinstance(value, list):
         return None
     found: list[Seal] = []
@@ -362,12 +374,12 @@ _MOST_BYTES = 1000
 
 
 def key_path(home: Path) -> Path:
-    """Return the path of the key in this data folder; the file may not exist."""
+    """Return the path of the key in this data folder. The file may not exist."""
     return home / _NAME
 
 
 def load_or_make_key(home: Path) -> bytes:
-    """Return the key; the first call creates it durably.
+    """Return the key. The first call creates it durably.
 
     Use it only to derive keys, with a purpose: `blake2b(key=load_or_make_key(home), person=b"purpose")`.
     """
@@ -383,7 +395,7 @@ def load_or_make_key(home: Path) -> bytes:
 
 
 def find_key(home: Path) -> bytes | None:
-    """Return the key; None if there is none. Raises `StoreError` for a file without a valid key."""
+    """Return the key, or None if there is none. Raises `StoreError` for a file without a valid key."""
     path = key_path(home)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -394,7 +406,7 @@ def find_key(home: Path) -> bytes | None:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise _make_key_error(path, "is no regular file")
+            raise _make_key_error(path, "is not a regular file")
         mode = stat.S_IMODE(status.st_mode)
         if mode & 0o077:
             with suppress(PermissionError):
@@ -408,14 +420,14 @@ def _parse_key(path: Path, content: bytes) -> bytes:
     except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
-        raise _make_key_error(path, "holds no key")
+        raise _make_key_error(path, "does not contain a key")
     return key
 
 
 def _make_key_error(path: Path, why: str) -> StoreError:
     return StoreError(
         f"The key of the store {path} {why}.",
-        "Restore it from a backup. If you remove it a new one is made, and the records of before count as"
+        "Restore it from a backup. If you remove it, a new key is made, and earlier records count as"
         " made with another key.",
     )
 
@@ -443,11 +455,11 @@ def _write_new_key(path: Path) -> None:
 
 def _link_key(temporary: Path, path: Path) -> None:
     try:
-        # A link, because a rename would replace the key that another process has just created.
+        # A link is used, because a rename would replace the key that another process has just created.
         os.link(temporary, path)
     except FileExistsError:
         return
     except OSError:
-        # The file system has no links.
+        # The file system does not support links.
         if not path.exists():
             temporary.replace(path)

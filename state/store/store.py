@@ -1,4 +1,4 @@
-"""The store, as the layers above use it."""
+"""The store: opens a database, and creates the objects that read and write its sessions."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Store:
     def __init__(self, database: Database, url: str, tenant: str = "") -> None:
         self.database = database
         self.url = url
-        """As it was passed: it may contain a password."""
+        """The URL as it was passed. It may contain a password."""
         self.tenant = tenant
         self._writers: dict[str, SessionWriter] = {}
         self._without_starts: set[str] = set()
         """Sessions with journals that may lack records of started calls."""
         self.index = SessionIndex(database, tenant)
         self.heartbeat = Heartbeat()
-        """Renews the leases of this process's runs."""
+        """Renews the leases of the runs in this process."""
 
     @classmethod
     def open(
@@ -50,11 +50,11 @@ class Store:
         durability: Durability = "full",
         home: Path | None = None,
     ) -> Store:
-        """Open `sqlite:///PATH`, `postgresql://...` or `mysql://...`; a missing SQLite file is created.
+        """Open `sqlite:///PATH`, `postgresql://...` or `mysql://...`. A missing SQLite file is created.
 
-        `home` is the folder of the key that seals the records; without it nothing is sealed.
+        `home` is the folder of the key that seals the records. If it is None, nothing is sealed.
         """
-        read_lease_s()  # Raises for a bad setting before anything runs.
+        read_lease_s()  # Raises an error for an invalid setting before anything runs.
         database = open_database(url, on_notice, durability)
         database.sealer = KeySealer(home, database.name) if home is not None else None
         return cls(database, url, tenant)
@@ -68,7 +68,7 @@ class Store:
         self.database.close()
 
     def persister(self, calls_start_next: Set[str] = frozenset()) -> DeltaPersister:
-        """Return what saves and loads states for Burr; see `DeltaPersister`."""
+        """Return the object that saves and loads states for Burr; see `DeltaPersister`."""
         return DeltaPersister(self.database, self.writer, calls_start_next)
 
     def journal(self, session_id: str) -> CallJournal:
@@ -94,12 +94,14 @@ class Store:
         return self._writers[session_id]
 
     def forget(self, session_id: str) -> None:
-        """Forget what is known of a session, so that it is read again."""
+        """Forget the loaded records of a session, so that they are read again."""
         self._writers.pop(session_id, None)
 
     @contextmanager
     def reload(self, session_id: str) -> Generator[None]:
-        """Read a session again inside this context; if that fails, what was known before is kept."""
+        """Read a session again inside this context. If that fails, the records that were loaded before are
+        kept.
+        """
         known = self._writers.pop(session_id, None)
         try:
             yield
@@ -127,7 +129,7 @@ class Store:
         return SharedFiles(self.database, self.tenant)
 
     def fork(self, session_id: str, new_id: str, at: int | None = None) -> None:
-        """Create a session that continues `session_id` after its step `at`; no row is copied."""
+        """Create a session that continues `session_id` after its step `at`. No row is copied."""
         parent = self.index.summary(session_id)
         newest = parent.steps - 1
         at = newest if at is None else at
@@ -137,11 +139,11 @@ class Store:
         self.index.create(new_id, settings, parent.title, (session_id, at))
 
     def sessions(self, cwd: str | None = None, most: int | None = None) -> list[SessionSummary]:
-        """Return the sessions, newest first; with `cwd`, only those of that working folder."""
+        """Return the sessions, newest first. With `cwd`, return only those of that working folder."""
         return list_summaries(self.database, self.tenant, cwd, most)
 
     def newest_sessions(self, folders: FolderFilter | None = None) -> Iterator[SessionSummary]:
-        """Yield the sessions, newest first; they are read only when they are needed."""
+        """Yield the sessions, newest first. They are read only when they are needed."""
         return list_newest(self.database, self.tenant, folders)
 
     def count_sessions(self) -> int:
@@ -151,7 +153,9 @@ class Store:
         return self.index.find(text)
 
     def rename(self, session_id: str, title: str) -> str:
-        """Change the title of a session durably; return it as it is stored: on one line, shortened."""
+        """Change the title of a session durably. Return the stored title, which is on one line and
+        shortened.
+        """
         self.index.summary(session_id)
         return self.index.rename(session_id, title)
 
@@ -160,7 +164,7 @@ class Store:
         self._writers.pop(session_id, None)
 
     def show(self, session_id: str, seq: int | None = None) -> SessionView:
-        """Read a session's state without a lease; every history is loaded."""
+        """Read a session's state without a lease. Every history is loaded."""
         summary = self.index.summary(session_id)
         reader = SessionWriter(self.database, session_id, ApplicationState)
         found = reader.load(seq)
@@ -174,14 +178,15 @@ class Store:
         return SessionView(summary, self.index.settings(session_id), state, position)
 
     def earlier_history(self, session_id: str, seq: int) -> Transcript:
-        """Return the global history after step `seq`, for this process to continue."""
+        """Return the global history after step `seq`, so that this process can continue it."""
         logs = self.writer(session_id).logs
         spans: list[TranscriptRange] = []
         for log, start, end in self.show(session_id, seq).state.chat_history.spans:
             assert log.session_id is not None
             assert log.number is not None
             mine = logs.log(log.session_id, log.number)
-            # Nobody here knows the end of a log that is only loaded now, so nothing may be appended to it.
+            # This process does not know the end of a log that it loads only now, so nothing may be appended
+            # to the log.
             mine.sealed = mine.sealed or len(mine.messages) < end
             spans.append(TranscriptRange(mine, start, end))
         history = Transcript(spans)
@@ -189,13 +194,13 @@ class Store:
         return history
 
     def load_output(self, session_id: str, call_id: str) -> bytes | None:
-        """Return the complete output of a call whose result shows a part; None if it is not stored."""
+        """Return the complete output of a call with a shortened result, or None if it is not stored."""
         return load_output(self.database, session_id, call_id)
 
     def quarantine_damage(self, session_id: str, trusting: bool = True) -> list[str]:
-        """Quarantine damaged records of a session before it continues; return sentences for the person.
+        """Quarantine damaged records of a session before it continues. Return sentences for the person.
 
-        With `trusting`, records that were intact after the last run are not checked again, except those that
+        With `trusting`, records that were valid after the last run are not checked again, except those that
         are loaded: loading them raises `DamagedRecords` if they have changed.
         """
         owners = (*self.index.ancestors(session_id), session_id)
@@ -210,13 +215,16 @@ class Store:
         return sentences
 
     def _check_lineage(self, session_id: str, owners: Sequence[str]) -> tuple[list[str], bool]:
-        """Check a session and its ancestors; return sentences for the person, and whether all is intact."""
+        """Check a session and its ancestors. Return sentences for the person, and whether all records are
+        valid.
+        """
         sentences: list[str] = []
         is_whole = True
         for owner in owners:
             health = examine(self.database, owner)
             is_whole = is_whole and health.is_whole
-            # The digest of what opening the session reads is recorded when its next run ends.
+            # The digest of the rows that are read when the session is opened is recorded at the end of its
+            # next run.
             if (
                 owner != session_id
                 and health.is_whole
@@ -224,7 +232,7 @@ class Store:
             ):
                 note_verified(self.database, owner, health.end)
             if health.damages:
-                # Another process may quarantine the same rows now.
+                # Another process may quarantine the same rows at this moment.
                 with suppress(StoreError):
                     self.database.commit(quarantine(owner, health))
             if health.may_lack_starts:
@@ -233,11 +241,11 @@ class Store:
         return sentences, is_whole
 
     def verify(self, session_id: str) -> list[str]:
-        """Return what is wrong with the records of a session; change nothing."""
+        """Return sentences about the problems in the records of a session, without changes."""
         return examine(self.database, self.index.summary(session_id).id).describe()
 
     def try_writing(self) -> None:
-        """Insert and delete a row in one commit; raises `StoreError` if the store is not writable."""
+        """Insert and delete a row in one commit. Raises `StoreError` if the store is not writable."""
         name = f"probe-{secrets.token_hex(8)}"
         row = insert("meta", {"name": name, "value": ""})
         self.database.commit([row, ("DELETE FROM meta WHERE name = ?", (name,))])

@@ -1,4 +1,4 @@
-"""Writes one session: knows what is on disk, and so what the next step has to add."""
+"""Writes one session. Knows the records on disk, and so the records that the next step must add."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .sessions.lease import Claim, make_head_update, make_held_error, make_lease
 
 _MIN_SNAPSHOT_GAP_BYTES = 8192
 _LONGEST_HELD_S = 1.0
-"""How many seconds a step may wait for the commit that it should go with."""
+"""The most seconds that a step may wait for the commit with which it should be written."""
 
 
 class Queued(NamedTuple):
@@ -35,11 +35,11 @@ class Queued(NamedTuple):
 
     alone: Entry
     with_step: Entry
-    """Written in place of `alone` if that commit is a step."""
+    """The row that is written in place of `alone` if the commit is a step."""
 
 
 class _Batch(NamedTuple):
-    """One transaction, and how many elements of each queue it contains."""
+    """One transaction, and the number of elements that it contains from each queue."""
 
     statements: list[Statement]
     held: int
@@ -49,10 +49,11 @@ class _Batch(NamedTuple):
 
 
 class SessionWriter:
-    """Writes each step as the fields that changed, or as a snapshot when the changes become larger.
+    """Writes each step as the changed fields, or as a snapshot when the changes become larger than a
+    snapshot.
 
     Every transaction is guarded by the epoch of this process's claim and by the end of the hash chain: it
-    lands once, directly after the rows that this process knows, or not at all.
+    happens once, directly after the rows that this process knows, or not at all.
     """
 
     def __init__(self, database: Database, session_id: str, model: type[BaseModel]) -> None:
@@ -61,15 +62,17 @@ class SessionWriter:
         self.last_seq = -1
         """The newest step that this process has read, written, or holds for the next commit."""
         self.is_foreign = False
-        """True if the loaded step ran elsewhere: nobody here has approved anything."""
+        """Whether the loaded step ran in another store, so that nobody in this store has approved
+        anything.
+        """
         self.lost_calls: tuple[str, ...] = ()
-        """Calls that were started after the last intact step, as texts for the model."""
+        """The calls that were started after the last valid step, as texts for the model."""
         self.claim: Claim | None = None
-        """Taken with the next commit."""
+        """The claim that the next commit takes; None if there is none."""
         self.epoch: int | None = None
         """The epoch of this process's claim; None while it only reads."""
         self.is_whole: bool
-        """True if all records up to the end of the chain are known to be intact."""
+        """Whether all records up to the end of the chain are known to be valid."""
         self.chain, seals = load_head_with_seals(database, session_id) or (
             Chain(0, make_first_digest(session_id)),
             [],
@@ -82,33 +85,34 @@ class SessionWriter:
         self._loaded_steps = b""
         """A digest of the newest snapshot and the steps after it."""
         self._expected = ""
-        """The expected digest of the next loading; empty if it is unknown, or was compared."""
+        """The expected digest of the rows that are loaded next; empty if it is unknown, or was compared."""
         self._delta_bytes = 0
         self._snapshot_bytes = 0
         self._held: list[Entry] = []
-        """Rows of a step that is committed together with what follows it."""
+        """The rows of a step that is committed together with the rows that follow it."""
         self._overdue: asyncio.TimerHandle | None = None
         self._late: asyncio.Future[None] | None = None
         self._queue: list[Queued] = []
         self._loose: list[Statement] = []
         self._queued_files: set[str] = set()
-        """Digests of contents that are queued or written already."""
+        """The digests of contents that are queued or written already."""
         self._on_commit: list[Callable[[], None]] = []
         self._lock = asyncio.Lock()
 
     @property
     def is_new(self) -> bool:
-        """True while the session has no step."""
+        """Return whether the session has no step yet."""
         return self._fields.is_empty
 
     def copy_checks(self, earlier: SessionWriter) -> None:
-        """Copy what `earlier` knows about the records of this session."""
+        """Copy the knowledge of `earlier` about the condition of this session's records."""
         self.is_whole = earlier.is_whole and earlier.chain == self.chain
         self.logs.is_unchecked = earlier.logs.is_unchecked
 
     def trust(self, expected: str, is_whole: bool = True) -> None:
-        """Set the digest that the next loading must have. If it is empty, all records were checked, and
-        `is_whole` is the result."""
+        """Set the digest that the rows loaded next must have. If it is empty, all records were checked, and
+        `is_whole` is the result.
+        """
         self.is_whole, self._expected, self.logs.is_unchecked = is_whole, expected, bool(expected)
 
     def require_expected(self, values: Mapping[str, Any]) -> None:
@@ -140,7 +144,7 @@ class SessionWriter:
             self.logs.seal()
         if found.is_cut:
             self.logs.require_checked()
-            # Newer rows are damaged and keep their place; the next step is a snapshot after them.
+            # Newer rows are damaged and keep their numbers. The next step is a snapshot after them.
             self.last_seq = self._newest_seq()
             self.lost_calls = list_calls_after(self._database, found.session_id, last.seq)
         elif found.session_id == self.session_id:
@@ -160,9 +164,9 @@ class SessionWriter:
         return max(int(row[0]) for row in rows)
 
     async def save(self, seq: int, position: str, values: Mapping[str, Any], waits: bool = False) -> None:
-        """Commit the step: new messages, changed fields, queued journal rows, the session's head.
+        """Commit the step: new messages, changed fields, queued journal rows, and the session's head.
 
-        With `waits`, it is held for the next commit.
+        With `waits`, the step is held for the next commit.
         """
         is_snapshot = self._fields.is_empty or self._delta_bytes > max(
             self._snapshot_bytes, _MIN_SNAPSHOT_GAP_BYTES
@@ -179,7 +183,7 @@ class SessionWriter:
                 else:
                     await self._commit(rows, seq)
         finally:
-            # A cancelled save may have landed, too.
+            # A cancelled save may have been committed, too.
             if self.last_seq == seq:
                 self.logs.mark_saved()
                 self._loaded_steps = _extend_digest(
@@ -188,11 +192,13 @@ class SessionWriter:
                 self._delta_bytes = 0 if is_snapshot else self._delta_bytes + len(body)
                 self._snapshot_bytes = len(body) if is_snapshot else self._snapshot_bytes
             else:
-                # The step is not on disk, so the next one must be a snapshot.
+                # The step is not on disk, so the next step must be a snapshot.
                 self._fields = WrittenFields(self._model, self.logs)
 
     def _hold(self, rows: Sequence[Entry], seq: int) -> None:
-        """Hold the rows of a step back until the next commit; if it fails, the one after it writes them."""
+        """Hold the rows of a step back until the next commit. If that commit fails, the commit after it
+        writes them.
+        """
         self._held += rows
         self._queue.clear()
         self.last_seq = seq
@@ -209,7 +215,7 @@ class SessionWriter:
         self._late = asyncio.ensure_future(write())
 
     def has_unsaved(self, values: Mapping[str, Any]) -> bool:
-        """Return whether these fields are newer than those on disk."""
+        """Return whether these fields are newer than the fields on disk."""
         return self._fields.differ_from(values)
 
     async def commit(self, entries: Sequence[Entry] = ()) -> None:
@@ -229,13 +235,13 @@ class SessionWriter:
             )
 
     async def flush(self) -> None:
-        """Commit what is held or queued, if there is anything."""
+        """Commit the held and the queued rows, if there are any."""
         async with self._lock:
             if self._held or self._queue or self._loose:
                 await self._commit_waiting()
 
     async def flush_held(self) -> None:
-        """Commit a held step, together with the queue, if there is one."""
+        """Commit a held step together with the queue. Without a held step, do nothing."""
         async with self._lock:
             if self._held:
                 await self._commit_waiting()
@@ -244,15 +250,15 @@ class SessionWriter:
         await self._commit([queued.alone for queued in self._queue], self.last_seq)
 
     def queue(self, entry: Entry, with_step: Entry | None = None) -> None:
-        """Queue a row for the next commit; `with_step` replaces it if that is a step."""
+        """Queue a row for the next commit. If that commit is a step, `with_step` replaces the row."""
         self._queue.append(Queued(entry, with_step or entry))
 
     def queue_loose(self, statements: Sequence[Statement]) -> None:
-        """Queue statements that are not part of the chain for the next commit."""
+        """Queue statements for the next commit. They are not part of the chain."""
         self._loose += statements
 
     def queue_files(self, files: Iterable[Attachment]) -> None:
-        """Queue attachments of messages, and the record that they are used, for the next commit."""
+        """Queue attachments of messages for the next commit, with the record that they are used."""
         stored = (file for file in files if file.is_stored)
         new = {file.sha256: file for file in stored if file.sha256 not in self._queued_files}
         if not new:
@@ -262,7 +268,7 @@ class SessionWriter:
         self.queue_loose(list(insert_uses(self.session_id, new.values())))
 
     def after_commit(self, work: Callable[[], None]) -> None:
-        """Call `work` after the next commit has landed."""
+        """Call `work` after the next commit has succeeded."""
         self._on_commit.append(work)
 
     def adopt(self, values: Mapping[str, Any]) -> None:
@@ -271,7 +277,7 @@ class SessionWriter:
             self._fields.take(values)
 
     async def beat(self) -> None:
-        """Renew the lease; raises `SessionHeld` if another process has taken it."""
+        """Renew the lease. Raises `SessionHeld` if another process has taken it."""
         mine = {"epoch": self.epoch}
         try:
             guard = make_head_update(self.session_id, mine, {"lease_until": make_lease_end()}, mine)
@@ -295,7 +301,7 @@ class SessionWriter:
         reach("store_after_commit")
 
     def _make_batch(self, statements: Sequence[Statement]) -> _Batch:
-        """Return the parts of this commit; what is queued while it runs belongs to the next one."""
+        """Return the parts of this commit. Rows that are queued while it runs belong to the next commit."""
         claiming = self.claim.statements if self.claim is not None else []
         all_of_it = [*claiming, *self._loose, *statements]
         waiting = map(len, (self._held, self._queue, self._loose, self._on_commit))
@@ -304,7 +310,7 @@ class SessionWriter:
     async def _commit_batch(
         self, batch: _Batch, guard: GuardedUpdate, chain: Chain, seals: list[Seal], seq: int
     ) -> None:
-        """Commit and record the commit; nothing may happen between the two."""
+        """Commit, and then record the commit. Nothing may happen between the two."""
         await self._database.acommit(batch.statements, guard)
         self.chain, self.last_seq = chain, seq
         self._seal_end.confirm(chain, seals)
@@ -321,7 +327,9 @@ class SessionWriter:
         del self._on_commit[: batch.on_commit]
 
     def _make_guard(self, chain: Chain, seq: int, head: Mapping[str, str]) -> GuardedUpdate:
-        """Return the guarded update of the session's head, with the new end of the chain and `head`."""
+        """Return the guarded update of the session's head, with the new end of the chain and the columns
+        `head`.
+        """
         columns = {
             "records": chain.records,
             "chain": chain.digest,
@@ -339,7 +347,7 @@ class SessionWriter:
         return make_head_update(self.session_id, old, columns, new)
 
     def _make_lost_error(self) -> StoreError:
-        """Return the error that says who took the session over, or claimed it first."""
+        """Return the error that names the process that took the session over, or claimed it first."""
         rows = self._database.query("SELECT owner, epoch FROM heads WHERE session_id = ?", (self.session_id,))
         if self.claim is not None:
             self.claim = None
@@ -349,10 +357,10 @@ class SessionWriter:
                 else make_moved_error(self.session_id)
             )
         if not rows:
-            return SessionHeld(f"Session {self.session_id} was deleted while it ran; nothing more was done.")
+            return SessionHeld(f"Session {self.session_id} was deleted while it ran. Nothing more was done.")
         if rows[0][1] == self.epoch:
             return StoreError(
-                f"The records of session {self.session_id} were changed by something else while it ran.",
+                f"The records of session {self.session_id} were changed by another program while it ran.",
                 f"Nothing more was done. Look at it: sandbur sessions show {self.session_id}",
             )
         return make_held_error(self.session_id, rows[0][0], was_taken=True)

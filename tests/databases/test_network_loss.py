@@ -108,7 +108,7 @@ def test_an_unguarded_commit_that_is_cut_happens_once(
 
 def test_a_row_that_was_there_before_is_no_sign_of_having_landed(proxy: Proxy, database: Database) -> None:
     database.commit([put("", "one")])
-    with pytest.raises(StoreError, match="holds a row already"):
+    with pytest.raises(StoreError, match="already contains a row"):
         database.commit([put("", "two"), put("", "one")])
     assert keys(database) == ["one"]
 

@@ -177,7 +177,7 @@ def test_what_is_larger_than_a_packet_is_refused_before_it_is_sent() -> None:
         database = open_database(place.url)
         ((limit,),) = database.query("SELECT @@max_allowed_packet")
         sql = "UPDATE heads SET title = ? WHERE session_id = ?"
-        with pytest.raises(StoreError, match=r"takes at most [\d,]+ bytes at once") as refused:
+        with pytest.raises(StoreError, match=r"accepts at most [\d,]+ bytes at once") as refused:
             database.commit([(sql, ("x" * limit, "s"))])
         assert "max_allowed_packet" in refused.value.hint
         database.commit([(sql, ("x" * 5_000_000, "s")), *[(sql, ("y" * 900_000, "s"))] * 4])
@@ -188,7 +188,7 @@ def test_what_is_larger_than_a_packet_is_refused_before_it_is_sent() -> None:
 def test_a_nul_in_a_text_is_refused_with_a_sentence() -> None:
     with fresh_place("postgresql") as place:
         database = open_database(place.url)
-        with pytest.raises(StoreError, match="a character that it cannot keep"):
+        with pytest.raises(StoreError, match="a character that it cannot store"):
             database.commit([head(), ("UPDATE heads SET title = ?", ("a\0b",))])
         assert database.query("SELECT * FROM heads") == []
         database.close()

@@ -93,7 +93,7 @@ def test_a_certificate_for_another_name_is_refused(served: Served) -> None:
 
 def test_a_file_of_authorities_that_is_not_there_is_said(served: Served, tmp_path: Path) -> None:
     said = served.refused("identity", ca=tmp_path / "nowhere.pem")
-    assert "could not be reached over TLS" in said or "a file of its certificates cannot be read" in said
+    assert "could not be reached over TLS" in said or "a certificate file cannot be read" in said
 
 
 def test_a_server_that_wants_tls_is_not_reached_without(served: Served) -> None:

@@ -1,4 +1,4 @@
-"""The files on the disk: a write is recorded before it happens and can be verified after a crash."""
+"""The files on the disk. A write is recorded before it happens, and can be verified after a crash."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ class DiskFiles:
         yield DiskView(make_absolute(path, context.cwd), context)
 
     async def verify(self, changes: Sequence[FileChange]) -> Verified:
-        """Determine whether a write happened, and remove the temporary file of one that did not."""
+        """Determine whether a write happened. Remove the temporary file of a write that did not happen."""
         return await asyncio.to_thread(_verify, changes)
 
 
@@ -59,7 +59,7 @@ class DiskView:
         return outcome
 
     def resolve_secrets(self, texts: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the texts with the secrets that their placeholders stand for."""
+        """Return the texts with secrets in place of their placeholders."""
         if not any(find_placeholder(text) for text in texts.values()):
             return texts
         target = locate(self.path, self.context.reach, "read", is_new=True)
@@ -89,7 +89,7 @@ class DiskView:
 
 @dataclass(frozen=True, slots=True)
 class DiskWrite:
-    """The bytes to write, and the version of the file they were made for."""
+    """The bytes to write, and the version of the file that they are based on."""
 
     target: Path
     content: bytes
@@ -103,10 +103,10 @@ class DiskWrite:
 
 
 async def run_in_thread(work: Callable[[], str]) -> ToolOutcome:
-    """Return the result of `work`, or its problem; a cancellation waits until the work has ended."""
+    """Return the result of `work`, or its error. A cancellation waits until the work has ended."""
     running = asyncio.ensure_future(asyncio.to_thread(_outcome, work))
     if await wait_until_done(running):
-        # A thread cannot be stopped. Its result is reported rather than left open.
+        # A thread cannot be stopped, so the cancellation carries the result of the work.
         raise asyncio.CancelledError(running.result().content)
     return running.result()
 
@@ -137,7 +137,7 @@ def _recordable(path: Path) -> str:
     text = str(path)
     if encodable(text) != text:
         raise FileProblem(
-            f"{format_path(path)} cannot be written: its name is no valid UTF-8, so that the change could not"
+            f"{format_path(path)} cannot be written: its name is not valid UTF-8, so the change cannot"
             " be recorded. Use a shell command."
         )
     return text

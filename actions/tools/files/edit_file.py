@@ -1,4 +1,4 @@
-"""The tool `edit_file`: replace an exact, unique piece of a text file."""
+"""The tool `edit_file`: replaces an exact, unique piece of a text file."""
 
 import difflib
 import time
@@ -68,7 +68,9 @@ class EditFile(WritingFileTool[EditFileArguments]):
 
 
 def _replace(text: str, arguments: EditFileArguments, name: str) -> tuple[str, int]:
-    """Return the new text and the number of replacements; differences of CRLF are tolerated, no others."""
+    """Return the new text and the number of replacements. Only the kind of line ends may differ from
+    `old`.
+    """
     old, new = arguments.old, arguments.new
     if old not in text and "\r\n" in text:
         old, new = (piece.replace("\r\n", "\n").replace("\n", "\r\n") for piece in (old, new))
@@ -86,7 +88,7 @@ def _replace(text: str, arguments: EditFileArguments, name: str) -> tuple[str, i
 
 
 def _with_line_ends_of(text: str, new: str) -> str:
-    """Give a one-line `old` in a CRLF file a `new` with the file's line ends."""
+    """Return `new` with CRLF if the file uses CRLF, for an `old` that has only one line."""
     is_crlf = text.count("\r\n") * 2 > text.count("\n")
     return new.replace("\r\n", "\n").replace("\n", "\r\n") if is_crlf else new
 
@@ -101,7 +103,7 @@ def _places(text: str, old: str) -> str:
 
 
 def _nearest(text: str, old: str) -> str:
-    """Return the lines that are most similar to the text that was not found."""
+    """Return a text with the lines that are most similar to `old`, which was not found."""
     lines = text.replace("\r\n", "\n").split("\n")
     wanted = max(old.strip().splitlines() or [old], key=len).strip()[:500]
     best, best_ratio = -1, _SIMILAR_ENOUGH

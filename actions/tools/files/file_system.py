@@ -1,4 +1,4 @@
-"""The one interface between the file tools and the files: those on the disk, or those of other back ends."""
+"""The interface between the file tools and the files, which are on the disk or in another back end."""
 
 from __future__ import annotations
 
@@ -16,57 +16,65 @@ from ...workspace.paths import FileProblem
 from ...workspace.text import FileText
 
 Access = Literal["names", "content", "tree", "write"]
-"""What a call needs: the names of files, the named file, all files below the path, or to write the file."""
+"""The access that a call needs. `names`: the names of files. `content`: the named file. `tree`: all files
+below the path. `write`: writing the named file.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedWrite:
-    """The replacement of a file by new content."""
+    """The replacement of the content of a file."""
 
     target: Path
-    """The real path."""
+    """The real path of the file."""
     name: str
-    """The path for messages."""
+    """The path in messages."""
     old: FileText | None
-    """None: a new file."""
+    """The old file; None for a new file."""
     content: bytes
     report: Callable[[stat_result | None], str]
-    """Returns the text for the model from the status of the replaced file, if it is on the disk."""
+    """Returns the text for the model from the status of the replaced file, or from None for a file that is
+    not on disk.
+    """
     is_complete: bool = False
-    """The new content does not depend on the old one, so that an unread change would be lost."""
+    """Whether the new content does not depend on the old one, so that a change that the model has not read
+    would be lost.
+    """
 
 
 class FileWrite(Protocol):
-    """A recorded write, ready to happen: `Prepared.work` of the tools that write."""
+    """A recorded write that is ready to run. It is `Prepared.work` of the tools that write."""
 
     async def write(self) -> ToolOutcome:
-        """Write exactly the planned bytes, unless the file has changed since."""
+        """Write exactly the planned bytes, unless the file has changed since the plan."""
         ...
 
 
 class FileView(Protocol):
-    """The files of one call as real files, which a tool opens within the scope of the context."""
+    """The files of one call as real files. A tool opens them within the scope of the context."""
 
     @property
     def path(self) -> Path:
-        """The absolute path that the call names; links in it are not resolved."""
+        """Return the absolute path that the call names. Links in it are not resolved."""
         ...
 
     @property
     def context(self) -> ToolContext:
-        """The context of the call; `cwd` and `reach` are those of these files."""
+        """Return the context of the call. Its `cwd` and `reach` are those of these files."""
         ...
 
     def translate(self, outcome: ToolOutcome) -> ToolOutcome:
-        """Return an outcome with the paths that the model knows."""
+        """Return an outcome with the paths in the form that the model knows."""
         ...
 
     def resolve_secrets(self, texts: Mapping[str, str]) -> Mapping[str, str]:
-        """Return texts to write, by argument, as the files may hold them; raises `FileProblem`."""
+        """Return the texts to write, by argument, with or without secrets as these files require. Raises
+        `FileProblem`.
+        """
         ...
 
     def record(self, planned: PlannedWrite) -> Prepared:
-        """Return a planned write in the form that is recorded; raises `FileProblem`."""
+        """Return a planned write in its recorded form. Raises `FileProblem` if the write is not possible."""
         ...
 
 
@@ -75,12 +83,12 @@ class FileSystem(Protocol):
 
     @property
     def description(self) -> str:
-        """One sentence for the model about the paths; empty if there is nothing to explain."""
+        """Return one sentence for the model about the paths; empty if there is nothing to explain."""
         ...
 
     @property
     def is_kept_by_session(self) -> bool:
-        """True if a session has to bind it, see `of_session`."""
+        """Return whether the files belong to a session, so that `of_session` must be called."""
         ...
 
     def of_session(self, kept: KeptFiles) -> FileSystem:
@@ -88,15 +96,15 @@ class FileSystem(Protocol):
         ...
 
     def is_virtual(self, path: str) -> bool:
-        """Return whether a path, as a call writes it, is not on the disk."""
+        """Return whether a path in a call is virtual, which means that it is not on the disk."""
         ...
 
     def name_subject(self, path: str) -> str:
-        """Return what rules match against for a virtual path."""
+        """Return the text that rules match against for a virtual path."""
         ...
 
     def open(self, path: str, access: Access, context: ToolContext) -> AbstractAsyncContextManager[FileView]:
-        """Provide the files that a call with this path needs; raises `FileProblem`."""
+        """Provide the files that a call with this path needs. Raises `FileProblem`."""
         ...
 
     async def verify(self, changes: Sequence[FileChange]) -> Verified:
@@ -107,9 +115,10 @@ class FileSystem(Protocol):
 def require_read_version(
     planned: PlannedWrite, change: FileChange, known: Mapping[str, str] | None, *also: str
 ) -> None:
-    """Raise `FileProblem` if the model has read another version than the one that it replaces completely.
+    """Raise `FileProblem` if the model last read another version than the one that it would replace
+    completely.
 
-    `known` has the versions that the model knows; `also` has further names of the replaced version.
+    `known` contains the versions that the model knows, `also` contains further names of the replaced version.
     """
     if not planned.is_complete or known is None or change.before in (None, change.after):
         return

@@ -1,4 +1,4 @@
-"""The six file tools have this in common: they do not know where the files are that they work on."""
+"""The base of the six file tools, which work on any file system."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class FileTool(BuiltinTool[ArgumentsT], ABC):
         self._files = files
 
     def aim(self, arguments: Any) -> Any:
-        """Return the arguments with everything about the place of the files in `path`."""
+        """Return the arguments with the complete place of the files in `path`."""
         return arguments
 
     def has_session_files(self) -> bool:
         return self._files.is_kept_by_session
 
     def of_session(self, kept: KeptFiles) -> Self:
-        """Return the tool with what back ends keep for a session."""
+        """Return the tool with the files that back ends keep for a session."""
         bound = copy(self)
         bound._files = self._files.of_session(kept)
         return bound
@@ -64,13 +64,13 @@ class ReadingFileTool(FileTool[ArgumentsT]):
 
     def __init__(self, name: str, description: str, arguments: type[ArgumentsT], files: FileSystem) -> None:
         if not self.traits.shows:
-            # Rules that deny the reading of a file count for the tools that declare what they show.
+            # Rules that deny reading a file only apply to tools that declare what they return of files.
             raise TypeError(f"{type(self).__name__} reads files: set `shows` in its traits.")
         super().__init__(name, description, arguments, files)
 
     @abstractmethod
     async def look(self, arguments: ArgumentsT, view: FileView) -> ToolOutcome:
-        """Return the outcome of a call with the arguments of `aim`; raises `FileProblem`."""
+        """Return the outcome of a call. `arguments` are the result of `aim`. Raises `FileProblem`."""
 
     async def run(self, arguments: ArgumentsT, context: ToolContext) -> ToolOutcome:
         aimed = self.aim(arguments)
@@ -82,7 +82,7 @@ class ReadingFileTool(FileTool[ArgumentsT]):
 
 
 class SearchingFileTool(ReadingFileTool[ArgumentsT]):
-    """A tool that searches a folder; what searches is loaded at its first call."""
+    """A tool that searches a folder. The code of the search is loaded at the first call."""
 
     most: int
     """The largest number of files or lines in a result."""
@@ -102,7 +102,7 @@ class SearchingFileTool(ReadingFileTool[ArgumentsT]):
 
     @abstractmethod
     async def search(self, arguments: ArgumentsT, view: FileView, searches: Searches) -> str:
-        """Return the result as a text; raises `FileProblem`."""
+        """Return the result as a text. Raises `FileProblem`."""
 
     async def look(self, arguments: ArgumentsT, view: FileView) -> ToolOutcome:
         from .search.searches import Searches
@@ -112,14 +112,14 @@ class SearchingFileTool(ReadingFileTool[ArgumentsT]):
 
 
 class WritingFileTool(FileTool[ArgumentsT]):
-    """A tool whose complete effect is planned before it happens and can be verified afterwards."""
+    """A tool whose complete effect is planned before it happens, and can be verified after a crash."""
 
     effect: Effect = "verifiable"
     access: Access = "write"
 
     @abstractmethod
     def plan(self, arguments: ArgumentsT, view: FileView) -> PlannedWrite:
-        """Return the write that the arguments make; raises `FileProblem`. It runs in a thread."""
+        """Return the write that the arguments request. Raises `FileProblem`. It runs in a thread."""
 
     async def prepare(self, arguments: ArgumentsT, context: ToolContext) -> Prepared | ToolOutcome:
         try:

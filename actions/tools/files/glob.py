@@ -1,4 +1,4 @@
-"""The tool `glob`: find files by name."""
+"""The tool `glob`: finds files by name."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ class Glob(SearchingFileTool[GlobArguments]):
         super().__init__("glob", _DESCRIPTION, GlobArguments, files, use_ripgrep, limit_s)
 
     def aim(self, arguments: GlobArguments) -> GlobArguments:
-        """Move the fixed folders of a pattern that begins with a virtual path to the path."""
+        """If the pattern begins with a virtual path, move the folders without wildcards from the pattern to
+        `path`.
+        """
         fixed, rest = split_fixed(arguments.pattern)
         if not arguments.pattern.startswith("/") or not self._files.is_virtual(fixed):
             return arguments
@@ -70,7 +72,7 @@ class Glob(SearchingFileTool[GlobArguments]):
         if self._files.is_virtual(arguments.path) and _leads_out(arguments.pattern):
             raise FileProblem(
                 f"The pattern {format_path(arguments.pattern)} leads out of {format_path(arguments.path)}."
-                " Change one of them."
+                " Change the pattern or the path."
             )
         root = make_absolute(fixed, view.path)
         folder = require_folder(locate(root, view.context.reach, "searched", searches=True))
@@ -78,7 +80,9 @@ class Glob(SearchingFileTool[GlobArguments]):
 
 
 def _reach(pattern: str, base: str) -> str:
-    """Return a folder that holds all that a search below `base` can find; `/` if the pattern can climb."""
+    """Return a folder that contains everything that a search below `base` can find; `/` if the pattern
+    contains `..`.
+    """
     pattern = expanduser(pattern)
     found = _WILDCARD.search(pattern)
     if found is None:
@@ -94,7 +98,9 @@ def _leads_out(pattern: str) -> bool:
 
 
 def _split_outside(pattern: str) -> tuple[str, str]:
-    """Split off the fixed folders of a pattern that starts elsewhere: at the root, at home, or above."""
+    """Split off the folders without wildcards of a pattern that begins at the root, at the home folder, or
+    above.
+    """
     fixed, rest = split_fixed(pattern)
     is_elsewhere = fixed.startswith(("/", "~")) or ".." in fixed.split("/")
     return (fixed, f"./{rest or '**'}") if is_elsewhere else ("", pattern)

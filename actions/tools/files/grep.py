@@ -1,4 +1,4 @@
-"""The tool `grep`: find lines of files by a regular expression."""
+"""The tool `grep`: finds lines in files by a regular expression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tool `read_file`: a page of a text file with line numbers, or a picture."""
+"""The tool `read_file`: returns a page of a text file with line numbers, or a picture."""
 
 import asyncio
 import codecs
@@ -66,7 +66,8 @@ class ReadFile(ReadingFileTool[ReadFileArguments]):
         path, context = view.path, view.context
         limit = min(arguments.limit, MAX_LINES)
         try:
-            # Before the page: a change in between makes the page the newer one, and the version stale.
+            # The version is read before the page. If the file changes in between, the version is the older
+            # one.
             seen = await asyncio.to_thread(read_version, os.fspath(path))
             if (picture := await asyncio.to_thread(_picture, path, context)) is not None:
                 return ToolOutcome("ok", f"{format_path(path)} is shown below.", blocks=(picture,))
@@ -79,7 +80,7 @@ class ReadFile(ReadingFileTool[ReadFileArguments]):
 
 
 def _picture(path: Path, context: ToolContext) -> AttachedFile | None:
-    """Return a picture or a PDF for the model; None for any other file."""
+    """Return a picture or a PDF for the model, or None for any other file."""
     with open_regular(locate(path, context.reach, "read")) as file, translate_errors(path, "read"):
         kind = detect_media_type(file.read(_MARK_BYTES) or b"")
         if kind is None or not (kind.startswith("image/") or kind == "application/pdf"):
@@ -127,7 +128,7 @@ def _number_lines(path: Path, lines: LineReader, offset: int, limit: int, form: 
         numbered.append(text)
         lines.take()
     if not numbered:
-        raise FileProblem(f"{format_path(path)} has only {passed} lines; offset {offset} is behind its end.")
+        raise FileProblem(f"{format_path(path)} has only {passed} lines; offset {offset} is after its end.")
     return "\n".join(numbered + _trailer(lines, offset, offset + len(numbered), form))
 
 
@@ -141,7 +142,7 @@ def _trailer(lines: LineReader, first: int, following: int, form: TextForm) -> l
 
 
 def _utf8_chunks(file: BinaryIO, form: TextForm) -> Iterator[bytes]:
-    """Yield the content such that every line ends with one newline byte."""
+    """Yield the content as UTF-8. Every line ends with one newline byte."""
     if form.encoding in ("utf-8", "latin-1"):
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk

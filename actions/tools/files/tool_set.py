@@ -1,4 +1,4 @@
-"""The six file tools over one file system."""
+"""The six file tools for one file system."""
 
 from ...ports import Tool
 from .disk import DISK
@@ -12,7 +12,7 @@ from .write_file import WriteFile
 
 
 def make_file_tools(files: FileSystem = DISK) -> tuple[Tool, ...]:
-    """Return the tools that read, write, edit, list, glob and grep; by default those of the disk."""
+    """Return the tools that read, write, edit, list, glob and grep. By default they work on the disk."""
     return (
         ReadFile(files),
         WriteFile(files),

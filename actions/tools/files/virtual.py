@@ -1,4 +1,6 @@
-"""The files of back ends: a call gets them laid out in a private folder, so that it opens real files."""
+"""The files of back ends. They are copied to a private folder for each call, so that the call opens real
+files.
+"""
 
 import asyncio
 import os
@@ -24,7 +26,7 @@ _MODE = 0o644
 
 
 class BackendFiles:
-    """The files of a composite; its paths in the working folder are those of the disk."""
+    """The files of a composite. Its paths in the working folder are those of the disk."""
 
     def __init__(self, composite: Composite) -> None:
         self._composite = composite
@@ -35,8 +37,8 @@ class BackendFiles:
     def description(self) -> str:
         prefixes = self._composite.prefixes
         if "/" in prefixes:
-            return "Files are not those of the machine, but kept apart, below `/`."
-        return f"Paths that begin with {', '.join(prefixes)} are not of the machine: they are kept apart."
+            return "The files are not on the disk of the machine. All paths are below `/`."
+        return f"Paths that begin with {', '.join(prefixes)} are not on the disk of the machine."
 
     def of_session(self, kept: KeptFiles) -> FileSystem:
         return BackendFiles(self._composite.of_session(kept))
@@ -59,7 +61,7 @@ class BackendFiles:
 
     @asynccontextmanager
     async def _lay_out(self, path: str, access: Access, context: ToolContext) -> AsyncGenerator[FileView]:
-        """Yield the files in a temporary folder, which is deleted afterwards."""
+        """Yield the copied files in a temporary folder, which is deleted afterwards."""
         place = self._composite.place(path)
         files = await place.backend.files()
         if access == "write":
@@ -68,7 +70,7 @@ class BackendFiles:
         if context.scratch is not None:
             context.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="files-", dir=context.scratch) as folder:
-            # The random name keeps it apart from all that a file may hold.
+            # The random name occurs in no file, so that it can be replaced in the results.
             root = Path(os.path.realpath(folder)) / "files"
             await asyncio.to_thread(_write_files, root, place.prefix, files, read)
             view = BackendView(root, place, context)
@@ -97,13 +99,13 @@ class BackendFiles:
 
 
 class BackendView:
-    """The laid out files of a back end: a call can open these and nothing else."""
+    """The copied files of a back end. A call can open these files and no others."""
 
     def __init__(self, root: Path, place: FilePlace, context: ToolContext) -> None:
         self._root = root
         self._place = place
         self.path = Path(f"{root}{place.path}")
-        # A working folder without any of the files, so that all of them have full names.
+        # The working folder contains none of the files, so all of them have absolute names.
         self.context = replace(context, cwd=root.parent / "beside", reach=PathScope.of((root,)))
 
     def translate(self, outcome: ToolOutcome) -> ToolOutcome:
@@ -118,7 +120,7 @@ class BackendView:
         return text.replace(f"/{self._root}", "").replace(str(self._root), "")
 
     def resolve_secrets(self, texts: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the texts with secrets masked, because the store must not contain any."""
+        """Return the texts with secrets masked, because a back end must not contain secrets."""
         masker = self.context.masker
         return texts if masker is None else {name: masker.text(text) for name, text in texts.items()}
 
@@ -127,7 +129,7 @@ class BackendView:
         if len(content) > MAX_FILE_BYTES:
             raise FileProblem(
                 f"{format_path(path)} would take {format_size(len(content))};"
-                f" a file there has at most {format_size(MAX_FILE_BYTES)}. Split it."
+                f" a file in this back end has at most {format_size(MAX_FILE_BYTES)}. Split it."
             )
         before = None if planned.old is None else digest_of(planned.old.content)
         change = FileChange(
@@ -149,7 +151,7 @@ class BackendWrite:
     place: FilePlace
     content: bytes
     expected: str | None
-    """SHA-256 of the replaced content; None: a new file."""
+    """The SHA-256 of the replaced content; None for a new file."""
     report: str
 
     async def write(self) -> ToolOutcome:
@@ -159,16 +161,17 @@ class BackendWrite:
 
 
 def file_tools(backend: FileBackend | WorkspaceFolder | Composite | None = None) -> tuple[Tool, ...]:
-    """Return the file tools (read, write, edit, list, glob, grep) over a `FileBackend` or a `Composite`.
+    """Return the file tools (read, write, edit, list, glob, grep) for a `FileBackend` or a `Composite`.
 
-    They have the names and the arguments of the built-in ones. None: the agent's folder.
+    They have the names and the arguments of the built-in tools. If `backend` is None, they work in the
+    agent's folder.
     """
     composite = Composite.of(WorkspaceFolder() if backend is None else backend)
     return make_file_tools(BackendFiles(composite) if composite.prefixes else DISK)
 
 
 def _require_room(place: FilePlace, files: Mapping[str, int]) -> None:
-    """Refuse a new file if there are too many, or if one is in the place of a folder above it."""
+    """Refuse a new file if there are too many files, or if a path above it is a file."""
     if place.inner in files:
         return
     if len(files) >= MAX_FILES:
@@ -196,13 +199,11 @@ def _write_files(root: Path, prefix: str, files: Mapping[str, int], read: Mappin
     Path(f"{root}{prefix}").mkdir(parents=True)
     for path, size in files.items():
         if normalize_path(path) != path:
-            raise FileProblem(
-                f"The back end of {prefix or '/'} names a file in a way that is none: {path!r}."
-            )
+            raise FileProblem(f"The back end of {prefix or '/'} returned a path that is not valid: {path!r}.")
         target = Path(f"{root}{prefix}{path}")
         target.parent.mkdir(parents=True, exist_ok=True)
         content = read.get(path)
         target.write_bytes(content or b"")
         if content is None:
-            # A sparse file of the right size: nobody reads its content.
+            # The file is sparse and has the right size. No call reads its content.
             os.truncate(target, min(size, MAX_FILE_BYTES))

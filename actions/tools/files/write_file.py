@@ -1,4 +1,4 @@
-"""The tool `write_file`: create a file or replace its whole content."""
+"""The tool `write_file`: creates a file, or replaces its whole content."""
 
 import os
 from dataclasses import replace
@@ -65,7 +65,9 @@ class WriteFile(WritingFileTool[WriteFileArguments]):
 
 
 def _form_for(content: str, old: FileText | None) -> tuple[TextForm, list[str]]:
-    """Choose how to store the content: as the old file was, where that can hold it."""
+    """Choose how to store the content: in the form of the old file, if this form can represent the
+    content.
+    """
     if old is None or old.form is None:
         return TextForm(), ["The old content was binary."] if old else []
     try:
@@ -86,7 +88,7 @@ def _needs_crlf(content: str, form: TextForm) -> bool:
 
 
 def link_note(old: os.stat_result | None) -> list[str]:
-    """Return a notice that other hard links of a replaced file still have the old content."""
+    """Return a note if other hard links of a replaced file still have the old content, else nothing."""
     if old is None or old.st_nlink < 2:
         return []
     return [f"The file had {old.st_nlink} names (hard links); the others keep the old content."]

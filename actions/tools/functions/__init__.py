@@ -1,1 +1,1 @@
-"""A person's functions as tools."""
+"""Makes tools from the functions of a program."""

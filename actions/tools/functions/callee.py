@@ -1,4 +1,4 @@
-"""Reads the signature and docstring of a function: its parameters and their descriptions."""
+"""Reads the parameters of a function and their descriptions from its signature and docstring."""
 
 import inspect
 import re
@@ -18,7 +18,7 @@ _UNFILLED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Unresolved(UsageError):
-    """An annotation names something that is not defined, or not yet."""
+    """An annotation uses a name that is not defined, or that is not defined yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Dependency:
 
     provider: Callable[..., Any]
     per: Literal["run", "call"] = "run"
-    """How long the provided value is kept."""
+    """Whether the provided value is kept for the run or only for the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Parameter:
 
     name: str
     annotation: Any
-    """Resolved; `Any` for an injected one with an unknown type."""
+    """The resolved annotation; `Any` for an injected parameter with an unknown type."""
     default: Any
-    """`inspect.Parameter.empty`: there is none."""
+    """The default value; `inspect.Parameter.empty` if there is none."""
     is_positional_only: bool
     role: Role
     dependency: Dependency | None = None
@@ -54,18 +54,19 @@ def parameters_of(
     names: Mapping[str, Any] | None = None,
     may_take_rest: bool = False,
 ) -> tuple[Parameter, ...]:
-    """Read the parameters; `what` names the function in sentences, `names` are those of where it was defined.
+    """Return the parameters. `what` names the function in messages, `names` is the namespace of its
+    definition.
 
-    `may_take_rest`: a `**parameter` is permitted, and is not among the returned ones.
-    Raises `Unresolved` for an annotation that cannot be looked up, `UsageError` for a signature that no call
-    with named arguments can fill.
+    `may_take_rest`: a `**parameter` is allowed. It is not one of the returned parameters. Raises `Unresolved`
+    for an annotation that cannot be resolved, `UsageError` for a signature that no call with named arguments
+    can fill.
     """
     try:
         signature = inspect.signature(function)
     except NameError as error:
         raise Unresolved(f"{what} cannot be read: {error}.") from None
     except (ValueError, TypeError):
-        raise UsageError(f"{what} cannot be read: Python knows no signature of it.") from None
+        raise UsageError(f"{what} cannot be read: Python cannot determine its signature.") from None
     taken = (
         one
         for one in signature.parameters.values()
@@ -75,7 +76,7 @@ def parameters_of(
 
 
 def takes_rest(function: Callable[..., Any]) -> bool:
-    """Return whether a function takes any named argument."""
+    """Return whether a function accepts any named argument."""
     kinds = (one.kind for one in inspect.signature(function).parameters.values())
     return inspect.Parameter.VAR_KEYWORD in kinds
 
@@ -104,7 +105,7 @@ def _is_positional(one: inspect.Parameter) -> bool:
 def _resolve_annotation(
     function: Callable[..., Any], what: str, one: inspect.Parameter, names: Mapping[str, Any]
 ) -> Any:
-    """Return the annotation with every name in it looked up."""
+    """Return the annotation with all its names resolved."""
     if one.annotation is one.empty:
         return one.empty
     plain = inspect.unwrap(function)
@@ -125,12 +126,12 @@ def _resolve_annotation(
             "Import or define the name before the tool is used, not only for type checkers.",
         ) from None
     except (TypeError, SyntaxError, AttributeError) as error:
-        raise UsageError(f"{what}: the annotation of `{one.name}` is no type: {error}.") from None
+        raise UsageError(f"{what}: the annotation of `{one.name}` is not a type: {error}.") from None
     return hints[one.name]
 
 
 class _Holder:
-    """An object with annotations, which `typing.get_type_hints` resolves one at a time."""
+    """An object with one annotation, so that `typing.get_type_hints` resolves one annotation at a time."""
 
     def __init__(self, annotations: dict[str, Any]) -> None:
         self.__annotations__ = annotations
@@ -152,7 +153,7 @@ def _is_context(annotation: Any) -> bool:
 
 
 def find_deps_type(annotation: Any) -> str:
-    """Return the name of the dependencies that a `RunContext[...]` needs; empty if it needs none."""
+    """Return the name of the type of dependencies that a `RunContext[...]` needs; empty if it needs none."""
     if typing.get_origin(annotation) is Annotated:
         return find_deps_type(annotation.__origin__)
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
@@ -173,7 +174,7 @@ _SECTIONS = re.compile(
 
 
 def parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """Return the descriptions in the docstring: of the function, and of its parameters by name."""
+    """Return the description of the function, and those of its parameters by name, from the docstring."""
     text = inspect.getdoc(inspect.unwrap(function)) or ""
     if not _SECTIONS.search(text):
         return text or _spell_name(function), {}
@@ -189,7 +190,7 @@ def parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
 
 
 def _spell_name(function: Callable[..., Any]) -> str:
-    """Return a name as words, for a parameter without a description."""
+    """Return the name of a function as words, for a function without a description."""
     return name_of(function).rpartition(".")[2].strip("_").replace("_", " ").capitalize() + "."
 
 
@@ -198,5 +199,5 @@ def _one_line(text: str) -> str:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name of a function, or of the class that takes its place."""
+    """Return the name of a function, or of the class of a callable object."""
     return getattr(function, "__qualname__", None) or type(function).__qualname__

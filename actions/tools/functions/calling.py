@@ -1,4 +1,4 @@
-"""Calls a function of any kind: async or not, one value or a stream of them."""
+"""Calls functions of any kind: async or not, with one return value or a stream of values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 ResultT = TypeVar("ResultT")
 
 _IDLE_S = 20.0
-"""How long a thread waits for the next call."""
+"""The time in seconds that a thread waits for its next job."""
 
 STREAM_ENDED = object()
 
@@ -27,10 +27,11 @@ class Pieces(list[Any]):
 
 
 async def call_function(work: Callable[[], Any], is_async: bool, show: Callable[[str], None]) -> Any:
-    """Call a function and return its result, or the `Pieces` of a stream, whose texts are displayed at once.
+    """Call a function and return its result, or the `Pieces` of a stream. Texts of a stream are displayed at
+    once.
 
-    A function that is not async runs in a thread with this task's context variables. A cancelled stream keeps
-    its values so far; a thread cannot be stopped, and is no longer waited for.
+    A function that is not async runs in a thread with the context variables of this task. A cancelled stream
+    keeps its values so far. A thread cannot be stopped, but after a cancellation nothing waits for it.
     """
     result = work() if is_async else await in_thread(work)
     if inspect.isawaitable(result):
@@ -59,13 +60,15 @@ async def _read(stream: AsyncIterator[Any], show: Callable[[str], None]) -> Piec
 
 
 async def _iterate_in_thread(stream: Iterator[Any]) -> AsyncIterator[Any]:
-    """Take each piece of a blocking generator in a thread."""
+    """Yield the values of a blocking generator, each computed in a thread."""
     while (piece := await in_thread(lambda: next(stream, STREAM_ENDED))) is not STREAM_ENDED:
         yield piece
 
 
 async def in_thread(work: Callable[[], ResultT]) -> ResultT:
-    """Do blocking work in a thread; no cancellation waits for it, nor does the end of the process."""
+    """Run blocking work in a thread. Neither a cancellation nor the end of the process waits for the
+    thread.
+    """
     loop = asyncio.get_running_loop()
     end: asyncio.Future[ResultT] = loop.create_future()
     context = contextvars.copy_context()
@@ -79,7 +82,9 @@ async def in_thread(work: Callable[[], ResultT]) -> ResultT:
 
 
 class _Worker:
-    """A thread that waits for work for a while; unlike those of an executor, nothing waits for it."""
+    """A thread that waits for jobs for some time. Unlike with the threads of an executor, the process end
+    does not wait for it.
+    """
 
     def __init__(self) -> None:
         self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -93,7 +98,7 @@ class _Worker:
             _idle.append(self)
 
     def _do_next(self) -> bool:
-        """Run the next job; return False if none came for so long that the thread may end."""
+        """Run the next job. Return False if no job came for so long that the thread may end."""
         while True:
             try:
                 self._work.get(timeout=_IDLE_S)()
@@ -101,7 +106,7 @@ class _Worker:
                 try:
                     _idle.remove(self)
                 except ValueError:
-                    continue  # Somebody has just taken it, and is about to give it work.
+                    continue  # Another thread took this worker just now and will give it a job.
                 return False
             return True
 
@@ -120,14 +125,14 @@ def _do(work: Callable[[], None]) -> None:
 
 
 class _Handing:
-    """Passes the result of a thread, or its exception, to the waiting event loop."""
+    """Passes the result or the exception of a thread to the waiting event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, end: asyncio.Future[Any]) -> None:
         self._loop = loop
         self._end = end
 
     def over(self, result: Any) -> None:
-        self._tell(self._end.set_result, result)
+        self._deliver(self._end.set_result, result)
 
     def __enter__(self) -> _Handing:
         return self
@@ -138,16 +143,16 @@ class _Handing:
         if error is None:
             return True
         if isinstance(error, StopIteration | SystemExit | KeyboardInterrupt):
-            # No future takes the first, and the others would end the whole process.
+            # A future does not accept the first of these exceptions, and the others would end the process.
             error = RuntimeError(f"it raised {type(error).__name__}({error})")
-        self._tell(self._end.set_exception, error)
+        self._deliver(self._end.set_exception, error)
         return True
 
-    def _tell(self, settle: Callable[[Any], None], what: Any) -> None:
-        def tell() -> None:
+    def _deliver(self, settle: Callable[[Any], None], what: Any) -> None:
+        def deliver() -> None:
             if not self._end.done():
                 settle(what)
 
-        # Nobody waits after the loop is closed.
+        # After the loop is closed, nothing waits for the result.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(tell)
+            self._loop.call_soon_threadsafe(deliver)

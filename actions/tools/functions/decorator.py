@@ -1,4 +1,4 @@
-"""`@tool`: makes a tool of a function."""
+"""The decorator `@tool`, which makes a tool from a function."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -53,26 +53,27 @@ def tool(
     description: str = "",
     **options: Unpack[ToolKeywords],
 ) -> Any:
-    """Make a function available to a model; its signature and docstring describe it.
+    """Make a function available to a model. The signature and the docstring of the function describe the
+    tool.
 
     Args:
-        name: what the model calls it; else the `__name__` of the function.
-        description: what it does, also as the first argument; else what the docstring says.
-        effect: what running a call twice would mean, after a crash or a failure.
-        check: tells what came of a call; takes any of the function's arguments.
-        timeout_s: seconds for one try.
-        retries: how often a failure is tried again, where the effect allows it.
-        ephemeral: only the newest N results stay in requests; 0: all of them.
-        ask: whether a call asks where no rule says so.
-        needs: groups that have to be active for the tool to be offered.
-        subject: the argument that rules are matched against; else all of them, as JSON.
-        done: what it returns is the answer, and ends the run.
-        repeats: it is meant to be polled, so that calls with the same result are no sign of a stuck model.
-        preset: fixed arguments, as JSON values: a model neither sees nor changes them; the journal has them.
-        postprocess: gets what the function returned, and returns what the model gets; sync or async.
-        version: of the tool, for the journal and the trace; an approval does not outlast a change of it.
+        name: The name for the model. Default: the `__name__` of the function.
+        description: What the tool does. It may be the first argument, too. Default: the docstring.
+        effect: What a second run of a call would mean, after a crash or a failure.
+        check: Returns the outcome of a call whose process died. It may take any argument of the function.
+        timeout_s: The time limit for one try, in seconds.
+        retries: How often a failed call is tried again, if the effect allows it.
+        ephemeral: How many of the newest results stay in requests; 0 means all of them.
+        ask: Whether a call needs a decision if no rule matches.
+        needs: The groups that must be active before the tool is offered.
+        subject: The argument that rules are matched against. Default: all arguments as JSON.
+        done: Whether the return value is the answer and ends the run.
+        repeats: Whether the tool may be polled: equal calls with equal results do not count as a repetition.
+        preset: Fixed arguments, as JSON values. The model cannot see or change them; the journal has them.
+        postprocess: Converts the return value of the function to the value for the model; sync or async.
+        version: The version of the tool, for the journal and the trace. A change of it ends approvals.
 
-    Raises `UsageError`: one sentence that names the function and what does not fit.
+    Raises `UsageError` with one sentence that names the function and the problem.
     """
     text = function if isinstance(function, str) else ""
     if text and description:
@@ -98,14 +99,14 @@ def _require_callable(function: Any) -> Callable[..., Any]:
 
 
 def index_tools(tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
-    """Return the tools by name, in this order; plain functions become tools.
+    """Return the tools by name, in this order. Plain functions become tools.
 
     Raises `UsageError` for duplicate names, and for objects that are neither tools nor functions.
     """
     found: dict[str, Tool] = {}
     for one in tools:
         if not isinstance(one, Tool) and not callable(one):
-            raise UsageError(f"{one!r} is no tool.", "Give functions, or what `sandbur.tool` returns.")
+            raise UsageError(f"{one!r} is not a tool.", "Pass functions, or tools of `sandbur.tool`.")
         made = one if isinstance(one, Tool) else tool(one)
         name = made.spec.name
         if name in found:
@@ -118,9 +119,11 @@ def index_tools(tools: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
 
 
 def with_brought(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-    """Return the tools with those that some of them bring, which the model does not get by themselves.
+    """Return the tools with the further tools that some of them need. The model is not offered the further
+    tools.
 
-    A tool that is listed as well stays as it is. Raises `UsageError` for two tools of one name.
+    If a further tool is also listed in `tools`, it stays unchanged. Raises `UsageError` for two tools of one
+    name.
     """
     callers = [one for one in tools.values() if implements(one, CallsTools)]
     if not callers:

@@ -1,4 +1,4 @@
-"""A person's function as a tool of the agent."""
+"""The tool that runs a function of the program."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _DONE = "It had been done when the process died: its check found it done."
 
 
 class FunctionTool(Generic[ParametersT, ReturnT]):
-    """A function that a model may call. In Python it stays callable as the original function."""
+    """A function that a model may call. In Python it can still be called like the original function."""
 
     def __init__(
         self, function: Callable[ParametersT, ReturnT], options: ToolOptions, names: Mapping[str, Any]
     ) -> None:
-        """Read the signature; `names` are those of where it was defined. Raises `UsageError`."""
+        """Read the signature. `names` is the namespace of the function's definition. Raises `UsageError`."""
         functools.update_wrapper(self, function, updated=())
         self._function = function
         self._options = options
         self._names: Mapping[str, Any] = names
         self._known: FunctionReading | None = None
         self._is_method = _is_method(function)
-        # A name may be defined later in the module; it is resolved again when the tool is used.
+        # A name may be defined later in the module. It is resolved again when the tool is used.
         with suppress(Unresolved):
             self._known = None if self._is_method else self._read()
 
@@ -58,18 +58,19 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         description: str = "",
         **options: Unpack[ToolKeywords],
     ) -> FunctionTool[..., Any]:
-        """Make a tool of a JSON schema and a function, sync or async.
+        """Make a tool from a JSON schema and a function, sync or async.
 
         Args:
-            name: What the model calls it; characters that providers refuse are replaced.
-            schema: The JSON schema of the arguments, an object; types of programming languages, such as
+            name: The name for the model. Characters that providers refuse are replaced.
+            schema: The JSON schema of the arguments, an object. Type names of programming languages, such as
                 `dict`, `float` or `tuple`, are understood.
             call: Gets the arguments by their names, or all of them as one dict if its only parameter is not
                 in the schema. It may have injected parameters and a `RunContext`, too.
-            description: What it does; else what the docstring of `call` says.
+            description: What the tool does. Default: the docstring of `call`.
             options: The other arguments of `sandbur.tool`.
 
-        Raises `UsageError` for a schema that is none, and for a function that cannot take what is in it.
+        Raises `UsageError` for an invalid schema, and for a function that cannot take the arguments of the
+        schema.
         """
         usable = make_ascii_name(name, usable_name(name))
         made = make_options(usable, description, schema=schema, **options)
@@ -80,7 +81,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         return self._function(*args, **kwargs)
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> FunctionTool[..., ReturnT]:
-        """Return the tool of an object, where the function is a method."""
+        """Return the tool for one object, if the function is a method."""
         if instance is None or not self._is_method:
             return self
         bound = cast(Any, self._function).__get__(instance, owner)
@@ -91,7 +92,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
 
     @property
     def origin(self) -> str:
-        """Where the function is from, for people."""
+        """Return the module and the name of the function, for people."""
         return f"{getattr(self._function, '__module__', '')}.{name_of(self._function)}"
 
     @property
@@ -124,24 +125,26 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         return self._options.effect
 
     def subject(self, arguments: Given) -> str:
-        """Return the argument that identifies the call, or all of them as JSON."""
+        """Return the argument that identifies the call, or all arguments as JSON."""
         name = self._reading.subject
         about = arguments.raw.get(name, "") if name else arguments.raw
         return about if isinstance(about, str) else to_json(about).decode()
 
     def paths(self, arguments: Given) -> Sequence[str]:
-        """Return the arguments of type `Path`, including those inside of models and lists."""
+        """Return the arguments of type `Path`, including those inside models and lists."""
         return self._reading.files.find_paths(arguments.raw)
 
     def missing_deps(self, inputs: RunInputs) -> str:
-        """Return the type of the dependencies that the function needs and the run lacks; empty: none."""
+        """Return the type of the dependencies that the function needs and the run lacks; empty if it lacks
+        none.
+        """
         return "" if inputs.deps is not None else self._reading.callee.missing_deps(inputs.overrides)
 
     async def run(self, arguments: Given, context: ToolContext) -> ToolOutcome:
         for number in range(self._options.retries):
             try:
                 outcome = await self._once(arguments, context)
-            except Exception:  # a person's function raises what it likes
+            except Exception:  # a function of the program may raise any exception
                 if not await self._may_repeat(arguments, context):
                     raise
             else:
@@ -151,7 +154,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         return await self._once(arguments, context)
 
     async def recover(self, arguments: Given, context: ToolContext) -> Recovered:
-        """Run the check for the outcome of the call; without a check the outcome is unknown."""
+        """Run the check for the outcome of the call. Without a check, the outcome is unknown."""
         if self._reading.check is None:
             return Recovered(None)
         if context.inputs.deps is None and self._reading.check.missing_deps(context.inputs.overrides):
@@ -161,7 +164,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
             return Recovered(ToolOutcome("ok", _DONE))
         if found == "not_done":
             return Recovered(None, is_not_started=True)
-        return Recovered(None, note="Its check cannot tell what came of it.")
+        return Recovered(None, note="Its check cannot determine the outcome.")
 
     async def _once(self, arguments: Given, context: ToolContext) -> ToolOutcome:
         reading, run = self._reading, RunContext.of(self._options.name, context)
@@ -181,7 +184,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         except asyncio.CancelledError:
             if _is_cancelled():
                 raise
-            return ToolOutcome("error", f"{run.tool} failed: something that it waited for was cancelled.")
+            return ToolOutcome("error", f"{run.tool} failed: an operation that it waited for was cancelled.")
         except TimeoutError as late:
             if not limit.expired():
                 raise
@@ -191,7 +194,9 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         return self._finish(outcome_of(result, run.tool), problems)
 
     async def _postprocess(self, result: Any, run: RunContext) -> Any:
-        """Return what the model gets in place of a result; an answer that ends the run stays."""
+        """Return the value for the model that replaces a result. An answer that ends the run is not
+        changed.
+        """
         change = self._options.postprocess
         if change is None or isinstance(result, TaskComplete):
             return result
@@ -203,7 +208,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         return await call_function(partial(change, given), inspect.iscoroutinefunction(change), run.emit)
 
     def _values(self, arguments: Given, context: ToolContext) -> Mapping[str, Any]:
-        """Return the values for the function, with relative paths resolved against the working folder."""
+        """Return the arguments of the function, with relative paths resolved against the working folder."""
         return place_paths(arguments.values, context.cwd) if self._reading.files.is_any else arguments.values
 
     def _finish(self, outcome: ToolOutcome, problems: Sequence[str]) -> ToolOutcome:
@@ -214,7 +219,7 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
         return outcome
 
     def _describe_timeout(self, late: TimeoutError) -> ToolOutcome:
-        stopped = "was stopped" if self._reading.callee.is_async else "cannot be stopped: it may still go on"
+        stopped = "was stopped" if self._reading.callee.is_async else "cannot be stopped: it may still run"
         message = f"{self._options.name} did not end within {self._options.timeout_s:g} s and {stopped}."
         if self._options.effect != "read":
             message += " It may have taken effect."
@@ -240,13 +245,13 @@ class FunctionTool(Generic[ParametersT, ReturnT]):
 
 
 def _is_cancelled() -> bool:
-    """Return whether the cancellation is for this call."""
+    """Return whether the cancellation is meant for this call."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
 def _is_method(function: Callable[..., Any]) -> bool:
-    """Return whether this is an unbound method of a class."""
+    """Return whether the function is an unbound method of a class."""
     if not inspect.isfunction(function) or function.__qualname__.rpartition(".")[0][-1:] in ("", ">"):
         return False
     first = next(iter(function.__code__.co_varnames[: function.__code__.co_argcount]), "")

@@ -1,4 +1,6 @@
-"""Dependency injection: gives functions values that no model can supply, such as connections and clients."""
+"""Dependency injection: passes values to functions that no model can supply, such as connections and
+clients.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,11 @@ from .run_scope import RunScope
 
 
 def Depends(provider: Callable[..., Any], *, per: Literal["run", "call"] = "run") -> Any:  # noqa: N802
-    """Fill a parameter from `provider`: `Annotated[Db, Depends(get_db)]`, or as its default.
+    """Fill a parameter from `provider`. Write `Annotated[Db, Depends(get_db)]`, or use it as the default
+    value.
 
-    `provider` may be a function, async or not, a generator that yields once and then cleans up, or a class;
-    its own parameters are injected as well. The value is kept for the run, or for the call alone.
+    `provider` may be a function, async or not, a generator that yields once and then cleans up, or a class.
+    Its own parameters are injected as well. The value is kept for the run, or only for the call.
     """
     if not callable(provider):
         raise UsageError(f"Depends() takes a function that provides something, not {provider!r}.")
@@ -35,18 +38,20 @@ def Depends(provider: Callable[..., Any], *, per: Literal["run", "call"] = "run"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A provider with all that it needs itself."""
+    """A provider with the dependencies that it needs itself."""
 
     provider: Callable[..., Any]
     per: Literal["run", "call"]
     name: str
     parameters: tuple[tuple[str, Need | None], ...]
-    """Parameter -> its dependency; None: the run's context."""
+    """Each parameter with its dependency. None instead of a dependency means the context of the run."""
     deps_type: str = ""
-    """The dependencies that its own `RunContext[...]` needs; empty: none."""
+    """The type of dependencies that its own `RunContext[...]` needs; empty if it needs none."""
 
     def missing_deps(self, replaced: Overrides) -> str:
-        """Return the type of the dependencies that it or its own providers need; empty: none."""
+        """Return the type of the dependencies that this provider or its own providers need; empty if they
+        need none.
+        """
         if self.provider in replaced:
             found = _need(Dependency(self.provider, self.per), f"The override of {self.name}", (), replaced)
             return found.deps_type or missing_deps_of(found.parameters, replaced)
@@ -58,7 +63,7 @@ _overrides: ContextVar[Overrides] = ContextVar("overrides", default=NO_OVERRIDES
 
 @contextmanager
 def overrides(replaced: Overrides) -> Generator[None]:
-    """Replace providers for the runs that begin within this block: `{get_db: fake_db}`.
+    """Replace providers for the runs that begin within this block, as in `{get_db: fake_db}`.
 
     Nested blocks are combined. Raises `UsageError` for an invalid provider.
     """
@@ -72,22 +77,23 @@ def overrides(replaced: Overrides) -> Generator[None]:
 
 
 def require_overrides(replaced: Overrides, merged: Overrides | None = None) -> None:
-    """Raise `UsageError` for a replacement that cannot be called; `merged` are all replacements."""
+    """Raise `UsageError` for a replacement that cannot be called. `merged` contains all replacements."""
     for provider in replaced.values():
         what = f"The override {name_of(provider)}"
         _need(Dependency(provider), what, (), replaced if merged is None else merged)
 
 
 def missing_deps_of(needs: tuple[tuple[str, Need | None], ...], replaced: Overrides) -> str:
-    """Return the type of the dependencies that these providers need; empty: none."""
+    """Return the type of the dependencies that these providers need; empty if they need none."""
     found = (need.missing_deps(replaced) for _, need in needs if need is not None)
     return next(filter(None, found), "")
 
 
 def needs_of(parameters: tuple[Parameter, ...], what: str) -> tuple[tuple[str, Need | None], ...]:
-    """Return what fills the injected parameters of a function, which `what` names in sentences.
+    """Return the dependencies of the injected parameters of a function. `what` names the function in
+    messages.
 
-    Raises `UsageError` for a circle, and for a provider with a parameter that nothing fills.
+    Raises `UsageError` for a cycle, and for a provider with a parameter that nothing fills.
     """
     return tuple(
         (one.name, None if one.dependency is None else _need(one.dependency, what, (), {}))
@@ -97,13 +103,13 @@ def needs_of(parameters: tuple[Parameter, ...], what: str) -> tuple[tuple[str, N
 
 
 def _need(dependency: Dependency, what: str, above: tuple[Dependency, ...], replaced: Overrides) -> Need:
-    """Read a provider and its dependencies; `above` are those that depend on it."""
+    """Read a provider and its dependencies. `above` are the providers that depend on it."""
     provider = replaced.get(dependency.provider, dependency.provider)
     name = name_of(provider)
     chain = [one.provider for one in above]
     if dependency.provider in chain:
         circle = [name_of(one) for one in (*chain[chain.index(dependency.provider) :], dependency.provider)]
-        raise UsageError(f"{what} can never be called: {' needs '.join(circle)}.", "Break the circle.")
+        raise UsageError(f"{what} can never be called: {' needs '.join(circle)}.", "Remove one dependency.")
     if dependency.per == "call" and above and above[-1].per == "run":
         raise UsageError(
             f"{what}: {name_of(above[-1].provider)} is kept for the run, but needs {name}, which is not.",
@@ -126,7 +132,9 @@ def _need(dependency: Dependency, what: str, above: tuple[Dependency, ...], repl
 
 
 def deps_type_of(parameters: tuple[Parameter, ...]) -> str:
-    """Return the type of the dependencies that a function's own `RunContext[...]` needs; empty: none."""
+    """Return the type of the dependencies that the `RunContext[...]` of a function needs; empty if it needs
+    none.
+    """
     contexts = (find_deps_type(one.annotation) for one in parameters if one.role == "context")
     return next(filter(None, contexts), "")
 
@@ -137,9 +145,10 @@ class Injection:
     def __init__(
         self, run: RunContext[Any], shared: RunScope | None, own: RunScope, replaced: Overrides = NO_OVERRIDES
     ) -> None:
-        """`shared` lives as long as the run, `own` as the call; without `shared`, `own` holds everything.
+        """`shared` exists as long as the run, `own` as long as the call. If `shared` is None, `own` holds all
+        values.
 
-        `replaced` are the overrides of the agent; those of an `overrides` block count before them.
+        `replaced` are the overrides of the agent. Those of an `overrides` block take precedence.
         """
         self._run = run
         self._replaced = replaced
@@ -147,7 +156,7 @@ class Injection:
         self._shared = own if shared is None else shared
 
     async def fill(self, needs: tuple[tuple[str, Need | None], ...]) -> dict[str, Any]:
-        """Return the values by parameter; raises what a provider raises."""
+        """Return the values by parameter. Raises the exceptions of the providers."""
         return {name: self._run if need is None else await self._value(need) for name, need in needs}
 
     async def _value(self, need: Need) -> Any:
@@ -180,7 +189,7 @@ class Injection:
 
 
 def _manager(need: Need, values: dict[str, Any]) -> AbstractAsyncContextManager[Any] | None:
-    """Return the context manager of a generator; None for other providers."""
+    """Return the context manager of a generator, or None for other providers."""
     if inspect.isasyncgenfunction(need.provider):
         return asynccontextmanager(need.provider)(**values)
     if inspect.isgeneratorfunction(need.provider):
@@ -194,7 +203,7 @@ async def _in_threads(manager: AbstractContextManager[Any]) -> AsyncGenerator[An
     value = await in_thread(manager.__enter__)
     try:
         yield value
-    except BaseException as error:  # as `with` does, which tells its manager of everything
+    except BaseException as error:  # as in a `with` statement, which passes every exception to its manager
         failed = error
         await in_thread(lambda: manager.__exit__(type(failed), failed, failed.__traceback__))
         raise

@@ -1,4 +1,4 @@
-"""Which arguments of a function name files, however deep in them, and where those files are."""
+"""Finds the arguments of a function that name files, at any depth, and resolves their paths."""
 
 import copy
 from collections import deque
@@ -19,14 +19,16 @@ class NamedFiles:
     """The positions of paths in the arguments of one function."""
 
     def __init__(self, schema: Mapping[str, Any], parameters: Collection[str] = ()) -> None:
-        """`schema` is that of the arguments; `parameters` are path parameters that it does not mark."""
+        """`schema` describes the arguments. `parameters` are path parameters that the schema does not
+        mark.
+        """
         self._schema = schema
         self._definitions: Mapping[str, Any] = schema.get("$defs", {})
         self._parameters = parameters
         self.is_any = bool(parameters) or _says_path(schema)
 
     def find_paths(self, raw: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the paths as the model wrote them, including union values that may be paths."""
+        """Return the paths as the model wrote them, including values of unions that may be paths."""
         if not self.is_any:
             return ()
         surely = (text for name in self._parameters for text in _texts(raw.get(name)))
@@ -37,7 +39,7 @@ class NamedFiles:
         seen: set[tuple[int, int]] = set()
         while waiting:
             schema, value = waiting.popleft()
-            # A union with a recursive branch would be walked forever.
+            # Without this check, a union with a recursive branch would be walked forever.
             if not isinstance(schema, dict) or (id(cast(object, schema)), id(value)) in seen:
                 continue
             node = cast(dict[str, Any], schema)
@@ -51,7 +53,7 @@ class NamedFiles:
                 waiting.extend(_in_list(node, cast(list[Any], value)))
 
     def _same(self, node: Mapping[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield the schemas that hold for this very value, too."""
+        """Yield the further schemas that this value must or may match: references and branches."""
         target = node.get("$ref")
         if isinstance(target, str) and target.startswith(_DEFINED):
             yield self._definitions.get(target.removeprefix(_DEFINED)), value
@@ -90,7 +92,9 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def place_paths(value: Any, folder: Path) -> Any:
-    """Return a value with each relative path in it below the folder: the gate has judged that one."""
+    """Return a value in which each relative path is joined to the folder, because the gate judged those
+    paths.
+    """
     if isinstance(value, Path):
         return folder / value
     if isinstance(value, dict):
@@ -114,6 +118,6 @@ def _place_fields(value: Any, folder: Path) -> Any:
     held = {one.name: getattr(value, one.name) for one in fields(value) if hasattr(value, one.name)}
     done = copy.copy(value)
     for name, one in held.items():
-        # Even a frozen one: it has not been shared yet.
+        # The copy of a frozen object may be changed here, because no other code has it yet.
         object.__setattr__(done, name, place_paths(one, folder))
     return done

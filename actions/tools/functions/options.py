@@ -1,4 +1,4 @@
-"""The options of a tool that is made of a function, and whether they fit together."""
+"""The options of a tool that is made from a function, and the check whether they are consistent."""
 
 import functools
 import re
@@ -16,7 +16,7 @@ from .callee import name_of
 
 Ask = Literal["by_rule", "always", "never"]
 Postprocess = Callable[[Any], Any]
-"""Gets what the function returned, of a generator all that it yielded, and returns what takes its place."""
+"""A function that gets the return value (for a generator, all yielded values) and returns its replacement."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _EFFECTS = ("read", "idempotent", "verifiable", "effect")
@@ -24,7 +24,7 @@ _ASKS = ("by_rule", "always", "never")
 
 
 class ToolKeywords(TypedDict, total=False):
-    """The options of a tool besides its name and description; `sandbur.tool` describes each."""
+    """The options of a tool, without its name and description. `sandbur.tool` describes each of them."""
 
     effect: Effect
     check: Callable[..., Any] | None
@@ -46,21 +46,21 @@ class ToolOptions:
     """The options of a tool."""
 
     name: str = ""
-    """Empty: the function's name."""
+    """The name of the tool; empty for the name of the function."""
     description: str = ""
-    """Empty: the function's docstring is used."""
+    """The description of the tool; empty for the docstring of the function."""
     effect: Effect = "effect"
     check: Callable[..., Any] | None = None
     timeout_s: float | None = None
-    """Of one try."""
+    """The time limit for one try, in seconds."""
     retries: int = 0
     traits: ToolTraits = field(default_factory=ToolTraits)
     preset: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Argument -> the value that its author fixed."""
+    """Maps an argument to the value that the author of the tool fixed."""
     postprocess: Postprocess | None = None
     version: str = ""
     schema: Mapping[str, Any] | None = None
-    """The JSON schema of the arguments; None: the function's signature describes them."""
+    """The JSON schema of the arguments; None if the signature of the function describes them."""
 
 
 def make_options(
@@ -82,7 +82,7 @@ def make_options(
     postprocess: Postprocess | None = None,
     version: str = "",
 ) -> ToolOptions:
-    """Return the options that these arguments mean."""
+    """Return the options of a tool from the arguments of `sandbur.tool`."""
     traits = ToolTraits(
         subject,
         asks=ask,
@@ -104,19 +104,19 @@ def _preset_json(preset: Mapping[str, Any], name: str) -> str:
     except PydanticSerializationError as error:
         raise UsageError(
             f"The preset of the tool {name} is not JSON: {str(error).splitlines()[0]}.",
-            "Take values that JSON can hold; objects are injected: `Annotated[..., Depends(provider)]`.",
+            "Use values that JSON can represent. Objects are injected: `Annotated[..., Depends(provider)]`.",
         ) from None
 
 
 def find_name(function: Callable[..., Any]) -> str:
-    """Return the name of a function for a model: its `__name__`, or that of the class of an object."""
+    """Return the name of a function for a model: its `__name__`, or the name of the class of an object."""
     while isinstance(function, functools.partial):
         function = function.func
     return getattr(function, "__name__", None) or type(function).__name__
 
 
 def make_ascii_name(name: str, usable: str) -> str:
-    """Return a usable name that differs for names whose letters are not ASCII."""
+    """Return a name of ASCII characters. It differs for names that differ only in other characters."""
     if name.isascii():
         return usable
     mark = f"_{zlib.crc32(name.encode('utf-8', 'replace')):08x}"
@@ -124,11 +124,11 @@ def make_ascii_name(name: str, usable: str) -> str:
 
 
 def require_fitting_options(options: ToolOptions, function: Callable[..., Any]) -> None:
-    """Raise `UsageError` for options that do not fit together."""
+    """Raise `UsageError` if the options do not fit together."""
     what = f"The tool {options.name}"
     if not _NAME.fullmatch(options.name):
         raise UsageError(
-            f"{options.name!r} is no name for a tool: letters, digits, _ and -, at most 64.",
+            f"{options.name!r} is not a name for a tool. Use at most 64 letters, digits, _ and -.",
             f"Write @tool(name=...) at {name_of(function)}.",
         )
     if options.effect not in _EFFECTS:
@@ -139,10 +139,10 @@ def require_fitting_options(options: ToolOptions, function: Callable[..., Any]) 
         raise UsageError(f"{what}: a check and the effect verifiable need each other.")
     if options.retries and options.effect == "effect":
         raise UsageError(
-            f"{what} has retries={options.retries}, but nobody knows its effect, so it is never run twice.",
-            'Say that it may be: effect="read" or "idempotent", or "verifiable" with a check.',
+            f"{what} has retries={options.retries}, but its effect is not declared, so it never runs twice.",
+            'Declare that it may run twice: effect="read" or "idempotent", or "verifiable" with a check.',
         )
     if options.retries < 0 or options.traits.ephemeral < 0:
         raise UsageError(f"{what}: retries and ephemeral are 0 or more.")
     if options.timeout_s is not None and options.timeout_s <= 0:
-        raise UsageError(f"{what} has timeout_s={options.timeout_s:g}: it has to be more than 0.")
+        raise UsageError(f"{what} has timeout_s={options.timeout_s:g}: it must be more than 0.")

@@ -1,4 +1,4 @@
-"""The parameters of a tool's function and how to call it: read once, before the first call."""
+"""The parameters of a tool's function, which are read once before the first call, and the call itself."""
 
 import functools
 import inspect
@@ -34,7 +34,7 @@ _ANSWERS: dict[Any, Verified] = {
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The arguments of a call: as the model wrote them, and as the function takes them."""
+    """The arguments of a call, as the model wrote them and as the function takes them."""
 
     raw: Mapping[str, Any]
     values: Mapping[str, Any]
@@ -51,7 +51,9 @@ class Callee:
         self._positional = [one.name for one in parameters if one.is_positional_only]
 
     def missing_deps(self, replaced: Overrides) -> str:
-        """Return the type of the dependencies that it or its providers need; empty: none."""
+        """Return the type of the dependencies that the function or its providers need; empty if they need
+        none.
+        """
         return self._deps_type or missing_deps_of(self._needs, replaced)
 
     async def call(
@@ -61,8 +63,11 @@ class Callee:
         shared: RunScope | None,
         replaced: Overrides = NO_OVERRIDES,
     ) -> tuple[Any, list[str]]:
-        """Call it, then close what was opened for this call alone; return its result and any cleanup
-        error. `replaced` are the overrides of providers."""
+        """Call the function, then close the resources of this call. Return the result and the errors of
+        closing.
+
+        `replaced` are the overrides of providers.
+        """
         if not self._needs:
             return await self._call(values, run), []
         own = RunScope()
@@ -81,7 +86,7 @@ class Callee:
 
 
 class Check:
-    """Reports the outcome of a call whose process died; takes any of the tool's arguments by name."""
+    """Returns the outcome of a call whose process died. It may take any argument of the tool by name."""
 
     def __init__(
         self, function: Callable[..., Any], what: str, names: set[str], where: Mapping[str, Any]
@@ -91,43 +96,43 @@ class Check:
         asked = [one for one in parameters if one.role == "argument"]
         for one in asked:
             if one.is_required and one.name not in names:
-                raise UsageError(f"{what} asks for `{one.name}`, which the tool does not take.")
+                raise UsageError(f"{what} has a parameter `{one.name}`, which the tool does not have.")
         self._taken = {one.name for one in asked} & names
         self._callee = Callee(function, what, parameters)
 
     def missing_deps(self, replaced: Overrides) -> str:
-        """Return the type of the dependencies that the check needs; empty: none."""
+        """Return the type of the dependencies that the check needs; empty if it needs none."""
         return self._callee.missing_deps(replaced)
 
     async def verify(
         self, values: Mapping[str, Any], run: RunContext[Any], replaced: Overrides = NO_OVERRIDES
     ) -> Verified:
-        """Ask it; `values` are all that the tool's function would get."""
+        """Run the check and return its answer. `values` are the arguments of the tool's function."""
         taken = {name: value for name, value in values.items() if name in self._taken}
         answer, _ = await self._callee.call(taken, run, None, replaced)
         if not isinstance(answer, str | bool | None) or answer not in _ANSWERS:
             raise UsageError(
-                f"The check of {run.tool} returned {answer!r}: it has to be done, not_done or unknown."
+                f"The check of {run.tool} returned {answer!r}: it must be done, not_done or unknown."
             )
         return _ANSWERS[answer]
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionReading:
-    """The parameters and schema of a function, once all names in its signature are defined."""
+    """The parameters and the schema of a function, after all names in its signature are defined."""
 
     spec: ToolSpec
     arguments: ArgumentCheck
     callee: Callee
     check: Check | None
     subject: str
-    """The model's name of the argument that identifies a call; empty: all of them."""
+    """The name, for the model, of the argument that identifies a call; empty if all arguments do."""
     traits: ToolTraits
     files: NamedFiles = field(default_factory=lambda: NamedFiles({}))
 
 
 def read(function: Callable[..., Any], options: ToolOptions, names: Mapping[str, Any]) -> FunctionReading:
-    """Read signature and docstring; `names` is the namespace of the function's definition.
+    """Read the signature and the docstring. `names` is the namespace of the function's definition.
 
     Raises `UsageError` for a parameter without a schema, `Unresolved` for a name that is not defined yet.
     """
@@ -144,10 +149,10 @@ def read(function: Callable[..., Any], options: ToolOptions, names: Mapping[str,
         fixed = tuple(one for one in parameters if one.name in options.preset)
         require_valid(FunctionArguments(function, what, fixed, {}), preset, what)
     if subject and subject not in known_as:
-        raise UsageError(f"{what} has no argument `{subject}`, which was to be its subject.")
+        raise UsageError(f"{what} has no argument `{subject}`, which is declared as its subject.")
     named = [known_as[p.name] for p in parameters if p.role == "argument" and _names_files(p)]
     files = NamedFiles(whole.schema, named)
-    # A function with file parameters may show their content, whatever else it does.
+    # A function with file parameters may return the contents of these files.
     traits = replace(options.traits, shows="content") if files.is_any else options.traits
     return FunctionReading(
         spec=ToolSpec(options.name, options.description or text, arguments.schema, options.version),
@@ -163,7 +168,7 @@ def read(function: Callable[..., Any], options: ToolOptions, names: Mapping[str,
 def _read_by_schema(
     function: Callable[..., Any], schema: Mapping[str, Any], options: ToolOptions, names: Mapping[str, Any]
 ) -> FunctionReading:
-    """Read a function whose arguments a schema describes, not its signature."""
+    """Read a function whose arguments are described by a schema instead of its signature."""
     what = f"The tool {options.name}"
     usual_schema = usual(schema, what)
     parameters = parameters_of(function, what, names, may_take_rest=True)
@@ -183,7 +188,7 @@ def _read_by_schema(
         require_valid(SchemaArguments(fixed, what, ""), options.preset, what)
     text, _ = parse_docstring(function)
     if (subject := options.traits.subject) and subject not in known:
-        raise UsageError(f"{what} has no argument `{subject}`, which was to be its subject.")
+        raise UsageError(f"{what} has no argument `{subject}`, which is declared as its subject.")
     check = Check(options.check, what, {*takes, *known}, names) if options.check is not None else None
     return FunctionReading(
         spec=ToolSpec(options.name, options.description or text, arguments.schema, options.version),
@@ -198,7 +203,7 @@ def _read_by_schema(
 def _require_same_names(
     what: str, takes: Mapping[str, Parameter], known: Mapping[str, Any], has_rest: bool
 ) -> None:
-    """Raise `UsageError` unless the function takes what the schema describes, by name."""
+    """Raise `UsageError` unless the function takes the arguments of the schema by name."""
     for name in known:
         if name not in takes and not has_rest:
             raise UsageError(

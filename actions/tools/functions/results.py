@@ -1,4 +1,4 @@
-"""Converts the return value of a function to the text for the model."""
+"""Converts the return value of a function to a text for the model."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -15,11 +15,11 @@ _Content = Text | AttachedFile
 
 
 class ToolError(Exception):
-    """A failure whose message the model reads unchanged and can act on."""
+    """A failure whose message is meant for the model, which reads it unchanged."""
 
 
 class TaskComplete(Exception):
-    """The task is done: returned or raised by a tool, it ends the run with this answer."""
+    """The task is done. A tool returns or raises this object, and the run ends with its answer."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -27,7 +27,9 @@ class TaskComplete(Exception):
 
 
 def outcome_of(result: Any, tool: str) -> ToolOutcome:
-    """Return the outcome of a return value: text as it is, content blocks, everything else as JSON."""
+    """Return the outcome for a return value: a text stays unchanged, content blocks are kept, other values
+    become JSON.
+    """
     if isinstance(result, ToolOutcome):
         return result
     if isinstance(result, TaskComplete):
@@ -42,7 +44,7 @@ def outcome_of(result: Any, tool: str) -> ToolOutcome:
 
 
 def _join_stream(pieces: Pieces, tool: str) -> ToolOutcome:
-    """Join the texts of a stream; `TaskComplete` in it ends the run."""
+    """Join the texts of a stream. A `TaskComplete` in the stream ends the run."""
     for piece in pieces:
         if isinstance(piece, TaskComplete):
             return outcome_of(piece, tool)
@@ -67,7 +69,7 @@ def _join_parts(parts: Sequence[Any], tool: str) -> ToolOutcome:
 
 
 def _of_blocks(blocks: Sequence[_Content]) -> ToolOutcome:
-    """Return the texts before the first image or document as content, and the rest as attachments."""
+    """Return the texts before the first image or document as content, and the other blocks as attachments."""
     first = next((n for n, block in enumerate(blocks) if not isinstance(block, Text)), len(blocks))
     texts = [block.text for block in blocks[:first] if isinstance(block, Text)]
     rest = tuple(blocks[first:])
@@ -90,8 +92,8 @@ def _of_text(result: Any, tool: str) -> ToolOutcome:
         why = str(error).splitlines()[0].removeprefix("Error serializing to JSON: ")
         return ToolOutcome(
             "error",
-            f"{tool} ran to its end, but what it returned, {_kind(result)}, is not JSON ({why}), so that it"
-            " cannot be shown to you. It was not run again. This is a mistake in the tool.",
+            f"{tool} ran to its end, but what it returned, {_kind(result)}, is not JSON ({why}), so you"
+            " cannot read it. It was not run again. This is a mistake in the tool.",
         )
 
 

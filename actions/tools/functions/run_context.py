@@ -1,4 +1,4 @@
-"""The context of a call for the tool's function."""
+"""The context of a call, which the function of a tool can use."""
 
 from __future__ import annotations
 
@@ -27,32 +27,37 @@ def _show_nothing(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunContext(Generic[DepsT]):
-    """The current run and its call; a parameter with this annotation is filled in. Usable from every thread.
+    """The current run and its call. A parameter with this annotation is filled in. Every thread can use it.
 
-    `RunContext[Deps]` says that the run needs `deps=` of this type; `RunContext` alone needs none. Where no
-    tool runs (instructions, middleware, output validators) `tool`, `call_id` and `idempotency_key` are empty.
+    `RunContext[Deps]` declares that the run needs `deps=` of this type; `RunContext` alone needs none.
+    Outside of tools (in instructions, middleware, output validators) `tool`, `call_id` and `idempotency_key`
+    are empty.
     """
 
     tool: str
     session_id: str
     call_id: str
     idempotency_key: str
-    """The same whenever this call is run again, after a crash too: give it to the service that is called."""
+    """The same key for every run of this call, also after a crash. Send it to the service that the tool
+    calls.
+    """
     workspace: Path
     """The working folder of the session."""
     emit: Callable[[str], None]
-    """Show live output. Nothing of it reaches the model; after the end of the call nothing happens."""
+    """Display live output. The model does not get it. After the end of the call, this function does
+    nothing.
+    """
     deps: DepsT = field(default=cast("DepsT", None), repr=False)
-    """The very object that was passed as `deps=`; it is never stored."""
+    """The object that was passed as `deps=`. It is never stored."""
     _mask: Callable[[str], str] = field(default=str, repr=False)
     _user_input: UserInput | None = field(default=None, repr=False)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, repr=False)
     _stopped: threading.Event = field(default_factory=threading.Event, repr=False)
 
     async def ask(self, text: str, choices: Sequence[str] = ()) -> str:
-        """Ask the person and return the answer; the question has no secrets of the session in it.
+        """Ask the person and return the answer. Secrets of the session are masked in the question.
 
-        Raises `ToolError`, which the model reads, if nobody is there, or the person does not answer.
+        Raises `ToolError`, which the model reads, if nobody can answer or the person does not answer.
         """
         if self._user_input is None:
             raise ToolError(f"Nobody is there to answer: {text}")
@@ -65,7 +70,7 @@ class RunContext(Generic[DepsT]):
         return answer.text
 
     def ask_and_wait(self, text: str, choices: Sequence[str] = ()) -> str:
-        """Do what `ask` does, for a function that runs in a thread."""
+        """Do the same as `ask`, for a function that runs in a thread."""
         assert self._loop is not None, "the context of a call knows its event loop"
         future = asyncio.run_coroutine_threadsafe(self.ask(text, choices), self._loop)
         while not self.is_cancelled:
@@ -77,16 +82,16 @@ class RunContext(Generic[DepsT]):
 
     @property
     def is_cancelled(self) -> bool:
-        """True once nobody waits for the result: a function in a thread should end then."""
+        """Return True if the result is not needed any more. A function in a thread should end then."""
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """Detach from the call, however it ended."""
+        """Disconnect this object from its call, which has ended."""
         self._stopped.set()
 
     @staticmethod
     def of(tool: str, context: ToolContext) -> RunContext[Any]:
-        """Make the context of a call that runs on this event loop."""
+        """Return the context of a call that runs on this event loop."""
         stopped = threading.Event()
         emit = _live_output(context.emit, stopped)
         mask = str if context.masker is None else context.masker.text
@@ -97,7 +102,7 @@ class RunContext(Generic[DepsT]):
 
     @staticmethod
     def of_run(session_id: str, workspace: Path, deps: Any) -> RunContext[Any]:
-        """Make the context of a run outside of its tool calls."""
+        """Return the context of a run outside of its tool calls."""
         return RunContext("", session_id, "", "", workspace, _show_nothing, deps)
 
 

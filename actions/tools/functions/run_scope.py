@@ -1,4 +1,4 @@
-"""What lives as long as a run of a session, or as one of its calls: opened once, closed at the end."""
+"""Holds resources that are opened once and closed at the end of a run, or at the end of one call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Hashable
@@ -13,8 +13,8 @@ _ABANDON_S = 1.0
 
 
 @contextmanager
-def _staying() -> Generator[None]:
-    """Keep an exception such as `SystemExit` in a task from ending the process."""
+def _convert_system_exit() -> Generator[None]:
+    """Convert `SystemExit` to an error, because it would end the process if a task raises it."""
     try:
         yield
     except SystemExit as left:
@@ -22,7 +22,7 @@ def _staying() -> Generator[None]:
 
 
 class _Kept:
-    """A resource that a task of its own opens and closes, so that any call may use it."""
+    """A resource that is opened and closed by its own task, so that any call may use it."""
 
     def __init__(self, name: str, manager: AbstractAsyncContextManager[Any]) -> None:
         self.name = name
@@ -33,23 +33,23 @@ class _Kept:
         self.task.add_done_callback(self._report_end)
 
     async def _keep(self, manager: AbstractAsyncContextManager[Any]) -> None:
-        with _staying():
+        with _convert_system_exit():
             async with manager as value:
                 self._is_open = True
                 self.opened.set_result(value)
                 await self._release.wait()
 
     def _report_end(self, task: asyncio.Task[None]) -> None:
-        """Wake the callers waiting for a resource that did not open."""
+        """Report the error to the callers that wait for a resource that did not open."""
         if self.opened.done():
             return
         failed = None if task.cancelled() else task.exception()
         self.opened.set_exception(failed or RuntimeError(f"{self.name} was closed before it had opened"))
-        # The caller may have gone.
+        # The exception is read here, because no caller may be left to read it.
         self.opened.exception()
 
     async def close(self, within_s: float) -> str:
-        """Close it; return the error, or an empty string."""
+        """Close the resource. Return the error as a sentence, or an empty text."""
         self._release.set()
         if not self._is_open:
             self.task.cancel()
@@ -65,18 +65,18 @@ class _Kept:
 
 
 class RunScope:
-    """Holds open resources by key; can be used again after it was closed."""
+    """Holds open resources by key. It can be used again after it was closed."""
 
     def __init__(self, close_s: float = _CLOSE_S) -> None:
-        """`close_s`: how long closing each of them may take."""
+        """`close_s` is the time limit for closing one resource, in seconds."""
         self._close_s = close_s
         self._values: dict[Hashable, asyncio.Future[Any]] = {}
         self._kept: list[_Kept] = []
 
     async def value(self, key: Hashable, make: Callable[[], Awaitable[Any]]) -> Any:
-        """Return the value of `make`, which is called once for all callers, concurrent or later.
+        """Return the value of `make`, which is called once for all concurrent and later callers.
 
-        If one caller is cancelled the others still get the value. After a failure the next caller tries
+        If one caller is cancelled, the others still get the value. After a failure, the next caller tries
         again.
         """
         made = self._values.get(key)
@@ -86,17 +86,19 @@ class RunScope:
         return await asyncio.shield(made)
 
     async def _make(self, make: Callable[[], Awaitable[Any]]) -> Any:
-        with _staying():
+        with _convert_system_exit():
             return await make()
 
     async def enter(self, name: str, manager: AbstractAsyncContextManager[Any]) -> Any:
-        """Enter a context manager; closing the scope exits them, the last one first."""
+        """Enter a context manager. When the scope is closed, its context managers are exited in reverse
+        order.
+        """
         kept = _Kept(name, manager)
         self._kept.append(kept)
         return await asyncio.shield(kept.opened)
 
     async def aclose(self) -> list[str]:
-        """Close everything, even if the caller is cancelled; return the errors, one sentence each."""
+        """Close all resources, even if the caller is cancelled. Return the errors, one sentence each."""
         if not self._values and not self._kept:
             return []
         return await run_to_end(self._close_all())

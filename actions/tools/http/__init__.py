@@ -1,1 +1,1 @@
-"""HTTP tools that people write as tables, or choose from an API description: no code, no strings glued."""
+"""HTTP tools that people describe in tables, or choose from an API description, without writing code."""

@@ -1,4 +1,6 @@
-"""HTTP tools from files: `http_tools("tools.toml")` and `openapi_tools("api.json", operations=[...])`."""
+"""Loads HTTP tools from files: `http_tools("tools.toml")` and `openapi_tools("api.json",
+operations=[...])`.
+"""
 
 import json
 import os
@@ -21,8 +23,8 @@ _KINDS = {"http_tools": HttpToolTable, "openapi": OpenApiTable}
 def http_tools(file: str | Path, *, env: Mapping[str, str] | None = None) -> tuple[Tool, ...]:
     """Return the tools of a TOML or JSON file with tables `http_tools.NAME` and `openapi.NAME`.
 
-    `env` has the values of the variables that the tables name; None: the environment of the process. Raises
-    `ConfigError`: one sentence that names the tool and the mistake.
+    `env` contains the values of the variables that the tables name; None for the environment of the process.
+    Raises `ConfigError` with one sentence that names the tool and the mistake.
     """
     path = Path(file)
     document = _read(path)
@@ -56,16 +58,16 @@ def openapi_tools(
     """Return operations of an OpenAPI 3 description, a JSON file, as tools.
 
     Args:
-        operations: their `operationId`s, or `METHOD /path`; `*` stands for anything.
-        base_url: where the API is; None: where the file says.
-        headers, query: what is sent with every call, such as `{"Authorization": "Bearer ${API_KEY}"}`.
-        effects: what running an operation twice would mean, where its method does not say it.
-        timeout_s: seconds for one call.
-        ask: whether a call asks where no rule says so.
-        private: whether the host may lead to an address of a private network.
-        env: the values of the variables; None: the environment of the process.
+        operations: Their `operationId`s, or `METHOD /path`; `*` matches any text.
+        base_url: The address of the API; None for the address in the file.
+        headers, query: Values for every request, such as `{"Authorization": "Bearer ${API_KEY}"}`.
+        effects: The effect class of an operation, if its method does not define it.
+        timeout_s: The time limit for one call, in seconds.
+        ask: Whether a call needs a decision if no rule matches.
+        private: Whether the host may have an address of a private network.
+        env: The values of the variables; None for the environment of the process.
 
-    Raises `ConfigError` for the file and `UsageError` for what is asked of it.
+    Raises `ConfigError` for a mistake in the file and `UsageError` for a mistake in the arguments.
     """
     given = {
         "file": str(file), "operations": list(operations), "base_url": base_url,
@@ -82,14 +84,16 @@ def openapi_tools(
 
 
 def tool_of(name: str, table: HttpToolTable, source: str, env: Mapping[str, str] | None) -> HttpTool:
-    """Return the tool of a table; raises `ConfigError`."""
+    """Return the tool of a table. Raises `ConfigError` if the table is not valid."""
     return HttpTool(endpoint_of(name, table, source), os.environ if env is None else env)
 
 
 def tools_of_api(
     name: str, table: OpenApiTable, source: str, folder: Path, env: Mapping[str, str] | None
 ) -> list[HttpTool]:
-    """Return the chosen operations as tools; a relative file is in `folder`. Raises `ConfigError`."""
+    """Return the chosen operations as tools. A relative file name is relative to `folder`. Raises
+    `ConfigError`.
+    """
     path = folder / table.file
     where = f"{source}: `openapi.{name}`" if name else str(path)
     found = endpoints_of(_read(path), path, table, where)
@@ -97,7 +101,7 @@ def tools_of_api(
 
 
 def distinct(tools: Iterable[HttpTool]) -> tuple[Tool, ...]:
-    """Return the tools; raises `ConfigError` for two of one name."""
+    """Return the tools. Raises `ConfigError` if two tools have the same name."""
     found: dict[str, HttpTool] = {}
     for tool in tools:
         name = tool.spec.name
@@ -110,14 +114,14 @@ def distinct(tools: Iterable[HttpTool]) -> tuple[Tool, ...]:
 
 def _tables(document: Mapping[str, Any], key: str, path: Path) -> Mapping[str, Any]:
     if not isinstance(document[key], dict):
-        raise ConfigError(f"{path}: `{key}` is no table.", f"Write `{key}.NAME` with its keys.")
+        raise ConfigError(f"{path}: `{key}` is not a table.", f"Write `{key}.NAME` with its keys.")
     return cast("dict[str, Any]", document[key])
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return the content of a TOML or JSON file; raises `ConfigError`."""
+    """Return the content of a TOML or JSON file. Raises `ConfigError` if the file cannot be read."""
     if path.suffix.lower() in (".yaml", ".yml"):
-        raise ConfigError(f"{path} is YAML, which is not read here.", "Convert it to JSON.")
+        raise ConfigError(f"{path} is YAML, which is not supported here.", "Convert it to JSON.")
     try:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
@@ -132,7 +136,7 @@ def _read(path: Path) -> dict[str, Any]:
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply.", "Simplify it.") from None
     except ValueError as error:
-        raise ConfigError(f"{path} is no valid {kind}: {error}.", "Correct it.") from None
+        raise ConfigError(f"{path} is not valid {kind}: {error}.", "Correct it.") from None
     if not isinstance(value, dict):
-        raise ConfigError(f"{path} holds no object.", "Write an object with its keys.")
+        raise ConfigError(f"{path} does not contain an object.", "Write an object with its keys.")
     return cast("dict[str, Any]", value)

@@ -1,4 +1,4 @@
-"""One configured HTTP request with placeholders for its values."""
+"""One configured HTTP request with placeholders for values."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,9 @@ from .template import (
 )
 
 Style = Literal["form", "comma", "space", "pipe", "deep", "json"]
-"""The query format of a list or an object: repeated fields, joined, as `name[key]`, or as JSON."""
+"""The query format of a list or an object. `form`: repeated fields. `comma`, `space` and `pipe`: joined by
+this character. `deep`: `name[key]`. `json`: JSON text.
+"""
 _BETWEEN = {"comma": ",", "space": "%20", "pipe": "%7C"}
 BodyKind = Literal["json", "form"]
 
@@ -37,21 +39,21 @@ class QueryField:
 
 @dataclass(frozen=True, slots=True)
 class HttpEndpoint:
-    """A request that is complete except for its values."""
+    """A request that is complete except for the values of its placeholders."""
 
     name: str
-    """Of the tool."""
+    """The name of the tool."""
     description: str
     parameters: Mapping[str, Any]
-    """JSON schema of the model's arguments."""
+    """The JSON schema of the model's arguments."""
     method: str
     site: WebUrl
-    """Scheme, host and port, which no value can change."""
+    """The scheme, host and port. No value can change them."""
     path: Template
-    """Percent-encoded but for its values."""
+    """The path. It is percent-encoded except for its values."""
     effect: Effect
     origin: str
-    """Who wrote it, for people."""
+    """The place where the request is configured, for people."""
     query: tuple[QueryField, ...] = ()
     headers: Mapping[str, Template] = field(default_factory=dict[str, Template])
     cookies: Mapping[str, Template] = field(default_factory=dict[str, Template])
@@ -60,11 +62,11 @@ class HttpEndpoint:
     ask: Ask = "by_rule"
     timeout_s: float = 30.0
     is_private: bool = False
-    """Whether its host may be on a private network although the name does not show it."""
+    """Whether the host may be in a private network although its name does not show this."""
 
     @property
     def references(self) -> Iterator[tuple[Placeholder, bool]]:
-        """Every placeholder, and whether its part of the request may be left out."""
+        """Yield every placeholder, and whether its part of the request may be left out."""
         yield from ((one, False) for one in self.path.references)
         for part in (*(one.value for one in self.query), *self.headers.values(), *self.cookies.values()):
             yield from references_in(part)
@@ -72,11 +74,11 @@ class HttpEndpoint:
 
     @property
     def template_text(self) -> str:
-        """Method and address with the names of its placeholders, for people."""
+        """Return the method and the address with the names of the placeholders, for people."""
         return f"{self.method} {self.site.origin}" + "".join(map(str, self.path.pieces))
 
     def address(self, lookup: Lookup) -> WebUrl:
-        """Return where the request goes; raises `Unfillable`."""
+        """Return the address of the request. Raises `Unfillable` if a value is missing or not possible."""
         target = self.path.text(lookup, _path_value)
         query = "&".join(text for one in self.query for text in _pairs(one, lookup))
         try:
@@ -85,12 +87,12 @@ class HttpEndpoint:
             raise Unfillable(f"would go to an address that {error}") from None
 
     def request(self, lookup: Lookup, idempotency_key: str = "") -> WebRequest:
-        """Return the request to send; raises `Unfillable`."""
+        """Return the request to send. Raises `Unfillable` if a value is missing or not possible."""
         headers, body = self.content(lookup, idempotency_key)
         return WebRequest(self.address(lookup), self.method, headers, body)
 
     def content(self, lookup: Lookup, idempotency_key: str = "") -> tuple[dict[str, str], bytes]:
-        """Return headers and body; raises `Unfillable`."""
+        """Return the headers and the body. Raises `Unfillable` if a value is missing or not possible."""
         headers = {
             name: _header_value(name, value)
             for name, template in self.headers.items()
@@ -128,7 +130,7 @@ class HttpEndpoint:
 
 
 def _path_value(value: Any) -> str:
-    """Encode a value in a path; an empty value would change the path."""
+    """Encode a value for a path. An empty value is refused, because it would change the path."""
     if isinstance(value, list):
         text = ",".join(map(percent_encoded, cast("list[Any]", value)))
     elif isinstance(value, dict):
@@ -184,7 +186,7 @@ def _header_value(name: str, value: Any) -> str:
         return check_header(name, text)[1]
     except ValueError:
         raise Unfillable(
-            f"cannot send what the header {name} would be: it holds more than a line of printable ASCII"
+            f"cannot send the header {name}: its value is not one line of printable ASCII"
         ) from None
 
 
@@ -200,7 +202,7 @@ def find_required(endpoint: HttpEndpoint) -> set[str]:
 
 
 def defaults_of(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of arguments that are not given."""
+    """Return the default values of arguments."""
     properties: Mapping[str, Any] = schema["properties"]
     return {
         name: cast("Mapping[str, Any]", one)["default"]

@@ -1,4 +1,4 @@
-"""Operations of an OpenAPI 3 description as requests: their addresses and parameters."""
+"""Converts operations of an OpenAPI 3 description to requests, with their addresses and parameters."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from .template import Node, Placeholder, Template, Unfillable, node_of, template
 
 _METHODS = ("get", "head", "post", "put", "patch", "delete")
 _NOT_HEADERS = ("accept", "content-type", "authorization")
-"""Header parameters that mean nothing, as the specification has it."""
+"""Header parameters that have no meaning according to the specification."""
 _MOST_DESCRIPTION_CHARS = 2000
 _STYLES: Mapping[tuple[str, bool], Style] = {
     ("form", True): "form",
@@ -34,7 +34,7 @@ _STYLES: Mapping[tuple[str, bool], Style] = {
     ("pipeDelimited", True): "form",
 }
 _PLAIN = "/:@!$&'()*+,;=~-._%"
-"""Characters that need no encoding in a path."""
+"""Characters that are not encoded in a path."""
 _FORM = "application/x-www-form-urlencoded"
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 
@@ -44,7 +44,7 @@ class _Operation:
     method: str
     path: str
     item: Mapping[str, Any]
-    """Of the path: what all of its operations share."""
+    """The path item, which contains values that all operations of the path share."""
     body: Mapping[str, Any]
 
     @property
@@ -60,10 +60,10 @@ class _Operation:
 def endpoints_of(
     described: Mapping[str, Any], path: Path, table: OpenApiTable, source: str
 ) -> list[HttpEndpoint]:
-    """Return the operations that the table chooses; raises `ConfigError` with one sentence."""
+    """Return the operations that the table chooses. Raises `ConfigError` with one sentence."""
     version = described.get("openapi")
     if not isinstance(version, str) or not version.startswith("3."):
-        raise ConfigError(f"{path} is no OpenAPI 3 description.", "Its key `openapi` has to begin with 3.")
+        raise ConfigError(f"{path} is not an OpenAPI 3 description.", "Its key `openapi` must begin with 3.")
     document = ApiDescription(described)
     try:
         operations = list(_operations(document))
@@ -105,7 +105,7 @@ def _select_operations(
 
 
 class _Reading:
-    """Reads one operation."""
+    """Converts one operation to a request."""
 
     def __init__(
         self, document: ApiDescription, operation: _Operation, table: OpenApiTable, source: str
@@ -166,7 +166,7 @@ class _Reading:
         return joined_text[:_MOST_DESCRIPTION_CHARS] or self._operation.place
 
     def _parameters(self) -> list[Mapping[str, Any]]:
-        """Return those of the path and of the operation, which go before the path's."""
+        """Return the parameters of the path and of the operation. Those of the operation win."""
         found: dict[tuple[Any, Any], Mapping[str, Any]] = {}
         for owner in (self._operation.item, self._operation.body):
             for one in cast("list[Any]", owner.get("parameters") or []):
@@ -194,10 +194,10 @@ class _Reading:
             self._require_style(parameter, ("form",))
             self._cookies[quote(name, safe="")] = template
         else:
-            self._fault(f"has a parameter `{name}` in `{place}`, which is no place")
+            self._fault(f"has a parameter `{name}` in `{place}`, which is not a valid place")
 
     def _is_set_by_table(self, name: str, place: Any) -> bool:
-        """Return whether the table sets the value, or the specification excludes it."""
+        """Return whether the table sets the value, or the specification excludes the parameter."""
         if place == "header":
             return name.lower() in (*_NOT_HEADERS, *(header.lower() for header in self._table.headers))
         return place == "query" and name in self._table.query
@@ -214,7 +214,7 @@ class _Reading:
         return schema, holder is not parameter
 
     def _take(self, name: str, schema: dict[str, Any], is_required: bool, place: str) -> str:
-        """Add an argument for the model; return its name, which providers have to take."""
+        """Add an argument for the model. Return its name, which every provider accepts."""
         known = usable_name(name) if name else "value"
         if known in self._properties:
             known = usable_name(f"{known}_{place}")
@@ -248,11 +248,11 @@ class _Reading:
             at = found.end()
         pieces.append(quote(text[at:], safe=_PLAIN))
         if unused := set(self._path_names) - set(_VARIABLE.findall(text)):
-            self._fault(f"has a path parameter `{min(unused)}` that its path does not hold")
+            self._fault(f"has a path parameter `{min(unused)}` that its path does not contain")
         return Template(tuple(piece for piece in pieces if piece))
 
     def _path_value(self, name: str) -> Placeholder:
-        """Return the type of a path parameter; a missing schema means text."""
+        """Return the placeholder of a path parameter. A parameter without a schema is a text."""
         if name not in self._path_names:
             self._path_names[name] = self._take(name, {"type": "string"}, is_required=True, place="path")
         return Placeholder("parameter", self._path_names[name])
@@ -289,16 +289,16 @@ class _Reading:
         return self._fault(f"takes {listed} as its body, and neither JSON nor a form", "Leave it out.")
 
     def _server(self) -> tuple[WebUrl, str]:
-        """Return the site, and the part of the path that all operations share, percent-encoded."""
+        """Return the site, and the percent-encoded start of the path that all operations share."""
         text = self._table.base_url or self._find_server()
         if _VARIABLE.search(text):
             self._fault("has a placeholder in its `base_url`", "Write the host: no value may change it.")
         try:
             url = web_url(text)
         except UnfitUrl as error:
-            self._fault(f"is at {text[:100]!r}, which {error}", "Say where it is with `base_url`.")
+            self._fault(f"is at {text[:100]!r}, which {error}", "Set `base_url` to its address.")
         if "?" in url.target or "#" in text:
-            self._fault("has a `base_url` with a query", "Say it in `query`.")
+            self._fault("has a `base_url` with a query", "Set it in `query`.")
         return web_url(f"{url.origin}/"), url.target.rstrip("/")
 
     def _find_server(self) -> str:
@@ -309,7 +309,7 @@ class _Reading:
         return ""
 
     def _address_of(self, server: Mapping[str, Any]) -> str:
-        """Return the address of a server, with the defaults of its variables."""
+        """Return the address of a server, with the default values of its variables."""
         return _VARIABLE.sub(lambda found: self._default(server, found[1]), str(server.get("url", "")))
 
     def _default(self, server: Mapping[str, Any], name: str) -> str:
@@ -317,6 +317,6 @@ class _Reading:
         variable = self._document.mapping(variables.get(name, {}), f"the variable {name} of a server")
         if "default" not in variable:
             self._fault(
-                f"has a server whose variable {name} has no default", "Say where it is with `base_url`."
+                f"has a server whose variable {name} has no default", "Set `base_url` to its address."
             )
         return str(variable["default"])

@@ -1,4 +1,4 @@
-"""References and schemas of an OpenAPI description, 3.0 and 3.1 alike, as JSON schemas of arguments."""
+"""Converts references and schemas of an OpenAPI description, 3.0 or 3.1, to JSON schemas of arguments."""
 
 import re
 from collections.abc import Mapping
@@ -15,44 +15,46 @@ _MOST_STEPS = 100
 
 
 class Problem(Exception):
-    """An error in a description: a clause that follows its file's name."""
+    """An error in a description. The message is a clause that follows the name of the file."""
 
 
 class ApiDescription:
-    """A description with resolvable local references."""
+    """An API description whose local references can be resolved."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self.root = root
         self._is_old = str(root.get("openapi", "")).startswith("3.0")
         self._definitions: dict[str, Schema] = {}
         self._names: dict[tuple[str, bool], str] = {}
-        """Reference, and whether it is for a request -> the name of its definition."""
+        """Maps a reference, and whether the schema is for a request, to the name of its definition."""
         self._waiting: list[tuple[str, bool]] = []
-        """References whose definitions are not built yet: a chain of them may be long."""
+        """The references whose definitions are not built yet. A chain of references may be long."""
 
     def mapping(self, node: Any, what: str) -> Mapping[str, Any]:
-        """Return an object of the description, its references followed; raises `Problem`."""
+        """Return an object of the description, with references followed. Raises `Problem` if it is not an
+        object.
+        """
         seen: list[str] = []
         while isinstance(node, dict) and isinstance(
             reference := cast("dict[str, Any]", node).get("$ref"), str
         ):
             if reference in seen or len(seen) > _MOST_STEPS:
-                raise Problem(f"the reference {reference[:100]} of {what} leads back to itself")
+                raise Problem(f"the reference {reference[:100]} of {what} refers to itself")
             seen.append(reference)
             node = self._target(reference)
         if not isinstance(node, dict):
-            raise Problem(f"{what} is no object")
+            raise Problem(f"{what} is not an object")
         return cast("Mapping[str, Any]", node)
 
     def schema(self, node: Any, is_sent: bool = False) -> Schema:
-        """Return a schema as JSON schema; properties only of responses are left out if `is_sent`."""
+        """Return a schema as JSON schema. If `is_sent` is true, properties of responses only are left out."""
         if isinstance(node, bool):
             return {} if node else {"not": {}}
         done = map_schema(self._require_object(node), lambda one: self._plain(one, is_sent))
         return cast(Schema, done) if isinstance(done, dict) else {}
 
     def with_definitions(self, schema: Schema) -> Schema:
-        """Return a schema with the definitions that references lead to."""
+        """Return a schema with the definitions that its references need."""
         while self._waiting:
             reference, is_sent = self._waiting.pop()
             name = self._names[reference, is_sent]
@@ -61,11 +63,11 @@ class ApiDescription:
 
     def _require_object(self, node: Any) -> Any:
         if not isinstance(node, dict):
-            raise Problem("a schema is no object")
+            raise Problem("a schema is not an object")
         return cast(Any, node)
 
     def _plain(self, node: Schema, is_sent: bool) -> Schema:
-        """Return one schema level as JSON schema."""
+        """Return one level of a schema as JSON schema."""
         reference = node.get("$ref")
         if isinstance(reference, str):
             beside = {} if self._is_old else {key: value for key, value in node.items() if key != "$ref"}
@@ -78,7 +80,7 @@ class ApiDescription:
         return _nullable(done) if node.get("nullable") is True else done
 
     def _define(self, reference: str, is_sent: bool) -> str:
-        """Return the name of the definition of a reference's target."""
+        """Return the name of the definition for the target of a reference."""
         key = (reference, is_sent)
         if key not in self._names:
             name = re.sub(r"[^A-Za-z0-9_.-]", "_", reference.rpartition("/")[2]) or "schema"
@@ -89,7 +91,7 @@ class ApiDescription:
         return self._names[key]
 
     def _without_answers(self, schema: Schema) -> Schema:
-        """Leave out the properties that only responses have."""
+        """Return the schema without the properties that only responses have."""
         if not isinstance(schema.get("properties"), dict):
             return schema
         properties: dict[str, Any] = schema["properties"]
@@ -111,10 +113,10 @@ class ApiDescription:
         return schema.get("readOnly") is True
 
     def _target(self, reference: str) -> Any:
-        """Return the target of a local reference; raises `Problem`."""
+        """Return the target of a local reference. Raises `Problem` if there is no target."""
         if not reference.startswith("#/"):
             raise Problem(
-                f"it refers to {reference[:100]}, which is not in this file; put all of it into one file"
+                f"it refers to {reference[:100]}, which is not in this file; put everything into one file"
             )
         node: Any = self.root
         for part in reference[2:].split("/"):
@@ -129,7 +131,7 @@ class ApiDescription:
 
 
 def _nullable(schema: Schema) -> Schema:
-    """Return the schema of 3.0 that null fits, too."""
+    """Return a schema of version 3.0 that also accepts null."""
     kind = schema.get("type")
     if not isinstance(kind, str):
         return {"anyOf": [schema, {"type": "null"}]} if schema else schema

@@ -1,4 +1,4 @@
-"""Converts a table to a request, or raises one sentence with the tool's name and the mistake."""
+"""Converts a table to a request. An error is one sentence with the name of the tool and the mistake."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ _LITERAL_PATH = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@/%|-]*")
 
 
 class Fault:
-    """Raises the one sentence about what does not fit in a tool."""
+    """Raises the one sentence about a mistake in a tool."""
 
     def __init__(self, source: str, name: str, error: type[SandburError] = ConfigError) -> None:
         self.what = f"{source}: the tool {name}"
@@ -35,7 +35,7 @@ class Fault:
 
 
 def endpoint_of(name: str, table: HttpToolTable, source: str) -> HttpEndpoint:
-    """Return the endpoint of a table; raises `ConfigError` with one sentence that names the tool."""
+    """Return the endpoint of a table. Raises `ConfigError` with one sentence that names the tool."""
     fault = Fault(source, name)
     check_name(name, fault)
     schema = schema_of(table.parameters, fault)
@@ -69,11 +69,14 @@ def endpoint_of(name: str, table: HttpToolTable, source: str) -> HttpEndpoint:
 
 def check_name(name: str, fault: Fault) -> None:
     if not TOOL_NAME.fullmatch(name) or name.startswith(SERVER_PREFIX):
-        fault("has no name for a tool", f"Letters, digits, _ and -, at most 64; not {SERVER_PREFIX}...")
+        fault(
+            "has a name that is not valid for a tool",
+            f"Use at most 64 letters, digits, _ and -, and not {SERVER_PREFIX}...",
+        )
 
 
 def effect_of_method(method: str) -> Effect:
-    """Return the effect of running a request twice, as HTTP defines it for the method."""
+    """Return the effect class of a request, as HTTP defines it for the method."""
     if method in READING_METHODS:
         return "read"
     return "idempotent" if method in ("PUT", "DELETE") else "effect"
@@ -89,7 +92,7 @@ def _body_of(table: HttpToolTable, fault: Fault) -> Any:
 
 
 def schema_of(given: Mapping[str, Any], fault: Fault) -> dict[str, Any]:
-    """Return the JSON schema of the parameters, which may be given in the short form."""
+    """Return the JSON schema of the parameters. The table may contain the short form of the schema."""
     if given.get("type") == "object":
         return usual(given, fault.what)
     properties: dict[str, Any] = {}
@@ -97,7 +100,7 @@ def schema_of(given: Mapping[str, Any], fault: Fault) -> dict[str, Any]:
     for name, one in given.items():
         if not isinstance(one, dict):
             fault(
-                f"has a parameter `{name}` that is no table",
+                f"has a parameter `{name}` that is not a table",
                 'Write { type = "string", description = "..." }.',
             )
         schema = dict(cast("dict[str, Any]", one))
@@ -114,18 +117,24 @@ def _says_type(schema: Mapping[str, Any]) -> bool:
 
 
 def split_url(url: str, fault: Fault) -> tuple[WebUrl, Template, tuple[QueryField, ...]]:
-    """Return host, path and query of an address; placeholders in the host are refused."""
+    """Return host, path and query of an address. Placeholders in the host are refused."""
     found = _HOST.match(url)
     start = found[0] if found is not None else ""
     if template_of(start).references or "{" in start or "}" in start:
-        fault("has a placeholder in the host of its `url`", "Write the host: no value may change it.")
+        fault(
+            "has a placeholder in the host of its `url`",
+            "Write the host: no value may change it.",
+        )
     rest, _, query = url[len(start) :].partition("?")
     if "#" in url:
-        fault("has a # in its `url`, which is never sent", "Remove what follows it.")
+        fault("has a # in its `url`, which is never sent", "Remove the # and the text after it.")
     path = template_of(rest or "/")
     literal = "".join(piece for piece in path.pieces if isinstance(piece, str))
     if not _LITERAL_PATH.fullmatch(literal):
-        fault("has a `url` whose path holds what has to be percent-encoded", "Encode it, or use {NAME}.")
+        fault(
+            "has a `url` whose path contains characters to be percent-encoded",
+            "Encode them, or use {NAME}.",
+        )
     try:
         site = web_url(f"{start}/")
         web_url(start + "".join(one if isinstance(one, str) else "x" for one in path.pieces))
@@ -138,7 +147,7 @@ def _query_fields(query: str, fault: Fault) -> Iterator[QueryField]:
     for pair in filter(None, query.split("&")):
         name, _, value = pair.partition("=")
         if template_of(name).references:
-            fault("has a placeholder in the name of a query field", "Placeholders stand for values.")
+            fault("has a placeholder in the name of a query field", "Use placeholders only in values.")
         pieces = template_of(value).pieces
         plain = tuple(unquote_plus(piece) if isinstance(piece, str) else piece for piece in pieces)
         yield QueryField(unquote_plus(name), Template(plain))
@@ -159,18 +168,18 @@ def header_templates(headers: Mapping[str, str], fault: Fault) -> dict[str, Temp
 
 
 def check_placeholders(endpoint: HttpEndpoint, fault: Fault) -> None:
-    """Reject placeholders without a value, and those that may be missing where nothing can be left out."""
+    """Refuse placeholders without a value, and optional placeholders in parts that cannot be left out."""
     properties = endpoint.parameters["properties"]
     for reference, _ in endpoint.references:
         _check_reference(reference, properties, fault)
     used = {one.name for one, _ in endpoint.references if one.source == "parameter"}
     if idle := [name for name in properties if name not in used]:
-        fault(f"has a parameter `{idle[0]}` that is used nowhere", f"Write {{{idle[0]}}} where it belongs.")
+        fault(f"has a parameter `{idle[0]}` that is not used", f"Write {{{idle[0]}}} in a value.")
     always = {*endpoint.parameters["required"], *defaults_of(endpoint.parameters)}
     if loose := sorted(find_required(endpoint) - always):
         fault(
             f"has a parameter `{loose[0]}` in its path or in the middle of a text, which cannot be left out",
-            "Make it required, give it a default, or let it be a whole value of its own.",
+            "Make it required, give it a default, or make it the whole value.",
         )
 
 
@@ -178,10 +187,10 @@ def _check_reference(reference: Placeholder, properties: Mapping[str, Any], faul
     name = reference.name
     if reference.source == "parameter" and name not in properties:
         near = get_close_matches(name, properties, n=1)
-        hint = f"Did you mean {{{near[0]}}}?" if near else f"Add it, or write {{{{{name}}}}} for these words."
+        hint = f"Did you mean {{{near[0]}}}?" if near else f"Add it, or write {{{{{name}}}}} for this text."
         fault(f"has a placeholder {{{name}}} and no parameter `{name}`", hint)
     if reference.source == "context" and name not in CONTEXT_NAMES:
         known = ", ".join(f"{{context.{one}}}" for one in CONTEXT_NAMES)
-        fault(f"has a placeholder {{context.{name}}}, which means nothing", f"There are {known}.")
+        fault(f"has a placeholder {{context.{name}}}, which has no meaning", f"There are {known}.")
     if reference.source in ("env", "var") and not _VARIABLE.fullmatch(name):
-        fault(f"has a placeholder {reference}, which is no name of a variable")
+        fault(f"has a placeholder {reference}, which is not the name of a variable")

@@ -26,20 +26,24 @@ class HttpToolTable(_Table):
     url: _Line
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "GET"
     parameters: dict[str, Any] = Field(default_factory=dict)
-    """A JSON schema of `type = "object"`, or name -> its schema with `required`, which is true by itself."""
+    """A JSON schema of `type = "object"`, or a table of parameters with their schemas and `required`
+    (default: true).
+    """
     headers: dict[str, _Line] = Field(default_factory=dict, max_length=50)
     query: dict[str, Any] = Field(default_factory=dict, max_length=100)
     body: Any = None
-    """The JSON body."""
+    """The JSON body of the request."""
     form: dict[str, Any] | None = None
-    """The form fields, instead of a body."""
+    """The form fields of the request. They exclude a body."""
     timeout: Seconds = 30
-    """Seconds for one call, redirects in it."""
+    """The time limit for one call with its redirects, in seconds."""
     effect: SafeEffect | None = None
-    """None: derived from the method."""
+    """The effect class; None if the method defines it."""
     ask: Ask = "by_rule"
     private: bool = False
-    """Whether its host may lead to a private address; one that is written as a number may anyway."""
+    """Whether the host may have a private address. A host that is written as a private IP address
+    always may.
+    """
 
 
 class OpenApiTable(_Table):
@@ -47,15 +51,15 @@ class OpenApiTable(_Table):
 
     file: _Line
     operations: Annotated[list[_Line], Field(min_length=1, max_length=200)]
-    """By `operationId`, or `METHOD /path`; `*` matches anything."""
+    """The operations, each as `operationId` or `METHOD /path`; `*` matches any text."""
     base_url: _Line | None = None
-    """The address of the API; None: from the description."""
+    """The address of the API; None for the address in the description."""
     headers: dict[str, _Line] = Field(default_factory=dict, max_length=50)
-    """For every operation; hidden from the model."""
+    """Headers of every request. The model does not see them."""
     query: dict[str, Any] = Field(default_factory=dict, max_length=100)
-    """For every operation; hidden from the model."""
+    """Query fields of every request. The model does not see them."""
     effects: dict[str, SafeEffect] = Field(default_factory=dict)
-    """Operation -> the effect of running it twice, if its method does not define it."""
+    """Maps an operation to its effect class, if its method does not define it."""
     timeout: Seconds = 30.0
     ask: Ask = "by_rule"
     private: bool = False
@@ -65,7 +69,7 @@ TableT = TypeVar("TableT", HttpToolTable, OpenApiTable)
 
 
 def parse_tables(key: str, given: Mapping[str, Any], kind: type[TableT], source: str) -> dict[str, TableT]:
-    """Return the tables below a key, such as `http_tools`; raises `ConfigError`."""
+    """Return the tables below a key, such as `http_tools`. Raises `ConfigError` if one is not valid."""
     return {
         str(name): _parse_table(f"{source}: `{key}.{str(name)[:64]}`", one, kind)
         for name, one in given.items()
@@ -74,7 +78,7 @@ def parse_tables(key: str, given: Mapping[str, Any], kind: type[TableT], source:
 
 def _parse_table(where: str, given: Any, kind: type[TableT]) -> TableT:
     if not isinstance(given, dict):
-        raise ConfigError(f"{where} is no table.", "Write a table with its keys.")
+        raise ConfigError(f"{where} is not a table.", "Write a table with its keys.")
     table = cast("dict[Any, Any]", given)
     unknown = [str(key) for key in table if key not in kind.model_fields]
     if unknown:
@@ -93,7 +97,7 @@ def _upper(table: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _problem(error: ValidationError) -> str:
-    """Return the first problem as a clause that names the key and does not repeat its value."""
+    """Return the first problem as a clause that names the key and does not quote its value."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     key = ".".join(str(part) for part in first["loc"] if part != "[key]")
     if first["type"] == "missing":
@@ -103,13 +107,13 @@ def _problem(error: ValidationError) -> str:
 
 
 def describe_tool(name: str, table: HttpToolTable) -> str:
-    """Describe the tool in one clause, for a person who is asked to trust it."""
+    """Describe a tool in one clause, for a person who must decide whether to trust it."""
     parts = (table.url, table.headers, table.query, table.body, table.form)
     return f"lets the model send {table.method} {table.url} as {name}{_more(parts, table.ask, table.effect)}"
 
 
 def describe_api(name: str, table: OpenApiTable) -> str:
-    """Describe the tools of an API in one clause, for a person who is asked to trust them."""
+    """Describe the tools of an API in one clause, for a person who must decide whether to trust them."""
     where = f" to {table.base_url}" if table.base_url else ""
     operations = ", ".join(table.operations)
     effects = ", ".join(f"{operation} = {effect}" for operation, effect in table.effects.items())
@@ -121,7 +125,7 @@ def describe_api(name: str, table: OpenApiTable) -> str:
 def _more(parts: tuple[Any, ...], ask: Ask, effect: str | None) -> str:
     names = [one.name for part in parts if part is not None for one in _variables(part)]
     values = f", with the values of {', '.join(dict.fromkeys(names))}" if names else ""
-    values += ", never asking" if ask == "never" else ""
+    values += ", without questions" if ask == "never" else ""
     return values + (f", declared as {effect}" if effect else "")
 
 

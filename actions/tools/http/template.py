@@ -1,4 +1,4 @@
-"""Text templates with placeholders, whose values cannot change the structure of the request."""
+"""Text templates with placeholders. Their values cannot change the structure of a request."""
 
 import json
 import re
@@ -8,7 +8,9 @@ from typing import Any, Literal, cast
 from urllib.parse import quote
 
 Source = Literal["parameter", "env", "context", "var"]
-"""Who gives the value: the model, the environment, the call that runs, the person for this session."""
+"""The source of a value. `parameter`: the model. `env`: the environment. `context`: the running call. `var`:
+a value that the person set for this session.
+"""
 CONTEXT_NAMES = ("session_id", "call_id", "idempotency_key", "workspace")
 _PLACEHOLDER = re.compile(
     r"\{\{(?P<escaped>[A-Za-z_][\w.-]*)\}\}|(?P<dollar>\$?)\{(?P<name>[A-Za-z_][\w.-]*)\}", re.ASCII
@@ -16,17 +18,19 @@ _PLACEHOLDER = re.compile(
 
 
 class Unfillable(ValueError):
-    """Why a request cannot be built from its values; a clause that follows the tool's name."""
+    """A request cannot be built from its values. The message is a clause that follows the name of the
+    tool.
+    """
 
 
 class Unencoded(str):
-    """The name of a hidden value in a displayed address; it is not encoded."""
+    """The name of a hidden value in a displayed address. It is not encoded."""
 
     __slots__ = ()
 
 
 class Absent:
-    """The value of an optional parameter that was not given: its part of the request is left out."""
+    """The value of an optional parameter that was not given. Its part of the request is left out."""
 
 
 ABSENT = Absent()
@@ -41,7 +45,7 @@ class Placeholder:
 
     @property
     def label(self) -> Unencoded:
-        """The placeholder that is displayed instead of a secret value, such as `$API_KEY`."""
+        """Return the text that is displayed instead of a secret value, such as `$API_KEY`."""
         return Unencoded(f"$var.{self.name}" if self.source == "var" else f"${self.name}")
 
     def __str__(self) -> str:
@@ -49,7 +53,7 @@ class Placeholder:
 
 
 Lookup = Callable[[Placeholder], Any]
-"""Returns the value of a placeholder, or `ABSENT`; raises `Unfillable` where there has to be one."""
+"""Returns the value of a placeholder, or `ABSENT`. Raises `Unfillable` if a required value is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,9 @@ class Template:
 
     @property
     def whole(self) -> Placeholder | None:
-        """The placeholder that is all of the text; its value keeps its type."""
+        """Return the placeholder if it is the whole text, else None. The value of such a placeholder keeps
+        its type.
+        """
         piece = self.pieces[0] if len(self.pieces) == 1 else None
         return piece if isinstance(piece, Placeholder) else None
 
@@ -74,11 +80,11 @@ class Template:
 
 
 Node = Template | dict[str, Any] | list[Any] | str | int | float | bool | None
-"""A JSON structure of templates; dicts and lists hold nodes."""
+"""A JSON structure of templates. Its dicts and lists contain nodes."""
 
 
 def template_of(text: str) -> Template:
-    """Read the placeholders of a text; `{{name}}` is `{name}` in writing, other braces are just braces."""
+    """Parse the placeholders of a text. `{{name}}` means the text `{name}`. Other braces have no meaning."""
     pieces: list[str | Placeholder] = []
     at = 0
     for found in _PLACEHOLDER.finditer(text):
@@ -116,7 +122,7 @@ def _reference(name: str, is_variable: bool) -> Placeholder:
 
 
 def node_of(value: Any) -> Node:
-    """Parse a configured structure; raises `Unfillable` for types that JSON does not have."""
+    """Parse a configured structure. Raises `Unfillable` for types that JSON does not have."""
     if isinstance(value, str):
         return template_of(value)
     if isinstance(value, bool | int | float | None):
@@ -125,11 +131,11 @@ def node_of(value: Any) -> Node:
         return [node_of(one) for one in cast("list[Any]", value)]
     if isinstance(value, dict):
         return {str(key): node_of(one) for key, one in cast("dict[Any, Any]", value).items()}
-    raise Unfillable(f"holds a {type(value).__name__}, which JSON does not have")
+    raise Unfillable(f"contains a {type(value).__name__}, which JSON does not have")
 
 
 def references_in(node: Any) -> Iterator[tuple[Placeholder, bool]]:
-    """Yield each placeholder of a structure, and whether it is all of its text."""
+    """Yield each placeholder of a structure, and whether it is the whole text at its place."""
     if isinstance(node, Template):
         yield from ((one, node.whole is not None) for one in node.references)
     elif isinstance(node, dict):
@@ -141,7 +147,9 @@ def references_in(node: Any) -> Iterator[tuple[Placeholder, bool]]:
 
 
 def fill(node: Any, lookup: Lookup) -> Any:
-    """Return the structure with its values; missing ones are left out, `ABSENT` if all are missing."""
+    """Return the structure with its values. Missing values are left out; if all are missing, return
+    `ABSENT`.
+    """
     if isinstance(node, Template):
         whole = node.whole
         return lookup(whole) if whole is not None else node.text(lookup, as_text)
@@ -155,7 +163,7 @@ def fill(node: Any, lookup: Lookup) -> Any:
 
 
 def look_up_value(reference: Placeholder, lookup: Lookup) -> Any:
-    """Return a required value."""
+    """Return a value that is required. Raises `Unfillable` if it is missing."""
     value = lookup(reference)
     if value is ABSENT or value is None:
         raise Unfillable(f"needs `{reference.name}`")
@@ -163,14 +171,14 @@ def look_up_value(reference: Placeholder, lookup: Lookup) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as text: JSON, except for strings."""
+    """Return a value as text. A string stays unchanged, other values become JSON."""
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def percent_encoded(value: Any) -> str:
-    """Return a value encoded for a path or a query, where it is always a single part."""
+    """Return a value encoded for a path or a query. It always stays a single part there."""
     if isinstance(value, Unencoded):
         return value
     try:

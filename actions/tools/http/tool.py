@@ -1,4 +1,4 @@
-"""The tool of an endpoint: checks the model's arguments, sends one request, and returns the response."""
+"""The tool of an endpoint: checks the model's arguments, sends one request and returns the response."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,18 +29,18 @@ _TELLING = ("link", "location", "retry-after")
 
 @dataclass(frozen=True, slots=True)
 class HttpCall:
-    """The model's arguments, and the resulting request."""
+    """The arguments of the model, and the request that they result in."""
 
     given: Mapping[str, Any]
     subject: str
-    """Method and address with the model's arguments; other values appear by name."""
+    """The method and the address with the model's arguments. Other values appear by name."""
 
 
 class HttpTool:
     def __init__(
         self, endpoint: HttpEndpoint, env: Mapping[str, str], client: WebClient | None = None
     ) -> None:
-        """`env` has the values of the variables that the endpoint names; they are read when it is called."""
+        """`env` contains the values of the variables that the endpoint names. They are read at each call."""
         what = f"The tool {endpoint.name}"
         schema = usual(endpoint.parameters, what)
         self.endpoint = endpoint
@@ -59,16 +59,16 @@ class HttpTool:
 
     @property
     def origin(self) -> str:
-        """Where it is written, for people."""
+        """Return the place where the tool is configured, for people."""
         return self.endpoint.origin
 
     @property
     def variables(self) -> Sequence[str]:
-        """The environment variables whose values it sends."""
+        """Return the names of the environment variables whose values the tool sends."""
         return _names(self.endpoint, "env")
 
     def secrets(self) -> Mapping[str, str]:
-        """Return the environment values that it sends, by name: they are masked wherever they appear."""
+        """Return the environment values that the tool sends, by name. They are masked in all texts."""
         found = {name: self._env.get(name, "") for name in self.variables}
         return {name: value for name, value in found.items() if len(value) >= SHORTEST_VALUE}
 
@@ -114,7 +114,7 @@ class HttpTool:
         try:
             answer = await client.send(request, self._judgements(arguments, context))
         except AddressRefused as refused:
-            way = "its table says `private = true`, or writes the address itself"
+            way = "its table sets `private = true`, or contains the address itself"
             return ToolOutcome("error", f"Nothing was sent: {refused.why} {name} may go there where {way}.")
         except NotSent as problem:
             return ToolOutcome("error", f"Nothing was sent: {problem}")
@@ -126,7 +126,7 @@ class HttpTool:
         return _outcome(answer, endpoint.method)
 
     def _cut(self, problem: Exception) -> ToolOutcome:
-        """Describe a request whose response did not arrive completely."""
+        """Return the outcome for a request whose response did not arrive completely."""
         if self.endpoint.effect != "effect":
             return ToolOutcome("error", str(problem))
         return ToolOutcome(
@@ -183,14 +183,14 @@ def _names(endpoint: HttpEndpoint, source: str) -> tuple[str, ...]:
 
 @cache
 def _client(timeout_s: float) -> WebClient:
-    """Return the one client of all tools with this limit: they share what TLS needs."""
+    """Return the client that all tools with this time limit share, so that they share its TLS data."""
     return WebClient(
         limits=WebLimits(total_s=timeout_s, connect_s=min(timeout_s, 10.0), most_bytes=_MOST_BYTES)
     )
 
 
 def _without(secrets: Mapping[str, str], text: str) -> str:
-    """Return the text with the names of secrets in their place, however they are written in it."""
+    """Return the text with names in place of the secrets, for all forms in which a secret may be written."""
     for name, value in secrets.items():
         for form in (value, quote(value, safe=""), quote(value), json.dumps(value)[1:-1]):
             text = text.replace(form, f"${name}")
@@ -201,7 +201,8 @@ def _outcome(answer: WebAnswer, method: str) -> ToolOutcome:
     outcome = "ok" if answer.status < 400 else "error"
     head = "\n".join((f"HTTP {answer.status}", *_select_headers(answer, method)))
     if answer.leads_to:
-        # What sends is answered so when it is done; 307 and 308 ask to send it elsewhere.
+        # A request that changes data is done when it gets this answer. 307 and 308 require sending it to
+        # another address.
         is_done = method not in READING_METHODS and answer.status < 307
         outcome_text = f"{head}\n[it redirects to {answer.leads_to}, which was not followed]"
         return ToolOutcome("ok" if is_done else "error", outcome_text)
@@ -215,7 +216,7 @@ def _outcome(answer: WebAnswer, method: str) -> ToolOutcome:
 
 
 def _select_headers(answer: WebAnswer, method: str) -> Iterator[str]:
-    """Yield the headers that help with the next request; if the response has nothing else, all headers."""
+    """Yield the headers that are useful for the next request, or all headers for the method HEAD."""
     for name, value in answer.headers.items():
         if (method == "HEAD" or name in _TELLING) and not answer.leads_to:
             yield f"{name}: {value}"[:_MOST_HEADER_CHARS]

@@ -1,1 +1,1 @@
-"""The tool `execute_python`: a model's code in a sandbox, which calls other tools as functions."""
+"""The tool `execute_python`: runs code of a model in a sandbox. The code calls other tools as functions."""

@@ -1,4 +1,4 @@
-"""Runs a model's code in its process, answers its calls, and returns how it ended; no process is left."""
+"""Runs code of a model in its own process, answers the calls of the code, and returns how the code ended."""
 
 import asyncio
 import json
@@ -25,36 +25,38 @@ from .confinement import PYTHON, CodeLimits, confine_code
 from .frames import BadFrame, CallFrame, CodeChannel, EndFrame
 
 MakeCall = Callable[[str, str], Awaitable[ToolResult]]
-"""Makes a call: takes a function's name and the arguments as JSON text."""
+"""A function that makes a call. It takes the name of a Python function, and the arguments as JSON text."""
 
 _START = "import marshal, os; exec(marshal.loads(os.read({program}, {size}))); main({channel})"
 _PROGRAM = Path(__file__).with_name("inside") / "program.py"
 _WHOLE_S = 24 * 3600.0
-"""The limit for the process; the limit for the code's own time is kept here."""
+"""The time limit of the process in seconds. `CodeProcess` itself limits the time of the code."""
 _LEAVING_S = 2.0
-"""How long a process may take to exit after its last message."""
+"""The seconds that a process may take to exit after its last message."""
 
 
 @cache
 def _compile_program() -> bytes:
-    """Return the program as the interpreter of the sandbox, the same as this one, loads it fastest."""
+    """Return the program in the form that the interpreter of the sandbox, which is also this one, loads
+    fastest.
+    """
     return marshal.dumps(compile(_PROGRAM.read_text("utf-8"), "<program>", "exec"))
 
 
 class CodeEnd(NamedTuple):
-    """How the code ended, and what it printed."""
+    """How the code ended, and the text that it printed."""
 
     frame: EndFrame | None
-    """None: the process ended, or was ended, before the code did."""
+    """The last message of the code; None if the process ended, or was ended, before the code did."""
     printed: Captured
     problem: str = ""
-    """Why the process was ended, or ended early, in a clause; empty if `frame` is there."""
+    """Why the process was ended, or ended early, as a clause; empty if there is a `frame`."""
     is_late: bool = False
-    """True if the process was ended because the code exceeded its time limit."""
+    """Whether the process was ended because the code exceeded its time limit."""
 
 
 class CodeProcess:
-    """One piece of code in a folder for this call alone."""
+    """Runs one piece of code in a folder that belongs to this call."""
 
     def __init__(self, kind: WallKind, folder: Path, limits: CodeLimits) -> None:
         self._kind: WallKind = kind
@@ -68,9 +70,10 @@ class CodeProcess:
         request: MakeCall,
         emit: Callable[[str], None],
     ) -> CodeEnd:
-        """Run the code; `functions` are the names of positional parameters by function.
+        """Run the code. `functions` maps each function to the names of its positional parameters.
 
-        Raises `OSError` if nothing could be started, and what `request` raises; the process is gone then.
+        Raises `OSError` if the process cannot be started, and the exceptions of `request`. In both cases no
+        process is left.
         """
         prepare()
         work = self._folder / "work"
@@ -113,7 +116,9 @@ class CodeProcess:
         return await run_supervised(words, work, limits, spool, show_news, frozenset(os.environ), launch)
 
     async def _answer(self, channel: CodeChannel, request: MakeCall) -> tuple[EndFrame | None, str, bool]:
-        """Make the calls of the code until it ends; return its last message, and why it has to be ended."""
+        """Make the calls of the code until it ends. Return its last message, why the process must be ended
+        (empty if it need not be), and whether the reason is the time limit.
+        """
         now = asyncio.get_running_loop().time
         left_s = self._limits.timeout_s
         while True:
@@ -133,7 +138,7 @@ class CodeProcess:
 
 
 async def _end(process: asyncio.Future[Ended], patience_s: float) -> Ended:
-    """Wait for the end of the process so long, then end it; return when it is gone."""
+    """Wait up to `patience_s` seconds for the end of the process, then kill it. Return after its end."""
     if patience_s:
         await asyncio.wait([process], timeout=patience_s)
     if not process.done():
@@ -147,7 +152,7 @@ async def _end(process: asyncio.Future[Ended], patience_s: float) -> Ended:
 
 
 def _describe_end(ended: Ended) -> str:
-    """Say in a clause why a process ended before its code did."""
+    """Return a clause that says why a process ended before its code."""
     if ended.problem:
         return ended.problem
     if ended.status is not None and ended.status < 0:

@@ -1,7 +1,7 @@
-"""The sandbox of a model's code: it sees Python and nothing else, and writes in one folder.
+"""The sandbox for code of a model: the code can only read Python itself, and can write only in one folder.
 
 It is narrower than the sandbox of commands: no file of the workspace or of the home folder, no network, no
-second process. The program inside adds the last filter itself, because only an exec can start it.
+second process. The program inside installs the last filter itself, because that filter forbids to start it.
 """
 
 import os
@@ -20,34 +20,34 @@ from ..shell.sandbox.seccomp import filter_program
 from ..shell.sandbox.wall import WallKind
 
 PYTHON = os.path.realpath(sys.executable)
-"""The interpreter itself, not its link in a virtual environment, so that it needs no other folder."""
+"""The real path of the interpreter. A link in a virtual environment would need further folders."""
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/nix/store", "/gnu/store")
 _DATA = ("/usr/share/zoneinfo", "/etc/localtime")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _WRITE = ~0
 _CPU, _FILE, _ADDRESS_SPACE, _CORE = 0, 1, 9, 4
-"""Resources, as Linux numbers them."""
+"""The numbers of these resource limits on Linux."""
 _READS_AS_ROOT = "1"
 
 
 @dataclass(frozen=True, slots=True)
 class CodeLimits:
-    """Limits of one piece of code."""
+    """The limits of one piece of code."""
 
     timeout_s: float = 60
-    """Its own time, without that of the calls that it makes."""
+    """The time of the code itself in seconds, without the time of its calls."""
     cpu_s: int = 60
     memory_bytes: int = 1 << 30
-    """Address space."""
+    """The size of the address space in bytes."""
     file_bytes: int = 50_000_000
-    """Of one file."""
+    """The size of one file in bytes."""
     max_output_bytes: int = 5_000_000
-    """What it prints."""
+    """The size of the printed text in bytes."""
 
 
 @cache
 def _python_places() -> tuple[str, ...]:
-    """Return the interpreter, its library and its shared object."""
+    """Return the paths of the interpreter, its library and its shared object."""
     paths = sysconfig.get_paths()
     shared = Path(sysconfig.get_config_var("LIBDIR") or "/usr/lib")
     objects = (str(path) for path in shared.glob("libpython*"))
@@ -59,7 +59,7 @@ def _python_places() -> tuple[str, ...]:
 def confine_code(
     kind: WallKind, folder: Path, limits: CodeLimits, files: tuple[int, ...]
 ) -> Generator[Launch]:
-    """Prepare one program that may write in `folder` and gets these open files. Raises `OSError`."""
+    """Prepare to start one program that may write in `folder` and gets these open files. Raises `OSError`."""
     environment = {"HOME": str(folder), "TMPDIR": str(folder), "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
     environment |= {"PYTHONUNBUFFERED": "", "PYTHONDONTWRITEBYTECODE": "1"}
     with ExitStack() as stack:
@@ -89,7 +89,7 @@ def _list_limits(limits: CodeLimits) -> Iterator[tuple[int, int]]:
 
 
 def _list_rights(folder: Path) -> Iterator[tuple[str, int]]:
-    """Yield what the code sees, as Landlock grants it."""
+    """Yield each path that the code can use, with its rights in Landlock."""
     for place in (*_python_places(), *_LIBRARIES):
         yield place, SEE | READ | RUN
     for place in _DATA:

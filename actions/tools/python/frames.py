@@ -1,7 +1,8 @@
-"""The messages between the agent and the program that runs a model's code, on a socket.
+"""The messages that the agent and the program that runs a model's code exchange on a socket.
 
-What the program sends is untrusted: lines of JSON, which are limited and checked; an error ends the code.
-What the agent sends is marshalled, because the program would take longer to load a JSON reader.
+The messages of the program are untrusted: they are lines of JSON, which are limited and checked. A bad
+message ends the code. The messages of the agent are marshalled, because the program would need time to load a
+JSON reader.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ _LENGTH_BYTES = 8
 
 
 class BadFrame(Exception):
-    """The program broke the protocol; the message says how."""
+    """The program broke the protocol. The message of the exception says how."""
 
 
 class _Frame(BaseModel):
@@ -38,11 +39,13 @@ class EndFrame(_Frame):
 
     kind: Literal["end"]
     value: str | None
-    """The value of the last expression as JSON text; None: there is none, or it has no JSON."""
-    shown: str
-    """The value as text, where that is better to read than JSON."""
+    """The value of the last expression as JSON text; None if there is no value, or if JSON cannot represent
+    it.
+    """
+    text: str
+    """The value as text, if it is more readable than the JSON text; else empty."""
     error: str
-    """The traceback; empty: the code ended by itself."""
+    """The traceback; empty if the code ended without an exception."""
 
 
 _FRAMES: TypeAdapter[CallFrame | EndFrame] = TypeAdapter(
@@ -51,14 +54,14 @@ _FRAMES: TypeAdapter[CallFrame | EndFrame] = TypeAdapter(
 
 
 class CodeChannel:
-    """The agent's end of the socket, and the other end until the program has it."""
+    """The end of the socket that the agent uses, and the other end until the program gets it."""
 
     def __init__(self) -> None:
         self._ours, self._theirs = socket.socketpair()
         self._ours.setblocking(False)
         self._buffer = bytearray()
         self.descriptor = self._theirs.fileno()
-        """The program's end."""
+        """The descriptor of the program's end."""
 
     def __enter__(self) -> Self:
         return self
@@ -68,11 +71,11 @@ class CodeChannel:
         self._ours.close()
 
     def end(self) -> None:
-        """Let `receive` see the end: the program is gone."""
+        """Close the program's end, because the program has ended. Then `receive` returns None."""
         self._theirs.close()
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message; does nothing if the program is gone."""
+        """Send a message. If the program has ended, do nothing."""
         content = marshal.dumps(dict(message))
         length = len(content).to_bytes(_LENGTH_BYTES, "big")
         try:
@@ -81,7 +84,9 @@ class CodeChannel:
             return
 
     async def receive(self) -> CallFrame | EndFrame | None:
-        """Return the next message; None if the program is gone. Raises `BadFrame`."""
+        """Return the next message, or None if the program has ended. Raises `BadFrame` for an invalid
+        message.
+        """
         loop, at = asyncio.get_running_loop(), 0
         while (end := self._buffer.find(b"\n", at)) < 0:
             at = len(self._buffer)
@@ -99,4 +104,4 @@ class CodeChannel:
         try:
             return _FRAMES.validate_json(line)
         except ValidationError:
-            raise BadFrame("it sent a message that is none of the protocol") from None
+            raise BadFrame("it sent a message that is not part of the protocol") from None

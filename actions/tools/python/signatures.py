@@ -1,4 +1,4 @@
-"""Describes tools as Python functions: names, signatures and what each is for."""
+"""Describes tools as Python functions with names, signatures and docstrings."""
 
 import keyword
 import re
@@ -20,13 +20,15 @@ class Function(NamedTuple):
 
     tool: str
     parameters: tuple[str, ...]
-    """The positional ones, in order: those that are required come first."""
+    """The positional parameters in order. The required ones come first."""
     text: str
-    """Signature and docstring, for the model."""
+    """The signature and the docstring, for the model."""
 
 
 def functions_of(tools: Iterable[Tool]) -> dict[str, Function]:
-    """Return the functions by name; a name that Python does not allow, or that is taken, is changed."""
+    """Return the functions by name. A name that Python does not allow, or that is used already, is
+    changed.
+    """
     found: dict[str, Function] = {}
     for tool in tools:
         name = _STRANGE.sub("_", tool.spec.name)
@@ -45,7 +47,7 @@ def _describe(name: str, spec: ToolSpec) -> Function:
     parts = [_describe_parameter(one, properties[one], one in required) for one in ordered]
     parts += ["**others"] if len(names) < len(properties) else []
     head = f"def {name}({', '.join(parts)}) -> str:"
-    return Function(spec.name, tuple(ordered), f'{head}\n    """{_docstring(spec, properties)}"""')
+    return Function(spec.name, tuple(ordered), f'{head}\n    """{_make_docstring(spec, properties)}"""')
 
 
 def _describe_parameter(name: str, schema: Any, is_required: bool) -> str:
@@ -75,7 +77,7 @@ def _kind(schema: Any) -> str:
     return _TYPES.get(str(kind), "Any")
 
 
-def _docstring(spec: ToolSpec, properties: Mapping[str, Any]) -> str:
+def _make_docstring(spec: ToolSpec, properties: Mapping[str, Any]) -> str:
     text = " ".join(spec.description.split())
     text = text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}..."
     lines = [text.replace('"""', "'''")]

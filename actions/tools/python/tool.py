@@ -1,4 +1,6 @@
-"""The tool `execute_python`: runs a model's code in a sandbox, where tools of the session are functions."""
+"""The tool `execute_python`: runs code of a model in a sandbox, in which tools of the session are
+functions.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class ExecutePythonArguments(ToolArguments):
 
 
 class PythonTool(BuiltinTool[ExecutePythonArguments]):
-    """Its own effects end with its sandbox; each call that it makes is judged and recorded by itself."""
+    """The tool `execute_python`. The effects of its code end with its sandbox. Each call of the code is
+    judged and recorded separately.
+    """
 
     effect: Effect = "idempotent"
     traits = ToolTraits(subject="code", asks="never", word="python")
@@ -72,8 +76,10 @@ class PythonTool(BuiltinTool[ExecutePythonArguments]):
         hidden: frozenset[str] = frozenset(),
         sandbox: WallKind | Literal["best"] | None = "best",
     ) -> None:
-        """`tools`: what the code may call; None: every tool of the session that fits. `hidden`: the names of
-        those that the model does not get. `sandbox`: its kind; None: there is none, and no code runs."""
+        """`tools`: the tools that the code may call; None for every suitable tool of the session. `hidden`:
+        the names of those that the model cannot call directly. `sandbox`: the kind of sandbox; with None, no
+        code runs.
+        """
         super().__init__(NAME, _DESCRIPTION, ExecutePythonArguments)
         self._brought = tuple(tools or ())
         self._hidden = hidden
@@ -132,7 +138,7 @@ class PythonTool(BuiltinTool[ExecutePythonArguments]):
         return outcome
 
     async def _run(self, code: str, calls: NestedCalls, context: ToolContext, folder: Path) -> CodeEnd | None:
-        """Run the code; None: there is no sandbox."""
+        """Run the code. Return None if there is no sandbox."""
         kind: WallKind | None = (
             await asyncio.to_thread(wall_kind) if self._sandbox == "best" else self._sandbox
         )
@@ -159,18 +165,19 @@ class PythonTool(BuiltinTool[ExecutePythonArguments]):
 def python_tool(
     *, tools: Iterable[Tool | Callable[..., Any]] | None = None, timeout_s: float = 60
 ) -> PythonTool:
-    """Return the tool `execute_python`, by which a model runs code that calls tools as functions.
+    """Return the tool `execute_python`, with which a model runs code that calls tools as functions.
 
     Args:
-        tools: Functions and tools that the code may call. Those that the agent does not list as well are not
-            offered to the model by themselves. None: all other tools of the agent.
-        timeout_s: How long the code itself may take in seconds, without the calls that it makes.
+        tools: Functions and tools that the code may call. If the agent does not list them, only the code
+            can call them. None means all other tools of the agent.
+        timeout_s: The time limit for the code itself in seconds, without the calls that it makes.
 
-    Raises `UsageError` for a tool that code cannot call, and for a limit that is no time.
+    Raises `UsageError` for a tool that code cannot call, and for an invalid time limit.
     """
     if not 0 < timeout_s <= _MAX_TIMEOUT_S:
         raise UsageError(
-            f"timeout_s={timeout_s!r} is no limit for code.", f"Give seconds, at most {_MAX_TIMEOUT_S:g}."
+            f"timeout_s={timeout_s!r} is not a time limit for code.",
+            f"Pass seconds, at most {_MAX_TIMEOUT_S:g}.",
         )
     given = None if tools is None else tuple(index_tools(tools).values())
     for one in given or ():
@@ -183,13 +190,13 @@ def python_tool(
 
 
 def _is_callable(tool: Tool) -> bool:
-    """Return whether code may call a tool: one that ends the run or changes the offer is the model's own."""
+    """Return whether code may call a tool. Only the model itself may end the run or activate tools."""
     traits = tool.traits
     return not (traits.is_done_tool or traits.equips or tool.spec.name == NAME)
 
 
 def _folder_of(context: ToolContext, stack: ExitStack) -> Path:
-    """Return the folder of this call; without one, a folder that goes with the code."""
+    """Return the folder of this call. If it has none, return a folder that is deleted after the code."""
     if context.scratch is not None:
         return context.scratch
     return Path(
@@ -198,7 +205,7 @@ def _folder_of(context: ToolContext, stack: ExitStack) -> Path:
 
 
 def _spell_value(value: str) -> str:
-    """Return JSON text without escapes of letters; unchanged if it is no JSON after all."""
+    """Return JSON text without escapes of letters. A text that is not JSON stays unchanged."""
     try:
         return json.dumps(json.loads(value), ensure_ascii=False) if value else ""
     except (ValueError, RecursionError):
@@ -206,7 +213,7 @@ def _spell_value(value: str) -> str:
 
 
 def outcome_of(end: CodeEnd) -> ToolOutcome:
-    """Return the outcome for the model: what was printed, then the value or the error."""
+    """Return the outcome for the model: the printed text, then the value or the error."""
     printed = end.printed.text.rstrip("\n")
     frame = end.frame
     if frame is None:
@@ -215,7 +222,7 @@ def outcome_of(end: CodeEnd) -> ToolOutcome:
     elif frame.error:
         outcome = ToolOutcome("error", "\n".join(filter(None, [printed, frame.error.rstrip("\n")])))
     else:
-        value = frame.shown or _spell_value(frame.value or "")
+        value = frame.text or _spell_value(frame.value or "")
         parts = [printed, f"value: {value[:_MOST_VALUE_CHARS]}" if value else ""]
         outcome = ToolOutcome("ok", "\n".join(filter(None, parts)) or "(no output, no value)")
     full = end.printed.full

@@ -1,1 +1,1 @@
-"""Shell commands: read, run under a supervisor, recovered after a crash."""
+"""Analyses shell commands, runs them under a supervisor, and recovers them after a crash."""

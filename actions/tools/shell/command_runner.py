@@ -1,4 +1,6 @@
-"""Runs a shell command for its tool: sandbox or wall, supervisor, output, changed files, and recovery."""
+"""Runs a shell command for its tool: prepares its sandbox or wall, reads its output, and finds
+changed files.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ _FAILED_AT_WALL = (
 
 
 class CommandArguments(Protocol):
-    """The fields of the call's arguments that a command uses."""
+    """The arguments of a call that a command uses."""
 
     command: str
     cwd: str | None
@@ -48,7 +50,9 @@ class CommandArguments(Protocol):
 
 
 class CommandRunner:
-    """Runs commands under supervisors, analyses them, and finds the outcome of commands whose agent died."""
+    """Runs commands under supervisors, analyses commands, and finds the outcome of commands whose
+    agent died.
+    """
 
     def __init__(
         self,
@@ -72,7 +76,7 @@ class CommandRunner:
             cwd = require_folder(make_absolute(arguments.cwd or ".", context.cwd))
         except FileProblem as error:
             return ToolOutcome("error", f"The command was not run: {error}")
-        # In the meantime the folder is created and files are checked.
+        # While the supervisor starts, the folder is created and files are checked.
         prepare()
         with ExitStack() as stack:
             try:
@@ -147,7 +151,9 @@ class CommandRunner:
         return [] if context.scratch is None else still_running(context.scratch)
 
     async def _wall(self, context: ToolContext) -> Wall | None:
-        """Return the sandbox of a command that runs only because of its proof; None: none."""
+        """Return the wall for a command that runs only because it is proved to be read-only, or None for
+        other commands.
+        """
         if not context.is_walled:
             return None
 
@@ -175,13 +181,13 @@ class CommandRunner:
         return self._sandbox.launch(cwd, is_approved)
 
     def _sandbox_status(self, context: ToolContext) -> str:
-        """Describe the sandbox of a command in a few words; empty if it had none."""
+        """Return the sandbox of a command in a few words; empty if it had none."""
         if self._sandbox is not None:
             return self._sandbox.status
         return "network off" if context.in_sandbox else ""
 
     def _new_note(self, before: FilesBefore) -> str:
-        """Return what cannot be undone, the first time that there is anything."""
+        """Return a note about what cannot be undone, only once per session; empty if everything can."""
         if self._has_noted:
             return ""
         self._has_noted = bool(before.note)
@@ -194,11 +200,11 @@ class CommandRunner:
 
 @asynccontextmanager
 async def _open_sandbox_once(cwd: Path, context: ToolContext) -> AsyncGenerator[Launch]:
-    """Put one command into a sandbox without a network. Raises `OSError` if none works."""
+    """Prepare one command that runs in a sandbox without a network. Raises `OSError` if no sandbox works."""
 
     kind: SandboxKind | None = await asyncio.to_thread(sandbox_kind)
     if kind is None:
-        raise OSError(errno.ENOTSUP, "it may run in a sandbox only, and none works here")
+        raise OSError(errno.ENOTSUP, "it may only run in a sandbox, and no sandbox works here")
     roots = tuple(map(Path, context.reach.roots)) or (context.cwd,)
     place = Workplace(roots, Path.home(), context.private, temp=context.temp)
     with closing(Sandbox(kind, place)) as sandbox:
@@ -218,7 +224,7 @@ def _compare_with_saved(context: ToolContext, folder: Path) -> FileChanges:
 
 
 def _folder_of(context: ToolContext, stack: ExitStack) -> Path:
-    """Return the folder of this call; without one, a folder that goes with the command."""
+    """Return the folder of this call. If it has none, return a folder that is deleted after the command."""
     if context.scratch is not None:
         return context.scratch
     folder = tempfile.TemporaryDirectory(prefix="sandbur-", ignore_cleanup_errors=True)
@@ -226,7 +232,7 @@ def _folder_of(context: ToolContext, stack: ExitStack) -> Path:
 
 
 async def _read_output(output: int, takes_file: bool) -> Captured:
-    """Return the output; short output is read directly, because that is faster than a thread."""
+    """Return the output. A short output is read directly, because this is faster than a thread."""
 
     if os.fstat(output).st_size <= _SHORT_BYTES:
         return capture(output, takes_file)
@@ -239,7 +245,7 @@ def _not_run(why: str) -> ToolOutcome:
 
 def _start_problem(error: OSError, cwd: Path) -> str:
     if error.errno == errno.E2BIG:
-        return "the command line is longer than the system takes; write it to a file and run that"
+        return "the command line is longer than the system allows; write it to a file and run that"
     if isinstance(error, PermissionError):
         return f"the folder {format_path(cwd)} may not be entered"
     return (error.strerror or str(error)).lower()

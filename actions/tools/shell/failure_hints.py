@@ -3,11 +3,13 @@
 import re
 
 _END_CHARS = 4000
-"""The reason of a failure stands at the end of the output."""
+"""The number of characters at the end of the output that are searched. The reason of a failure is at
+the end.
+"""
 _WALLS = re.compile(
     r"Read-only file system|EROFS|Network is unreachable|ENETUNREACH|Could not resolve host|EAI_AGAIN"
     r"|Temporary failure in name resolution|Operation not permitted|Device or resource busy"
-    r"|allows no connection to|no public address|Failed to resolve|Connection refused"
+    r"|allows no connection to|not a public address|Failed to resolve|Connection refused"
 )
 
 _QUESTIONS = re.compile(
@@ -20,14 +22,14 @@ _QUESTIONS = re.compile(
 
 
 def advice_on(output: str, sandbox: str) -> str:
-    """Return a hint for the model if the cause of a failure is recognized; otherwise nothing.
+    """Return a hint for the model if the cause of a failure is recognized, else an empty text.
 
     `sandbox`: the sandbox of the command; empty if it had none.
     """
     end = output[-_END_CHARS:]
     if _QUESTIONS.search(end):
         return (
-            "it wanted to ask somebody, and nobody can answer: there is no terminal and no input; answer by"
+            "it asked for input, but nobody can answer: there is no terminal and no input; answer by"
             " an argument, an option such as --yes or -m, a variable, a pipe or a here-document"
         )
     if sandbox and _WALLS.search(end):

@@ -1,4 +1,4 @@
-"""Shows the output of a running command: a few times a second, in limited amounts."""
+"""Displays the output of a running command in pieces, and shortens the whole output for the model."""
 
 import asyncio
 import codecs
@@ -28,8 +28,9 @@ _OVERSTRUCK = re.compile(r"[^\n\x08]\x08")
 
 
 def plain(text: str) -> str:
-    """Return the text that a terminal would show in the end, without control sequences and overwritten
-    text."""
+    """Return the text that a terminal would finally display, without control sequences and
+    overwritten text.
+    """
     text = _SEQUENCES.sub("", text)
     if "\x08" in text:
         text = _OVERSTRUCK.sub("", text)
@@ -39,13 +40,13 @@ def plain(text: str) -> str:
 
 
 def plain_piece(text: str) -> str:
-    """Return a piece of a running output as plain text; overwritten text becomes lines of its own."""
+    """Return a piece of a running output as plain text. Overwritten text becomes separate lines."""
     text = _SEQUENCES.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     return _CONTROLS.sub("", text)
 
 
 def split_unfinished(text: str) -> tuple[str, str]:
-    """Split off an incomplete control sequence at the end."""
+    """Split off an incomplete control sequence at the end of the text."""
     found = _UNFINISHED.search(text, max(len(text) - _MOST_UNFINISHED, 0))
     return (text[: found.start()], found[0]) if found else (text, "")
 
@@ -60,7 +61,7 @@ MAX_EVENT_BYTES = 8192
 
 
 class LiveOutput:
-    """Collects bytes and passes on plain text, at most every `INTERVAL_S` seconds."""
+    """Collects bytes and emits plain text, at most every `INTERVAL_S` seconds."""
 
     def __init__(self, emit: Callable[[str], None]) -> None:
         self._emit = emit
@@ -81,7 +82,7 @@ class LiveOutput:
         self._flush(is_last=True)
 
     def feed(self, chunk: bytes, skipped: int = 0) -> None:
-        """Take a piece of output, before which so many bytes are missing."""
+        """Add a piece of output. `skipped` is the number of bytes that are missing before it."""
         if skipped:
             self._dropped += len(self._waiting) + skipped
             self._waiting.clear()
@@ -108,9 +109,9 @@ class LiveOutput:
 
 
 MAX_BYTES = 30_000
-"""Limit of the text for the model."""
+"""The limit of the text for the model in bytes."""
 _HEAD_SHARE = 0.35
-"""The end gets the larger share, because errors and summaries are there."""
+"""The share of the beginning. The end gets more, because errors and summaries are there."""
 _SIDE_BYTES = 512_000
 _LONGEST_SNAP = 2000
 
@@ -118,13 +119,13 @@ _LONGEST_SNAP = 2000
 @dataclass(frozen=True, slots=True)
 class Captured:
     text: str
-    """Plain text; a marker stands for what is left out."""
+    """Plain text, with a marker in place of the part that was left out."""
     full: bytes | OpenFile | None
-    """Every stored byte, if `text` does not contain all of it."""
+    """All stored bytes, if `text` does not contain all of them; else None."""
 
 
 def capture(output: int, takes_file: bool) -> Captured:
-    """Return the output in an open file; with `takes_file` the memory use stays small for any size."""
+    """Return the output in an open file. With `takes_file`, the memory use is small for any size."""
     size = os.fstat(output).st_size
     with os.fdopen(os.dup(output), "rb") as file:
         file.seek(0)
@@ -140,7 +141,7 @@ def capture(output: int, takes_file: bool) -> Captured:
 
 
 def _sides(file: BinaryIO, size: int) -> tuple[str, tuple[int, int], str]:
-    """Return beginning and end as plain text, and the bytes and lines between them."""
+    """Return the beginning and the end as plain text, and the number of bytes and lines between them."""
     head = file.read(_SIDE_BYTES)
     between = size - 2 * _SIDE_BYTES
     lines, left = 0, between
@@ -154,21 +155,21 @@ def _sides(file: BinaryIO, size: int) -> tuple[str, tuple[int, int], str]:
 
 
 def cut_middle(head: str, middle: tuple[int, int], tail: str) -> tuple[str, bool]:
-    """Join the parts and cut the middle to make them fit; return whether anything was cut."""
+    """Join the parts, and cut the middle to make them fit. Return whether anything was cut."""
     if middle == (0, 0) and len((head + tail).encode()) <= MAX_BYTES:
         return head + tail, False
     if not tail:
         half = len(head) // 2
         head, tail = head[:half], head[half:]
-    first, dropped_first = _beginning(head, int(MAX_BYTES * _HEAD_SHARE))
-    last, dropped_last = _end(tail, MAX_BYTES - int(MAX_BYTES * _HEAD_SHARE))
+    first, dropped_first = _take_beginning(head, int(MAX_BYTES * _HEAD_SHARE))
+    last, dropped_last = _take_end(tail, MAX_BYTES - int(MAX_BYTES * _HEAD_SHARE))
     left_out = dropped_first + dropped_last
     size, lines = middle[0] + len(left_out.encode()), middle[1] + left_out.count("\n")
     marker = f"[... {lines:,} lines, {format_size(size)} left out ...]"
     return f"{first.rstrip(chr(10))}\n{marker}\n{last}", True
 
 
-def _beginning(text: str, most_bytes: int) -> tuple[str, str]:
+def _take_beginning(text: str, most_bytes: int) -> tuple[str, str]:
     kept = text[:most_bytes].encode()[:most_bytes].decode(errors="ignore")
     snap = kept.rfind("\n", max(len(kept) - _LONGEST_SNAP, 0))
     if len(kept) < len(text) and snap >= 0:
@@ -176,7 +177,7 @@ def _beginning(text: str, most_bytes: int) -> tuple[str, str]:
     return kept, text[len(kept) :]
 
 
-def _end(text: str, most_bytes: int) -> tuple[str, str]:
+def _take_end(text: str, most_bytes: int) -> tuple[str, str]:
     kept = text[-most_bytes:].encode()[-most_bytes:].decode(errors="ignore")
     snap = kept.find("\n", 0, _LONGEST_SNAP)
     if len(kept) < len(text) and snap >= 0:
@@ -207,7 +208,7 @@ def outcome_of(captured: Captured, ended: Ended, limits: CommandLimits, *remarks
 
 
 def outcome_with(outcome: Outcome, content: str, captured: Captured) -> ToolOutcome:
-    """Return an outcome with the whole output beside it."""
+    """Return an outcome with the whole output attached."""
     if isinstance(captured.full, OpenFile):
         return ToolOutcome(outcome, content, output_file=captured.full)
     return ToolOutcome(outcome, content, captured.full)
@@ -223,7 +224,7 @@ def _notes(ended: Ended, limits: CommandLimits) -> Iterator[str]:
         yield f"timed out: killed, with all its processes, after {limits.idle_s:g} s without any output"
     if ended.reason == "input":
         yield (
-            f"stopped: {format_path(ended.asking)} waited for somebody to type something, and nobody can;"
+            f"stopped: {format_path(ended.asking)} waited for keyboard input, but nobody can type;"
             " answer by an argument, an option such as --yes, a pipe or a here-document"
         )
     if ended.problem:
@@ -231,7 +232,7 @@ def _notes(ended: Ended, limits: CommandLimits) -> Iterator[str]:
     if ended.too_many:
         yield f"killed: it had started {ended.too_many} processes at once"
     if ended.status is None:
-        yield "something killed the process that watched this command; its processes were killed too"
+        yield "the supervisor of this command was killed; its processes were killed, too"
     if ended.leftovers:
         named = ", ".join(format_path(name) for name in ended.leftovers[:_MOST_NAMED])
         more = ", ..." if len(ended.leftovers) > _MOST_NAMED else ""

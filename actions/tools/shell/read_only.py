@@ -31,12 +31,13 @@ from .language.programs.versions import tells_version
 
 _MAX_CHARS = 20_000
 _EXPLAINED = (HOLDS_BRACES, HOLDS_CONTROL, HOLDS_SUBSHELL, HOLDS_VARIABLE, READS_A_FILE)
-"""Doubts of the parser that are looked into here."""
+"""The doubts of the parser that this module examines."""
 _ANY_WORDS = frozenset(("echo", "true", "false", "expr", ":"))
-"""All of their arguments are plain text."""
+"""Programs whose arguments are all plain text."""
 _SPECIAL_FILE = re.compile(r"(?:(?<![\w~*?\]])|^-.*)/[./]*(?:dev|proc|sys)(?:/|$)|^/[\w./]*[*?\[]")
-"""Reading such a file may have an effect: a watchdog, a terminal, the kernel's log. Or a text that may be
-one."""
+"""A special file, or a text that may name one. Reading such a file may have an effect: a watchdog, a
+terminal, the kernel's log.
+"""
 _CONVERSION = re.compile(r"%[-+ #0]*[0-9]*(?:\.[0-9]+)?[sdiuoxXcbqeEfFgG]|%%")
 _TESTS = frozenset((
     "-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-p", "-S", "-b", "-c", "-u", "-g", "-k", "-O",
@@ -45,28 +46,28 @@ _TESTS = frozenset((
 
 
 class NotProved(Exception):
-    """A command may do more than read; the message names what is unknown."""
+    """A command may do more than read. The message names the unknown part."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadProof:
-    """What could be proved of a command line."""
+    """The result of a proof for a command line."""
 
     steps: Sequence[CommandStep] = ()
-    """Its commands, if it surely changes nothing."""
+    """The commands of the line, if it certainly changes nothing; else empty."""
     doubt: str = ""
-    """Otherwise what is unknown; empty if it is known to do more than read."""
+    """The unknown part, if there is no proof; empty if the line is known to do more than read."""
 
 
 def is_read_only(command: str) -> bool:
-    """Return whether the command line certainly changes nothing, except for programs' own caches."""
+    """Return whether the command line certainly changes nothing, except for caches of programs."""
     return bool(prove(command).steps)
 
 
 def prove(command: str) -> ReadProof:
-    """Prove that a line changes nothing, or name what is unknown."""
+    """Prove that a command line changes nothing, or name the unknown part."""
     if len(command) > _MAX_CHARS:
-        return ReadProof(doubt="it is too long to be looked through")
+        return ReadProof(doubt="it is too long to be examined")
     reader = ShellReader(command)
     reader.read()
     doubt = next((doubt for doubt in reader.doubts if doubt not in _EXPLAINED), None)
@@ -91,8 +92,9 @@ def _prove_step(step: CommandStep) -> None:
 
 
 def prove_words(words: Sequence[MarkedWord], read: Sequence[str] = ()) -> None:
-    """Raise `NotProved` unless a command's words show that it only reads; file patterns are not expanded
-    yet."""
+    """Raise `NotProved` unless the words of a command show that it only reads. File name patterns are not
+    expanded yet.
+    """
     program, *arguments = (word.text for word in words)
     if any(_SPECIAL_FILE.search(word) for word in (*arguments, *read)):
         raise NotProved("it names a special file")
@@ -118,7 +120,9 @@ def prove_words(words: Sequence[MarkedWord], read: Sequence[str] = ()) -> None:
 
 
 def subcommand_of(program: str, words: Sequence[str]) -> str | None:
-    """Return a read-only subcommand in its table's spelling, for programs other than git."""
+    """Return a read-only subcommand as its table spells it, for programs other than git; None if there is
+    none.
+    """
     name = {"pip3": "pip"}.get(program, program)
     second = {"list": "ls"}.get(words[0], words[0]) if words and name == "npm" else " ".join(words[:1])
     return f"{name} {second}" if f"{name} {second}" in SUBCOMMANDS else None
@@ -126,7 +130,7 @@ def subcommand_of(program: str, words: Sequence[str]) -> str | None:
 
 def _why_unknown(program: str, words: Sequence[str]) -> str:
     if list(words) == ["--version"]:
-        return f"whether {_shorten(program)} loads something of the folder to tell its version is not known"
+        return f"it is not known whether {_shorten(program)} loads files of the folder to print its version"
     return f"{_shorten(program)} is not known to only read"
 
 
@@ -135,17 +139,19 @@ def _shorten(word: str) -> str:
 
 
 def _require_clear_patterns(program: str, known: Program | None, words: Sequence[MarkedWord]) -> None:
-    """Refuse a pattern that may match a name that looks like an option, or add one operand too many."""
+    """Refuse a pattern that may match a name that looks like an option, or that may add one operand
+    too many.
+    """
     patterns = [word for word in words[1:] if word.is_pattern()]
     if not patterns or (known is not None and known.is_pure):
         return
     is_known = known is not None and known.most_operands is None and program != "date"
     if not is_known or any(word.text[0] in "*?[-" for word in patterns):
-        raise NotProved(f"what its file name pattern means to {program} is not known: {patterns[0].text}")
+        raise NotProved(f"the effect of its file name pattern on {program} is not known: {patterns[0].text}")
 
 
 def _fit(program: str, known: Program, words: Sequence[str]) -> None:
-    """Raise `NotProved` unless all options are in the table, and there are not too many operands."""
+    """Raise `NotProved` unless all options are in the table and the number of operands is allowed."""
     try:
         arguments = read_arguments(known, words)
     except UnknownOption as error:
@@ -155,7 +161,7 @@ def _fit(program: str, known: Program, words: Sequence[str]) -> None:
         return
     count = len(arguments.operands) + (0 if program.startswith("git ") else len(arguments.late))
     if count > most or "--" in words:
-        raise NotProved(f"{program} may write what it is given: {_shorten(' '.join(words))}")
+        raise NotProved(f"{program} may write to its operands: {_shorten(' '.join(words))}")
 
 
 GIT_GLOBAL_OPTIONS = frozenset(("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"))
@@ -167,18 +173,19 @@ _LISTS_BY = {
         ("--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
     ),
 }
-"""With one of these options the operands are patterns or commits, and nothing is created."""
+"""With one of these options, the operands are patterns or commits, and the command creates nothing."""
 _HARMLESS_SETTING = re.compile(
     r"(?:user\.(?:name|email)|init\.defaultbranch|core\.[a-z]+|pull\.[a-z]+|push\.[a-z]+|commit\.[a-z]+"
     r"|branch\..+\.(?:remote|merge|rebase)|remote\.[^.]+\.(?:url|fetch|pushurl)|merge\.[a-z]+|diff\.[a-z]+)",
     re.IGNORECASE,
 )
-"""Settings of git whose values are not secret."""
+"""Settings of git whose values are not secrets."""
 
 
 def git_subcommand(words: Sequence[str]) -> tuple[str, int]:
-    """Return the subcommand in the table's spelling, and the index of its arguments; empty if there is
-    none."""
+    """Return the subcommand as its table spells it, and the index of its arguments. The name is empty if
+    there is none.
+    """
     at = 0
     while at < len(words) and (words[at] in GIT_GLOBAL_OPTIONS or words[at] == "-C"):
         at += 2 if words[at] == "-C" else 1
@@ -189,8 +196,8 @@ def git_subcommand(words: Sequence[str]) -> tuple[str, int]:
 
 
 def _git(words: Sequence[str]) -> bool:
-    """Look the subcommand up."""
-    # With %G in a format, or `signature`, a program is run to check signatures.
+    """Return whether the subcommand of git only reads."""
+    # If a format contains %G, or `signature`, git runs a program to check signatures.
     if any("%G" in word or "signature" in word for word in words):
         raise NotProved("git may run a program to check signatures")
     subcommand, at = git_subcommand(words)
@@ -210,11 +217,11 @@ def _git(words: Sequence[str]) -> bool:
 def _fit_config(words: Sequence[str]) -> None:
     key = words[-1] if words else ""
     if not _HARMLESS_SETTING.fullmatch(key) or "=" in " ".join(words):
-        raise NotProved("whether git's configuration holds a secret there is not known")
+        raise NotProved("it is not known whether git's configuration contains a secret there")
 
 
 _SED_PATTERN = r"/(?:[^/\n;\\]|\\[^/\n;])*/"
-"""An escaped slash does not end a pattern: otherwise the rest would be parsed as commands."""
+"""A pattern of sed. An escaped slash does not end it: otherwise the rest would be parsed as commands."""
 _SED_SCRIPT = re.compile(
     rf"(?:(?:\d+|\$|{_SED_PATTERN})(?:,(?:\d+|\$|\+\d+|{_SED_PATTERN}))?\s*[pd=q]\s*;?\s*)+"
     r"|s([/|#,])(?:(?!\1)[^\n;\\{}]|\\[^\n\\])*\1(?:(?!\1)[^\n;\\{}]|\\[^\n\\])*\1[gpiI\d]*"
@@ -222,7 +229,7 @@ _SED_SCRIPT = re.compile(
 
 
 def _is_read_only_sed(words: Sequence[str]) -> bool:
-    """Accept scripts that print, delete and replace lines, and none that write or run something."""
+    """Return whether all scripts only print, delete and replace lines, and neither write nor run anything."""
     rest = list(words)
     scripts: list[str] = []
     while rest and rest[0].startswith("-") and rest[0] != "-":
@@ -248,7 +255,7 @@ _AWK_RISKS = re.compile(
 
 
 def _awk(words: Sequence[str]) -> bool:
-    """Accept programs that print columns and count; they may name no file and no command."""
+    """Return whether the programs only print columns and count. They may name no file and no command."""
     rest = list(words)
     while rest and rest[0].startswith("-") and rest[0] != "-":
         option = rest.pop(0)
@@ -279,24 +286,26 @@ def _command(words: Sequence[str]) -> bool:
 
 
 def _ps(words: Sequence[str]) -> bool:
-    """Refuse `e`, which shows the environment of processes."""
+    """Return False for `e`, which shows the environment of processes, and for unknown options."""
     return all(re.fullmatch(r"[auxfwj]+|-[AaefFlj]+|--forest|--sort=[-+%\w,]+", word) for word in words)
 
 
 def _printf(words: Sequence[str]) -> bool:
-    """Refuse `-v` and `%n`: they set variables, and the name of a variable may contain a command."""
+    """Return False for `-v` and `%n`: they set variables, and the name of a variable may contain a
+    command.
+    """
     return bool(words) and not words[0].startswith("-") and "%" not in _CONVERSION.sub("", words[0])
 
 
 def _test(words: Sequence[str]) -> bool:
-    """Refuse `-v` and subscripts, for the same reason."""
+    """Return False for `-v` and subscripts: the name of a variable may contain a command."""
     return not any("[" in word for word in words) and all(
         not word.startswith("-") or word in _TESTS or word[1:].isdecimal() for word in words
     )
 
 
 def _date(words: Sequence[str]) -> bool:
-    """Refuse an operand that is no format: it sets the clock."""
+    """Return False for an operand that is not a format, because it sets the clock."""
     try:
         arguments = read_arguments(PROGRAMS["date"], words)
     except UnknownOption:

@@ -1,4 +1,4 @@
-"""The tool `run_shell_command`: runs a command line and reports how it ended."""
+"""The tool `run_shell_command`: runs a command line, and reports its output and its end."""
 
 from __future__ import annotations
 
@@ -55,15 +55,16 @@ class RunShellCommand(BuiltinTool[RunShellCommandArguments]):
         sandbox: Sandbox | None = None,
         wall: WallKind | Literal["best"] = "best",
     ) -> None:
-        """`wall`: the sandbox of commands that run unasked because they only read; `best`: what works
-        here."""
+        """`wall`: the sandbox of commands that run without a question because they only read. `best`: the
+        best kind that works on this machine.
+        """
         description = _DESCRIPTION.format(idle_s=idle_s)
         super().__init__("run_shell_command", description, RunShellCommandArguments)
         self._options = (idle_s, max_output_bytes, sandbox, wall)
 
     @cached_property
     def _runner(self) -> CommandRunner:
-        """What runs and analyses commands; a session without a command does not load it."""
+        """Return the runner of commands. A session without a command does not load it."""
         from .command_runner import CommandRunner
 
         return CommandRunner(*self._options)

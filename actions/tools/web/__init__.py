@@ -1,1 +1,1 @@
-"""Tools that reach out over the network: requests, pages, searches; and the guard that they all pass."""
+"""Tools that use the network: requests, pages and searches, and the guard that checks every address."""

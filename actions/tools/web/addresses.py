@@ -1,4 +1,4 @@
-"""Addresses that web requests must not reach: private networks, this machine, cloud metadata."""
+"""Recognizes addresses that web requests must not reach: private networks, this machine, cloud metadata."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _V4 = {
     "198.51.100.0/24": "documentation",
     "203.0.113.0/24": "documentation",
     "224.0.0.0/4": "multicast",
-    "240.0.0.0/4": "no use yet, and broadcast",
+    "240.0.0.0/4": "future use and broadcast",
 }
 _V6 = {
     "2001::/23": "protocols' own use, such as Teredo",
@@ -35,7 +35,7 @@ _V6 = {
     "3fff::/20": "documentation",
 }
 _V6_PUBLIC = ipaddress.IPv6Network("2000::/3")
-"""The range of all routed addresses, without mapped IPv4, private and local ones."""
+"""The range of all public addresses, without mapped IPv4, private and local ones."""
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
 
 
@@ -48,14 +48,14 @@ _V6_RANGES = _ranges(_V6, ipaddress.IPv6Network)
 
 
 def private_range(address: str) -> str | None:
-    """Return the purpose of an address's reserved range; None if the address is public.
+    """Return the purpose of the reserved range of an address, or None if the address is public.
 
-    A text that is no address counts as private: unknown hosts are not dialled.
+    A text that is not an address counts as private, so that no unknown host is reached.
     """
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
-        return "nothing that is known"
+        return "an unknown purpose"
     if isinstance(found, ipaddress.IPv4Address):
         return next((meaning for network, meaning in _V4_RANGES if found in network), None)
     if found.scope_id is not None or found not in _V6_PUBLIC:
@@ -69,15 +69,14 @@ def is_local_name(host: str) -> bool:
 
 
 def find_fixed_addresses(host: str) -> Sequence[str]:
-    """Return the addresses of a host that need no resolution; none for any other host."""
+    """Return the addresses of a host that need no resolution, or no addresses for any other host."""
     if is_local_name(host):
         return ("127.0.0.1", "::1")
     return (host,) if _is_address(host) else ()
 
 
 def private_host(host: str) -> str | None:
-    """Return the purpose of a reserved host, as far as its text shows; None for a public address or a
-    name."""
+    """Return the purpose of a reserved host, judged by its text; None for a public address or a name."""
     return next(
         (meaning for address in find_fixed_addresses(host) if (meaning := private_range(address))), None
     )

@@ -1,4 +1,6 @@
-"""One HTTP request and its response, with limits of time and size; every redirect is judged again."""
+"""Sends an HTTP request and reads its response, with limits of time and size. Every redirect is
+judged again.
+"""
 
 import asyncio
 import ssl
@@ -21,10 +23,10 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 @dataclass(frozen=True, slots=True)
 class WebLimits:
     total_s: float = 30.0
-    """From the name resolution to the last byte, including redirects, in seconds."""
+    """The seconds from the name resolution to the last byte, including redirects."""
     connect_s: float = 10.0
     most_bytes: int = 10_000_000
-    """Of a body, unpacked."""
+    """The largest size of an unpacked body in bytes."""
     most_redirects: int = 5
 
 
@@ -35,20 +37,22 @@ class WebClient:
         tls: ssl.SSLContext | None = None,
         limits: WebLimits | None = None,
     ) -> None:
-        """`tls` holds the trusted certificates; None: the system's, or those of `SSL_CERT_FILE`."""
+        """`tls` holds the trusted certificates. If it is None, they are those of the system, or of
+        `SSL_CERT_FILE`.
+        """
         self._resolve = resolve
         self._tls = tls
         self._limits = limits or WebLimits()
 
     async def send(self, request: WebRequest, judgements: Judgements) -> WebAnswer:
-        """Return the answer after all redirects; raises `WebProblem`."""
+        """Return the answer after all redirects. Raises `WebProblem`."""
         limits = self._limits
         try:
             async with asyncio.timeout(limits.total_s):
                 return await self._travel(request, judgements)
         except TimeoutError:
             raise TookTooLong(
-                f"{request.url.origin} took longer than {limits.total_s:g} s, and was given up."
+                f"{request.url.origin} took longer than {limits.total_s:g} s, so the request was stopped."
             ) from None
 
     async def _travel(self, request: WebRequest, judgements: Judgements) -> WebAnswer:
@@ -127,14 +131,14 @@ def _headers_of(request: WebRequest) -> list[tuple[str, str]]:
 
 
 class _Unpacker:
-    """Unpacks a body without ever holding more than its limit."""
+    """Unpacks a body. It never holds more bytes than its limit."""
 
     def __init__(self, url: WebUrl, encoding: str, most_bytes: int) -> None:
         try:
             self._inflater = Inflater(encoding)
         except UnknownEncoding as unknown:
             raise WebProblem(
-                f"{url.origin} answers in an encoding that was not asked for: {unknown}."
+                f"{url.origin} answers in an encoding that was not requested: {unknown}."
             ) from None
         self._url = url
         self._room = most_bytes
@@ -148,7 +152,7 @@ class _Unpacker:
         self._room -= len(unpacked)
         if self._room < 0:
             limit = format_size(self._most_bytes)
-            raise WebProblem(f"The answer of {self._url.origin} is larger than {limit}, and was given up.")
+            raise WebProblem(f"The answer of {self._url.origin} is larger than {limit}, so it was not read.")
         return unpacked
 
     def end(self) -> None:

@@ -1,4 +1,6 @@
-"""The types of an HTTP exchange: request, its headers, response, rule callbacks and errors."""
+"""The types of an HTTP exchange: the request, its headers, the response, the rule callbacks and the
+errors.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -7,7 +9,7 @@ from dataclasses import dataclass
 from .web_url import WebUrl
 
 READING_METHODS = ("GET", "HEAD")
-"""Methods that change nothing on a server."""
+"""The methods that change nothing on a server."""
 _HEADER = re.compile(
     r"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}):[ \t]*([\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?)?[ \t]*"
 )
@@ -16,7 +18,7 @@ _NOT_YOURS = frozenset((
     "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding",
     "upgrade", "via",
 ))  # fmt: skip
-"""Headers that belong to the connection, not to the request."""
+"""Headers that belong to the connection. A request must not set them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +26,20 @@ class WebRequest:
     url: WebUrl
     method: str = "GET"
     headers: Mapping[str, str] | None = None
-    """For the first origin alone: no redirect takes them elsewhere."""
+    """The headers for the first origin. A redirect to another origin does not get them."""
     body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class WebAnswer:
     url: WebUrl
-    """The final address, after redirects."""
+    """The final address after all redirects."""
     status: int
     headers: Mapping[str, str]
-    """By lower-case name."""
+    """The headers by their lower-case names."""
     body: bytes
     leads_to: str = ""
-    """The place of a redirect that was not followed."""
+    """The target of a redirect that was not followed; empty if there is none."""
 
     @property
     def media_type(self) -> str:
@@ -46,37 +48,37 @@ class WebAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Judgements:
-    """The caller's rules for a request under way."""
+    """The rules of the caller for a running request."""
 
     may_dial: Callable[[WebUrl], bool]
-    """Whether the private address in this URL may be dialled."""
+    """Returns whether the private address in this URL may be reached."""
     may_follow: Callable[[WebUrl], bool]
-    """Whether a redirect may lead to this URL."""
+    """Returns whether a redirect may lead to this URL."""
 
 
 class WebProblem(Exception):
-    """Why a request had no answer: a sentence for the model."""
+    """A request has no answer. The message is a sentence for the model."""
 
 
 class NotSent(WebProblem):
-    """Nothing was sent."""
+    """The request was not sent."""
 
 
 class TookTooLong(WebProblem):
-    """The time ran out before the complete response arrived."""
+    """The time limit passed before the complete response arrived."""
 
 
 def header_of(line: str) -> tuple[str, str]:
-    """Return name and value of a header; raises `ValueError` with a clause about the mistake."""
+    """Return the name and the value of a header. Raises `ValueError` with a clause about the mistake."""
     header = _HEADER.fullmatch(line)
     if header is None:
         raise ValueError("must be lines of the form `Name: value` in printable ASCII")
     name, value = header[1], header[2] or ""
     if name.lower() in _NOT_YOURS:
-        raise ValueError(f"must not set {name}: the connection does")
+        raise ValueError(f"must not set {name}, which the connection sets")
     return name, value
 
 
 def check_header(name: str, value: str) -> tuple[str, str]:
-    """Return a header that can be sent unchanged; raises `ValueError` with a clause."""
+    """Return a header that can be sent unchanged. Raises `ValueError` with a clause about the mistake."""
     return header_of(f"{name}: {value}")

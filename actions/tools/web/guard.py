@@ -1,4 +1,6 @@
-"""The only way out: a host is resolved once, all of its addresses are judged, and a judged one is dialled."""
+"""Checks every connection: a host is resolved once, all its addresses are judged, and a judged one is
+used.
+"""
 
 import asyncio
 import socket
@@ -11,16 +13,16 @@ from .addresses import find_fixed_addresses, private_range
 from .exchange import NotSent
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""(host, port) -> every address that the host has now."""
+"""A function (host, port) that returns every current address of the host."""
 MayDial = Callable[[str], bool]
-"""Returns whether a rule lets this private address be dialled."""
+"""A function that returns whether a rule allows a connection to this private address."""
 
 
 class AddressRefused(NotSent):
-    """The guard refused the address."""
+    """The guard refused an address."""
 
     def __init__(self, why: str, way: str = "") -> None:
-        """`why` the address is not dialled, and the usual `way` to have it dialled."""
+        """`why` says why the address is refused, `way` says how it can be allowed."""
         super().__init__(f"{why} {way}".strip())
         self.why = why
 
@@ -32,7 +34,7 @@ async def resolve_by_system(host: str, port: int) -> Sequence[str]:
 
 
 class GuardedBackend(AsyncNetworkBackend):
-    """The connections of one request; it dials the judged address, so the name is not resolved twice."""
+    """The connections of one request. They use the judged address, so the name is not resolved twice."""
 
     def __init__(self, resolve: Resolve, may_dial: MayDial) -> None:
         self._resolve = resolve
@@ -58,13 +60,13 @@ class GuardedBackend(AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> AsyncNetworkStream:
-        raise AddressRefused("No request goes to a socket of this machine.")
+        raise AddressRefused("Requests to sockets of this machine are not possible.")
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
     async def _resolve_allowed(self, host: str, port: int) -> Sequence[str]:
-        """Return the addresses of a host; one of them that is refused refuses the host."""
+        """Return the addresses of a host. If one of them is refused, the host is refused."""
         try:
             addresses = find_fixed_addresses(host) or await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
@@ -75,7 +77,7 @@ class GuardedBackend(AsyncNetworkBackend):
             if kept_for is not None and not self._may_dial(address):
                 leads = address if address == host else f"{host} leads to {address}, which"
                 raise AddressRefused(
-                    f"{leads} is an address kept for {kept_for}.",
-                    "Such addresses are reached only where an allow rule names the address itself.",
+                    f"{leads} is an address reserved for {kept_for}.",
+                    "Such addresses are reached only if an allow rule names the address itself.",
                 )
         return addresses

@@ -49,7 +49,7 @@ def _headers(text: str) -> str:
 
 
 def parse_headers(text: str) -> Mapping[str, str]:
-    """Parse headers, one per line; raises `ValueError` with a clause about the mistake."""
+    """Parse headers, one per line. Raises `ValueError` with a clause about the mistake."""
 
     found: dict[str, str] = {}
     for line in filter(None, (line.strip(" \t") for line in text.split("\n"))):
@@ -83,7 +83,7 @@ class HttpRequest(ReachingTool[HttpRequestArguments]):
         return "idempotent" if arguments.method in READING_METHODS else "effect"
 
     def subject(self, arguments: HttpRequestArguments) -> str:
-        """Return the address, after its method if that may change something."""
+        """Return the address. If the method may change data, the method precedes it."""
         is_reading = arguments.method == "GET"
         return arguments.url if is_reading else f"{arguments.method} {arguments.url}"
 
@@ -109,7 +109,7 @@ def _unsendable(arguments: HttpRequestArguments) -> str | None:
     found = PLACEHOLDER.search(f"{arguments.url}\n{arguments.headers}\n{arguments.body}")
     if found is not None:
         return (
-            f"{found[0]} stands for a secret that you were not shown, so the request would not carry it."
+            f"{found[0]} replaces a secret that is hidden from you, so the request would not carry it."
             " Ask the user, or use a shell command that takes the value from its variable or file."
         )
     return None

@@ -6,18 +6,18 @@ PACKED = frozenset({"gzip", "x-gzip", "deflate"})
 
 
 class Damaged(ValueError):
-    """The data is not compressed as announced."""
+    """The data is not compressed in the announced way."""
 
 
 class UnknownEncoding(ValueError):
-    """A body is packed in a way that no request asks for."""
+    """A body has an encoding that no request accepts."""
 
 
 class Inflater:
-    """Unpacks one body; passes a body on that is not packed."""
+    """Unpacks one body. A body that is not packed stays unchanged."""
 
     def __init__(self, encoding: str) -> None:
-        """`encoding` is the value of `Content-Encoding`; raises `UnknownEncoding`."""
+        """`encoding` is the value of `Content-Encoding`. Raises `UnknownEncoding`."""
         names = set(encoding.replace(" ", "").lower().split(",")) - {"", "identity"}
         if len(names) > 1 or not names <= PACKED:
             raise UnknownEncoding(encoding[:80])
@@ -26,11 +26,11 @@ class Inflater:
 
     @property
     def is_cut(self) -> bool:
-        """True if the data so far ends before its own end."""
+        """Return whether the data so far is incomplete."""
         return self._inflater is not None and not self._inflater.eof and not self._is_first
 
     def feed(self, data: bytes, room: int) -> bytes:
-        """Return what `data` unpacks to; of packed data no more than `room + 1` bytes. Raises `Damaged`."""
+        """Return the unpacked `data`. Of packed data, return at most `room + 1` bytes. Raises `Damaged`."""
         if self._inflater is None:
             return data
         found = bytearray()
@@ -40,7 +40,7 @@ class Inflater:
             if self._inflater.eof:
                 data = self._inflater.unused_data
                 if not data.startswith(b"\x1f\x8b"):
-                    break  # what follows the last member means nothing
+                    break  # data after the last member has no meaning
                 self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 16)
         return bytes(found)
 

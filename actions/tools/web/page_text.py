@@ -22,7 +22,7 @@ _MOST_MEMORY = 2_000_000_000
 _MOST_CPU_S = 25
 _MOST_CHARS = 1_000_000
 _SHORT_CHARS = 250
-"""Below this the library keeps nothing or everything, without its structure."""
+"""For shorter pages, the library keeps nothing or everything, without its structure."""
 _META = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?([A-Za-z0-9_.:-]{2,40})""", re.IGNORECASE)
 _UNREAD = frozenset((
     "head", "iframe", "nav", "noscript", "object", "script", "select", "style", "svg", "template",
@@ -36,7 +36,7 @@ _BLOCKS = frozenset((
     "main", "ol", "p", "pre", "section", "table", "tr", "ul",
 ))  # fmt: skip
 _ENDS_ITSELF = frozenset(("dd", "dt", "li", "option", "p", "td", "th", "tr"))
-"""Elements that need no end where the next one of them begins."""
+"""Elements whose end tag may be missing, because the next element of the same kind ends them."""
 _PREFIXES = {f"h{level}": "#" * level + " " for level in range(1, 7)} | {"li": "- "}
 
 
@@ -51,7 +51,7 @@ class _Reader(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.title = ""
         self._open: list[tuple[str, bool]] = []
-        """Open elements, and whether their text is left out."""
+        """The open elements. Each has a flag that says whether its text is left out."""
         self._pieces: list[str] = []
         self._is_title = False
 
@@ -84,9 +84,9 @@ class _Reader(HTMLParser):
             self.title = self.title or " ".join(data.split())
         elif not self._is_hidden():
             is_code = any(tag == "pre" for tag, _ in self._open[-10:])
-            self._pieces.append(data if is_code else self._flowing(data))
+            self._pieces.append(data if is_code else self._collapse_blanks(data))
 
-    def _flowing(self, data: str) -> str:
+    def _collapse_blanks(self, data: str) -> str:
         text = re.sub(r"\s+", " ", data)
         return text.lstrip() if not self._pieces or self._pieces[-1].endswith("\n") else text
 
@@ -105,7 +105,7 @@ def _hides(attributes: dict[str, str | None]) -> bool:
 
 
 def html_text(page: bytes, url: str, charset: str) -> dict[str, str]:
-    """Return the readable text of a page, as Markdown where the library is there."""
+    """Return the readable text of a page, as Markdown if the library is installed."""
     found = _META.search(page[:4096])
     text = _decode(page, charset or (found[1].decode() if found else ""))
     reader = _Reader()
@@ -145,7 +145,7 @@ def pdf_text(page: bytes) -> dict[str, str]:
         document = pypdf.PdfReader(io.BytesIO(page))
         return {"text": "\n\n".join(_pdf_pages(document))}
     except (*_PDF_BUGS, pypdf.errors.PyPdfError) as error:
-        return {"text": "", "problem": f"it is no PDF that can be read ({str(error)[:200]})"}
+        return {"text": "", "problem": f"it is not a readable PDF ({str(error)[:200]})"}
 
 
 def _pdf_pages(document: Any) -> Iterator[str]:
@@ -162,7 +162,7 @@ def main() -> None:
     for limit, most in ((resource.RLIMIT_AS, _MOST_MEMORY), (resource.RLIMIT_CPU, _MOST_CPU_S)):
         hard = resource.getrlimit(limit)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        with suppress(ValueError, OSError):  # some systems know no such limit
+        with suppress(ValueError, OSError):  # some systems do not have this limit
             resource.setrlimit(limit, (most, most))
     warnings.simplefilter("ignore")
     header, _, page = sys.stdin.buffer.read().partition(b"\n")

@@ -21,7 +21,7 @@ class Hit(NamedTuple):
     excerpt: str
 
     def describe(self) -> str:
-        """Return title, address and excerpt as lines of plain text."""
+        """Return the title, the address and the excerpt as lines of plain text."""
         title, excerpt = (html.unescape(_TAG.sub("", text)) for text in (self.title, self.excerpt))
         return f"{title or self.url}\n   {self.url}\n   {excerpt[:_MAX_EXCERPT_CHARS]}".rstrip()
 
@@ -31,21 +31,21 @@ class SearchService(Protocol):
 
     @property
     def place(self) -> WebUrl:
-        """Its address: the person chose it, so it may be in a private network."""
+        """Return the address of the service. A person chose it, so it may be in a private network."""
         ...
 
     def request(self, query: str, count: int) -> WebRequest:
-        """Return what asks it; raises `WebProblem` where a key is missing."""
+        """Return the request for a search. Raises `WebProblem` if a key is missing."""
         ...
 
     def hits(self, answer: WebAnswer) -> list[Hit]:
-        """Return the results; raises `WebProblem`."""
+        """Return the results in an answer. Raises `WebProblem` if the answer is not valid."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """The connection data of a service; `key` is read when it is used."""
+    """The connection data of a service. `key` is read at each use."""
 
     place: WebUrl
     key_env: str
@@ -54,7 +54,7 @@ class _Service:
     def key(self) -> str:
         if not self.key_env:
             raise WebProblem(
-                f"No key is sent to {self.place.origin}: name its variable in the setting search_key_env."
+                f"No key is sent to {self.place.origin}: the setting search_key_env must name its variable."
             )
         if not (key := self.env.get(self.key_env, "").strip()):
             raise WebProblem(f"The search service needs a key: set {self.key_env}.")
@@ -62,7 +62,7 @@ class _Service:
 
 
 class SearxngSearch(_Service):
-    """A self-hosted server that queries several engines."""
+    """A self-hosted server that queries several search engines."""
 
     def request(self, query: str, count: int) -> WebRequest:
         return WebRequest(_with_query(self.place, q=query, format="json"))
@@ -70,7 +70,7 @@ class SearxngSearch(_Service):
     def hits(self, answer: WebAnswer) -> list[Hit]:
         if answer.status == 403:
             raise WebProblem(
-                f"{self.place.origin} gives no JSON: add `json` to search.formats in its settings.yml."
+                f"{self.place.origin} does not return JSON: add `json` to search.formats in its settings.yml."
             )
         return _hits(answer, lambda found: found.get("results"), "content")
 
@@ -82,7 +82,7 @@ class BraveSearch(_Service):
 
     def hits(self, answer: WebAnswer) -> list[Hit]:
         def results(found: dict[str, Any]) -> Any:
-            web: Any = found.get("web") or {"results": []}  # nothing at all where it knows no page
+            web: Any = found.get("web") or {"results": []}  # the answer has no `web` if no page is found
             return cast(dict[str, Any], web).get("results") if isinstance(web, dict) else None
 
         return _hits(answer, results, "description")
@@ -102,7 +102,7 @@ class _Kind(NamedTuple):
     made: Callable[[WebUrl, str, Mapping[str, str]], SearchService]
     url: str
     path: str
-    """The path at a self-hosted server."""
+    """The path on a self-hosted server."""
     key_env: str
 
 
@@ -119,10 +119,10 @@ SEARCH_PROVIDERS = tuple(_KINDS)
 def search_service(
     provider: str, url: str | None, key_env: str | None, env: Mapping[str, str]
 ) -> SearchService:
-    """Return the service, at its standard address without a `url`; raises `UnfitUrl` for an invalid one.
+    """Return the service, at its standard address if `url` is None. Raises `UnfitUrl` for an invalid address.
 
-    The standard key is sent only to the standard address: another address gets a key only if its variable is
-    named.
+    The standard key is sent only to the standard address. Another address gets a key only if `key_env` names
+    its variable.
     """
     kind = _KINDS[provider]
     origin = web_url(url or kind.url)
@@ -145,10 +145,10 @@ def _hits(answer: WebAnswer, results: Callable[[dict[str, Any]], Any], excerpt: 
     try:
         found: Any = json.loads(answer.body)
     except (ValueError, RecursionError):
-        raise WebProblem(f"{origin} answered the search with something that is no JSON.") from None
+        raise WebProblem(f"{origin} answered the search, but not with JSON.") from None
     listed: Any = results(cast(dict[str, Any], found)) if isinstance(found, dict) else None
     if not isinstance(listed, list):
-        raise WebProblem(f"{origin} answered the search in a form that is not known.")
+        raise WebProblem(f"{origin} answered the search in an unknown format.")
     entries = [cast(dict[str, Any], one) for one in cast(list[Any], listed) if isinstance(one, dict)]
     return [
         Hit(*(" ".join(str(one.get(key) or "").split()) for key in ("title", "url", excerpt)))

@@ -1,4 +1,4 @@
-"""The tool `web_fetch`: the readable text of a page, in parts."""
+"""The tool `web_fetch`: returns the readable text of a page, in parts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MAX_LINE_CHARACTERS = 2000
 _READER = Path(__file__).with_name("page_text.py")
 _READING_TIME_S = 30.0
 _MOST_TEXT_BYTES = 8_000_000
-"""Of the reader's JSON, in which a character may take six bytes."""
+"""The most bytes of the reader's JSON, in which a character may take six bytes."""
 _HTML = ("text/html", "application/xhtml+xml")
 
 _DESCRIPTION = (
@@ -64,7 +64,7 @@ class WebFetch(ReachingTool[WebFetchArguments]):
     async def run(self, arguments: WebFetchArguments, context: ToolContext) -> ToolOutcome:
 
         if found := PLACEHOLDER.search(arguments.url):
-            return ToolOutcome("error", f"{found[0]} stands for a secret that you were not shown.")
+            return ToolOutcome("error", f"{found[0]} replaces a secret that is hidden from you.")
         request = WebRequest(web_url(arguments.url))
         try:
             answer = await self.answer(arguments, request, context)
@@ -80,7 +80,7 @@ class WebFetch(ReachingTool[WebFetchArguments]):
 
 
 async def _readable(answer: WebAnswer) -> tuple[str, list[str]]:
-    """Return the text of a response and notices about it; raises `WebProblem`."""
+    """Return the text of a response, and notices about it. Raises `WebProblem`."""
 
     if answer.body.startswith(b"%PDF-"):
         return await _read_apart(answer, "pdf")
@@ -114,15 +114,15 @@ async def _read_apart(answer: WebAnswer, kind: str) -> tuple[str, list[str]]:
         return read["text"], []
     command = make_install_command("web")
     if kind == "pdf":
-        raise WebProblem(f"{answer.url} is a PDF, and what reads those is not installed. {command} does it.")
-    return read["text"], [f"[read plainly; `{command}` tells the text of a page from its menus]"]
+        raise WebProblem(f"{answer.url} is a PDF, but the library for PDFs is not installed. Run {command}.")
+    return read["text"], [f"[with all menus; `{command}` adds the library that leaves them out]"]
 
 
 def _page(text: str, offset: int, limit: int) -> Iterator[str]:
-    """Yield the requested lines that fit, and how to continue."""
+    """Yield the requested lines that fit, and a line that says how to continue."""
     lines = list(_lines(text))
     if offset > max(len(lines), 1):
-        yield f"[it has only {len(lines):,} lines; offset {offset} is behind its end]"
+        yield f"[it has only {len(lines):,} lines; offset {offset} is after its end]"
         return
     room, following = MAX_BYTES, offset
     for line in lines[offset - 1 : offset - 1 + limit]:
@@ -134,11 +134,11 @@ def _page(text: str, offset: int, limit: int) -> Iterator[str]:
     if left := len(lines) - following + 1:
         yield f"[lines {offset}-{following - 1} shown; {left:,} left; go on with offset {following}]"
     elif not lines:
-        yield "[it says nothing]"
+        yield "[the page has no text]"
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield the lines; a longer one than fits is several."""
+    """Yield the lines. A line that is too long is yielded in several parts."""
     for line in text.splitlines():
         for start in range(0, max(len(line), 1), _MAX_LINE_CHARACTERS):
             yield line[start : start + _MAX_LINE_CHARACTERS]

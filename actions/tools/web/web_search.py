@@ -55,9 +55,9 @@ class WebSearch(BuiltinTool[WebSearchArguments]):
         if self._service is None:
             return ToolOutcome("error", "No search service is set up: the setting search_provider names one.")
         if found := PLACEHOLDER.search(arguments.query):
-            return ToolOutcome("error", f"{found[0]} stands for a secret that you were not shown.")
+            return ToolOutcome("error", f"{found[0]} replaces a secret that is hidden from you.")
         self._client = self._client or connect_web()
-        # The person named this place; where it leads by a redirect they did not.
+        # The person chose this address, but not the target of a redirect.
         own = Judgements(may_dial=lambda url: True, may_follow=lambda url: False)
         try:
             service = self._service()

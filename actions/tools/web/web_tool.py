@@ -1,4 +1,4 @@
-"""What tools that reach an address have in common: a checked address, a judged way, and answers as text."""
+"""The base of tools that reach an address: it checks the address, judges connections, and returns text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _plain(text: str) -> str:
 
 
 PlainAddress = Annotated[PlainText, AfterValidator(_plain)]
-"""A web address in its one spelling."""
+"""A web address in its normalized spelling."""
 
 
 class ReachingArguments(ToolArguments):
@@ -34,7 +34,7 @@ ArgumentsT = TypeVar("ArgumentsT", bound=ReachingArguments)
 
 
 class ReachingTool(BuiltinTool[ArgumentsT]):
-    """A tool whose call goes to the address in its argument `url`."""
+    """A tool whose calls reach the address in the argument `url`."""
 
     traits = ToolTraits(subject="url", reaches="address", is_quiet=True)
 
@@ -45,13 +45,13 @@ class ReachingTool(BuiltinTool[ArgumentsT]):
         self._client = client
 
     async def answer(self, arguments: ArgumentsT, request: WebRequest, context: ToolContext) -> WebAnswer:
-        """Send the request and return the response; raises `WebProblem`."""
+        """Send the request and return the response. Raises `WebProblem`."""
         self._client = self._client or connect_web()
         return await self._client.send(request, _judgements(arguments, context))
 
 
 def connect_web() -> WebClient:
-    """Return a client with the usual limits; its HTTP library is loaded here, when a call first needs it."""
+    """Return a client with the usual limits. The HTTP library is loaded here, when a call first needs it."""
     from .client import WebClient
 
     return WebClient()
@@ -60,7 +60,7 @@ def connect_web() -> WebClient:
 def _judgements(arguments: ReachingArguments, context: ToolContext) -> Judgements:
     first = web_url(arguments.url)
     was_asked = context.judge(arguments).decision == "ask"
-    """A person approved this call: redirects within its site are allowed."""
+    """Whether a person approved this call. Then redirects within its site are allowed."""
 
     def describe(url: WebUrl) -> str:
         return context.judge(arguments.model_copy(update={"url": str(url)})).decision
@@ -79,7 +79,7 @@ def _is_same_site(first: WebUrl, url: WebUrl) -> bool:
 
 
 def charset_of(answer: WebAnswer) -> str:
-    """Return the response's declared encoding, if it is a known one."""
+    """Return the declared encoding of the response; empty if there is none, or if Python does not know it."""
     for part in answer.headers.get("content-type", "").split(";")[1:]:
         name, _, value = part.strip().partition("=")
         if name.lower() == "charset":
@@ -91,7 +91,7 @@ def charset_of(answer: WebAnswer) -> str:
 
 
 def body_text(answer: WebAnswer) -> str | None:
-    """Return a body as text; None if it is not text."""
+    """Return a body as text, or None if it is not text."""
     body, charset = answer.body, charset_of(answer)
     if charset and b"\0" not in body[:SAMPLE_BYTES]:
         return body.decode(charset, "replace")

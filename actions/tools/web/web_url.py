@@ -1,4 +1,4 @@
-"""A web address in the normalized form that rules, guard and request share."""
+"""A web address in the normalized form that rules, the guard and requests use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_DECODINGS = 5
 
 
 class UnfitUrl(ValueError):
-    """Why a text is not a usable address; a clause that follows the argument's name."""
+    """A text is not a usable address. The message is a clause that follows the name of the argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class WebUrl:
 
     scheme: str
     host: str
-    """A name in ASCII, or an address in its usual form and without brackets."""
+    """A name in ASCII, or an address in its usual form without brackets."""
     port: int
     target: str
-    """Path and query, percent-encoded."""
+    """The path and the query, percent-encoded."""
 
     @property
     def netloc(self) -> str:
@@ -49,30 +49,30 @@ class WebUrl:
         return self.origin + self.target
 
     def at(self, address: str) -> Self:
-        """Return the same request, sent to this address by its number."""
+        """Return the same request for this numeric address of the host."""
         return replace(self, host=address)
 
     def join(self, reference: str) -> WebUrl:
-        """Return where a redirect leads; raises `UnfitUrl`."""
+        """Return the target of a redirect. Raises `UnfitUrl` if it is not a usable address."""
         try:
             whole = urljoin(str(self), reference.strip())
         except ValueError:
-            raise UnfitUrl("has a host in brackets that is no IPv6 address") from None
+            raise UnfitUrl("has a host in brackets that is not an IPv6 address") from None
         return web_url(whole)
 
 
 @lru_cache(maxsize=256)
 def web_url(text: str) -> WebUrl:
-    """Parse an address; raises `UnfitUrl` for a text that programs may read in different ways."""
+    """Parse an address. Raises `UnfitUrl` for a text that different programs may read in different ways."""
     if len(text) > _MAX_CHARS:
         raise UnfitUrl(f"is longer than {_MAX_CHARS:,} characters")
     if _UNSAFE.search(text):
-        raise UnfitUrl("must not hold blanks, control characters or backslashes; write them percent-encoded")
+        raise UnfitUrl("must not contain blanks, control characters or backslashes; percent-encode them")
     shape = _SHAPE.fullmatch(text)
     if shape is None or (scheme := shape["scheme"].lower()) not in DEFAULT_PORTS:
         raise UnfitUrl("must start with http:// or https://")
     if "@" in shape["netloc"]:
-        raise UnfitUrl("must not hold a user name or password; send a header for that")
+        raise UnfitUrl("must not contain a user name or password; send a header instead")
     netloc = _NETLOC.fullmatch(shape["netloc"])
     if netloc is None:
         raise UnfitUrl("has no readable host and port")
@@ -83,22 +83,23 @@ def web_url(text: str) -> WebUrl:
 
 
 def plain_host(text: str) -> str:
-    """Return a host in its one spelling: numbers in any notation as an address, a name in ASCII."""
+    """Return a host in its normalized spelling: numbers in any notation as an address, a name in ASCII."""
     if text.startswith("["):
         try:
             address = ipaddress.IPv6Address(text[1:-1])
         except ValueError:
-            raise UnfitUrl("has a host in brackets that is no IPv6 address") from None
+            raise UnfitUrl("has a host in brackets that is not an IPv6 address") from None
         if address.scope_id is not None:
             raise UnfitUrl("must not name a network interface")
         return address.compressed
     name = _ascii(text).removesuffix(".")
     if _NUMBER.fullmatch(name.rpartition(".")[2]):
-        # As browsers and the C library read it: 127.1, 0x7f000001 and 2130706433 are 127.0.0.1.
+        # Browsers and the C library read 127.1, 0x7f000001 and 2130706433 as 127.0.0.1. So does this
+        # function.
         try:
             return socket.inet_ntoa(socket.inet_aton(name))
         except OSError:
-            raise UnfitUrl("has a host that is no IPv4 address") from None
+            raise UnfitUrl("has a host that is not an IPv4 address") from None
     if len(name) > 253 or _NAME.fullmatch(name) is None:
         raise UnfitUrl("has no readable host")
     return name
@@ -112,7 +113,7 @@ def _ascii(text: str) -> str:
     try:
         return idna.encode(text, uts46=True).decode().lower()
     except (idna.IDNAError, UnicodeError):
-        raise UnfitUrl("has a host that is no domain name") from None
+        raise UnfitUrl("has a host that is not a domain name") from None
 
 
 def _target(text: str) -> str:
@@ -123,11 +124,11 @@ def _target(text: str) -> str:
 
 
 def _refuse_dots(path: str) -> None:
-    """Refuse path parts that a server may treat as a step upwards, in any encoding."""
+    """Refuse parts of a path that a server may treat as a step upwards, in any encoding."""
     for _ in range(_MOST_DECODINGS):
         parts = (part.partition(";")[0] for part in re.split(r"[/\\]", path))
         if any(part in (".", "..") for part in parts):
-            raise UnfitUrl("must not hold `.` or `..` as a part of its path; write where it leads")
+            raise UnfitUrl("must not contain `.` or `..` as a part of its path; write the resulting path")
         decoded = unquote(path)
         if decoded == path:
             return

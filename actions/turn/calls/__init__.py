@@ -1,1 +1,1 @@
-"""What becomes of results before a model reads them."""
+"""Judges, runs and records tool calls, and prepares their results for the model."""

@@ -1,4 +1,6 @@
-"""Fingerprints what an approval depends on: taken with the question, compared when the call starts."""
+"""Computes the fingerprint of what an approval covers. It is taken with the question and compared at the
+start.
+"""
 
 import os
 import stat
@@ -14,16 +16,18 @@ from ...workspace.content_cache import format_large_version, read_file_state
 from ...workspace.paths import format_path, format_path_from, make_absolute
 from ..bugs_logged import BugsLogged
 
-_BEYOND = "more files than an approval can hold on to"
-_UNSEEN = "files that could not be looked at"
-"""Entries among the files of a fingerprint that say that files were left out."""
+_BEYOND = "more files than an approval can cover"
+_UNSEEN = "files that could not be examined"
+"""Entries in place of the files that a fingerprint leaves out."""
 _MAX_DIGESTED_BYTES = 8_000_000
 _MAX_DIGESTED_IN_ALL = 64_000_000
-"""Bytes of the files a command names; beyond it size and times identify a file, not its content."""
+"""The most bytes that are digested of the files a command names. Further files are identified by size and
+times.
+"""
 
 
 def take_fingerprint(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> ApprovalFingerprint:
-    """Return the fingerprint of a call and of the files it names, as they are on disk now."""
+    """Return the fingerprint of a call and of the files that it names, as they are on disk now."""
     files: list[FingerprintedFile] = []
     with BugsLogged(f"the files that a call of {call.tool} names") as looking:
         files += (_fingerprint_file(path, cwd, tool.traits.writes_files) for path in tool.paths(arguments))
@@ -42,13 +46,13 @@ def take_fingerprint(call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -
 
 
 def why_incomplete(binding: ApprovalFingerprint | None) -> str:
-    """Return which files an approval would not cover; empty if it covers all."""
+    """Return which files an approval would not cover, or an empty text if it covers all."""
     files = () if binding is None else binding.files
     left_out = [file.path for file in files if file.path in (_BEYOND, _UNSEEN)]
     if not left_out:
         return ""
     seen = len(files) - len(left_out)
-    others = f"others than these {seen}" if seen else "they"
+    others = f"files other than these {seen}" if seen else "they"
     return f"it names {' and '.join(left_out)}: {others} may change before it starts"
 
 
@@ -74,9 +78,10 @@ def _size_of(path: str) -> int:
 def _fingerprint_file(
     path: str, cwd: Path, is_bytewise: bool, is_versioned: bool = False
 ) -> FingerprintedFile:
-    """Return the real path, identity and content of a path; `is_bytewise`: digest the whole content.
+    """Return the real path, the identity and the content digest of a file.
 
-    `is_versioned`: without a digest, use size, change time and modification time.
+    `is_bytewise`: digest the whole content. `is_versioned`: use size, change time and modification time
+    instead of a digest.
     """
     place = make_absolute(path, cwd)
     real, file, content = os.fspath(place), "", ""
@@ -85,7 +90,7 @@ def _fingerprint_file(
         status = os.stat(real)  # noqa: PTH116 -- as realpath names it
         file = f"{status.st_dev}:{status.st_ino}"
         if is_bytewise and not stat.S_ISDIR(status.st_mode):
-            # What is too large to be read is known by its size and time.
+            # A file that is too large for a digest is identified by its size and time.
             content = read_file_state(Path(real)).digest or format_large_version(
                 status.st_size, status.st_mtime_ns
             )
@@ -102,15 +107,17 @@ class Discrepancy(NamedTuple):
     """One difference between the approved call and the call now."""
 
     text: str
-    """A clause for people."""
+    """The difference as a clause for people."""
     before: FingerprintedFile | None = None
     after: FingerprintedFile | None = None
 
 
 def discrepancies(bound: ApprovalFingerprint, now: ApprovalFingerprint) -> Iterator[Discrepancy]:
-    """Yield the differences because of which the approval does not cover the call."""
+    """Yield the differences between the approved call and the call now. With any of them, the approval is
+    void.
+    """
     if bound.call != now.call:
-        yield Discrepancy("it is not the call that was asked about")
+        yield Discrepancy("it is not the call that was approved")
     if bound.cwd != now.cwd:
         yield Discrepancy(
             f"the working folder is now {format_path(now.cwd)}, it was {format_path(bound.cwd)}"
@@ -128,7 +135,7 @@ def discrepancies(bound: ApprovalFingerprint, now: ApprovalFingerprint) -> Itera
 
 def _change(name: str, before: FingerprintedFile, after: FingerprintedFile) -> str:
     if before.real != after.real:
-        return f"{name} now leads to {format_path(after.real)}, it led to {format_path(before.real)}"
+        return f"{name} now leads to {format_path(after.real)}; it led to {format_path(before.real)}"
     if before.file and not after.file:
         return f"{name} is gone"
     if after.file and not before.file:
@@ -139,7 +146,9 @@ def _change(name: str, before: FingerprintedFile, after: FingerprintedFile) -> s
 
 
 def is_made_by(discrepancy: Discrepancy, changes: Sequence[FileChange]) -> bool:
-    """Return whether the discrepancy comes from exactly these changes of calls approved together."""
+    """Return whether the discrepancy comes from exactly these changes, which calls made that were approved
+    together.
+    """
     before, after = discrepancy.before, discrepancy.after
     if before is None or after is None or before.real != after.real:
         return False
@@ -154,7 +163,8 @@ def is_made_by(discrepancy: Discrepancy, changes: Sequence[FileChange]) -> bool:
 def pre_images_fit(changes: Iterable[FileChange], now: ApprovalFingerprint) -> bool:
     """Return whether a write replaces exactly the contents in the fingerprint.
 
-    Virtual files are not in it: their back end compares when it writes.
+    The fingerprint does not contain virtual files, because their back end compares the content when it
+    writes.
     """
     contents = {file.real: file.content or None for file in now.files}
     return all(

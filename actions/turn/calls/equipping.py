@@ -1,4 +1,4 @@
-"""Adds the tools that results activate to the session; the next request offers them."""
+"""Adds the tools that results activate to the session. The next request offers them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ from ...ports.events import ToolsChanged
 
 
 def merge_equipment(state: ApplicationState, results: Iterable[ToolResult]) -> dict[str, Any]:
-    """Return the state changes for the tools that the results activate; empty if none is new."""
+    """Return the state changes for the tools that the results activate; empty if no tool is new."""
     found = state.equipment
     for result in results:
         found = found if result.equips is None else found.merge(result.equips)

@@ -1,4 +1,6 @@
-"""Makes the calls that the tool of a running call requests: each judged, recorded and run as any other."""
+"""Makes the calls that the tool of a running call requests. Each is judged, recorded and run like any other
+call.
+"""
 
 from ....state.application import ApplicationState
 from ....state.calls import NestedCall, PendingCall, digest_request, nested_call_id
@@ -24,7 +26,7 @@ class NestedCallRunner:
 
     def __init__(self, parent: PendingCall, state: ApplicationState, ports: Ports) -> None:
         self.comments: list[str] = []
-        """What hooks say about the results; the tool does not get it, because it is in no record."""
+        """Comments of hooks on the results. The tool does not get them, because no record contains them."""
         self._parent = parent
         self._state = state
         self._ports = ports
@@ -66,7 +68,9 @@ class NestedCallRunner:
         return "\n".join(self._made)
 
     async def _find_result(self, call: PendingCall) -> ToolResult | None:
-        """Return the recorded result, or one that says that the outcome is unknown; None: it has not run."""
+        """Return the recorded result, or a result that says that the outcome is unknown. Return None if the
+        call never ran.
+        """
         recorded = (await self._ports.journal.load_calls([call.call_id])).get(call.call_id)
         answer = find_settled_result(call, recorded)
         if answer is not None and recorded is not None and recorded.result is None:
@@ -79,7 +83,7 @@ class NestedCallRunner:
         return call
 
     async def _run(self, call: PendingCall) -> ToolResult:
-        """Run a proposed call, which is judged again right before its start."""
+        """Run a proposed call, after judging it again."""
         step_id = self._state.active_step_id
         self._ports.emit(ToolRequested(call.call_id, call.tool, call.arguments, step_id))
         if call.decision == "undecided":
@@ -97,7 +101,7 @@ class NestedCallRunner:
         return await self._without_comment(runner.results[0])
 
     async def _without_comment(self, answer: ToolResult) -> ToolResult:
-        """Return the result as it is recorded, so that another run of the tool gets the same."""
+        """Return the result in its recorded form, so that another run of the tool gets the same result."""
         recorded = (await self._ports.journal.load_calls([answer.call_id]))[answer.call_id].result
         if recorded is None or recorded == answer:
             return answer

@@ -1,4 +1,6 @@
-"""Turns the tool calls of a reply into pending calls: with unique ids, checked, judged by the gate."""
+"""Turns the tool calls of a reply into pending calls with unique ids, which are checked and judged by the
+gate.
+"""
 
 import itertools
 import re
@@ -38,9 +40,9 @@ _CUT = (
 )
 _MOST_NAMED = 60
 MOST_CALLS = 64
-"""Calls of one reply; further ones get an error result and do not run."""
+"""The most calls of one reply. Further calls get an error result and do not run."""
 MOST_NESTED_CALLS = 200
-"""Nested calls of one call; further ones get an error result and do not run."""
+"""The most nested calls of one call. Further calls get an error result and do not run."""
 _TOO_MANY_NESTED = f"Not run: one call may make at most {MOST_NESTED_CALLS} further calls."
 _TOO_MANY = f"Not run: one message may hold at most {MOST_CALLS} calls. Send the rest in the next one."
 
@@ -58,12 +60,12 @@ def with_unique_ids(message: Message, ports: Ports) -> Message:
                 blocks[number] = block.model_copy(update={"call_id": call_id})
     if tuple(blocks) == message.blocks:
         return message
-    # A new message, not a copy: a copy would keep what the old one has computed from its blocks.
+    # A copy would keep values that the old message computed from its blocks, so this is a new message.
     return Message(role=message.role, origin=message.origin, blocks=tuple(blocks))
 
 
 def _candidates(call_id: str) -> Iterator[str]:
-    # Every database takes such ids, and tells them apart.
+    # Every database accepts such ids and distinguishes them.
     first = call_id if _PLAIN_ID.fullmatch(call_id) else "call"
     return itertools.chain([first], (f"{first}-{number}" for number in itertools.count(2)))
 
@@ -71,7 +73,7 @@ def _candidates(call_id: str) -> Iterator[str]:
 async def propose(
     uses: Sequence[ToolUse], reply: Reply, ports: Ports, before: ApplicationState, decision: ToolSpec | None
 ) -> tuple[PendingCall, ...]:
-    """Judge each call; `decision` is the only decision tool that would have fitted."""
+    """Judge each call. `decision` is the only decision tool that this reply may call, or None."""
 
     async def propose_one(number: int, use: ToolUse) -> PendingCall:
         if number >= MOST_CALLS:
@@ -99,12 +101,14 @@ def _is_decision(use: ToolUse, ports: Ports) -> bool:
 
 
 async def record_wishes(message: Message, pending: Sequence[PendingCall], ports: Ports) -> None:
-    """Record every call of a message in the journal, committed with the step that adds the message."""
+    """Record every call of a message in the journal. The records are committed with the step of the
+    message.
+    """
     calls = {call.call_id: call for call in pending}
     for use in message.tool_uses:
         call = calls.get(use.call_id)
         if call is not None and call.edited:
-            # What may run is what the journal knows.
+            # Only what the journal contains may run.
             use = use.model_copy(update={"arguments": call.arguments})
         await ports.journal.record_proposal(use, call)
 
@@ -112,7 +116,7 @@ async def record_wishes(message: Message, pending: Sequence[PendingCall], ports:
 def judge(
     use: ToolUse | PendingCall, ports: Ports, mode: ExecutionMode, hook: HookVerdict | None = None
 ) -> PendingCall:
-    """Return the call with the gate's decision; a call that cannot run is `invalid`."""
+    """Return the call with the gate's decision. A call that cannot run becomes `invalid`."""
     return judge_and_parse(use, ports, mode, hook)[0]
 
 
@@ -128,8 +132,8 @@ def judge_fully(
 ) -> tuple[PendingCall, Any, Verdict | None]:
     """Return the call with the gate's decision, its parsed arguments and the verdict.
 
-    The verdict is None for a call that cannot run. `hook`: the verdict of a hook on a call that was never
-    judged; a pending call has its own.
+    The verdict is None for a call that cannot run. `hook` is the verdict of a hook on a call that was not
+    judged before; a pending call contains the verdict of its hook.
     """
     hook = use.hook if isinstance(use, PendingCall) else hook
     tool = ports.toolbox.get(use.tool)
@@ -141,7 +145,7 @@ def judge_fully(
             None,
             None,
         )
-    # What runs is what the model wrote; what is displayed and stored has no secret in it.
+    # The call runs with the model's arguments. The display and the store get arguments without secrets.
     original = ports.masker.references.find_original(use.arguments) if use.masked else None
     mask = ports.masker.text if original is not None else str
     try:
@@ -176,12 +180,14 @@ def judge_fully(
 
 
 def _with_preset(reason: str, preset: str) -> str:
-    """Return the reason of a verdict with the arguments that the author of the tool fixed."""
+    """Return the reason of a verdict, followed by the arguments that the author of the tool fixed."""
     return "; ".join(filter(None, (reason, f"with the fixed arguments {preset}" if preset else "")))
 
 
 def _effect_of(tool: Tool, arguments: Any) -> Effect:
-    """Return the effect class of a call; 'effect', which is never repeated, if the tool fails to tell."""
+    """Return the effect class of a call. If the tool fails to compute it, return 'effect', which is never
+    repeated.
+    """
     with BugsLogged(f"the effect of a call of {tool.spec.name}"):
         return tool.effect_of(arguments)
     return "effect"
@@ -190,10 +196,10 @@ def _effect_of(tool: Tool, arguments: Any) -> Effect:
 def combine_decisions(
     verdict: Verdict, hook: HookVerdict | None, origin: Origin = "model"
 ) -> tuple[Decision, DecidedBy, str]:
-    """Combine the verdicts of the gate and a hook: the stricter one counts.
+    """Combine the verdicts of the gate and a hook. The stricter verdict wins.
 
-    Exceptions: a hook may allow a call that the gate asks about, unless `is_firm`. A command that a person
-    typed is approved, unless the gate denies it or the question `is_firm`.
+    Exceptions: a hook may allow a call that the gate asks about, unless the question `is_firm`. A command
+    that a person typed is approved, unless the gate denies it or the question `is_firm`.
     """
     says: Decision = _DECISIONS[verdict.decision]
     by: DecidedBy = "rule" if verdict.rule else "policy"
@@ -225,7 +231,7 @@ async def propose_own(use: ToolUse, ports: Ports, mode: ExecutionMode, origin: O
 
 
 async def propose_nested(use: ToolUse, ports: Ports, state: ApplicationState, number: int) -> PendingCall:
-    """Judge a call that the tool of a running call requests; nothing is recorded here."""
+    """Judge a call that the tool of a running call requests. This function records nothing."""
     why = _TOO_MANY_NESTED if number > MOST_NESTED_CALLS else ""
     if why := why or ports.requests.why_inactive(use.tool, state.equipment):
         return _invalid(_wish(use, "tool"), why)
@@ -235,7 +241,7 @@ async def propose_nested(use: ToolUse, ports: Ports, state: ApplicationState, nu
 async def judge_with_hooks(
     use: ToolUse, ports: Ports, mode: ExecutionMode, origin: Origin = "model"
 ) -> PendingCall:
-    """Ask the hooks about a call and judge it with their verdict; nothing is recorded here."""
+    """Ask the hooks about a call and judge it with their verdict. This function records nothing."""
     advice = ports.hooks
     if advice is None:
         return judge(_wish(use, origin), ports, mode)
@@ -255,7 +261,9 @@ async def judge_with_hooks(
 
 
 def _wish(use: ToolUse, origin: Origin, hook: HookVerdict | None = None) -> ToolUse | PendingCall:
-    """Return the call with its origin: a model's `ToolUse` as it is, any other as `PendingCall`."""
+    """Return the call with its origin: an unchanged `ToolUse` if a model requested the call, else a
+    `PendingCall`.
+    """
     if origin == "model":
         return use
     edited = hook is not None and hook.edited
@@ -271,7 +279,9 @@ def _wish(use: ToolUse, origin: Origin, hook: HookVerdict | None = None) -> Tool
 
 
 async def find_hook_denials(pending: Sequence[PendingCall], ports: Ports) -> tuple[CallDecision, ...]:
-    """Ask the hooks about undecided calls; returns their denials only, a person decides about the rest."""
+    """Ask the hooks about undecided calls and return their denials. A person decides about the other
+    calls.
+    """
     found: list[CallDecision] = []
     for call in pending:
         if ports.hooks is None or call.decision != "undecided" or call.kind != "approval":
@@ -283,7 +293,7 @@ async def find_hook_denials(pending: Sequence[PendingCall], ports: Ports) -> tup
 
 
 def _explain_placeholder(tool: Tool, arguments: str, ports: Ports) -> str:
-    """Return why a call with the placeholder of a secret cannot run; empty if it can."""
+    """Return why a call that contains the placeholder of a secret cannot run; empty if it can."""
     if "[masked " not in arguments or tool.effect == "read":
         return ""
     found = find_placeholder(parse_json_object(arguments), tool.traits.references)
@@ -295,13 +305,13 @@ def _explain_placeholder(tool: Tool, arguments: str, ports: Ports) -> str:
 
 
 def why_lost(call: PendingCall, ports: Ports) -> str:
-    """Return why a call cannot run because only an earlier process knew its secrets; empty if it can."""
+    """Return why a call cannot run because only an ended process knew its secrets; empty if it can run."""
     references, tool = ports.masker.references, ports.toolbox.get(call.tool)
     if not call.masked or tool is None or not references.has_key:
         return ""
     if references.find_original(call.arguments) is not None:
         return ""
-    # What file tools write they may fill in by themselves.
+    # File tools can fill in the values of these placeholders themselves.
     found = find_placeholder(parse_json_object(call.arguments), tool.traits.references)
     return explain_lost_value(found) if found or not tool.traits.references else ""
 
@@ -321,12 +331,14 @@ def _invalid(use: ToolUse | PendingCall, reason: str) -> PendingCall:
 
 
 def count_bad_rounds(before: ApplicationState, pending: Sequence[PendingCall]) -> int:
-    """Return how many rounds in a row held no usable call."""
+    """Return how many rounds in a row contained no usable call."""
     return 0 if any(call.decision != "invalid" for call in pending) else before.bad_rounds + 1
 
 
 def answer_all(message: Message, answers: dict[str, str], otherwise: str) -> list[Message]:
-    """Return a result for every call of `message`: by call id from `answers`, else the error `otherwise`."""
+    """Return a result for every call of `message`. `answers` contains results by call id; all other calls get
+    the error `otherwise`.
+    """
     return [
         tool_message(
             ToolResult(

@@ -1,4 +1,6 @@
-"""Settles calls that ran when a process died: from their scratch files, by a check, or by a person."""
+"""Settles calls that ran when a process died: by their scratch files, by a check, or by a person's
+decision.
+"""
 
 from ....state.application import ApplicationState, ExecutionMode
 from ....state.calls import JournaledCall, PendingCall, update_recovery
@@ -10,14 +12,14 @@ from .tool_results import most_bytes
 from .tool_runner import catch_failures, context_of, record_outcome
 
 _AGAIN_SAFE = ("read", "idempotent")
-_DONE = "It had been done when the process died: the files are as they were to become."
+_DONE = "It had been done when the process died: the files have the intended contents."
 
 
 async def triage(state: ApplicationState, ports: Ports) -> tuple[PendingCall, ...]:
-    """Return the pending calls; every open one is either settled or marked as outcome unknown.
+    """Return the pending calls. Every open call is settled, or is marked as outcome unknown.
 
     A call is open if its start is on disk and its end is not. Open nested calls are added, each before the
-    call whose tool requested it. The findings are queued in the journal.
+    call whose tool requested it. The new records are queued in the journal.
     """
     calls = state.pending_tool_calls
     recorded = await ports.journal.load_calls(call.call_id for call in calls)
@@ -41,12 +43,14 @@ def is_open(call: PendingCall, recorded: JournaledCall | None) -> bool:
 
 
 def route_unknown_outcome(call: PendingCall, mode: ExecutionMode) -> PendingCall:
-    """Mark a call of unknown outcome as undecided; in yolo mode as approved, so the model learns of it."""
+    """Mark a call of unknown outcome as undecided. In yolo mode it is approved, so that the model gets to
+    know it.
+    """
     return call.model_copy(update={"decision": "approved" if mode == "yolo" else "undecided"})
 
 
 async def _examine_nested(parent: PendingCall, ports: Ports, state: ApplicationState) -> list[PendingCall]:
-    """Examine the nested calls that were open when the process died and that do not wait already."""
+    """Examine the nested calls that were open when the process died and that are not pending yet."""
     waiting = {call.call_id for call in state.pending_tool_calls}
     nested = [one.call for one in await ports.journal.load_nested_calls(parent.call_id)]
     recorded = await ports.journal.load_calls(call.call_id for call in nested)
@@ -86,7 +90,7 @@ async def _examine(
     unknown = {
         "kind": "outcome_unknown",
         "reason": "it was running when the process died",
-        # A new start would find the files of the old one.
+        # A new start of the call would find the files of the old start.
         "binding": judge(call, ports, state.execution_mode).binding,
     }
     return route_unknown_outcome(call.model_copy(update=unknown), state.execution_mode)

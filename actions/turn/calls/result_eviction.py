@@ -1,4 +1,6 @@
-"""Evicts old results of `ephemeral` tools: a line with a handle stays, the store keeps the rest."""
+"""Evicts old results of `ephemeral` tools: a line with a handle replaces the result, which stays in the
+store.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -12,25 +14,29 @@ from ...ports.events import Notice
 from .tool_results import format_read_call
 
 LEAST = 4
-"""Results evicted at once at least: an eviction invalidates the provider's cache after the first of them."""
+"""The least number of results for one eviction. An eviction invalidates the provider's cache from its first
+result on.
+"""
 
 
 def evict_old_results(
     state: ApplicationState, changes: dict[str, Any], results: Iterable[ToolResult], ports: Ports
 ) -> dict[str, Any]:
-    """Return the state changes of these results, with older results evicted if there are enough of them."""
+    """Return the state changes of these results. Older results are evicted if there are enough of them."""
     if not any(_most(ports.toolbox, result.tool) for result in results):
         return changes
     after = state.model_copy(update=changes)
     shorter, count = evict_results(after.active_history, ports.toolbox, LEAST)
     if not count:
         return changes
-    ports.emit(Notice(f"{count} older results were put away; the model can read them again."))
+    ports.emit(Notice(f"{count} older results became one line each; the model can read them again."))
     return {**changes, **after.replace_history(shorter)}
 
 
 def evict_results(history: Transcript, tools: Toolbox, least: int) -> tuple[Transcript, int]:
-    """Return the history without its evictable results, and their number; unchanged if fewer than `least`."""
+    """Return the history without its evictable results, and their number. If there are fewer than `least`,
+    the history is unchanged.
+    """
     going = list(_find_evictable(history, tools))[::-1]
     if len(going) < max(least, 1):
         return history, 0

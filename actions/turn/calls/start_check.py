@@ -1,4 +1,4 @@
-"""Checks an approved call right before it starts: is it unchanged, still allowed, and no repetition?"""
+"""Checks an approved call right before its start: it must be unchanged, still allowed, and no repetition."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .approval_fingerprint import discrepancies, is_made_by, pre_images_fit
 from .proposals import combine_decisions, judge_fully, why_lost
 
 _TAMPERED = (
-    "Not run: its arguments are not those that were proposed and approved, so the record of this session was"
-    " changed from outside. `sandbur sessions verify` shows what the record says."
+    "Not run: its arguments are not those that were proposed and approved, so another program changed the"
+    " record of this session. `sandbur sessions verify` shows what the record says."
 )
-_UNKNOWN_PLACES = "Not run: which files it names could not be found out. This is a bug in Sandbur."
+_UNKNOWN_PLACES = "Not run: the files that it names could not be determined. This is a bug in Sandbur."
 _CHANGED = "it was approved, but since then {why}"
 _REPEATED = "this very call had the same result {times}"
 OTHER_FILE = _CHANGED.format(why="the file has changed")
@@ -39,23 +39,24 @@ OTHER_FILE = _CHANGED.format(why="the file has changed")
 class CheckedCall(NamedTuple):
     """The result of the check: the call with its new decision, and its parsed arguments.
 
-    `approved`: it may run. `undecided`: a person decides again. Otherwise it never runs.
+    `approved`: the call may run. `undecided`: a person must decide again. Any other decision: the call never
+    runs.
     """
 
     call: PendingCall
     arguments: Any = None
     seen: ApprovalFingerprint | None = None
-    """The fingerprint that the person's approval was compared with; None: there was nothing to compare."""
+    """The fingerprint that was compared with the person's approval; None if nothing was compared."""
     leads: Sequence[str] = ()
-    """The real paths that were judged or approved; the call may open no other."""
+    """The real paths that were judged or approved. The call may open no other path."""
     is_walled: bool = False
-    """See `ToolContext`."""
+    """See `ToolContext.is_walled`."""
     in_sandbox: bool = False
-    """See `ToolContext`."""
+    """See `ToolContext.in_sandbox`."""
 
 
 async def check_before_start(call: PendingCall, state: ApplicationState, ports: Ports) -> CheckedCall:
-    """Judge an approved call again by the current state; earlier calls may have changed it."""
+    """Judge an approved call again by the current state, because earlier calls may have changed the state."""
     agreed = await ports.journal.load_agreed_digest(call.call_id)
     if agreed and agreed != digest_arguments(call.arguments):
         return CheckedCall(_refuse(call, _TAMPERED))
@@ -67,7 +68,7 @@ async def check_before_start(call: PendingCall, state: ApplicationState, ports: 
         return CheckedCall(now)
     is_persons = call.decided_by == "person"
     leads: Sequence[str] | None = None
-    with BugsLogged(f"the places to which a call of {call.tool} leads"):
+    with BugsLogged(f"the real paths of a call of {call.tool}"):
         leads = resolve_paths(ports.toolbox[call.tool].paths(arguments), ports.places.cwd)
     if leads is None:
         return CheckedCall(_refuse(call, _UNKNOWN_PLACES))
@@ -87,7 +88,7 @@ async def check_before_start(call: PendingCall, state: ApplicationState, ports: 
             ask_again(call, now.binding, _REPEATED.format(times=format_turn_count(turns, length)))
         )
     if not is_persons or (call.origin == "person" and call.binding is None):
-        # A typed command was approved without a question; now there is one.
+        # A typed command was approved without a question, but now the gate asks one.
         return CheckedCall(ask_again(call, now.binding, now.reason))
     if call.binding is None or now.binding is None:
         return CheckedCall(call, arguments, None, leads)
@@ -103,7 +104,7 @@ async def check_before_start(call: PendingCall, state: ApplicationState, ports: 
 def _judge_real_paths(
     leads: Sequence[str], now: PendingCall, arguments: Any, ports: Ports, mode: ExecutionMode
 ) -> PendingCall:
-    """Return the call as undecided unless the gate also allows the real paths behind its paths."""
+    """Return the call; it is undecided unless the gate also allows the real paths that its paths lead to."""
     tool = ports.toolbox[now.tool]
     if now.decision != "approved" or not leads or tool.traits.runs_commands:
         return now
@@ -117,7 +118,7 @@ def _judge_real_paths(
 
 
 def fits_approval(looked: CheckedCall, prepared: Prepared | ToolOutcome | None) -> bool:
-    """Return whether the files that a tool will replace are those of the approval."""
+    """Return whether the files that a tool will replace are the files of the approval."""
     if looked.seen is None or not isinstance(prepared, Prepared):
         return True
     return pre_images_fit(prepared.changes, looked.seen)
@@ -130,7 +131,9 @@ async def _what_changed(
     state: ApplicationState,
     ports: Ports,
 ) -> str:
-    """Return what changed since the approval; changes by calls approved together with it do not count."""
+    """Return what changed since the approval. Changes by calls that were approved together with it do not
+    count.
+    """
     found = list(discrepancies(bound, now))
     if found and (changes := await _changes_before(call, state, ports)):
         found = [one for one in found if not is_made_by(one, changes)]
@@ -138,9 +141,9 @@ async def _what_changed(
 
 
 async def _changes_before(call: PendingCall, state: ApplicationState, ports: Ports) -> list[FileChange]:
-    """Return the changes by file tools of the same reply before this call, in order.
+    """Return the changes that file tools made for earlier calls of the same reply, in order.
 
-    The person saw in those calls what they write; the effect of a command was not known then.
+    The question displayed what these calls write. The effect of a command was not known then, so it counts.
     """
     asking = state.active_history.requesting_message
     changes: list[FileChange] = []
@@ -155,14 +158,14 @@ async def _changes_before(call: PendingCall, state: ApplicationState, ports: Por
 async def _repetition(
     now: PendingCall, state: ApplicationState, ports: Ports, is_by_rule: bool
 ) -> tuple[int, int]:
-    """Return the turns and the length of the cycle that the call continues; (0, 0): it may run."""
-    # Sessions from before go on as they began, so that they replay as they ran.
+    """Return the turns and the length of the cycle that the call continues, or (0, 0) if the call may run."""
+    # Older sessions keep their old behaviour, so that a replay runs as they ran.
     if state.graph_version < ASKED_ONCE_MORE:
         return 0, 0
     if state.graph_version < NOTICES_CYCLES:
         return (MOST_IN_A_ROW, 1) if find_cycle(now, state.active_history, longest=1) else (0, 0)
     if ports.toolbox[now.tool].traits.repeats or now.origin == "tool":
-        # The loops of a program are no sign of a model that goes round in circles.
+        # A program may make equal calls in a loop. This does not mean that the model repeats itself.
         return 0, 0
     polled = {name for name, tool in ports.toolbox.items() if tool.traits.repeats}
     cycle = find_cycle(now, state.active_history, polled)
@@ -192,18 +195,18 @@ def _refuse(call: PendingCall, why: str) -> PendingCall:
 
 
 MOST_IN_A_ROW = 3
-"""Turns of a cycle without pauses between them."""
+"""The most turns of a cycle without pauses between them."""
 MOST_WITH_PAUSES = 10
-"""Turns with seconds in between, as a model takes them to answer."""
+"""The most turns of a cycle with pauses of some seconds, which a model needs to answer."""
 MOST_BY_RULE = 100
-"""Turns of calls that a rule allows."""
+"""The most turns of a cycle of calls that a rule allows."""
 LONGEST_CYCLE = 4
-"""Rounds of calls that make one turn of a cycle."""
+"""The most rounds of calls that make one turn of a cycle."""
 MOST_REFUSED_ROUNDS = 5
-"""Rounds in a row of which no call ran, before the run ends."""
+"""The number of rounds in a row without a call that ran, after which the run ends."""
 _SHORT_PAUSE_MS, _LONG_PAUSE_MS = 1_000, 10_000
 _STUCK_BEGINS = "Not run: this very call had the same result "
-"""Stored bytes: such results are recognized by these words."""
+"""The first words of such a result. They are stored, and results are recognized by them."""
 
 
 class _Past(NamedTuple):
@@ -216,14 +219,14 @@ class _Past(NamedTuple):
 
     @property
     def is_refused(self) -> bool:
-        """True if it did not run because it was a repetition."""
+        """Return whether the call did not run because it was a repetition."""
         return self.content.startswith(_STUCK_BEGINS)
 
     def is_of(self, call: PendingCall) -> bool:
         return (self.tool, self.arguments) == (call.tool, call.arguments)
 
     def repeats(self, other: _Past) -> bool:
-        """Return whether both are the same call with the same result; a refused one matches any result."""
+        """Return whether both are the same call with the same result. A refused call matches any result."""
         if (self.tool, self.arguments) != (other.tool, other.arguments):
             return False
         return self[3:] == other[3:] or self.is_refused or other.is_refused
@@ -245,14 +248,16 @@ class Cycle(NamedTuple):
     """A sequence of calls that repeats, and that a pending call would continue."""
 
     length: int
-    """Calls of one turn."""
+    """The number of calls in one turn."""
     turns: int
-    """Repetitions with the same results, at most `MOST_BY_RULE`."""
+    """The number of turns with the same results, at most `MOST_BY_RULE`."""
     last: tuple[str, str]
     """The ids of the newest two calls that are equal to the pending one."""
 
     def most_turns(self, recorded: Mapping[str, JournaledCall], by_rule: bool) -> int | None:
-        """Return the allowed number of turns for the pause between them; None: no limit."""
+        """Return the allowed number of turns, which depends on the pause between them; None if there is no
+        limit.
+        """
         pause_ms = self._pause_ms(recorded)
         if pause_ms >= _LONG_PAUSE_MS:
             return None
@@ -261,7 +266,9 @@ class Cycle(NamedTuple):
         return MOST_IN_A_ROW if pause_ms < _SHORT_PAUSE_MS else MOST_WITH_PAUSES
 
     def _pause_ms(self, recorded: Mapping[str, JournaledCall]) -> int:
-        """Return the milliseconds between the newest two of its calls, without their own duration."""
+        """Return the milliseconds between the newest two calls of the cycle, without the duration of the
+        calls.
+        """
         newest, before = (recorded.get(call_id) for call_id in self.last)
         if newest is None or before is None:
             return 0
@@ -272,9 +279,9 @@ class Cycle(NamedTuple):
 def find_cycle(
     call: PendingCall, history: Transcript, polled: Set[str] = frozenset(), longest: int = LONGEST_CYCLE
 ) -> Cycle | None:
-    """Return the cycle that a call would continue; None if it has fewer than `MOST_IN_A_ROW` turns.
+    """Return the cycle that a call would continue, or None if the cycle has fewer than `MOST_IN_A_ROW` turns.
 
-    `polled`: tools whose calls may repeat; they are ignored.
+    `polled`: the tools whose calls may repeat. These calls are ignored.
     """
     asking = history.requesting_message
     rounds = list(islice(_rounds(history, asking, polled), longest))
@@ -302,14 +309,14 @@ def require_progress(state: ApplicationState) -> None:
         return
     if _count_refused_rounds(state.active_history, state.execution_mode == "yolo") >= MOST_REFUSED_ROUNDS:
         raise Repeated(
-            "The model repeats itself: it asked for the same calls again after these were refused"
+            "The model repeats itself: it requested the same calls again after they were refused"
             f" {MOST_REFUSED_ROUNDS} times in a row.",
-            "Say what it is to do instead, or resume to let it try once more.",
+            "Tell it what to do instead, or resume to let it try once more.",
         )
 
 
 def _count_refused_rounds(history: Transcript, denied: bool) -> int:
-    """Count the newest rounds in a row of which every call was refused as a repetition.
+    """Count the newest rounds in a row in which every call was refused as a repetition.
 
     `denied`: a denied call counts as refused, too.
     """
@@ -322,7 +329,7 @@ def _count_refused_rounds(history: Transcript, denied: bool) -> int:
 
 
 def _turns(past: Iterable[_Past], length: int) -> int:
-    """Count the turns of `length` calls, newest first, that are equal; the first turn counts."""
+    """Count the equal turns of `length` calls, newest first. The first turn counts."""
     turn: list[_Past] = []
     count = 0
     for count, one in enumerate(islice(past, length * MOST_BY_RULE), 1):
@@ -339,7 +346,7 @@ def _turns(past: Iterable[_Past], length: int) -> int:
 def _rounds(
     history: Transcript, asking: Message | None, polled: Set[str] = frozenset()
 ) -> Iterator[list[_Past]]:
-    """Yield the calls of each message since the person's last message, newest first, without `asking`."""
+    """Yield the calls of each message since the person's last message, newest first. `asking` is left out."""
     results: dict[str, ToolResult] = {}
     for message in reversed(history):
         if message.origin == "person":

@@ -1,4 +1,6 @@
-"""The results of calls in the active history: one per call, in order, and shortened if they are too large."""
+"""Adds the results of calls to the active history: one per call, in order, shortened if they are too
+large.
+"""
 
 import hashlib
 import shutil
@@ -30,12 +32,13 @@ from ...ports import Journal, Ports, Resumable, Toolbox, ToolOutcome, implements
 from .equipping import merge_equipment
 
 _SESSION_TEMP = "temp"
-"""Beside the folders of calls in the scratch folder of a session."""
+"""The name of a folder in the scratch folder of a session, which also contains the folders of calls."""
 
 
 def session_temp(scratch: Path) -> Path:
-    """Return the folder that sandboxed commands of a session see as `/tmp`; it is not a sibling of the calls'
-    folders."""
+    """Return the folder that sandboxed commands of a session see as `/tmp`. It is one level deeper than the
+    folders of calls.
+    """
     return scratch / _SESSION_TEMP / "files"
 
 
@@ -44,7 +47,7 @@ def temp_of(ports: Ports) -> Path | None:
 
 
 def scratch_of(ports: Ports, call_id: str) -> Path | None:
-    """Return the folder of a call's files; None if the session has none."""
+    """Return the folder for the files of a call, or None if the session has no scratch folder."""
     return None if ports.places.scratch is None else _scratch_below(ports.places.scratch, call_id)
 
 
@@ -75,7 +78,9 @@ def clear_once_committed(ports: Ports, call_id: str) -> None:
 
 
 def sweep_once_committed(ports: Ports, open_calls: Iterable[str]) -> None:
-    """Delete the files of calls that are no longer open, once this process certainly owns the session."""
+    """Delete the files of calls that are not open any more, as soon as this process certainly owns the
+    session.
+    """
     kept = {scratch_of(ports, call_id) for call_id in open_calls}
     kept |= {None if ports.places.scratch is None else ports.places.scratch / _SESSION_TEMP}
 
@@ -89,7 +94,7 @@ def sweep_once_committed(ports: Ports, open_calls: Iterable[str]) -> None:
 
 
 async def sweep(state: ApplicationState, ports: Ports) -> None:
-    """Delete the files of killed runs, except of calls with an unknown outcome."""
+    """Delete the files of killed runs, except those of calls with an unknown outcome."""
     pending = [call.call_id for call in state.pending_tool_calls]
     recorded = await ports.journal.load_calls(pending)
     started = [call_id for call_id, call in recorded.items() if call.move == "started"]
@@ -124,14 +129,18 @@ def with_results(
     left: tuple[PendingCall, ...] = (),
     more: Message | None = None,
 ) -> dict[str, Any]:
-    """Return the state changes that append `results` to the active history; `left` are calls without one.
+    """Return the state changes that append `results` to the active history; `left` are the calls without a
+    result.
 
-    The result of a nested call is for the tool that requested it, and stands in no history.
-    `more` are messages to the model after all of them.
+    The result of a nested call goes to the tool that requested the call, and into no history. `more` is a
+    message to the model that follows the results.
     """
     own = {call.call_id: call for call in state.pending_tool_calls if call.origin != "model"}
     answers = [one for one in results if not parent_call_id_of(one.call_id)]
-    messages = [_ran(own[one.call_id], one) if one.call_id in own else tool_message(one) for one in answers]
+    messages = [
+        _make_command_message(own[one.call_id], one) if one.call_id in own else tool_message(one)
+        for one in answers
+    ]
     if state.note and not left:
         messages.append(runtime_message(state.note))
     if more is not None:
@@ -143,8 +152,8 @@ def with_results(
     return {**state.replace_history(state.active_history.append(*messages)), **cleared}
 
 
-def _ran(call: PendingCall, result: ToolResult) -> Message:
-    """Return the history's record of a person's command, which no model reply contains."""
+def _make_command_message(call: PendingCall, result: ToolResult) -> Message:
+    """Return the message with a person's command and its result. No reply of a model contains this call."""
     use = ToolUse(call_id=call.call_id, tool=call.tool, arguments=call.arguments, masked=call.masked)
     return user_command_message(use, result)
 
@@ -176,7 +185,7 @@ _DENIERS = {"person": "the user", "hook": "a hook of the user"}
 
 
 def edit_note(call: PendingCall) -> str:
-    """Return the note in front of a result whose call did not run with the model's arguments."""
+    """Return the note that precedes the result of a call whose arguments a person or a hook changed."""
     if not call.edited:
         return ""
     who = "a hook of the user" if call.hook is not None and call.hook.edited else "the user"
@@ -184,7 +193,7 @@ def edit_note(call: PendingCall) -> str:
 
 
 def refusal(call: PendingCall) -> ToolResult | None:
-    """Return the result of a call that never runs: denied, or unusable."""
+    """Return the result of a call that never runs because it is denied or invalid; None if it may run."""
     if call.decision == "invalid":
         return result(call, "error", call.reason)
     if call.decision != "denied":
@@ -217,7 +226,7 @@ def find_settled_result(call: PendingCall, recorded: JournaledCall | None) -> To
 
 
 async def list_nested_calls(journal: Journal, call_id: str) -> str:
-    """Return the recorded nested calls of a call as text, one a line; empty if there are none."""
+    """Return the recorded nested calls of a call as text, one per line; empty if there are none."""
     calls = [nested.call for nested in await journal.load_nested_calls(call_id)]
     known = await journal.load_calls(call.call_id for call in calls)
     lines = [
@@ -236,8 +245,10 @@ def _describe_progress(recorded: JournaledCall | None) -> str:
 
 def describe_nested_call(number: int, tool: str, arguments: str, outcome: str) -> str:
     """Return one line about a nested call: its number, tool, arguments and outcome."""
-    shown = arguments if len(arguments) <= _MOST_ARGUMENT_CHARS else f"{arguments[:_MOST_ARGUMENT_CHARS]}..."
-    return f"{number}. {tool} {shown}: {outcome}"
+    display_text = (
+        arguments if len(arguments) <= _MOST_ARGUMENT_CHARS else f"{arguments[:_MOST_ARGUMENT_CHARS]}..."
+    )
+    return f"{number}. {tool} {display_text}: {outcome}"
 
 
 async def close_calls(state: ApplicationState, ports: Ports) -> ApplicationState:
@@ -270,22 +281,24 @@ def _describe_stop(call: PendingCall, recorded: JournaledCall | None, ports: Por
 
 
 _LEAST_TOKENS_PER_BYTE = 0.25
-"""Lower bound: a ratio learned from a few short requests must not let a huge result pass."""
+"""The lower bound of the ratio. A ratio learned from a few short requests must not let a huge result pass."""
 _KEPT_SHARE = 0.25
 _HEAD_SHARE = 0.6
 _LONGEST_SNAP = 2000
-"""Bytes: a cut moves to the end of a line that is at most this far away."""
+"""A cut moves to the end of a line that is at most this many bytes away."""
 MAX_ROW_CHARACTERS = 1000
-"""Longer lines are split into rows, because JSON is often a single line."""
+"""The longest row in characters. Longer lines are split into rows, because JSON is often a single line."""
 
 
 def most_bytes(max_tokens: int, tokens_per_byte: float) -> int:
-    """Return the largest size of a result in bytes; 0: no limit."""
+    """Return the largest size of a result in bytes; 0 means no limit."""
     return int(max_tokens / max(tokens_per_byte, _LEAST_TOKENS_PER_BYTE))
 
 
 def limit_outcome(outcome: ToolOutcome, call_id: str, limit_bytes: int, tools: Toolbox) -> ToolOutcome:
-    """Return the outcome shortened for the model; `full_output` is what the store has to keep."""
+    """Return the outcome shortened for the model. The store keeps the whole output, which is in
+    `full_output`.
+    """
     beside = [block.text for block in outcome.blocks if isinstance(block, Text)]
     text = "\n".join((outcome.content, *beside))
     if limit_bytes and len(text.encode(errors="replace")) > limit_bytes:
@@ -301,7 +314,7 @@ def limit_outcome(outcome: ToolOutcome, call_id: str, limit_bytes: int, tools: T
     reader = format_read_call(tools, call_id) if _has_whole(outcome) else ""
     if not reader:
         return outcome
-    # The last line is the tool's own: an exit code, or how much of a page there is.
+    # The tool itself wrote the last line: an exit code, or a note about the rest of a page.
     above, line, last = outcome.content.rpartition("\n")
     hint = f"[the whole output: {reader}]"
     return replace(outcome, content=f"{above}{line}{hint}\n{last}")
@@ -319,9 +332,9 @@ def format_read_call(tools: Toolbox, call_id: str, offset: int = 1) -> str:
 
 
 def _cut_middle(text: str, call_id: str, size_bytes: int, tools: Toolbox, is_whole: bool) -> str:
-    """Return both ends of a text, with one line between them that says how much is left out.
+    """Return the beginning and the end of a text, with a line between them that says how much is left out.
 
-    `is_whole`: the store keeps exactly this text, so row numbers are the same there.
+    `is_whole`: the store keeps exactly this text, so row numbers mean the same there.
     """
     head, tail = _ends(text, size_bytes)
     left_out = len(text) - len(head) - len(tail)
@@ -332,29 +345,29 @@ def _cut_middle(text: str, call_id: str, size_bytes: int, tools: Toolbox, is_who
 
 
 def _row_after(head: str) -> int:
-    """Return the number of the first row that `head` does not hold completely."""
+    """Return the number of the first row that `head` does not contain completely."""
     return len(rows_of(head)) + head.endswith("\n")
 
 
 def _ends(text: str, size_bytes: int) -> tuple[str, str]:
     first = int(size_bytes * _HEAD_SHARE)
-    return _beginning(text, first), _end(text, size_bytes - first)
+    return _take_beginning(text, first), _take_end(text, size_bytes - first)
 
 
-def _beginning(text: str, size_bytes: int) -> str:
+def _take_beginning(text: str, size_bytes: int) -> str:
     kept = text[:size_bytes].encode(errors="replace")[:size_bytes].decode(errors="ignore")
     snap = kept.rfind("\n", max(len(kept) - _LONGEST_SNAP, 0))
     return kept if snap < 0 else kept[: snap + 1]
 
 
-def _end(text: str, size_bytes: int) -> str:
+def _take_end(text: str, size_bytes: int) -> str:
     kept = text[-size_bytes:].encode(errors="replace")[-size_bytes:].decode(errors="ignore")
     snap = kept.find("\n", 0, _LONGEST_SNAP)
     return kept if snap < 0 else kept[snap + 1 :]
 
 
 def rows_of(text: str) -> list[str]:
-    """Split a kept text into rows: its lines, with long lines split at `MAX_ROW_CHARACTERS`."""
+    """Split a stored text into rows. A row is a line; longer lines are split at `MAX_ROW_CHARACTERS`."""
     return [row for line in _lines(text) for row in _pieces(line)]
 
 
@@ -372,5 +385,5 @@ def _pieces(line: str) -> Iterator[str]:
 
 
 def find_ending_result(results: Mapping[int, ToolResult]) -> ToolResult | None:
-    """Return the first result, in the order of the calls, that ends the run; None if there is none."""
+    """Return the first result, in the order of the calls, that ends the run, or None if no result ends it."""
     return next((results[place] for place in sorted(results) if results[place].ends_run is not None), None)

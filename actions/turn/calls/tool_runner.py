@@ -1,4 +1,4 @@
-"""Runs a batch of calls, each between its `started` and its `finished` record."""
+"""Runs a batch of calls. Each runs between its `started` record and its `finished` record."""
 
 import asyncio
 import time
@@ -64,21 +64,23 @@ class SuspendedCall(NamedTuple):
 
 
 class NestsCalls(NestedCalls, Protocol):
-    """The nested calls of one call, with what hooks say about them."""
+    """The nested calls of one call, with the comments of hooks on them."""
 
     comments: list[str]
 
 
 class ToolRunner:
-    """Runs the calls of one round; results are stored by the index of the call."""
+    """Runs the calls of one round and collects the results by the index of the call."""
 
     def __init__(
         self, state: ApplicationState, ports: Ports, nest: Callable[[PendingCall], NestsCalls] | None = None
     ) -> None:
-        """`nest` makes what the tool of a call makes further calls with; None: it can make none."""
+        """`nest` creates the object with which the tool of a call makes nested calls; None if tools can make
+        none.
+        """
         self.results: dict[int, ToolResult] = {}
         self.asked: dict[int, PendingCall] = {}
-        """Calls that need a new decision, by index; none of them has an outcome."""
+        """The calls that need a new decision, by index. None of them has an outcome."""
         self.waiting: dict[int, SuspendedCall] = {}
         """Calls that wait for the decision about another call, by index."""
         self.error: SandburError | None = None
@@ -92,10 +94,13 @@ class ToolRunner:
         self._running = 0
 
     async def run(self, batch: Sequence[ReadyCall]) -> None:
-        """Run the calls concurrently and emit their events; returns when all have ended."""
+        """Run the calls concurrently and emit their events. This function returns when all of them have
+        ended.
+        """
         running = asyncio.ensure_future(self._run_all(batch))
         if cancelled := await wait_until_done(running, running.cancel):
-            # A result that could not be stored now is queued; the end of the run tries again and says why.
+            # A result that could not be stored is queued. The end of the run tries again, and reports the
+            # problem.
             raise cancelled
         running.result()
 
@@ -210,9 +215,10 @@ class ToolRunner:
         )
 
     async def _ask_after_run(self, call: PendingCall, arguments: Any, why: str) -> PendingCall:
-        """Return a read call that needs permission after its start as undecided.
+        """Return a read call that needs a permission after its start, as undecided.
 
-        Its start is on disk, its end is not: once approved it starts again, as after a crash.
+        The start of the call is on disk, its end is not. If the call is approved, it starts again as after a
+        crash.
         """
         asked = ask_again(call, None, self._ports.masker.text(encodable(why)))
         tool = self._ports.toolbox[call.tool]
@@ -223,11 +229,11 @@ class ToolRunner:
         return update_recovery(asked, starts=starts, settled_as="rerun")
 
     async def _finish(self, offset: int, call: PendingCall, outcome: ToolOutcome, began: float) -> None:
-        """Record an outcome, then let hooks comment on it; the comment is committed with the step.
+        """Record an outcome, then let hooks comment on it. The comment is committed with the step.
 
-        The outcome is recorded first, so that a kill while hooks run does not make it unknown.
+        The outcome is recorded first, so that a kill during the hooks does not make it unknown.
         """
-        # No step follows at once that would commit the result of a nested call.
+        # No step follows soon that would commit the result of a nested call.
         is_nested = bool(call.parent_call_id) and call.effect != "read"
         advice, is_alone = self._ports.hooks, self._running == 1 and not is_nested
         if advice is None:
@@ -261,8 +267,8 @@ class ToolRunner:
         return await tool.prepare(arguments, context)
 
     async def _record_start(self, call: PendingCall, ready: Prepared | ToolOutcome | None) -> str:
-        """Commit the start of a call; returns a note about file contents that are not kept."""
-        # Files of an earlier start must not be mistaken for those of this one.
+        """Commit the start of a call. Return a note about file contents that are not stored."""
+        # Files of an earlier start must not be mistaken for files of this start.
         clear(scratch_of(self._ports, call.call_id))
         if not isinstance(ready, Prepared):
             await self._ports.journal.record_start(call)
@@ -332,7 +338,7 @@ def context_of(ports: Ports, call: PendingCall, emit: Callable[[str], None]) -> 
         user_input=ports.calls.user_input,
         shows=lambda file: reads(ports.model, file),
         inputs=ports.inputs,
-        # Middleware reads and replaces the bytes themselves.
+        # Middleware itself reads and replaces the bytes.
         takes_file=ports.calls.wrap is None and ports.places.scratch is not None,
     )
 
@@ -353,9 +359,9 @@ async def record_outcome(
     flush: bool,
     limit_bytes: int = 0,
 ) -> ToolResult:
-    """Record an outcome in the journal with secrets masked; the scratch folder is removed after the commit.
+    """Record an outcome in the journal with secrets masked. The scratch folder is removed after the commit.
 
-    A result larger than `limit_bytes` (0: no limit) is shortened to both ends.
+    A result larger than `limit_bytes` (0: no limit) is shortened to its beginning and its end.
     """
     changes, kept = outcome.changed
     note = ""
@@ -365,7 +371,7 @@ async def record_outcome(
     outcome = await _without_secrets(add_note(outcome, note), ports.masker, scratch)
     outcome = limit_outcome(outcome, call.call_id, limit_bytes, ports.toolbox)
     if call.parent_call_id:
-        # The tool that requested the call goes on; only its own result changes the turn.
+        # The tool that requested the call continues. Only the result of that tool changes the turn.
         outcome = replace(outcome, ends_run=None, equips=None)
     content = before + outcome.content
     brought = (outcome.blocks, outcome.ends_run, outcome.equips, outcome.usage)
@@ -378,7 +384,7 @@ async def record_outcome(
 
 
 async def _without_secrets(outcome: ToolOutcome, masker: Masker, scratch: Path) -> ToolOutcome:
-    """Mask the texts of an outcome; images and documents are not searched for secrets."""
+    """Mask the texts of an outcome. Images and documents are not searched for secrets."""
     for text in (outcome.content, *(block.text for block in outcome.blocks if isinstance(block, Text))):
         masker.learn(text)
     if outcome.output_file is not None or outcome.full_output is not None:
@@ -396,8 +402,8 @@ def _mask_block(block: Text | AttachedFile, masker: Masker) -> Text | AttachedFi
     if isinstance(block, Text):
         return Text(text=encodable(masker.text(block.text)))
     if block.url and masker.text(block.url) != block.url:
-        # With a part of it masked, no provider could read it.
-        return Text(text=f"{masker.text(block.label)[:-1]}: not passed on. Its address holds a secret.]")
+        # No provider could use an address in which a part is masked.
+        return Text(text=f"{masker.text(block.label)[:-1]}: not passed on. Its address contains a secret.]")
     return block
 
 
@@ -409,7 +415,7 @@ def add_note(outcome: ToolOutcome, note: str) -> ToolOutcome:
 
 
 async def catch_failures(call: PendingCall, work: Callable[[], Awaitable[ResultT]]) -> ResultT | ToolOutcome:
-    """Await a tool's work; an exception becomes an error outcome that the model reads."""
+    """Await the work of a tool. An exception becomes an error outcome that the model reads."""
     try:
         return await work()
     except BadArguments as error:
@@ -422,7 +428,7 @@ async def catch_failures(call: PendingCall, work: Callable[[], Awaitable[ResultT
 
 
 def _describe_nested(nested: NestedCalls | None) -> str:
-    """Return a note about the calls that an interrupted tool had made; empty: there are none."""
+    """Return a note about the nested calls of an interrupted tool; empty if there are none."""
     made = "" if nested is None else nested.describe()
     return f"It had made these calls:\n{made}" if made else ""
 

@@ -1,4 +1,4 @@
-"""A shell command typed by the person: the gate judges it as any call; no model is asked."""
+"""Proposes a shell command that the person typed. The gate judges it like any call, and no model is asked."""
 
 import json
 from itertools import count
@@ -15,7 +15,7 @@ from .proposals import propose_own
 
 
 def shell_of(toolbox: Toolbox) -> Tool | None:
-    """Return the tool that runs shell commands; None if there is none."""
+    """Return the tool that runs shell commands, or None if there is none."""
     return next((tool for tool in toolbox.values() if tool.traits.runs_commands), None)
 
 
@@ -28,7 +28,7 @@ def without_secrets(command: str, tool: Tool, masker: Masker) -> str:
 async def propose_user_command(masked: str, origin: Origin, state: ApplicationState, ports: Ports) -> Changes:
     """Return the state changes that propose the command after a `!` as a pending call."""
     tool, command = shell_of(ports.toolbox), parse_shell_command(masked) or ""
-    assert tool is not None, "a command was taken in that no tool runs"
+    assert tool is not None, "a session without a shell tool got a shell command"
     arguments = _arguments(tool, command)
     use = ToolUse(
         call_id=_free_id(state, ports),
@@ -42,7 +42,7 @@ async def propose_user_command(masked: str, origin: Origin, state: ApplicationSt
         "user_input": f"!{command}",
         "chat_history": state.chat_history,
         "pending_tool_calls": (call,),
-        # An older program would not know the way to the call.
+        # An older program has no transition in its graph that leads to the call.
         "graph_version": max(state.graph_version, RUN_BY_PERSON),
     }
 
@@ -52,6 +52,6 @@ def _arguments(tool: Tool, command: str) -> str:
 
 
 def _free_id(state: ApplicationState, ports: Ports) -> str:
-    """Return a call id that a replay computes again."""
+    """Return an unused call id. A replay computes the same id."""
     first = len(state.chat_history)
     return next(found for n in count(first) if not ports.journal.has_call(found := f"own-{n}"))

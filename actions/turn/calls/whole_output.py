@@ -1,4 +1,4 @@
-"""Masks the whole output of a call before it is stored; output in a file stays in a file."""
+"""Masks the whole output of a call before it is stored. An output in a file stays in a file."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +10,7 @@ _LOST = "[the whole output could not be kept: {why}]"
 
 
 def mask_whole_output(outcome: ToolOutcome, masker: Masker, folder: Path) -> ToolOutcome:
-    """Return the outcome with `full_output` or `output_file` masked; a new file is created in `folder`."""
+    """Return the outcome with masked `full_output` or `output_file`. A new file is created in `folder`."""
     output = outcome.output_file
     if output is None:
         whole = outcome.full_output
@@ -26,7 +26,7 @@ def mask_whole_output(outcome: ToolOutcome, masker: Masker, folder: Path) -> Too
 
 
 def _mask_file(output: OpenFile, masker: Masker, folder: Path) -> OpenFile | bytes:
-    """Write the masked output to a new file; returns it as bytes if the file cannot be written."""
+    """Write the masked output to a new file. Return the output as bytes if the file cannot be written."""
     try:
         file = OpenFile.create_nameless(folder)
         for piece in masker.windows(output.read, output.size):

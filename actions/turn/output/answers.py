@@ -1,4 +1,4 @@
-"""Decides which reply is the answer: one in the required format, or a call of the done tool."""
+"""Decides which reply is the answer: a text in the required format, or a call of the done tool."""
 
 import json
 import re
@@ -26,7 +26,7 @@ from .strict_schema import without_added_nulls
 MOST_REPAIRS = 1
 MOST_REMINDERS = 3
 MOST_VALIDATIONS = 3
-"""How often a program may refuse an answer in a row before the run ends as an error."""
+"""How many times in a row a program may refuse an answer before the run ends as an error."""
 _MOST_RAW_CHARS = 2000
 REJECTED = "This is not the answer that is asked for: {problem}\nGive the whole answer again, corrected."
 _REMINDER = "The work is not ended by an answer in words. Call {tool} to finish."
@@ -39,22 +39,26 @@ class ReadAnswer(NamedTuple):
     """A parsed answer."""
 
     text: str
-    """The answer as JSON text; the raw text if it is not JSON."""
+    """The answer as JSON text, or the raw text if it is not JSON."""
     value: Any = None
     problem: str = ""
-    """Why it is not valid; empty if it is."""
+    """Why the answer is not valid; empty if it is valid."""
 
 
 class Closing(NamedTuple):
-    """The result of checking an answer: it is accepted, or asked for again."""
+    """The result of a check of an answer: the answer is accepted, or the model must answer again."""
 
     changes: Changes
     notice: str = ""
-    """A notice for the person; empty: none."""
+    """A notice for the person; empty if there is none."""
     answer: str = ""
-    """The answer text if it came as a call of the answer tool; empty: it is the text of the reply."""
+    """The answer text if it came as a call of the answer tool; empty if the text of the reply is the
+    answer.
+    """
     held: Transcript | None = None
-    """The history without the accepted answer, for a turn that a hook continues; None: not accepted."""
+    """The history without the accepted answer, for a turn that a hook continues; None if the answer is
+    rejected.
+    """
 
 
 def read_answer(output: OutputFormat, text: str) -> ReadAnswer:
@@ -64,8 +68,8 @@ def read_answer(output: OutputFormat, text: str) -> ReadAnswer:
     try:
         given = json.loads(inner, parse_constant=refuse_json_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        reason = str(error) if isinstance(error, ValueError) else "it is nested too deep"
-        return ReadAnswer(text, problem=f"it is no JSON ({reason}).")
+        reason = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
+        return ReadAnswer(text, problem=f"it is not JSON ({reason}).")
     value = without_added_nulls(output.schema, output.unwrap(given), output.schema)
     problem = output.check(value)
     return ReadAnswer(inner if value == given else json.dumps(value, ensure_ascii=False), value, problem)
@@ -77,7 +81,9 @@ def _finite(written: str) -> float:
 
 
 def find_run_output(state: ApplicationState, ports: Ports) -> OutputFormat | None:
-    """Return the output format of the current run: its own, or that of the session; None: a text."""
+    """Return the output format of the current run or else of the session, or None if the answer is a free
+    text.
+    """
     options = state.run_options
     if options.output is None:
         return None if options.is_text else ports.turn.output
@@ -86,25 +92,25 @@ def find_run_output(state: ApplicationState, ports: Ports) -> OutputFormat | Non
 
 
 def is_ended_by_tool(ports: Ports) -> bool:
-    """Return whether the run ends by a call of the done tool."""
+    """Return whether a call of the done tool ends the run."""
     return ports.turn.done_tool in ports.toolbox
 
 
 def is_free(state: ApplicationState, ports: Ports) -> bool:
-    """Return whether every text answer ends the turn."""
+    """Return whether any text answer ends the turn."""
     is_text = find_run_output(state, ports) is None
     return is_text and not ports.turn.done_tool and ports.inputs.validate is None
 
 
 def find_output_format(state: ApplicationState, ports: Ports) -> OutputFormat | None:
-    """Return the format of text answers; None if they are free or the done tool ends the run."""
+    """Return the format of text answers, or None if they are free or the done tool ends the run."""
     return None if is_ended_by_tool(ports) else find_run_output(state, ports)
 
 
 def find_repair_tool(state: ApplicationState, ports: Ports) -> str | None:
-    """Return the tool that the model must call after a rejected answer; None: no tool.
+    """Return the tool that the model must call after a rejected answer, or None if it need not call one.
 
-    The answer tool has the format of the session, which the output of a run may replace.
+    The answer tool has the format of the session. A run can replace that format; then this tool is not used.
     """
     has_own_format = state.run_options.output is not None
     is_needed = state.rejected_answers and not has_own_format
@@ -121,14 +127,14 @@ def refuse_further_tries(state: ApplicationState, ports: Ports) -> None:
     hint = "Resume to let the model try once more."
     if is_ended_by_tool(ports):
         raise DoneToolNotCalled(
-            f"The model did not call {ports.turn.done_tool} to finish, though it was asked to"
+            f"The model did not call {ports.turn.done_tool} to finish, although it was asked to do so"
             f" {MOST_REMINDERS} times. Its answer: {excerpt}",
             hint,
         )
     output = find_run_output(state, ports)
-    what = "is not accepted" if output is None else f"does not fit the schema {output.name}"
+    what = "was not accepted" if output is None else f"did not fit the schema {output.name}"
     raise OutputInvalid(
-        f"The answer {what}, and did not after it was asked for again: {parse_problem(correction)}"
+        f"The answer {what}, also after the model was asked again: {parse_problem(correction)}"
         f" The model wrote: {excerpt}",
         hint,
     )
@@ -149,8 +155,9 @@ def allow_another_try(state: ApplicationState, ports: Ports) -> Changes:
 async def check_answer(
     before: ApplicationState, ports: Ports, reply: Reply, message: Message
 ) -> Closing | None:
-    """Check an answer that needs a format or the done tool, or that the program validates; None if the reply
-    is no such answer."""
+    """Check an answer that needs a format, the done tool or the validation of the program. Return None if the
+    reply is no such answer.
+    """
     output, use = find_run_output(before, ports), _final_call(before, ports, message)
     if message.tool_uses and use is None:
         return None
@@ -167,7 +174,7 @@ async def check_answer(
         reach("repair_before_commit")
         reminder = REJECTED.format(problem=problem)
         result = [runtime_message(reminder)] if use is None else answer_all(message, {}, reminder)
-        form = "not accepted" if output is None else "not in the form that was asked for"
+        form = "not accepted" if output is None else "not in the required form"
         notice = f"The answer is {form}: {problem}"
         return Closing(_reject_answer(before, history.append(*result)), notice)
     if use is None:
@@ -183,7 +190,7 @@ async def _validate(answer: ReadAnswer, ports: Ports) -> str:
 
 
 def _final_call(state: ApplicationState, ports: Ports, message: Message) -> ToolUse | None:
-    """Return the call of the answer tool if it is the only call of the reply."""
+    """Return the call of the answer tool if it is the only call of the reply, else None."""
     uses = message.tool_uses
     is_one = find_output_format(state, ports) is not None and len(uses) == 1 and uses[0].tool == FINAL_ANSWER
     return uses[0] if is_one else None
@@ -199,13 +206,13 @@ def _reject_answer(before: ApplicationState, history: Transcript) -> Changes:
         "chat_history": history,
         "rejected_answers": before.rejected_answers + 1,
         "bad_rounds": 0,
-        # An older program would take what was rejected for the answer.
+        # An older program would accept the rejected answer.
         "graph_version": max(before.graph_version, ENDED_BY_TOOL),
     }
 
 
 def parse_problem(message: Message | None) -> str:
-    """Return why an answer was rejected, read from the message that the model got."""
+    """Return why an answer was rejected. The reason is in the message that the model got."""
     if message is None:
         return ""
     text = message.text or next((result.content for result in message.tool_results), "")

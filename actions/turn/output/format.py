@@ -1,4 +1,4 @@
-"""The format of an answer: its schema as given, and as providers accept it."""
+"""The format of an answer: the given schema, and the form of the schema that providers accept."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from .json_schema import BadSchema, Schema, problems, require_schema, resolve
 from .strict_schema import NOT_SENT, NotStrict, definitions_of, strict
 
 CheckValue = Callable[[Any], str]
-"""Returns why a JSON value is not a valid answer; empty if it is."""
+"""A function that returns why a JSON value is not a valid answer, or an empty text if it is valid."""
 _WRAPPED = "value"
 _NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 
@@ -25,7 +25,7 @@ class OutputFormat:
 
     name: str
     schema: Schema
-    """The given schema, against which answers are checked."""
+    """The given schema. Answers are checked against it."""
     check: CheckValue
     wants_strict: bool = True
 
@@ -41,7 +41,7 @@ class OutputFormat:
 
     @cached_property
     def object_schema(self) -> Schema:
-        """The schema as an object schema, the only kind that providers accept."""
+        """Return the schema as an object schema, because providers accept no other kind."""
         schema = {name: value for name, value in self.schema.items() if name not in NOT_SENT}
         if not self.is_wrapped:
             return _inline_root(schema)
@@ -54,7 +54,7 @@ class OutputFormat:
 
     @cached_property
     def is_wrapped(self) -> bool:
-        """Whether the answer is the only field of a wrapping object."""
+        """Return whether the answer is the only field of a wrapping object."""
         root = resolve(self.schema, self.schema)
         return not (isinstance(root, dict) and cast(Schema, root).get("type") == "object" and _is_plain(root))
 
@@ -64,12 +64,14 @@ class OutputFormat:
 
     @property
     def request_schema(self) -> Schema:
-        """The schema that is sent to a provider."""
+        """Return the schema that is sent to a provider."""
         return self._request_form[0]
 
     @property
     def is_strict(self) -> bool:
-        """Whether `request_schema` fits what providers guarantee: closed objects, every field required."""
+        """Return whether `request_schema` has the form that providers can enforce: closed objects, all fields
+        required.
+        """
         return self._request_form[1]
 
     @cached_property
@@ -83,7 +85,7 @@ class OutputFormat:
 
 
 def output_format(stored: OutputSchema, check: CheckValue | None = None) -> OutputFormat:
-    """Return the format of a schema; without its own `check`, values are checked against the schema."""
+    """Return the format of a schema. If `check` is None, values are checked against the schema."""
 
     def by_schema(value: Any) -> str:
         return "; ".join(problems(stored.json_schema, value))
@@ -92,7 +94,7 @@ def output_format(stored: OutputSchema, check: CheckValue | None = None) -> Outp
 
 
 def output_schema(schema: Any, name: str = "") -> OutputSchema:
-    """Return the stored form of a schema; raises `BadSchema` if it is not usable."""
+    """Return the stored form of a schema. Raises `BadSchema` if the schema is not usable."""
     require_schema(schema)
     title = name or str(cast(Schema, schema).get("title") or "answer")
     return OutputSchema(name=_NAME.sub("_", title)[:64] or "answer", json_schema=schema)
@@ -111,7 +113,7 @@ def _inline_root(schema: dict[str, Any]) -> Schema:
 
 
 def _move_references(schema: Any) -> Any:
-    """Return a schema moved one level deeper; references are adapted, except those to definitions."""
+    """Return a schema for use one level deeper. References are adapted, except references to definitions."""
     if isinstance(schema, list):
         return [_move_references(each) for each in cast("list[Any]", schema)]
     if not isinstance(schema, dict):

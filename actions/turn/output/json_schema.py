@@ -1,6 +1,6 @@
-"""JSON Schema: checks whether a schema is valid, and why a value does not match it.
+"""Checks whether a JSON schema is valid, and why a value does not match a schema.
 
-The work is bounded for any schema, pattern and value, and nothing is fetched.
+The work is bounded for any schema, pattern and value. No reference is loaded from a network.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ Schema = Mapping[str, Any]
 MOST_PROBLEMS = 5
 _MOST_CHARS = 300
 _BACKTRACKS = 100_000
-"""Limit of a pattern's search time."""
+"""The most backtracking steps of a search with a pattern."""
 
 
 class BadSchema(ValueError):
-    """The schema cannot be used; the message says why."""
+    """The schema cannot be used. The message says why."""
 
 
 def require_schema(schema: Any) -> None:
-    """Raise `BadSchema` unless answers can be checked by it."""
+    """Raise `BadSchema` unless answers can be checked against the schema."""
     if not isinstance(schema, dict):
-        raise BadSchema("it is no object")
-    # The person's own schema may be quoted in the message.
+        raise BadSchema("it is not an object")
+    # The message may quote the schema of the person.
     _validator(cast(Schema, schema), mask=None)
     resolve(schema, cast(Schema, schema))
 
 
 def problems(schema: Schema, value: Any) -> list[str]:
-    """Return the first few reasons why a JSON value does not match; empty if it does."""
+    """Return the first few reasons why a JSON value does not match a schema; empty if it matches."""
     try:
         errors = _validator(schema).iter_errors(value)
         return [problem for _, problem in zip(range(MOST_PROBLEMS), map(_problem, errors), strict=False)]
@@ -62,7 +62,9 @@ def _problem(error: ValidationError) -> str:
 
 
 def _nearest(error: ValidationError) -> ValidationError:
-    """Return why a value matches none of several forms, for the form with the deepest error."""
+    """Return the error for a value that matches none of several forms: that of the form whose error is
+    deepest.
+    """
     forms = cast("Iterable[Sequence[ValidationError]]", getattr(error.kind, "context", ()))
     inside = [form[0] for form in forms if form and len(form[0].instance_path) > len(error.instance_path)]
     deepest = max(inside, key=lambda one: len(one.instance_path), default=None)
@@ -75,11 +77,13 @@ def _place(path: Sequence[str | int]) -> str:
 
 
 def resolve(schema: Any, root: Schema) -> Any:
-    """Return the target of a schema that is only a reference; raises `BadSchema` for a cycle."""
+    """Return the target of a schema that is only a reference. Raises `BadSchema` if the references form a
+    cycle.
+    """
     seen: set[str] = set()
     while isinstance(schema, dict) and isinstance(ref := cast("dict[str, Any]", schema).get("$ref"), str):
         if ref in seen:
-            raise BadSchema(f"the reference {ref} leads in a circle")
+            raise BadSchema(f"the reference {ref} refers to itself")
         seen.add(ref)
         schema = _target(ref, root)
     return cast(Any, schema)
@@ -87,7 +91,7 @@ def resolve(schema: Any, root: Schema) -> Any:
 
 def _target(ref: str, root: Schema) -> Any:
     if ref != "#" and not ref.startswith("#/"):
-        raise BadSchema(f"the reference {ref} is no path in the schema")
+        raise BadSchema(f"the reference {ref} is not a path in the schema")
     found: Any = root
     for part in ref[2:].split("/") if len(ref) > 1 else ():
         name = part.replace("~1", "/").replace("~0", "~")
@@ -97,5 +101,5 @@ def _target(ref: str, root: Schema) -> Any:
         else:
             found = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
     if not isinstance(found, dict | bool):
-        raise BadSchema(f"the reference {ref} leads nowhere")
+        raise BadSchema(f"the reference {ref} has no target")
     return cast(Any, found)

@@ -1,4 +1,4 @@
-"""The beginning of a structured answer as a value, while the model still writes it."""
+"""Parses the beginning of a structured answer while the model still writes it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,14 +9,14 @@ from ...ports.events import Event, MessageAdded, OutputPartial, TextDelta, ToolR
 from .format import OutputFormat
 
 _LEAST_SHARE = 64
-"""A longer text is parsed again when it grew by this part of its length, so that the work stays linear."""
+"""A text is parsed again when it has grown by 1/64 of its length, so that the total work stays linear."""
 
 
 class PartialOutput:
-    """Follows the text of an answer and returns its value so far."""
+    """Collects the text of an answer and returns its value so far."""
 
     def __init__(self, output: OutputFormat | None) -> None:
-        """Without an `output` format there are no values."""
+        """If `output` is None, there are no values."""
         self._output = output
         self._text = ""
         self._parsed_chars = 0
@@ -40,7 +40,7 @@ class PartialOutput:
             yield OutputPartial(value)
 
     def _parse(self) -> Any:
-        """Return the value so far; None if the text is no beginning of a JSON object or list."""
+        """Return the value so far, or None if the text is not the beginning of a JSON object or list."""
         assert self._output is not None, "only an answer with a format is parsed"
         start = next((place for place, letter in enumerate(self._text) if letter in "{["), None)
         if start is None:

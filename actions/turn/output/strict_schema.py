@@ -1,4 +1,4 @@
-"""The strict form of a JSON schema, in which providers can guarantee what a model writes."""
+"""Converts a JSON schema to its strict form, which providers can enforce."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -9,9 +9,9 @@ NOT_SENT = ("default", "$schema", "$id", "$comment", "examples", "discriminator"
 _NEVER_STRICT = (
     "allOf", "not", "prefixItems", "patternProperties", "additionalItems", "minProperties", "maxProperties",
 )  # fmt: skip
-"""What no provider guarantees."""
+"""Keywords that no provider enforces."""
 _MOST_CHOICES = 20
-"""How deep choices among forms are followed."""
+"""The most levels of nested choices that are followed."""
 _NULL: Schema = {"type": "null"}
 
 
@@ -20,7 +20,8 @@ class NotStrict(Exception):
 
 
 def strict(root: Schema) -> Schema:
-    """Return a schema in which every object is closed and has every field, the optional ones nullable.
+    """Return the strict schema: every object is closed, and every field is required. Optional fields may be
+    null.
 
     Raises `NotStrict` if the result would have another meaning.
     """
@@ -57,7 +58,7 @@ def _is_never_strict(fields: dict[str, Any]) -> bool:
 
 
 def _strict_reference(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return a reference with nothing beside it but descriptions, and the root's definitions."""
+    """Return a reference that has only descriptions and the root's definitions beside it."""
     beside = {name: fields[name] for name in ("description", "$defs", "definitions") if name in fields}
     if fields.keys() - {"$ref", "title", *beside}:
         raise NotStrict
@@ -101,10 +102,10 @@ def definitions_of(root: Schema) -> dict[str, Any]:
 
 
 def without_added_nulls(schema: Any, value: Any, root: Schema) -> Any:
-    """Return a value without the nulls that stand for omitted fields.
+    """Return a value without the nulls that replace omitted fields.
 
-    The strict schema requires every field, so the model sends null for a field that the given schema does not
-    allow to be null.
+    The strict schema requires every field, so the model sends null for a field that it omits. Null is removed
+    if the given schema does not allow it.
     """
     if isinstance(value, list):
         forms = [one["items"] for one in _forms(schema, root) if isinstance(one.get("items"), dict)]
@@ -125,7 +126,7 @@ def without_added_nulls(schema: Any, value: Any, root: Schema) -> Any:
 
 
 def _forms(schema: Any, root: Schema, depth: int = 0) -> list[Mapping[str, Any]]:
-    """Return the schemas without choices and references that a value may match."""
+    """Return the schemas that a value may match, with all choices and references resolved."""
     try:
         schema = resolve(schema, root)
     except BadSchema:

@@ -1,4 +1,4 @@
-"""The form of an answer from a Python type: a model, a dataclass, a TypedDict, a list, a union, a number."""
+"""Derives the format of an answer from a Python type, such as a model, a dataclass, a list or a union."""
 
 import json
 from collections.abc import Callable
@@ -19,13 +19,13 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class TypedOutput(Generic[T]):
     format: OutputFormat
-    """Answers are checked by the type itself, its validators included."""
+    """The output format. The type itself checks answers, including its validators."""
     parse: Callable[[Any], T]
-    """Makes the value of an answer, JSON as `RunFinished.output` has it, one of the type."""
+    """Converts an answer, which is JSON as in `RunFinished.output`, to a value of the type."""
 
 
 def output_format_of(kind: TypeForm[T], name: str = "") -> TypedOutput[T]:
-    """Return the output format of a type; raises `UsageError` for a type without a JSON schema."""
+    """Return the output format of a type. Raises `UsageError` for a type without a JSON schema."""
     name = name or getattr(kind, "__name__", "") or "answer"
     try:
         adapter: TypeAdapter[T] = TypeAdapter(kind)
@@ -38,7 +38,7 @@ def output_format_of(kind: TypeForm[T], name: str = "") -> TypedOutput[T]:
         ) from None
 
     def parse(value: Any) -> T:
-        # As JSON, so that dates and the like are read from texts, by strict models too.
+        # Validation in JSON mode reads dates and similar values from texts, also in strict models.
         return adapter.validate_json(json.dumps(value))
 
     def check(value: Any) -> str:

@@ -1,1 +1,3 @@
-"""The places of files that the file tools work with: the folder, the session, the store, others."""
+"""The back ends of the file tools: the folder, the memory of the session, the store, and those of
+programs.
+"""

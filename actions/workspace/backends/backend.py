@@ -1,19 +1,19 @@
-"""The interface of a file back end, so that the file tools work there as they do in a folder."""
+"""The interface of a file back end, with which the file tools work as in a folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 MAX_FILE_BYTES = 256_000
-"""Largest size of one file of a back end."""
+"""The largest size of one file in a back end, in bytes."""
 MAX_FILES = 1000
-"""Largest number of files of a back end."""
+"""The largest number of files in a back end."""
 
 
 class FileBackend(Protocol):
-    """Keeps files by path, such as `/notes/today.md`; folders need not be created.
+    """Stores files by path, such as `/notes/today.md`. Folders need not be created.
 
-    Every method may raise `sandbur.SandburError`; other exceptions are displayed to the model as a failure.
+    Every method may raise `sandbur.SandburError`. The model reads any other exception as a failure.
     """
 
     async def files(self) -> Mapping[str, int]:
@@ -21,15 +21,15 @@ class FileBackend(Protocol):
         ...
 
     async def read(self, path: str) -> bytes | None:
-        """Return the content of a file; None if there is no such file."""
+        """Return the content of a file, or None if there is no such file."""
         ...
 
     async def write(self, path: str, content: bytes, expected: str | None) -> bool:
-        """Write a complete file, unless it has changed; the file is durable when this returns.
+        """Write a complete file, unless it has changed. The file is durable when this returns.
 
-        `expected` is the SHA-256 of the content to replace, in hexadecimal; None means that there must be
-        no file. Return False if the content is another one: nothing was written then. The comparison and
-        the write are one atomic step.
+        `expected` is the SHA-256 of the content to replace, in hexadecimal; None means that there must be no
+        file. If the content is another one, return False and write nothing. The comparison and the write are
+        one atomic step.
         """
         ...
 
@@ -44,7 +44,7 @@ class KeptFiles:
 
 @runtime_checkable
 class OfSession(Protocol):
-    """A back end that is a different one in every session."""
+    """A back end that has different files in every session."""
 
     def of_session(self, kept: KeptFiles) -> FileBackend:
         """Return the back end for a session."""
@@ -52,7 +52,7 @@ class OfSession(Protocol):
 
 
 class _Unbound:
-    """A back end outside of any session."""
+    """A back end that has no session yet."""
 
     async def files(self) -> Mapping[str, int]:
         raise self._problem()
@@ -64,11 +64,12 @@ class _Unbound:
         raise self._problem()
 
     def _problem(self) -> Exception:
-        return RuntimeError(f"{type(self).__name__} has files only within a session of an agent")
+        return RuntimeError(f"{type(self).__name__} has files only in a session of an agent")
 
 
 class SessionMemory(_Unbound):
-    """Files that belong to the session: they survive a crash, are part of forks and exports, and end with it.
+    """Files that belong to the session. They survive a crash, are part of forks and exports, and end with the
+    session.
 
     A fork has the files as they were at its step.
     """
@@ -78,7 +79,7 @@ class SessionMemory(_Unbound):
 
 
 class StoreFiles(_Unbound):
-    """Files that all sessions of a tenant in a store share; they outlive every session.
+    """Files that all sessions of a tenant in a store share. They outlive every session.
 
     They are not part of an export, and a fork or a rewind does not restore them.
     """
@@ -88,4 +89,4 @@ class StoreFiles(_Unbound):
 
 
 class WorkspaceFolder:
-    """The working folder of the session: the normal file tools work on it."""
+    """The working folder of the session, with the normal file tools."""

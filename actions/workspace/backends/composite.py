@@ -1,4 +1,4 @@
-"""Finds the back end that a path belongs to, and the path there."""
+"""Finds the back end for a path, and the path inside the back end."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _MAX_NAME_BYTES = 255
 
 
 class FilePlace(NamedTuple):
-    """A path of a back end."""
+    """A path and its back end."""
 
     backend: FileBackend
     prefix: str
-    """The common start of all its paths, without the last slash; empty: it has every path."""
+    """The common start of all paths of the back end, without the last slash; empty if it has every path."""
     path: str
-    """The whole path: `prefix`, and the path inside the back end."""
+    """The whole path: `prefix` and the path inside the back end."""
 
     @property
     def inner(self) -> str:
@@ -29,10 +29,11 @@ class FilePlace(NamedTuple):
 
 
 class Composite:
-    """Several back ends as one: a path belongs to the longest prefix that it begins with.
+    """Several back ends as one. A path belongs to the longest prefix that it begins with.
 
     Args:
-        prefixes: Prefix -> back end, such as `{"/memories/": StoreFiles()}`; it gets paths without prefix.
+        prefixes: Maps a prefix to its back end, as in `{"/memories/": StoreFiles()}`. The back end gets paths
+            without the prefix.
         default: The back end of all other paths.
 
     Raises `UsageError` for a prefix that is not valid.
@@ -55,7 +56,7 @@ class Composite:
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """The prefixes that are not in the working folder; empty: every path is in the folder."""
+        """Return the prefixes outside of the working folder; empty if every path is in the folder."""
         found = tuple(f"{prefix}/" for prefix in self._prefixes)
         return found if isinstance(self._default, WorkspaceFolder) else ("/", *found)
 
@@ -72,28 +73,30 @@ class Composite:
         return any(path == prefix or path.startswith(f"{prefix}/") for prefix in self._prefixes)
 
     def place(self, path: str) -> FilePlace:
-        """Return the place of a path; raises `FileProblem` for one that no back end takes. See `has`."""
+        """Return the back end of a path. Raises `FileProblem` if no back end takes the path. See `has`."""
         path = normalize_path(path)
         for prefix, backend in self._prefixes.items():
             if path == prefix or path.startswith(f"{prefix}/"):
                 return FilePlace(backend, prefix, path)
         if isinstance(self._default, WorkspaceFolder):
-            raise FileProblem(f"{format_path(path)} belongs to no place of files.")
+            raise FileProblem(f"{format_path(path)} belongs to no back end of files.")
         return FilePlace(self._default, "", path)
 
 
 def normalize_path(path: str) -> str:
-    """Return the normal form of a path: absolute, without `.` and doubled slashes; raises `FileProblem`."""
+    """Return the normal form of a path: absolute, without `.` and doubled slashes. Raises `FileProblem` if it
+    has none.
+    """
     if len(path) > MAX_PATH_CHARS:
         raise FileProblem(f"A path of {len(path):,} characters is too long; the limit is {MAX_PATH_CHARS:,}.")
     if encodable(path) != path or not path.isprintable():
         raise FileProblem(
-            f"{format_path(encodable(path))} has characters that no path here may have. Use others."
+            f"{format_path(encodable(path))} has characters that a path here may not have. Use others."
         )
     names = [name for name in path.split("/") if name not in ("", ".")]
     if ".." in names:
         raise FileProblem(
-            f"{format_path(path)} climbs with `..`, which is not possible here. Write the whole path."
+            f"{format_path(path)} contains `..`, which is not possible here. Write the whole path."
         )
     if any(len(name.encode()) > _MAX_NAME_BYTES for name in names):
         raise FileProblem(
@@ -108,7 +111,7 @@ def _check_prefix(prefix: str) -> str:
     except FileProblem as problem:
         raise UsageError(f"A prefix of files cannot be used: {problem}") from None
     if not prefix.startswith("/") or plain == "/":
-        raise UsageError(f"{prefix!r} can be no prefix of files.", "Write one such as /memories/.")
+        raise UsageError(f"{prefix!r} cannot be a prefix of files.", "Write a prefix such as /memories/.")
     return plain
 
 

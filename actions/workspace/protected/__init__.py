@@ -1,1 +1,1 @@
-"""Lists of files that hold secrets, and of files that decide what other programs run."""
+"""Lists the files that contain secrets, and the files that decide what other programs run."""

@@ -1,4 +1,4 @@
-"""Finds protected places, secret files and repositories below a folder, and caches unchanged folders.
+"""Finds protected places, secret files and repositories below a folder. It reads only changed folders again.
 
 This module uses only the standard library, because supervisors of commands import it, too.
 """
@@ -13,28 +13,28 @@ from .protected_places import is_protected_entry
 from .secret_files import is_secret_file
 
 MOST_FOLDERS = 10_000
-"""How many folders are read below one root; the nearest come first."""
+"""The most folders that are read below one root. The nearest folders come first."""
 _PACKAGES = "node_modules"
 _NOT_ENTERED = frozenset({".git", ".venv", _PACKAGES, ".tox", ".nox", "__pycache__"})
 _SETTLED_NS = 50_000_000
-"""A folder that changed less than this before it was read may change again with the same timestamp."""
+"""If a folder was read less than this time after its change, it may change again with the same timestamp."""
 _BARE = frozenset({"HEAD", "objects", "refs"})
 
 
 class FoundPlaces:
-    """What was found below some folders."""
+    """The places that were found below some folders."""
 
     def __init__(self) -> None:
         self.protected: list[str] = []
-        """The topmost protected paths: a protected folder includes everything in it."""
+        """The topmost protected paths. A protected folder includes everything in it."""
         self.secret: list[str] = []
-        """Files that hold secrets, including those in protected folders."""
+        """The files that contain secrets, including those in protected folders."""
         self.repositories: list[str] = []
         """The git folder of each repository: `.git`, or the repository itself if it is bare."""
 
 
 class _Folder:
-    """The places that were found in one folder, and the change time at which it was read."""
+    """The places that were found in one folder, and the change time of the folder when it was read."""
 
     def __init__(self, changed_ns: int) -> None:
         self.changed_ns = changed_ns
@@ -46,7 +46,7 @@ class _Folder:
 
 
 class PlaceFinder:
-    """Reads each folder once, and again when it has changed."""
+    """Reads each folder once, and again after the folder has changed."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Folder] = {}
@@ -54,7 +54,7 @@ class PlaceFinder:
     def find(
         self, roots: Iterable[str], most_folders: int = MOST_FOLDERS, changed_since_ns: int = 0
     ) -> FoundPlaces:
-        """Return what is below the roots, which are real paths; unreadable folders count as empty.
+        """Return the places below the roots, which are real paths. Unreadable folders count as empty.
 
         With `changed_since_ns`, only folders are examined whose entries have changed since then.
         """
@@ -77,7 +77,7 @@ class PlaceFinder:
 
     def _folder(self, path: str, root: str, changed_since_ns: int) -> _Folder | None:
         try:
-            # Programs cannot set this time, unlike the time of the last modification.
+            # Programs can set the time of the last modification, but not this time.
             changed = os.stat(path).st_ctime_ns  # noqa: PTH116 -- once a folder, before each command
             known = self._known.get(path)
             if known is not None and known.is_settled and known.changed_ns == changed:
@@ -90,9 +90,9 @@ class PlaceFinder:
 
 
 def _read(path: str, inside: str, folder: _Folder, entries: list[os.DirEntry[str]], by_name: bool) -> _Folder:
-    """Fill `folder` from its entries; only with its subfolders, unless `by_name` is true.
+    """Fill `folder` from its entries. If `by_name` is false, add only its subfolders.
 
-    `inside` is the path from the root on: names above the root do not count.
+    `inside` is the path relative to the root: names above the root do not count.
     """
     above = inside.lower().split("/")
     for entry in entries:
@@ -114,7 +114,9 @@ def _read(path: str, inside: str, folder: _Folder, entries: list[os.DirEntry[str
 
 
 def read_link_version(path: str) -> int:
-    """Return a number that identifies a link and changes when it is replaced; 0 if there is no link."""
+    """Return a number that identifies a link and changes when the link is replaced, or 0 if there is
+    no link.
+    """
     try:
         found = os.lstat(path)
     except OSError:

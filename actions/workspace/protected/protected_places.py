@@ -1,7 +1,7 @@
-"""Lists the files that run code, or change what a program or an agent does, at a later time.
+"""Lists the files that run code later, or that change what a program or an agent does later.
 
-This is the only list of such places: the gate asks before each change, and a sandbox makes them read-only.
-It uses only the standard library, because supervisors of commands import it, too.
+This is the only list of such places: the gate asks before each change, and a sandbox makes them read-only. It
+uses only the standard library, because supervisors of commands import it, too.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ PROTECTED_FOLDERS = (
     ".claude", ".codex", ".gemini", ".cursor", ".continue", ".windsurf", ".roo", ".cline", ".clinerules",
     ".kiro", ".amazonq", ".opencode", ".qwen", ".aider", ".goose", ".agents", ".agent", ".junie", ".augment",
     ".trae", ".factory", ".openhands", ".crush", ".kilocode", ".zencoder", ".copilot", ".grok", ".kimi",
-    # packages: code in there runs when a program is called next
+    # packages: code in these folders runs at the next start of a program
     ".venv", ".mvn",
 )  # fmt: skip
-"""Folders that are protected anywhere, with everything in them."""
+"""Folders that are protected at any path, with everything in them."""
 
 PROTECTED_PATHS = (
     ".github/workflows", ".github/actions", ".github/hooks", ".github/copilot-instructions.md",
@@ -63,7 +63,7 @@ PROTECTED_FILES = (
     ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pnpmfile.mjs", ".pnp.cjs", ".pnp.loader.mjs",
     ".pypirc", ".netrc", ".bazelrc", ".buckconfig",
 )  # fmt: skip
-"""File names that are protected anywhere. Files that hold secrets are protected, too."""
+"""File names that are protected in any folder. Files that contain secrets are protected, too."""
 
 INSTALLED = (".venv", "node_modules/.bin")
 """Folders that package installers write."""
@@ -77,7 +77,7 @@ _PATHS_BY_END = {
 
 
 def find_protected_part(path: str) -> str | None:
-    """Return the part of an absolute path that makes it a protected place; None if it is not protected.
+    """Return the part of an absolute path that makes it a protected place, or None if it is not protected.
 
     Upper and lower case are equal, as on some file systems.
     """

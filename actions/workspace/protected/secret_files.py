@@ -1,4 +1,5 @@
-"""Recognizes secret files by their path: they are not read unasked, not visible in a sandbox, not stored.
+"""Recognizes secret files by their path. They are not read without a question, are hidden in a sandbox, and
+are not stored.
 
 This is the only list of such files, and uses only the standard library: supervisors import it, too.
 """
@@ -40,7 +41,7 @@ SECRET_FOLDERS = (
     # data science
     ".kaggle", ".config/kaggle", ".snowflake", ".config/wandb",
 )  # fmt: skip
-"""Folders in a home folder (or anywhere else) in which every file counts as a secret."""
+"""Folders in which every file counts as a secret. They are in a home folder or at any other path."""
 
 SECRET_FILES = (
     # languages and their packages
@@ -93,7 +94,7 @@ SECRET_FILES = (
     ".wget-hsts", ".ipython/profile_default/history.sqlite", ".config/powershell/history",
     ".local/share/powershell/PSReadLine/ConsoleHost_history.txt", ".duckdb_history",
 )  # fmt: skip
-"""Files in a home folder (or anywhere else): credentials, and histories of shells and databases."""
+"""Files with credentials, and histories of shells and databases, in a home folder or at any other path."""
 
 SYSTEM_SECRETS = (
     "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/security/opasswd",
@@ -119,7 +120,7 @@ _TEMPLATE = frozenset({"example", "sample", "template", "tmpl", "dist", "schema"
 
 
 def _group_by_last_part(paths: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Return the paths, in lower case with a leading slash, grouped by their last part."""
+    """Return the paths in lower case with a leading slash, grouped by their last part."""
     found: dict[str, tuple[str, ...]] = {}
     for path in paths:
         lowered = "/" + path.lower().lstrip("/")
@@ -132,7 +133,7 @@ _SYSTEM = tuple(place.lower() for place in SYSTEM_SECRETS)
 
 
 def is_secret_file(path: str) -> bool:
-    """Return whether a file holds secrets, by its path; templates and public keys do not.
+    """Return whether a file contains secrets, judged by its path. Templates and public keys contain none.
 
     Upper and lower case are equal, as on some file systems.
     """
@@ -159,7 +160,7 @@ def _is_of_system(path: str) -> bool:
 
 
 def _is_in_secret_folder(path: str) -> bool:
-    """Return whether the path, in lower case with a leading slash, is inside a secret folder."""
+    """Return whether a path is inside a secret folder. The path is in lower case with a leading slash."""
     if _FOLDERS.keys().isdisjoint(path.split("/")[1:-1]):
         return False
     above = path.rpartition("/")[0]

@@ -1,4 +1,6 @@
-"""MariaDB and MySQL as a store: two round trips per transaction; errors are classified by what helps."""
+"""MariaDB and MySQL as a store, with two round trips per transaction. Errors are classified by their
+remedy.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ _BY_CODE: dict[Diagnosis, tuple[int, ...]] = {
     server_errors.TOO_LONG: (1366, 1406),
     server_errors.BLOCKED: (1129,),
     server_errors.NO_TLS: (2026, 3159, 4005),
-    # 0: the driver has closed the connection already.
+    # The code 0 means that the driver has closed the connection already.
     server_errors.ENDED: (0, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1927, 2006, 2013, 2055, 4031),
 }
 _READINGS = {code: reading for reading, codes in _BY_CODE.items() for code in codes}
@@ -74,12 +76,12 @@ _CONTEXTS = {
     "verify_identity": (ssl.CERT_REQUIRED, True),
     "verify_full": (ssl.CERT_REQUIRED, True),
 }
-"""Mode -> how the certificate is verified, and whether its host name must match."""
+"""Maps a mode to the verification of the certificate, and whether its host name must match."""
 _ALIASES = {"socket": "unix_socket", "sslmode": "ssl-mode", "sslrootcert": "ssl-ca"}
 
 
 def read_connect_options(url: ServerUrl) -> dict[str, Any]:
-    """Return the driver's arguments; raises `StoreError` for unknown options."""
+    """Return the arguments of the driver. Raises `StoreError` for unknown options."""
     given = {_normalize_option(key): value for key, value in url.options.items()}
     options: dict[str, Any] = _read_tls_options(url, given)
     socket = given.get("unix_socket", url.host if url.host.startswith("/") else "")
@@ -87,7 +89,7 @@ def read_connect_options(url: ServerUrl) -> dict[str, Any]:
         options["unix_socket"] = socket
     if timeout := given.get("connect_timeout"):
         if not timeout.isdigit() or not int(timeout):
-            raise _make_url_error(url, "connect_timeout is no number of seconds")
+            raise _make_url_error(url, "connect_timeout is not a number of seconds")
         options["connect_timeout"] = min(int(timeout), 3600)
     if unknown := sorted(set(given) - set(_KNOWN)):
         raise _make_url_error(url, f"{unknown[0]} is not known")
@@ -99,7 +101,7 @@ def _normalize_option(key: str) -> str:
 
 
 def _read_tls_options(url: ServerUrl, given: dict[str, str]) -> dict[str, Any]:
-    """Return the arguments for `ssl-mode`; accepts MySQL's own names and those of `sslmode`."""
+    """Return the arguments for `ssl-mode`. MySQL's own names and those of `sslmode` are accepted."""
     default = "verify_ca" if "ssl-ca" in given else "required" if "ssl-cert" in given else "preferred"
     mode = given.get("ssl-mode", default).lower().replace("-", "_")
     if mode in ("preferred", "prefer"):
@@ -108,7 +110,7 @@ def _read_tls_options(url: ServerUrl, given: dict[str, str]) -> dict[str, Any]:
         return {"ssl_disabled": True}
     if mode not in _CONTEXTS:
         raise _make_url_error(
-            url, "ssl-mode is none of DISABLED, PREFERRED, REQUIRED, VERIFY_CA and VERIFY_IDENTITY"
+            url, "ssl-mode must be DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY"
         )
     return {"ssl": _make_tls_context(url, given, *_CONTEXTS[mode])}
 
@@ -121,10 +123,8 @@ def _make_tls_context(
         if "ssl-cert" in given:
             context.load_cert_chain(given["ssl-cert"], given.get("ssl-key"))
     except OSError as error:
-        raise _make_url_error(
-            url, f"a file of its certificates cannot be read ({error.strerror or error})"
-        ) from None
-    # The certificates that MySQL creates for itself fail the strict check.
+        raise _make_url_error(url, f"a certificate file cannot be read ({error.strerror or error})") from None
+    # The certificates that MySQL creates by itself do not pass the strict check.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.check_hostname = names
     context.verify_mode = verify
@@ -133,35 +133,35 @@ def _make_tls_context(
 
 def _make_url_error(url: ServerUrl, what: str) -> StoreError:
     return StoreError(
-        f"The URL of the store {url.name} does not fit: {what}.",
-        f"After its `?` it may have {', '.join(_KNOWN)}.",
+        f"The URL of the store {url.name} is not valid: {what}.",
+        f"The text after its `?` may contain {', '.join(_KNOWN)}.",
     )
 
 
 _PIECE_BYTES = 1_000_000
 _SETTINGS = (
-    # The session of a client that was stopped inside a transaction ends, which frees its locks.
+    # If a client is stopped inside a transaction, the server ends its session, which frees its locks.
     "SET SESSION innodb_lock_wait_timeout = 10, wait_timeout = 30, net_write_timeout = 30",
-    # `||` and quotes as in other databases; a value that does not fit is an error.
+    # `||` and quotes work as in other databases. A value that does not fit is an error.
     "SET SESSION sql_mode = 'PIPES_AS_CONCAT,ANSI_QUOTES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
 )
 _STATEMENT_TIMEOUTS = {True: "max_statement_time = 30", False: "max_execution_time = 30000"}
-"""Whether the server is MariaDB -> its setting for the limit."""
+"""Maps whether the server is MariaDB to its setting for the time limit."""
 _FOR_READING = {FIELD_TYPE.DECIMAL: int, FIELD_TYPE.NEWDECIMAL: int}
-"""Sums of integers are returned as DECIMAL."""
+"""The server returns sums of integers as DECIMAL."""
 
 
 class MysqlServer:
     """A database on a MariaDB or MySQL server."""
 
-    idle_limit_s = 20.0  # less than its wait_timeout
+    idle_limit_s = 20.0  # less than the wait_timeout of the server
     long_text = "LONGTEXT"
     blob = "LONGBLOB"
     table_suffix = " ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
     title_start = f"title({TITLE_START_CHARS})"
     has_partial_indexes = False
     columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = DATABASE()"
-    creation_lock: Sequence[Statement] = ()  # CREATE TABLE IF NOT EXISTS is safe by itself
+    creation_lock: Sequence[Statement] = ()  # CREATE TABLE IF NOT EXISTS is safe without a lock
 
     def __init__(self, url: ServerUrl, answer_s: float = ANSWER_S) -> None:
         self.name = url.name
@@ -170,7 +170,7 @@ class MysqlServer:
             "host": url.host or "localhost",
             "port": int(url.port or 3306),
             "user": url.user or None,
-            "password": password.encode(),  # as text it would be limited to latin-1
+            "password": password.encode(),  # as a text, it would be limited to latin-1
             "database": url.database,
             "charset": "utf8mb4",
             "collation": "utf8mb4_bin",
@@ -179,7 +179,7 @@ class MysqlServer:
             "write_timeout": answer_s,
             "autocommit": True,
             "conv": {**conversions, **_FOR_READING},
-            # FOUND_ROWS: an update counts the rows that it finds, even if it does not change them.
+            # With FOUND_ROWS, an update counts the rows that it finds, even if it does not change them.
             "client_flag": CLIENT.FOUND_ROWS | CLIENT.MULTI_STATEMENTS,
             "program_name": "sandbur",
             **read_connect_options(url),
@@ -188,7 +188,7 @@ class MysqlServer:
     def connect(self) -> MysqlConnection:
         try:
             connection = pymysql.connect(**self._parameters)
-        except (pymysql.Error, OSError) as error:  # OSError: a certificate that cannot be read
+        except (pymysql.Error, OSError) as error:  # OSError means a certificate that cannot be read
             raise classify_error(error, self.name) from error
         except RuntimeError as error:  # the driver raises this if `cryptography` is missing
             raise ServerError(
@@ -202,7 +202,7 @@ class MysqlServer:
 
 
 class MysqlConnection:
-    """A connection to the server, in autocommit between transactions."""
+    """A connection to the server. It is in autocommit mode between transactions."""
 
     def __init__(self, connection: Any, name: str) -> None:
         self._connection = connection
@@ -218,7 +218,7 @@ class MysqlConnection:
             return self._rows(self._fill_in((sql, parameters)))
 
     def commit(self, statements: Sequence[Statement], claim: Statement | None) -> None:
-        """Send claim and statements at once, and COMMIT after the claim changed one row."""
+        """Send the claim and the statements at once. Send COMMIT after the claim changed one row."""
         claims = [] if claim is None else [claim]
         first, *others = self._join_statements(["BEGIN", *map(self._fill_in, [*claims, *statements])])
         with self._translate_errors():
@@ -237,7 +237,7 @@ class MysqlConnection:
             self._connection.close()
 
     def abandon(self) -> None:
-        """Do nothing: the driver sends nothing to the server until it is closed."""
+        """Do nothing: the driver sends nothing to the server before it is closed."""
 
     def _fill_in(self, statement: Statement) -> str:
         sql, parameters = statement
@@ -245,7 +245,7 @@ class MysqlConnection:
         return use_percent_marks(_to_mysql(sql)) % tuple(self._connection.escape(value) for value in values)
 
     def _join_statements(self, statements: Sequence[str]) -> list[str]:
-        """Join statements into few scripts that the server accepts; the claim is in the first."""
+        """Join the statements into few scripts that the server accepts. The claim is in the first script."""
         pieces: list[list[str]] = [[]]
         size = 0
         for position, statement in enumerate(statements):
@@ -260,11 +260,13 @@ class MysqlConnection:
         return [";".join(piece) for piece in pieces]
 
     def _begin(self, script: str, *, has_claim: bool) -> bool:
-        """Run a script that starts with BEGIN and maybe a claim; return whether the claim changed one row."""
+        """Run a script that starts with BEGIN and possibly a claim. Return whether the claim changed
+        one row.
+        """
         with self._connection.cursor() as cursor:
             cursor.execute(script)
             holds = not has_claim or (cursor.nextset() and cursor.rowcount == 1)
-            # If the claim fails, the following statements may fail, too, which does not matter.
+            # If the claim fails, the following statements may fail, too. This does no harm.
             with nullcontext() if holds else suppress(pymysql.Error):
                 while cursor.nextset():
                     pass
@@ -300,13 +302,13 @@ class MysqlConnection:
 
 
 def _make_size_error(name: str, size: int, limit: int) -> ServerError:
-    message = f"The store {name} takes at most {limit:,} bytes at once; {size:,} were to be written."
+    message = f"The store {name} accepts at most {limit:,} bytes at once, but {size:,} bytes must be written."
     return ServerError("final", StoreError(message, "Raise max_allowed_packet on the server, then resume."))
 
 
 @cache
 def _to_mysql(sql: str) -> str:
-    """Return the statement with MySQL's syntax for an insert that may find its row."""
+    """Return the statement in MySQL's syntax for an insert whose row may exist already."""
     sql = re.sub(
         r"ON CONFLICT \((\w+)[\w, ]*\) DO NOTHING",
         r"ON DUPLICATE KEY UPDATE \1 = \1",

@@ -1,4 +1,4 @@
-"""A store on a database server: lost connections are restored, and no transaction happens twice."""
+"""A store on a database server. Lost connections are restored, and no transaction happens twice."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
 
 class Outage:
-    """The time in which a server does not answer; shared by all threads, so that it ends once.
+    """The time in which a server does not answer. All threads share it, so that it ends only once.
 
-    Everybody who waits is notified of its start and its end.
+    Every caller that waits is notified of its start and its end.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Outage:
         self._listeners: dict[Hashable, Callable[[str], None]] = {}
 
     def note_failure(self, call: Work) -> tuple[bool, float]:
-        """Record a failure; return whether this listener is new, and the seconds since the outage began."""
+        """Record a failure. Return whether this listener is new, and the seconds since the outage began."""
         with self._lock:
             is_new = call.listener not in self._listeners
             self._listeners.setdefault(call.listener, call.tell)
@@ -65,14 +65,14 @@ class Outage:
             return is_new, time.monotonic() - self._began
 
     def end(self) -> list[Callable[[str], None]]:
-        """Record an answer; return the listeners to notify that the outage is over."""
+        """Record an answer. Return the listeners that must be notified of the end of the outage."""
         with self._lock:
             listeners, self._listeners, self._began = self._listeners, {}, None
         return list(listeners.values())
 
 
 class Work:
-    """A piece of work for a caller who may stop waiting."""
+    """A piece of work. Its caller may stop waiting for it."""
 
     def __init__(
         self, tell: Callable[[str], None], listener: Hashable = None, *, is_opening: bool = False
@@ -84,16 +84,16 @@ class Work:
         self._given_up = threading.Event()
 
     def give_up(self) -> None:
-        """End the work at its next failure."""
+        """Let the work end at its next failure."""
         self._given_up.set()
 
     def pause(self, seconds: float) -> bool:
-        """Pause; return whether to continue."""
+        """Pause for some seconds. Return whether to continue."""
         return not self._given_up.wait(seconds)
 
 
 class Retries:
-    """Decides after each failure of a piece of work whether to try again, and when."""
+    """Decides after each failure of a piece of work whether and when to try again."""
 
     def __init__(self, name: str, call: Work, outage: Outage) -> None:
         self._name = name
@@ -105,7 +105,7 @@ class Retries:
         self._pause_s = _FIRST_PAUSE_S
 
     def back_off(self, trouble: ServerError) -> None:
-        """Return when the work should be tried again; raises `StoreError` if that would not help."""
+        """Return when the work should be tried again. Raises `StoreError` if another try would not help."""
         if trouble.kind == "busy":
             self._back_off_busy(trouble)
         elif trouble.kind == "lost" and not self._call.is_opening:
@@ -125,13 +125,13 @@ class Retries:
         if waited_s > _NOTICE_AFTER_S and not self._has_notified:
             self._has_notified = True
             self._call.tell(f"{trouble.error.message.removesuffix('.')}; waiting for it.")
-        # Random, so that two writers in conflict do not meet again.
+        # The pause is random, so that two conflicting writers do not conflict again.
         self._wait(random.uniform(0.1, 1) * self._next_pause(), trouble)
 
     def _back_off_lost(self, trouble: ServerError) -> None:
         self._losses += 1
         if self._losses == 1:
-            return  # a single lost connection is no outage: a new one may work at once
+            return  # a single lost connection is not an outage, because a new one may work at once
         is_new, lasted_s = self._outage.note_failure(self._call)
         if is_new:
             self._call.tell(f"The store {self._name} does not answer; trying again.")
@@ -150,7 +150,7 @@ class Retries:
 
 
 class Pool:
-    """At most `size` connections, and as many threads that wait for the server."""
+    """A pool of at most `size` connections, and of as many threads that wait for the server."""
 
     def __init__(self, server: Server, size: int) -> None:
         self._server = server
@@ -173,7 +173,7 @@ class Pool:
 
     @contextmanager
     def connection(self) -> Generator[Connection]:
-        """Lend a connection. If it breaks, it is closed, together with the connections that are idle."""
+        """Lend a connection. If it breaks, it is closed together with the idle connections."""
         self._notice_fork()
         with self._free:
             generation = self._generation
@@ -185,14 +185,14 @@ class Pool:
                     connection.close()
                     self._drop_idle(generation)
                 raise
-            except BaseException:  # interrupted in the middle of its work
+            except BaseException:  # the work was interrupted
                 connection.close()
                 raise
             finally:
                 self._give_back(connection)
 
     def close(self) -> None:
-        """Wait for the threads' work and close every connection."""
+        """Wait for the work of the threads, and close every connection."""
         self._notice_fork()
         self._is_closed = True
         self._threads.shutdown(cancel_futures=True)
@@ -203,7 +203,7 @@ class Pool:
             with self._lock:
                 if not self._idle:
                     return None
-                connection, since = self._idle.pop()  # the one that was used last is most likely alive
+                connection, since = self._idle.pop()  # the connection that was used last is most likely alive
             if time.monotonic() - since < self._server.idle_limit_s:
                 return connection
             connection.close()
@@ -216,7 +216,7 @@ class Pool:
             connection.close()
 
     def _drop_idle(self, generation: int) -> None:
-        """Close the idle connections of the same age as the broken one; once, even if several break."""
+        """Close the idle connections that are as old as the broken one, but only once if several break."""
         with self._lock:
             if generation != self._generation:
                 return
@@ -237,7 +237,7 @@ _OTHER = "Name another database with --store, or another schema with the role's 
 
 
 def prepare_tables(server: Server, connection: Connection) -> None:
-    """Create missing tables; refuse tables of other programs and of newer versions with `StoreError`."""
+    """Create missing tables. Raises `StoreError` for tables of other programs or of newer versions."""
     present = _load_columns(server, connection)
     version = _read_version(connection) if present.get("meta") == set(COLUMNS["meta"]) else None
     if version is None:
@@ -252,7 +252,7 @@ def prepare_tables(server: Server, connection: Connection) -> None:
 
 
 def _upgrade(server: Server, connection: Connection) -> None:
-    """Migrate the tables; steps that another process has done already are skipped."""
+    """Migrate the tables. Steps that another process has done already are skipped."""
     connection.commit(_make_tables(server, TABLES), None)  # versions 3 to 5 only added tables
     if server.has_partial_indexes:
         columns = (f"ALTER TABLE heads ADD COLUMN IF NOT EXISTS {column}" for column in _NEW_IN_HEADS)
@@ -269,7 +269,7 @@ _FILLED_AT_ONCE = 500
 
 
 def _add_to_heads(server: Server, connection: Connection) -> None:
-    """Add the columns of version 6 and the indexes in one statement, so that all or nothing is added."""
+    """Add the columns of version 6 and the indexes in one statement, so that either all or none are added."""
     added = ", ".join(f"ADD {part}" for part in (*_NEW_IN_HEADS, *make_index_clauses(server.title_start)))
     try:
         if "folder" not in _load_columns(server, connection)["heads"]:
@@ -280,7 +280,7 @@ def _add_to_heads(server: Server, connection: Connection) -> None:
 
 
 def _fill_folders(connection: Connection) -> None:
-    """Write tenant and folder into the rows of `heads` without them."""
+    """Write the tenant and the folder into the rows of `heads` that lack them."""
     after = ""
     while rows := connection.query(
         "SELECT s.id, s.tenant, s.settings FROM heads h JOIN sessions s ON s.id = h.session_id"
@@ -305,7 +305,7 @@ def find_table_problems(server: Server, connection: Connection) -> list[str]:
 
 
 def _load_columns(server: Server, connection: Connection) -> dict[str, set[str]]:
-    """Return the columns of those tables that have the name of one of ours."""
+    """Return the columns of the tables that have the name of a table of Sandbur."""
     found: dict[str, set[str]] = {}
     for table, column in connection.query(server.columns, ()):
         if table in COLUMNS:
@@ -319,7 +319,9 @@ def _read_version(connection: Connection) -> int | None:
 
 
 def _require_free(server: Server, present: dict[str, set[str]]) -> None:
-    """Raise `StoreError` for tables of another program. Tables with our columns may be half created."""
+    """Raise `StoreError` for tables of another program. Tables with the columns of Sandbur may be
+    incomplete.
+    """
     if others := sorted(table for table, columns in present.items() if columns != set(COLUMNS[table])):
         raise _make_foreign_error(server, others)
 
@@ -352,7 +354,7 @@ CONNECTIONS = 8
 
 
 class NetworkDatabase:
-    """A `Database` on a server. The threads of this process share its connections."""
+    """A `Database` on a server. All threads of this process share its connections."""
 
     def __init__(
         self, server: Server, on_notice: Callable[[str], None] | None = None, connections: int = CONNECTIONS
@@ -387,7 +389,9 @@ class NetworkDatabase:
         await self.offload(lambda: self.commit(statements, guard))
 
     async def offload(self, work: Callable[[], ResultT]) -> ResultT:
-        """Run `work` in a thread. If cancelled, it waits for the request that is on its way to the server."""
+        """Run `work` in a thread. After a cancellation, this waits for the request that was already sent to
+        the server.
+        """
         self._require_open()
         loop = asyncio.get_running_loop()
         listener = find_listener(self._tell)
@@ -405,25 +409,25 @@ class NetworkDatabase:
         self._pool.close()
 
     def read_again(self, work: Callable[[], ResultT], is_better: Callable[[ResultT], bool]) -> ResultT | None:
-        """Do nothing: servers verify the pages that they read."""
+        """Do nothing, because servers verify the pages that they read."""
 
     def find_damaged_indexes(self) -> list[str]:
         return []
 
     def reindex(self) -> None:
-        """Do nothing: the administrator of the server is responsible for its indexes."""
+        """Do nothing, because the administrator of the server is responsible for its indexes."""
 
     def compact(self) -> None:
-        """Do nothing: servers reuse space by themselves."""
+        """Do nothing, because servers reuse space by themselves."""
 
     def write_mark(self, session_id: str, records: int) -> None:
-        """Do nothing: a server does not lose a tail silently."""
+        """Do nothing, because a server does not lose the newest records silently."""
 
     def read_mark(self, session_id: str) -> int:
         return -1
 
     def _retry(self, work: Callable[[Connection], ResultT], call: Work | None = None) -> ResultT:
-        """Return the result of `work`, which is repeated after failures as long as that may help."""
+        """Return the result of `work`. After a failure it is repeated as long as that may help."""
         self._require_open()
         call = call or self._in_thread.call or Work(listener := find_listener(self._tell), listener)
         retries = Retries(self.name, call, self._outage)
@@ -453,7 +457,7 @@ class _Transaction:
         self._statements = statements
         self._guard = guard
         self._may_have_landed = False
-        """True if the connection broke while the transaction was under way."""
+        """Whether the connection broke while the transaction was being sent."""
 
     def run(self, connection: Connection) -> None:
         try:
@@ -468,7 +472,9 @@ class _Transaction:
             raise
 
     def _has_landed(self, connection: Connection, trouble: ServerError) -> bool:
-        """Return whether the transaction had landed before the repeat that failed with `trouble`."""
+        """Return whether the transaction was already committed before the repeat that failed with
+        `trouble`.
+        """
         if not self._may_have_landed:
             return False
         if self._guard is None:
@@ -477,7 +483,7 @@ class _Transaction:
 
 
 class _ThreadWork(threading.local):
-    """The piece of work of the present thread."""
+    """The piece of work of the current thread."""
 
     call: Work | None = None
 

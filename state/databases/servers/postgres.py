@@ -1,4 +1,4 @@
-"""PostgreSQL as a store: one round trip per transaction; errors are classified by what helps."""
+"""PostgreSQL as a store, with one round trip per transaction. Errors are classified by their remedy."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _diagnose(error: psycopg.Error) -> Diagnosis:
     for pattern, reading in _BY_TEXT:
         if re.search(pattern, text):
             return reading
-    # Without a code, an error during the work is the driver's own: the connection is lost.
+    # An error without a code comes from the driver and means that the connection is lost.
     return (
         server_errors.ENDED
         if isinstance(error, psycopg.OperationalError)
@@ -86,7 +86,7 @@ def _diagnose(error: psycopg.Error) -> Diagnosis:
 
 
 _SETTINGS = (
-    # The last setting keeps a client that was stopped inside a transaction from blocking others.
+    # The last setting prevents a client that was stopped inside a transaction from blocking others.
     "SET statement_timeout = '30s'; SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '30s'"
 )
 _DEFAULTS: dict[str, Any] = {
@@ -105,7 +105,7 @@ _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
 class PostgresServer:
-    """A database on a PostgreSQL server; the tables are in the first schema of the search path."""
+    """A database on a PostgreSQL server. The tables are in the first schema of the search path."""
 
     idle_limit_s = 300.0
     long_text = "TEXT"
@@ -113,7 +113,7 @@ class PostgresServer:
     table_suffix = ""
     title_start = f"substr(title, 1, {TITLE_START_CHARS})"
     has_partial_indexes = True
-    # Not from information_schema, which hides tables that the role may not read.
+    # The information_schema is not used, because it hides tables that the role may not read.
     columns = (
         "SELECT c.relname, a.attname FROM pg_catalog.pg_class c"
         " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
@@ -151,7 +151,7 @@ class PostgresServer:
 
     def _connect(self) -> _Connection:
         try:
-            # Without prepared statements, because they do not work through a connection pooler.
+            # Prepared statements are not used, because they do not work through a connection pooler.
             address = make_conninfo("", **self._parameters)
             connection = _Connection.connect(address, autocommit=True, prepare_threshold=None)
             connection.answer_s = self._answer_s
@@ -166,7 +166,7 @@ class PostgresServer:
 
 
 class _Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that fails if the server does not answer in time; the driver alone would wait forever."""
+    """A connection that fails if the server does not answer in time. The driver alone would wait forever."""
 
     answer_s = ANSWER_S
 
@@ -188,14 +188,14 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 class PostgresConnection:
-    """A connection to the server, in autocommit between transactions."""
+    """A connection to the server. It is in autocommit mode between transactions."""
 
     def __init__(self, connection: psycopg.Connection, name: str, silence: logging.Handler) -> None:
-        """While `silence` handles them, the driver's warnings are not printed to the terminal."""
+        """While `silence` handles the driver's warnings, they are not printed to the terminal."""
         self._connection = connection
         self._name = name
         self._silence = silence
-        # Sums of integers are returned as NUMERIC.
+        # The server returns sums of integers as NUMERIC.
         connection.adapters.register_loader("numeric", IntLoader)
 
     @property
@@ -207,7 +207,7 @@ class PostgresConnection:
             return self._connection.execute(_encode(sql), self._plain(parameters)).fetchall()
 
     def commit(self, statements: Sequence[Statement], claim: Statement | None) -> None:
-        """Send everything as one text; a failing statement keeps the COMMIT after it from running."""
+        """Send all statements as one text. If a statement fails, the COMMIT after it does not run."""
         ready = [(sql, self._plain(parameters)) for sql, parameters in statements]
         if claim is not None:
             ready.insert(0, (_fail_unless_claimed(claim[0]), self._plain(claim[1])))
@@ -221,7 +221,8 @@ class PostgresConnection:
         _LOGGER.removeHandler(self._silence)
 
     def abandon(self) -> None:
-        # The driver's goodbye must not reach the server, because the session belongs to the parent process.
+        # The driver must not end the session on the server, because the session belongs to the parent
+        # process.
         with Path(os.devnull).open("r+b") as nowhere:
             os.dup2(nowhere.fileno(), self._connection.fileno())
         self.close()
@@ -244,12 +245,12 @@ class PostgresConnection:
 
 
 def _encode(sql: str) -> bytes:
-    """Return a statement as bytes: for text, the driver's types require a literal."""
+    """Return a statement as bytes, because the types of the driver accept a text only as a literal."""
     return use_percent_marks(sql).encode()
 
 
 def _fail_unless_claimed(claim: str) -> str:
-    """Return a statement that runs `claim` and fails unless it changes exactly one row.
+    """Return a statement that runs `claim` and fails unless `claim` changes exactly one row.
 
     The failure is a division by zero, which no other statement of the store can cause.
     """

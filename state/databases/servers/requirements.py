@@ -1,4 +1,4 @@
-"""The interface of a database server for the store."""
+"""The interface of a database server that can hold a store."""
 
 import re
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from ..file_parts import read_file_parts
 from .server_errors import ServerError
 
 ANSWER_S = 40.0
-"""How many seconds a server may be silent; longer than its limit for one statement."""
+"""The seconds after which a silent server counts as lost. This is longer than its limit for one statement."""
 
 
 class Connection(Protocol):
-    """One connection, used by one thread at a time; every failure is a `ServerError`."""
+    """A connection, which one thread at a time uses. Every failure is a `ServerError`."""
 
     @property
     def is_usable(self) -> bool:
-        """True if it is open and not inside a transaction."""
+        """Return whether the connection is open and not inside a transaction."""
         ...
 
     def query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]: ...
@@ -41,18 +41,20 @@ class Server(Protocol):
     name: str
     """The URL without its password."""
     idle_limit_s: float
-    """A connection that was idle for more seconds is not used again."""
+    """The most seconds without use. After that, the connection is not used again."""
     long_text: str
     blob: str
     table_suffix: str
     title_start: str
-    """The first `TITLE_START_CHARS` of a title, as an expression in an index."""
+    """The first `TITLE_START_CHARS` characters of a title, as an expression in an index."""
     has_partial_indexes: bool
-    """True if an index may have a condition and is created by itself; else it is part of its table."""
+    """Whether an index may have a condition. Then it has its own statement, otherwise it is part of its
+    table.
+    """
     columns: str
-    """A query for (table, column) of every table that could conflict with ours."""
+    """A query for (table, column) of every table that could conflict with the tables of Sandbur."""
     creation_lock: Sequence[Statement]
-    """Statements that keep two first starts apart, in the transaction that creates the tables."""
+    """Statements that separate two first starts, in the transaction that creates the tables."""
 
     def connect(self) -> Connection: ...
 
@@ -65,14 +67,12 @@ def use_percent_marks(sql: str) -> str:
 
 
 def to_plain_values(parameters: Sequence[Any], name: str, *, allows_nul: bool) -> tuple[Any, ...]:
-    """Return the parameters for the driver; raises `ServerError` for text that the server cannot store."""
+    """Return the parameters for the driver. Raises `ServerError` for a text that the server cannot store."""
     values = read_file_parts(parameters)
     for value in values:
         if isinstance(value, str) and not _is_storable(value, allows_nul):
-            reason = "a character that it cannot keep in a text (NUL, or half of a surrogate pair)"
-            raise ServerError(
-                "final", StoreError(f"The store {name} was given {reason}; nothing was written.")
-            )
+            reason = "a character that it cannot store in a text (NUL, or half of a surrogate pair)"
+            raise ServerError("final", StoreError(f"The store {name} got {reason}; nothing was written."))
     return tuple(int(value) if isinstance(value, bool) else value for value in values)
 
 

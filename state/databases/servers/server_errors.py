@@ -1,20 +1,21 @@
-"""Classifies the errors of a database server by what can be done, with messages for people."""
+"""Classifies the errors of a database server by their remedy, with messages for people."""
 
 from typing import Literal
 
 from ...errors import StoreError
 
 Kind = Literal["lost", "busy", "duplicate", "refused", "final"]
-"""lost: the connection broke, or none can be made; the last transaction may have landed.
-busy: nothing happened, and the same will work soon. duplicate: a row exists already.
-refused: the guard's claim did not change one row. final: trying again would not help."""
+"""The kind of an error. `lost`: the connection broke, or none can be made; the last transaction may have
+happened. `busy`: nothing happened, and the same transaction will work soon. `duplicate`: a row exists
+already. `refused`: the guard's claim did not change one row. `final`: another try would not help.
+"""
 
 Diagnosis = tuple[Kind, str, str]
-"""What can be done, what is wrong with the store, and a hint."""
+"""The kind of the error, a clause about the store, and a hint."""
 
 
 class ServerError(Exception):
-    """A classified error of a driver; `error` is for the person if trying again does not help."""
+    """A classified error of a driver. `error` is for the person if another try does not help."""
 
     def __init__(self, kind: Kind, error: StoreError) -> None:
         super().__init__(error.message)
@@ -36,9 +37,9 @@ def _diagnose_lost(what: str, hint: str) -> Diagnosis:
 
 _RESUME_LATER = "Check that the server runs and can be reached, then resume."
 _LOAD = "Look at the load of the server, then resume."
-DUPLICATE: Diagnosis = ("duplicate", "holds a row already that was to be written", "")
+DUPLICATE: Diagnosis = ("duplicate", "already contains a row that must be written", "")
 REFUSED: Diagnosis = ("refused", "was changed by another process", "")
-CONFLICT = _diagnose_busy("is changed by other processes all the time", "Try again when they have finished.")
+CONFLICT = _diagnose_busy("is changed all the time by other processes", "Try again when they have finished.")
 LOCKED = _diagnose_busy("is locked by another process", "Try again when it has finished.")
 STARTING = _diagnose_busy("is starting or stopping", _RESUME_LATER)
 TOO_MANY = _diagnose_busy(
@@ -51,7 +52,7 @@ CREDENTIALS = _diagnose_final(
 NO_DATABASE = _diagnose_final("does not exist", "Create the database, or correct its name.")
 NO_RIGHT = _diagnose_final(
     "does not permit this user to do that",
-    "Let its administrator grant what is missing, or use a database that the user owns.",
+    "Let its administrator grant the missing right, or use a database that the user owns.",
 )
 NO_SCHEMA = _diagnose_final(
     "has no schema to create tables in", "Set the role's search_path, or create the schema."
@@ -65,9 +66,9 @@ TABLE_LOST = _diagnose_final(
 FULL = _diagnose_final("has no space left", "Free some space on the server, then resume.")
 NO_MEMORY = _diagnose_final("has no memory left", _LOAD)
 TOO_SLOW = _diagnose_final("took longer than 30 seconds for one statement", _LOAD)
-TOO_LONG = _diagnose_final("has no room for a value that was to be written")
+TOO_LONG = _diagnose_final("has no room for a value that must be written")
 TOO_LARGE = _diagnose_final(
-    "was given more than it takes at once", "Raise max_allowed_packet on the server, then resume."
+    "got more data than it accepts at once", "Raise max_allowed_packet on the server, then resume."
 )
 BLOCKED = _diagnose_final(
     "has blocked this host after too many errors", "Let its administrator run FLUSH HOSTS."
@@ -86,7 +87,7 @@ ENDED = _diagnose_lost("ended the connection", _RESUME_LATER)
 
 
 def diagnose_other(text: str) -> Diagnosis:
-    """Return the diagnosis for an unknown error, with the driver's own text."""
+    """Return the diagnosis of an unknown error, with the text of the driver."""
     return "final", f"failed: {text[:300]}", "Check it with `sandbur doctor`."
 
 

@@ -1,1 +1,1 @@
-"""SQLite: one file, opened, locked, migrated and read without its indexes."""
+"""SQLite: opens, locks and migrates a file, and reads it without its indexes if they are damaged."""

@@ -1,7 +1,7 @@
-"""The tables of records in an SQLite file: rows refer to their session by a small integer key.
+"""The tables of records in an SQLite file. Their rows refer to their session by a small integer key.
 
-Only this module knows it: each table is a view with the session's id, and triggers change the rows behind it,
-so that every statement about `steps`, `messages` and the others is the same as on a server.
+Only this module knows the keys: each table is a view with the id of the session, and triggers change the rows
+behind it. So every statement about `steps`, `messages` and the other tables is the same as on a server.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from ..schema import CHAINED, COLUMNS, KEYS, TABLES
 
 KEYS_TABLE = "session_keys"
 CREATE_KEYS = (
-    # A key is never used again, so that a row that was left over never becomes one of another session.
+    # A key is never reused, so a row that was not deleted never becomes a row of another session.
     f"CREATE TABLE {KEYS_TABLE} (key INTEGER PRIMARY KEY AUTOINCREMENT, id VARCHAR(64) NOT NULL UNIQUE)"
 )
 HIDDEN_KEY = "an index is damaged and hides the session"
@@ -54,8 +54,8 @@ def create_view(table: str) -> list[str]:
     this = f"session_key = {key.format('OLD')} AND {this}"
     return [
         f"CREATE VIEW {table} AS {select_rows(table)}",
-        # Only the first record of a session makes a key: where a damaged index hides the key, no second one
-        # may be made.
+        # Only the first record of a session creates a key: if a damaged index hides the key, no second key
+        # may be created.
         f"CREATE TRIGGER {table}_first INSTEAD OF INSERT ON {table} WHEN NEW.record IS 0 BEGIN"
         f" INSERT OR IGNORE INTO {KEYS_TABLE} (id) VALUES (NEW.session_id); {insert}; END",
         f"CREATE TRIGGER {table}_insert INSTEAD OF INSERT ON {table} WHEN NEW.record IS NOT 0 BEGIN"
@@ -99,6 +99,6 @@ def scan_rows(table: str) -> str:
     columns = ", ".join(f"r.{column}" for column in list_columns(table))
     return (
         f"SELECT k.id AS session_id, {columns} FROM main.{name_rows(table)} r NOT INDEXED"
-        # Each row finds its session by the number of the row, which is no index.
+        # Each row finds its session by the row number, which needs no index.
         f" CROSS JOIN main.{KEYS_TABLE} k NOT INDEXED WHERE k.key = r.session_key"
     )

@@ -1,4 +1,4 @@
-"""Waits for a lock of an SQLite database, and finds the process that holds it, if the system knows it."""
+"""Waits for a lock of an SQLite database, and finds the process that holds it, if the system shows it."""
 
 import fcntl
 import os
@@ -13,21 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PATIENCE_S = 30.0
-"""How long to wait for the lock of another process."""
+"""The seconds to wait for the lock of another process."""
 _NOTICE_AFTER_S = 1.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
 _FLOCK = "hhqqi"
-"""Type, whence, start, length and process id of a lock."""
+"""The type, whence, start, length and process id of a lock."""
 _MOST_CHARS = 60
 _PLACES = (("-shm", 120, 8), ("", 0x40000000, 512))
-"""Where SQLite locks: side file, first byte, number of bytes. The writer locks byte 120 of the WAL index."""
+"""The places of SQLite's locks: side file, first byte, number of bytes. The writer locks byte 120 of the WAL
+index.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
     pid: int
     command: str
-    """The start of its command line, without control characters."""
+    """The start of the command line of the process, without control characters."""
     state: str
     """The state letter of the kernel: R, S, D, T, t; empty if it is unknown."""
 
@@ -42,7 +44,7 @@ class LockHolder:
 
     @property
     def advice(self) -> str:
-        """What a person can do about it."""
+        """Return what a person can do about the lock."""
         if self.state == "T":
             return f"Continue it: kill -CONT {self.pid}"
         if self.state == "t":
@@ -51,7 +53,7 @@ class LockHolder:
 
 
 def find_lock_holder(database: Path) -> LockHolder | None:
-    """Return the process that blocks writing; None if there is none, or if it cannot be found."""
+    """Return the process that blocks writing, or None if there is none or it cannot be found."""
     if sys.platform != "linux":
         return None
     for suffix, start, length in _PLACES:
@@ -62,9 +64,10 @@ def find_lock_holder(database: Path) -> LockHolder | None:
 
 
 def _find_holder(path: Path, start: int, length: int) -> int:
-    """Return the process id that holds an exclusive lock on some of these bytes; 0 if there is none.
+    """Return the id of the process that has an exclusive lock on some of these bytes, or 0 if there is none.
 
-    This uses SQLite's own descriptor: opening and closing another one would drop the locks of this process.
+    This uses SQLite's own descriptor. Opening and closing another descriptor would drop the locks of this
+    process.
     """
     with suppress(OSError):
         wanted = path.stat()
@@ -95,7 +98,7 @@ def _read_state(pid: int) -> str:
 
 
 class LockWait:
-    """The pauses while waiting for one lock."""
+    """The pauses of a wait for one lock."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         self._tell = tell
@@ -104,7 +107,9 @@ class LockWait:
         self._has_notified = False
 
     def pause_after(self, error: sqlite3.OperationalError) -> float:
-        """Return how many seconds to pause; raises the error if it is no lock, or the wait was too long."""
+        """Return the seconds to pause. Raises the error if it is not about a lock, or if the wait was too
+        long.
+        """
         waited_s = time.monotonic() - self._began
         if not is_lock(error):
             raise error

@@ -1,4 +1,4 @@
-"""Brings a SQLite store of an older version up to date, inside the caller's transaction."""
+"""Updates a SQLite store of an older version, inside the transaction of the caller."""
 
 import sqlite3
 import time
@@ -25,7 +25,9 @@ _FIRST_NOTICE_S, _NEXT_NOTICE_S = 1.0, 10.0
 
 
 class DamagedTable(Exception):
-    """A table cannot be converted. After damaged content SQLite changes nothing more in the transaction."""
+    """A table cannot be converted. After SQLite found damaged content, it makes no more changes in the
+    transaction.
+    """
 
     def __init__(self, table: str) -> None:
         super().__init__(table)
@@ -35,10 +37,10 @@ class DamagedTable(Exception):
 def migrate(
     connection: sqlite3.Connection, damaged: Collection[str], name: str, tell: Callable[[str], None]
 ) -> None:
-    """Apply one version step after the other; steps that another process has done meanwhile are skipped.
+    """Apply one version after the other. Steps that another process has done meanwhile are skipped.
 
-    The tables in `damaged` keep their form; raises `DamagedTable` for another one. `tell` receives sentences
-    about the store `name`: how far it is, and what was not converted.
+    The tables in `damaged` keep their form. Raises `DamagedTable` if another table is damaged. `tell` gets
+    sentences about the store `name`: the progress, and the tables that were not converted.
     """
     version = int(connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()[0])
     for number in range(version, SCHEMA_VERSION - 1):
@@ -50,7 +52,7 @@ def migrate(
 
 
 def _chain_the_rows(connection: sqlite3.Connection) -> None:
-    """1 to 2: hash chains, wake-up times, file history, quarantine."""
+    """Update from version 1 to 2: hash chains, wake-up times, file history, quarantine."""
     for table in ("steps", "messages", "calls", "outputs"):
         connection.execute(f"ALTER TABLE {table} ADD COLUMN record BIGINT NOT NULL DEFAULT 0")
         connection.execute(f"ALTER TABLE {table} ADD COLUMN digest VARCHAR(40) NOT NULL DEFAULT ''")
@@ -82,22 +84,22 @@ def _chain_session(connection: sqlite3.Connection, session_id: str) -> None:
 
 
 def _add_traces(connection: sqlite3.Connection) -> None:
-    """2 to 3: traces of runs, and annotations."""
+    """Update from version 2 to 3: traces of runs, and annotations."""
     _create(connection, "traces", "annotations")
 
 
 def _add_seals(connection: sqlite3.Connection) -> None:
-    """3 to 4: seals over the chains, with a key that is outside of the store."""
+    """Update from version 3 to 4: seals over the chains, with a key that is outside of the store."""
     _create(connection, "seals")
 
 
 def _add_inbox(connection: sqlite3.Connection) -> None:
-    """4 to 5: messages that people send during a run."""
+    """Update from version 4 to 5: messages that people send during a run."""
     _create(connection, "inbox")
 
 
 def _index_the_folders(connection: sqlite3.Connection) -> None:
-    """5 to 6: columns and indexes to find sessions by tenant and folder."""
+    """Update from version 5 to 6: columns and indexes to find sessions by tenant and folder."""
     for column in ("tenant VARCHAR(64)", "folder VARCHAR(255)"):
         connection.execute(f"ALTER TABLE heads ADD COLUMN {column} DEFAULT '' NOT NULL")
     connection.create_function("folder_of", 1, read_folder_key, deterministic=True)
@@ -118,9 +120,9 @@ def _create(connection: sqlite3.Connection, *names: str) -> None:
 def _add_session_keys(
     connection: sqlite3.Connection, damaged: Collection[str], name: str, tell: Callable[[str], None]
 ) -> None:
-    """6 to 7: chained rows refer to their session by a small key; see `keyed_tables`.
+    """Update from version 6 to 7: chained rows refer to their session by a small key; see `keyed_tables`.
 
-    A table that is damaged stays as it is: the statements of the store are the same for both forms.
+    A damaged table is not converted: the statements of the store are the same for both forms.
     """
     connection.execute(CREATE_KEYS)
     if "sessions" not in damaged:
@@ -136,7 +138,7 @@ def _add_session_keys(
 
 
 def _run(table: str, work: Callable[[], object]) -> None:
-    """Run `work`; raises `DamagedTable` if what is stored in the table keeps it from its end."""
+    """Run `work`. Raises `DamagedTable` if the content of the table prevents its completion."""
     try:
         work()
     except sqlite3.DatabaseError as error:
@@ -146,7 +148,7 @@ def _run(table: str, work: Callable[[], object]) -> None:
 
 
 class _Conversion:
-    """Moves the rows of tables to tables with keys, a thousand at a time, and tells how far it is."""
+    """Moves the rows of tables to tables with keys, a thousand at a time, and reports the progress."""
 
     def __init__(self, connection: sqlite3.Connection, name: str, tell: Callable[[str], None]) -> None:
         self._connection = connection
@@ -156,7 +158,9 @@ class _Conversion:
         self._converted = 0
 
     def convert(self, table: str) -> None:
-        """Replace a table by a table with keys and its view; raises `sqlite3.DatabaseError` for damage."""
+        """Replace a table by a table with keys and its view. Raises `sqlite3.DatabaseError` if the table is
+        damaged.
+        """
         self._connection.execute(create_rows(table))
         after = EVERY_ROW
         while (last := self._copy_rows(table, after)) is not None:
@@ -169,7 +173,7 @@ class _Conversion:
         reach("migration_table_converted")
 
     def _copy_rows(self, table: str, after: int) -> int | None:
-        """Copy the next rows; return the number of the last one, None if there are no more."""
+        """Copy the next rows. Return the number of the last one, or None if there are no more."""
         counted = self._connection.execute(
             "SELECT COUNT(*), MAX(rowid) FROM"
             f" (SELECT rowid FROM {table} NOT INDEXED WHERE rowid > ? ORDER BY rowid LIMIT {_ROWS_AT_ONCE})",

@@ -1,4 +1,4 @@
-"""An SQLite database: opened safely, written in durable transactions, with translated errors."""
+"""An SQLite database, which is opened safely and written in durable transactions. Errors are translated."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
 _FEW_BLOCKS = 64
 _PAGE_BYTES = 1024
-"""Page size of a new store: a commit writes whole pages, and changes a few hundred bytes in each of many."""
+"""The page size of a new store. A commit writes whole pages, but changes only some hundred bytes in each."""
 _LOG_PAGES = 2 * 1024 * 1024 // _PAGE_BYTES
-"""Pages of the write-ahead log before a checkpoint."""
+"""The number of pages in the write-ahead log before a checkpoint."""
 _MAKE_WRITABLE = "Make the file and its folder writable, or name another file with --store."
 _RESTORE = "Restore it from a backup, or name another file with --store."
 _ADVICE = {
@@ -67,7 +67,7 @@ _ADVICE = {
 
 
 class SqliteDatabase:
-    """A connection in WAL mode; with durability `full`, a finished commit survives a power loss."""
+    """A connection in WAL mode. With durability `full`, a finished commit survives a power loss."""
 
     def __init__(
         self, path: Path, on_notice: Callable[[str], None] | None = None, durability: Durability = "full"
@@ -79,12 +79,14 @@ class SqliteDatabase:
         self.sealer: Sealer | None = None
         self._high_water = HighWater(path)
         self._lock = threading.Lock()
-        """Threads share the connection: each waits for this lock."""
+        """Threads share the connection, and each waits for this lock."""
         self._reader: sqlite3.Connection | None = None
-        """Reads while the other connection writes; opened at the first commit from an event loop."""
+        """A connection that reads while the other one writes. It is opened at the first commit from an event
+        loop.
+        """
         self._reading = threading.Lock()
         self._is_unindexed = False
-        """True if an index is damaged, so that the reader scans the tables."""
+        """Whether an index is damaged, so that the reader scans the tables."""
         self._writer: GroupWriter | None = None
         self._making_writer = threading.Lock()
         _prepare_file(path)
@@ -187,7 +189,7 @@ class SqliteDatabase:
         return self._high_water.read_number(session_id)
 
     def _query_or_scan(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Run a query; without indexes if one of them is damaged."""
+        """Run a query, without indexes if one of them is damaged."""
         try:
             return self._query(sql, parameters)
         except sqlite3.DatabaseError as error:
@@ -209,7 +211,7 @@ class SqliteDatabase:
         """Open a connection that can read while a commit is written to the disk."""
         if self._reader is not None:
             return
-        # If it cannot be opened, one connection does everything.
+        # If it cannot be opened, one connection reads and writes.
         with self._reading, suppress(sqlite3.Error):
             if self._reader is None:
                 reader = _connect(self.path)
@@ -234,7 +236,7 @@ class SqliteDatabase:
         reach("store_in_transaction")
 
     def _commit_all(self, jobs: Sequence[Job]) -> None:
-        """Commit jobs together and settle each; wait for a lock of another process."""
+        """Commit jobs together and settle each of them. If another process has a lock, wait for it."""
         waiting = LockWait(lambda: self._tell_each(jobs))
         while jobs := [job for job in jobs if not job.is_settled]:
             for job in jobs:
@@ -246,7 +248,7 @@ class SqliteDatabase:
                 time.sleep(waiting.pause_after(error))
 
     def _commit_together(self, jobs: Sequence[Job]) -> None:
-        """Commit jobs in one transaction without those that fail, and settle each."""
+        """Commit jobs in one transaction, except those that fail, and settle each of them."""
         if len(jobs) < 2:
             for job in jobs:
                 self._commit_alone(job)
@@ -275,7 +277,7 @@ class SqliteDatabase:
         job.settle(error)
 
     def _run_in_savepoint(self, job: Job) -> Exception | None:
-        """Run a job inside the transaction; return its error if it failed, after a rollback of the job."""
+        """Run a job inside the transaction. If it fails, roll the job back and return its error."""
         self._connection.execute("SAVEPOINT job")
         error = job.run(self._apply)
         if self._connection.in_transaction:
@@ -291,7 +293,7 @@ class SqliteDatabase:
             yield
             if self._connection.in_transaction:
                 self._connection.execute("COMMIT")
-        except BaseException:  # also Ctrl-C: nothing of the transaction may stay
+        except BaseException:  # Ctrl-C, too: nothing of the transaction may stay
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
@@ -349,7 +351,9 @@ class SqliteDatabase:
             raise StoreError(f"An index of the store {self.name} is damaged.", f"Rebuild it: {REBUILD}")
 
     def _require_same_file(self) -> None:
-        """Raise `StoreError` if the file was deleted, moved or replaced: nobody could open it again."""
+        """Raise `StoreError` if the file was deleted, moved or replaced, because it could not be opened
+        again.
+        """
         if _read_identity(self.path) != self._file:
             raise StoreError(
                 f"The store {self.name} was deleted, moved or replaced while Sandbur ran.",
@@ -357,7 +361,7 @@ class SqliteDatabase:
             )
 
     def _prepare(self) -> None:
-        """Set the database up; refuse a file of another program before anything in it changes."""
+        """Set the database up. A file of another program is refused before anything in it changes."""
         is_ours = self._is_ours()
         if not is_ours:
             self._require_new()
@@ -382,7 +386,7 @@ class SqliteDatabase:
             )
         if not names and self._high_water.has_any():
             raise StoreError(
-                f"The store {self.name} is empty, though it held sessions: its content is lost.",
+                f"The store {self.name} is empty, although it contained sessions: its content is lost.",
                 f"Restore it from a backup, or remove {self._high_water.folder} to start a new store.",
             )
 
@@ -396,7 +400,8 @@ class SqliteDatabase:
         if version < SCHEMA_VERSION:
             self._wait_for_lock(self._migrate)
             reach("migration_committed")
-            # The space of the old rows; if another process uses the store now, new records will take it.
+            # This frees the space of the old rows. If another process uses the store now, new records will
+            # use the space.
             with suppress(sqlite3.Error):
                 self._run("VACUUM")
                 self._run("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -434,8 +439,8 @@ class SqliteDatabase:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # Locks are waited for in `LockWait`, which can notify a person and need not block an event loop.
-    # `mode=rw`, without the right to create: a link that appears meanwhile would create a file elsewhere.
+    # `LockWait` waits for locks, because it can notify a person and need not block an event loop. The mode
+    # `rw` cannot create files: otherwise a link that appears meanwhile could create a file elsewhere.
     url = f"file:{quote(os.fsencode(path))}?mode=rw"
     return sqlite3.connect(url, timeout=0, isolation_level=None, check_same_thread=False, uri=True)
 
@@ -449,9 +454,9 @@ def _read_identity(path: Path) -> tuple[int, int] | None:
 
 
 def _prepare_file(path: Path) -> None:
-    """Create the folder (0700) and the file (0600); SQLite gives its side files the mode of the file.
+    """Create the folder (0700) and the file (0600). SQLite gives its side files the mode of the file.
 
-    An existing file is not opened here: closing it would drop the locks of this process.
+    An existing file is not opened here, because closing it would drop the locks of this process.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -472,17 +477,17 @@ def _require_followable(link: Path) -> None:
     if not link.exists():
         raise StoreError(
             f"The store {link} is a link to a file that does not exist: {os.readlink(link)}.",  # noqa: PTH115
-            "Nothing was made there. Remove the link, or name another file with --store.",
+            "Nothing was created there. Remove the link, or name another file with --store.",
         )
     require_own_file(link.resolve().parent)
 
 
 def require_own_file(path: Path) -> None:
-    """Raise `UntrustedFolder` unless the user or root owns the path; `OSError` if it does not exist."""
+    """Raise `UntrustedFolder` unless the user or root owns the path, and `OSError` if it does not exist."""
     owner = path.stat().st_uid
     if owner not in (os.geteuid(), 0):
         raise UntrustedFolder(
-            f"{path} belongs to {_describe_owner(owner)}, who could read and change what is kept there.",
+            f"{path} belongs to {_describe_owner(owner)}, who could read and change the data in it.",
             "Use a folder of your own: SANDBUR_HOME names the data folder, --store another store.",
         )
 

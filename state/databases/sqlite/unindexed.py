@@ -1,4 +1,4 @@
-"""Reads an SQLite file without its indexes, because a damaged index hides intact rows."""
+"""Reads an SQLite file without its indexes, because a damaged index hides valid rows."""
 
 import re
 import sqlite3
@@ -14,7 +14,7 @@ NOTICE = (
 
 
 CANNOT_REBUILD = (
-    "The index cannot be rebuilt where it is, but all records can be read: write each session to a file with"
+    "The index cannot be rebuilt in this file, but all records can be read: write each session to a file with"
     " `sandbur sessions export`, and read it into a new store with `sandbur sessions import --store`."
 )
 _CONDITIONS = {index.name: index.condition for index in INDEXES}
@@ -40,7 +40,7 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 def check_integrity(connection: sqlite3.Connection) -> list[str]:
-    """Return the messages of `integrity_check`, which stops where pages cannot be followed."""
+    """Return the messages of `integrity_check`, which stops if pages cannot be read."""
     try:
         return [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
     except sqlite3.DatabaseError as error:
@@ -50,7 +50,7 @@ def check_integrity(connection: sqlite3.Connection) -> list[str]:
 
 
 def name_damaged_indexes(connection: sqlite3.Connection) -> list[str]:
-    """Return the indexes that do not find all of their rows, if all tables can be read."""
+    """Return the indexes that do not find all of their rows. Return none if a table cannot be read."""
     indexes = connection.execute("SELECT name, tbl_name FROM sqlite_master WHERE type = 'index'").fetchall()
     try:
         rows = {name: _count(connection, f"{table} NOT INDEXED", name) for name, table in indexes}
@@ -71,8 +71,8 @@ def _leads_to_all(connection: sqlite3.Connection, index: str, table: str, rows: 
 
 
 def _count(connection: sqlite3.Connection, source: str, index: str) -> int:
-    """Count the rows of a table that belong to an index: an index with a condition has only some."""
+    """Count the rows of a table that belong to an index. An index with a condition has only some of them."""
     condition = _CONDITIONS.get(index)
     where = f" WHERE {condition}" if condition else ""
-    # Reads each row; a plain COUNT would use the index.
+    # This reads each row, because a plain COUNT would use the index.
     return sum(1 for _ in connection.execute(f"SELECT * FROM {source}{where}"))

@@ -1,1 +1,1 @@
-"""Files that tools keep in the store: of one session, or of all."""
+"""Files that tools keep in the store, for one session or for all sessions."""

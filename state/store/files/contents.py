@@ -1,4 +1,4 @@
-"""Contents by SHA-256, each stored once: old file contents, pictures, documents."""
+"""Contents by their SHA-256, each stored once: old contents of files, pictures, documents."""
 
 import hashlib
 import zlib
@@ -11,19 +11,19 @@ from ...conversation.media_types import is_text_type
 from ...databases.database import Database, Statement, insert_once
 
 _CHUNK_BYTES = 256 * 1024
-"""Small enough for the packet limit of any MySQL server."""
+"""The largest size of a chunk in bytes. It fits the packet limit of every MySQL server."""
 _FAST_FROM_BYTES = 1_000_000
 _USED = -1
-"""Used in place of a chunk number: a message of this session refers to the content."""
+"""Replaces a chunk number. The row means that a message of this session refers to the content."""
 BEFORE_AT = len('{"before":"') + 1
-"""Position of the old content's digest in `files.body`, for SQL."""
+"""The position of the old content's digest in `files.body`, for SQL."""
 
 USED_CONTENTS = f"SELECT digest FROM blobs WHERE chunk = {_USED} AND session_id = ?"
 """Selects the contents that the messages of a session refer to."""
 UNUSED_CONTENTS: tuple[Statement, ...] = (
     (
         f"DELETE FROM blobs WHERE chunk = {_USED} AND session_id NOT IN (SELECT id FROM sessions)"
-        # These sessions are being imported.
+        # Sessions that have messages but no row yet are being imported.
         " AND session_id NOT IN (SELECT session_id FROM messages)",
         (),
     ),
@@ -34,7 +34,7 @@ UNUSED_CONTENTS: tuple[Statement, ...] = (
         (),
     ),
 )
-"""Deletes the contents that no file change and no message refers to."""
+"""The statements that delete the contents that no file change and no message refers to."""
 
 _INSERT = (
     "INSERT INTO blobs (digest, session_id, chunk, size, body) SELECT ?, ?, ?, ?, ?"
@@ -46,9 +46,9 @@ _INSERT = (
 def insert_content(
     session_id: str, digest: str, content: bytes, is_packed: bool = False
 ) -> Iterator[Statement]:
-    """Yield statements that store a content under the session's id, so that two sessions never collide.
+    """Yield statements that store a content under the session's id, so that two sessions never conflict.
 
-    `is_packed`: the format does not become smaller by compression.
+    `is_packed`: the content is compressed already, so another compression would not make it smaller.
     """
     level = 0 if is_packed else 1 if len(content) >= _FAST_FROM_BYTES else 6
     packed = zlib.compress(content, level)
@@ -58,13 +58,15 @@ def insert_content(
 
 
 def insert_chunk(session_id: str, digest: str, chunk: int, size: int, body: bytes) -> Statement:
-    """Return the statement that stores a chunk exactly as another store had it."""
+    """Return the statement that stores a chunk exactly as another store contained it."""
     key = {"digest": digest, "session_id": session_id, "chunk": chunk}
     return insert_once("blobs", {**key, "size": size, "body": body}, unless=key)
 
 
 def insert_uses(session_id: str, files: Iterable[Attachment]) -> Iterator[Statement]:
-    """Yield statements that record which files a message uses, and store those that are in memory."""
+    """Yield statements that record which files a message uses, and that store the files that are in
+    memory.
+    """
     for file in files:
         yield insert_chunk(session_id, file.sha256, _USED, file.size, b"")
         if file.bytes_in_memory is not None:
@@ -73,7 +75,7 @@ def insert_uses(session_id: str, files: Iterable[Attachment]) -> Iterator[Statem
 
 
 def read_content(database: Database, digest: str) -> bytes | None:
-    """Return a stored content of any session; None if it is missing or damaged."""
+    """Return a stored content of any session, or None if it is missing or damaged."""
 
     def sound_copy() -> bytes | None:
         return next((found for found in _load_copies(database, digest) if found is not None), None)
@@ -92,14 +94,16 @@ def make_content_reader(database: Database) -> Source:
 
 
 class Copies(NamedTuple):
-    """How many copies of a content are stored."""
+    """The number of stored copies of a content, by their condition."""
 
     sound: int
     damaged: int
 
 
 def count_copies(database: Database, digest: str) -> Copies:
-    """Verify every stored copy of a content by its digest."""
+    """Verify every stored copy of a content by its digest, and return the number of valid and damaged
+    copies.
+    """
 
     def count() -> Copies:
         is_sound = [found is not None for found in _load_copies(database, digest)]
@@ -112,7 +116,7 @@ def count_copies(database: Database, digest: str) -> Copies:
 
 
 def _load_copies(database: Database, digest: str) -> Iterator[bytes | None]:
-    """Yield each stored copy of a content; None for a damaged copy."""
+    """Yield each stored copy of a content, or None for a damaged copy."""
     rows = database.query(
         "SELECT session_id, size, body FROM blobs WHERE digest = ? AND chunk >= 0 ORDER BY session_id, chunk",
         (digest,),
@@ -124,7 +128,7 @@ def _load_copies(database: Database, digest: str) -> Iterator[bytes | None]:
 
 
 def _unpack(packed: bytes, size: int) -> bytes | None:
-    """Unpack up to `size` bytes; None if that fails."""
+    """Unpack up to `size` bytes. Return None if this fails."""
     try:
         return zlib.decompressobj().decompress(packed, size + 1)
     except (zlib.error, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""The file changes of a session's calls, and the contents before each change."""
+"""The file changes by the calls of a session, and the contents before each change."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ class RecordedChange(NamedTuple):
     """A file change with its step and its call."""
 
     seq: int
-    """The newest committed step at that time; the change belongs to the next step."""
+    """The newest committed step at the time of the change. The change belongs to the next step."""
     call_id: str
     change: FileChange
 
@@ -27,7 +27,7 @@ class FileHistory:
         self._next_n: int | None = None
 
     def make_entries(self, call_id: str, changes: Sequence[FileChange], seq: int) -> list[Entry]:
-        """Return the rows for `changes`; `seq` is the newest committed step."""
+        """Return the rows for `changes`. `seq` is the newest committed step."""
         if self._next_n is None:
             self._next_n = find_next_number(self._database, "files", self._session_id)
         first, self._next_n = self._next_n, self._next_n + len(changes)
@@ -37,7 +37,7 @@ class FileHistory:
         ]
 
     def insert_contents(self, pre_images: Mapping[str, bytes]) -> list[Statement]:
-        """Return the statements that store contents which are not stored yet."""
+        """Return the statements that store the contents that are not stored yet."""
         return [
             statement
             for digest, content in pre_images.items()
@@ -45,7 +45,9 @@ class FileHistory:
         ]
 
     def load_changes(self, call_id: str) -> list[FileChange]:
-        """Return the changes of a call; if it was started several times, the newest change of each path."""
+        """Return the changes by a call. If it was started several times, return the newest change of each
+        path.
+        """
         rows = self._database.query(
             "SELECT path, body FROM files WHERE session_id = ? AND call_id = ? ORDER BY n",
             (self._session_id, call_id),
@@ -53,7 +55,7 @@ class FileHistory:
         return list({path: _parse_change(path, body) for path, body in rows}.values())
 
     def list_changes(self, seq: int = -1, last: int | None = None) -> list[RecordedChange]:
-        """Return the changes that were recorded from step `seq` until step `last` was committed."""
+        """Return the changes that were recorded after step `seq` was committed and before step `last` was."""
         columns, values = ("seq", "call_id", "path", "body"), (seq, 2**62 if last is None else last)
         rows = list_sound_rows(
             self._database, "files", self._session_id, columns, "seq >= ? AND seq < ?", values
@@ -63,19 +65,21 @@ class FileHistory:
         ]
 
     def read_content(self, digest: str) -> bytes | None:
-        """Return a stored content; None if it is missing or damaged."""
+        """Return a stored content, or None if it is missing or damaged."""
         return contents.read_content(self._database, digest)
 
 
 class LineageFiles:
-    """The file changes of a session and its ancestors, up to each fork."""
+    """The file changes of a session and its ancestors. The changes of an ancestor count up to the fork."""
 
     def __init__(self, database: Database, lineage: Sequence[tuple[str, int | None]]) -> None:
-        """`lineage` is oldest first: each session with its last step that counts (None: all)."""
+        """`lineage` is oldest first. It names each session with its last step that counts (None: all steps
+        count).
+        """
         self._histories = [(FileHistory(database, session_id), last) for session_id, last in lineage]
 
     def list_changes(self, seq: int = -1) -> list[RecordedChange]:
-        """Return the changes on the disk from step `seq` on, oldest first."""
+        """Return the changes on the disk from step `seq` on, the oldest first."""
         recorded = (found for history, last in self._histories for found in history.list_changes(seq, last))
         return [found for found in recorded if not found.change.is_virtual]
 

@@ -1,4 +1,6 @@
-"""The files of one session's memory: written in its transactions, and part of its forks and exports."""
+"""The files in the memory of one session. They are written in its transactions, and belong to its forks and
+exports.
+"""
 
 import hashlib
 import json
@@ -9,13 +11,13 @@ from ...databases.database import Database
 from ..writer import SessionWriter
 
 _CHUNK = -1
-"""The chunk number of rows in `outputs` that hold such a file; outputs of calls have none below 0."""
+"""The chunk number of rows in `outputs` that contain such a file. Outputs of calls have no chunk below 0."""
 _NAME = "memory:"
-"""The start of the key of a row in `outputs`; a number follows."""
+"""The start of the key of such a row in `outputs`. A number follows."""
 
 
 class SessionFiles:
-    """The files that the calls of a session, and of its ancestors before the fork, wrote.
+    """The files that were written by the calls of a session, and by those of its ancestors before the fork.
 
     A write is committed in the same transaction as the result of its call.
     """
@@ -23,7 +25,9 @@ class SessionFiles:
     def __init__(
         self, database: Database, writer: SessionWriter, lineage: Sequence[tuple[str, int | None]]
     ) -> None:
-        """`lineage` is oldest first: each session with its last step that counts (None: all)."""
+        """`lineage` is oldest first. It names each session with its last step that counts (None: all steps
+        count).
+        """
         self._database = database
         self._writer = writer
         self._lineage = lineage
@@ -38,7 +42,9 @@ class SessionFiles:
         return (await self._load()).get(path)
 
     async def write(self, path: str, content: bytes, expected: str | None) -> bool:
-        """Replace the content with SHA-256 `expected` (None: no file); return False if it is another one."""
+        """Replace the content with the SHA-256 `expected` (None: there is no file). Return False if the file
+        has another content.
+        """
         known = await self._load()
         there = known.get(path)
         if (None if there is None else hashlib.sha256(there).hexdigest()) != expected:

@@ -1,4 +1,6 @@
-"""Files that all sessions of a tenant share: one row per file, replaced only if the old digest matches."""
+"""Files that all sessions of a tenant share. Each is one row, which is replaced only if the old digest
+matches.
+"""
 
 import hashlib
 import json
@@ -26,7 +28,9 @@ TABLE = """CREATE TABLE shared_files (
     updated_at VARCHAR(32) NOT NULL,
     body {blob} NOT NULL,
     PRIMARY KEY (owner, name))"""
-"""`owner` and `name` are hashes of tenant and path: a database may treat two texts as equal."""
+"""The table. `owner` and `name` are hashes of tenant and path, because a database may treat two texts as
+equal.
+"""
 _VERSION = 1
 
 
@@ -46,7 +50,9 @@ class SharedFiles:
         return await self._database.offload(lambda: self._read(path))
 
     async def write(self, path: str, content: bytes, expected: str | None) -> bool:
-        """Replace the content with SHA-256 `expected` (None: no file); return False if it is another one."""
+        """Replace the content with the SHA-256 `expected` (None: there is no file). Return False if the file
+        has another content.
+        """
         return await self._database.offload(lambda: self._write(path, content, expected))
 
     def _list(self) -> dict[str, int]:
@@ -77,7 +83,7 @@ class SharedFiles:
         except GuardFailed:
             return False
         except StoreError:
-            # Two processes wrote a new file at once; the database accepted one of them.
+            # Two processes wrote a new file at the same time, and the database accepted one of them.
             if expected is None and (found := self._load_digest(path)) is not None:
                 return found == digest
             raise

@@ -1,1 +1,1 @@
-"""The sessions of a store: their rows, their writer's lease, their inbox."""
+"""The sessions of a store: their rows, the leases of their writers, and their inboxes."""

@@ -1,4 +1,4 @@
-"""Messages that people send during a run: one row each, not written by the session's own writer."""
+"""Messages that people send during a run. Each is one row, which the writer of the session does not write."""
 
 import json
 import secrets
@@ -23,10 +23,10 @@ _MOST_TRIES = 50
 
 
 class Inbox:
-    """The waiting messages of one session; any process can add one without the lease.
+    """The waiting messages of one session. Any process can add a message without the lease.
 
-    A row stays after its message was taken. The session's state says which were taken: a message is added
-    to the history and counted as taken in one commit.
+    A row stays after its message was taken. The session's state records which messages were taken: a message
+    is added to the history and counted as taken in one commit.
     """
 
     def __init__(self, database: Database, session_id: str) -> None:
@@ -48,12 +48,12 @@ class Inbox:
         return tuple(message for _, message in self._load_rows(taken))
 
     def load_taken(self) -> InboxTaken:
-        """Return what the newest step records as taken."""
+        """Return the numbers of the taken messages, as the newest step records them."""
         found = load_state(self._database, self._session_id)
         return InboxTaken.model_validate((found and found.fields.get("inbox_taken")) or {})
 
     def list_unreadable(self) -> Iterator[int]:
-        """Yield the numbers of rows that are not valid messages; they are never sent."""
+        """Yield the numbers of rows that are not valid messages. They are never sent."""
         rows = self._database.query(
             "SELECT n, kind, body FROM inbox WHERE session_id = ? ORDER BY n", (self._session_id,)
         )
@@ -62,7 +62,7 @@ class Inbox:
                 yield int(number)
 
     async def read(self, taken: InboxTaken) -> tuple[WaitingMessage, ...]:
-        """Return the messages that were not taken, from all processes."""
+        """Return the messages of all processes that were not taken."""
         before = set(self._known)
         found = await self._database.offload(lambda: dict(self._load_rows(taken)))
         # A message that was added meanwhile may be missing in the result of the query.
@@ -72,12 +72,12 @@ class Inbox:
     async def add(
         self, kind: InboxKind, text: str, context: str = "", above: int = 0, is_from_outside: bool = False
     ) -> WaitingMessage:
-        """Write a message; it is on disk when this returns. Raises `StoreError`.
+        """Write a message, which is on disk when this returns. Raises `StoreError` if it cannot be written.
 
-        Its number is larger than `above`: an import brings the numbers of taken messages without their rows.
+        Its number is larger than `above`: an import brings the numbers of taken messages, but not their rows.
         """
         if len(text) + len(context) > MOST_CHARS:
-            raise UsageError(f"A message may have {MOST_CHARS:,} characters here; this has {len(text):,}.")
+            raise UsageError(f"A message may have {MOST_CHARS:,} characters; this one has {len(text):,}.")
         more = {"context": context, "from_outside": is_from_outside}
         fields = {"text": text, **{name: value for name, value in more.items() if value}}
         number = await self._insert(kind, json.dumps(fields, ensure_ascii=True), above)
@@ -90,7 +90,7 @@ class Inbox:
         return await self.add(kind, text, above=above, is_from_outside=True)
 
     async def withdraw(self, number: int) -> bool:
-        """Withdraw a message; False if it was withdrawn before."""
+        """Withdraw a message. Return False if it was withdrawn before."""
         place = {"session_id": self._session_id, "n": number}
         kind = self._known[number].kind if number in self._known else ""
         claim = update("inbox", {"kind": WITHDRAWN, "body": "{}"}, {**place, "kind": kind})
@@ -119,20 +119,22 @@ class Inbox:
             except GuardFailed:
                 continue
             except StoreError:
-                # Two processes wrote at once; the database accepted one of them.
+                # Two processes wrote at the same time, and the database accepted one of them.
                 if await self._database.offload(partial(self._database.query, *exists("inbox", place))):
                     continue
                 raise
             reach("inbox_after_commit")
             return number
-        raise StoreError("Too many others write to this session.", "Try again.")
+        raise StoreError("Too many other processes write to this session.", "Try again.")
 
     def _find_newest_taken(self) -> int:
         taken = self.load_taken()
         return taken.newest
 
     def _next_number(self) -> int:
-        """Return a number above all that a state can contain: a fork starts with its parent's numbers."""
+        """Return a number above all numbers that a state can contain. A fork starts with its parent's
+        numbers.
+        """
         owners = [owner for owner, _ in load_lineage(self._database, self._session_id)] or [self._session_id]
         marks = ", ".join("?" * len(owners))
         rows = self._database.query(f"SELECT MAX(n) FROM inbox WHERE session_id IN ({marks})", owners)
@@ -162,7 +164,7 @@ def insert_imported(session_id: str, number: int, kind: InboxKind, text: str) ->
 
 
 def _parse_row(number: int, kind: str, body: str) -> WaitingMessage | None:
-    """Return the message in a row; None if it was withdrawn, or is not valid."""
+    """Return the message in a row, or None if it was withdrawn or is not valid."""
     fields: dict[str, Any] = parse_json_object(body) or {}
     text, context = fields.get("text"), fields.get("context", "")
     known: dict[str, InboxKind] = {one: one for one in get_args(InboxKind)}

@@ -1,4 +1,4 @@
-"""The lease on a session: how a run claims and renews it, and the errors for other processes."""
+"""The lease on a session: claims and renews it, and creates the errors for other processes."""
 
 import asyncio
 import threading
@@ -25,12 +25,12 @@ def make_held_error(session_id: str, owner: str, was_taken: bool = False) -> Ses
     if was_taken:
         who = f"process {pid} on {host} took it over" if owner else "another process took it over"
         return SessionHeld(
-            f"Session {session_id} is not this process's any more: {who}. Nothing more was done here.",
+            f"This process does not run session {session_id} any more: {who}. Nothing more was done here.",
             f"See what it did: sandbur sessions show {session_id}",
         )
     return SessionHeld(
         f"Session {session_id} is running in process {pid} on {host}.",
-        "Wait for it, stop it, or go on beside it with: sandbur fork",
+        "Wait for it, stop it, or continue in a copy: sandbur fork",
     )
 
 
@@ -38,7 +38,7 @@ def make_moved_error(session_id: str, last_seq: int | None = None) -> SessionMov
     """Return the error for a process that knows an older state of the session than the store has."""
     until = "" if last_seq is None else f", up to step {last_seq}"
     return SessionMoved(
-        f"Session {session_id} went on in another process{until}.",
+        f"Session {session_id} was continued by another process{until}.",
         f"See what it did: sandbur -r {session_id}",
     )
 
@@ -47,9 +47,9 @@ Beat = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Heartbeat:
-    """Runs heartbeats in one thread with its own event loop, while there are any.
+    """Runs all heartbeats in one thread with its own event loop.
 
-    If the system starts no more threads, they run in the event loop of the caller.
+    If the system allows no more threads, they run in the event loop of the caller.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Heartbeat:
             asyncio.run_coroutine_threadsafe(self._beat(owner, beat), self._loop)
 
     async def end(self, owner: object) -> None:
-        """Stop the heartbeat of `owner`; it has stopped when this returns."""
+        """Stop the heartbeat of `owner`. It has stopped when this returns."""
         with self._lock:
             loop = self._loop
             if loop is None or owner not in self._owners:
@@ -118,36 +118,39 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 def make_head_update(
     session_id: str, was: Mapping[str, Any], columns: Mapping[str, Any], now: Mapping[str, Any]
 ) -> GuardedUpdate:
-    """Return a guarded update of a session's head: it needs the values `was`, and landed if it has `now`."""
+    """Return a guarded update of a session's head. It needs the values `was`, and has happened if the head
+    has the values `now`.
+    """
     mine = {"session_id": session_id}
     return GuardedUpdate(update("heads", columns, {**mine, **was}), exists("heads", {**mine, **now}))
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim on a session, which lands with the first commit of a run; it changes nothing before."""
+    """A claim on a session. It takes effect with the first commit of a run, and changes nothing before."""
 
     session_id: str
     runner: str
     """The name of the process that will run the session."""
     was_epoch: int | None
-    """The epoch of the last claim; None: this claim creates the session."""
+    """The epoch of the last claim; None if this claim creates the session."""
     statements: list[Statement] = field(default_factory=list[Statement])
-    """Changes that belong to the claim."""
+    """The changes that are committed with the claim."""
     title: str = ""
-    """Title of a new session."""
+    """The title of a new session."""
     place: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Tenant and folder, as columns of the head."""
+    """The tenant and the folder, as columns of the head."""
 
     @property
     def epoch(self) -> int:
-        """The epoch that every later write must name."""
+        """Return the epoch that every later write must name."""
         return (self.was_epoch or 0) + 1
 
     def make_guard(self, changed: Mapping[str, Any], end: Chain) -> GuardedUpdate:
         """Return the guarded update that takes the claim and sets the columns `changed`.
 
-        It fails if the session's chain does not end with `end` any more, or if another process claimed it.
+        It fails if the session's chain does not end with `end` any more, or if another process claimed the
+        session.
         """
         columns = {"owner": self.runner, "epoch": self.epoch, "status": "running", "wake_at": ""}
         columns |= {**self.place, **changed}

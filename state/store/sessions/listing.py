@@ -1,4 +1,4 @@
-"""Lists sessions with their lineage and their leases, without building models of their states."""
+"""Lists sessions with their lineage and their leases, without parsing their states."""
 
 import heapq
 import json
@@ -28,19 +28,19 @@ class SessionSummary:
     cwd: str
     model: str
     status: str
-    """As in the result of the last run; or `new`, `running`, or `interrupted` if its process died."""
+    """The status in the result of the last run; or `new`, `running`, or `interrupted` if the process died."""
     created_at: str
     updated_at: str
     steps: int
-    """Number of graph steps."""
+    """The number of graph steps."""
     parent_id: str | None
     parent_seq: int | None
     wake_at: str = ""
-    """When the run continues by itself: UTC, ISO 8601; empty if only a person can continue it."""
+    """The time when the run continues by itself: UTC, ISO 8601; empty if only a person can continue it."""
     is_foreign: bool = False
-    """True if it was imported, and has not run here."""
+    """Whether the session was imported and has not run in this store."""
     app: str = ""
-    """The application, the user and the tags that a program gave the session."""
+    """The application that a program set for the session. The user and the tags follow."""
     user: str = ""
     tags: tuple[str, ...] = ()
 
@@ -51,7 +51,7 @@ class FolderFilter:
 
     cwd: str
     root: str = ""
-    """Also select sessions in or below this folder; empty: only those of `cwd`."""
+    """The folder in or below which sessions are also selected; empty to select only sessions of `cwd`."""
 
     def matches(self, cwd: str) -> bool:
         return cwd == self.cwd or (bool(self.root) and f"{cwd}/".startswith(f"{self.root}/"))
@@ -59,7 +59,7 @@ class FolderFilter:
     @property
     def condition(self) -> Statement:
         """Return an SQL condition that selects these sessions, and a few others; see `matches`."""
-        # "" is for sessions of an older version that was running when this one changed the store.
+        # The empty text is for sessions of an older version that ran while this version updated the store.
         keys = (
             (make_folder_key(self.cwd), make_folder_key(self.root), "")
             if self.root
@@ -75,7 +75,7 @@ class FolderFilter:
 def list_newest(
     database: Database, tenant: str = "", folders: FolderFilter | None = None
 ) -> Iterator[SessionSummary]:
-    """Yield the sessions of a tenant, newest first; rows are read only when they are needed."""
+    """Yield the sessions of a tenant, newest first. Rows are read only when they are needed."""
     pages = (_list_with_status(database, tenant, folders, status) for status in (_RUNNING, _AT_REST))
     for summary in heapq.merge(*pages, key=lambda summary: summary.updated_at, reverse=True):
         if folders is None or folders.matches(summary.cwd):
@@ -85,7 +85,7 @@ def list_newest(
 def list_summaries(
     database: Database, tenant: str = "", cwd: str | None = None, most: int | None = None
 ) -> list[SessionSummary]:
-    """Return the sessions of a tenant, newest first; with `cwd`, only those of that working folder."""
+    """Return the sessions of a tenant, newest first. With `cwd`, return only those of that working folder."""
     return list(islice(list_newest(database, tenant, None if cwd is None else FolderFilter(cwd)), most))
 
 
@@ -97,7 +97,9 @@ def count_sessions(database: Database, tenant: str = "") -> int:
 
 
 _RUNNING, _AT_REST = "status = 'running'", "status <> 'running'"
-"""Exactly the conditions of the indexes. Few sessions run, and their time changes with every commit."""
+"""These are exactly the conditions of the indexes. Few sessions run, and their time changes with every
+commit.
+"""
 _FIRST_PAGE, _NEXT_PAGES = 20, 100
 
 
@@ -110,7 +112,7 @@ def _list_with_status(
     last: Sequence[Any] = ()
     most = _FIRST_PAGE
     while True:
-        # Not every database can use an index for a comparison of two columns.
+        # Not every database can use an index to compare two columns.
         place = " AND updated_at <= ? AND (updated_at, session_id) < (?, ?)" if last else ""
         rows = database.query(
             f"{_SELECT} WHERE h.session_id IN (SELECT session_id FROM"
@@ -130,7 +132,9 @@ def load_summary(database: Database, tenant: str, session_id: str) -> SessionSum
 
 
 def is_foreign_at(imported_seq: int | None, last_seq: int) -> bool:
-    """Return whether an imported session, which is at step `last_seq`, has not continued since."""
+    """Return whether an imported session, which is now at step `last_seq`, has not continued since the
+    import.
+    """
     return imported_seq is not None and last_seq <= imported_seq
 
 
@@ -156,7 +160,9 @@ def _make_summary(row: tuple[Any, ...]) -> SessionSummary:
 
 
 def _parse_settings(settings: str) -> dict[str, Any]:
-    """Return parsed settings; empty if they are damaged, so that other sessions can still be listed."""
+    """Return parsed settings. If they are damaged, return an empty dict, so that other sessions can still be
+    listed.
+    """
     try:
         found: Any = json.loads(settings)
     except (ValueError, RecursionError):
@@ -165,15 +171,16 @@ def _parse_settings(settings: str) -> dict[str, Any]:
 
 
 def load_lineage(database: Database, session_id: str) -> list[tuple[str, int | None]]:
-    """Return the session after its ancestors, oldest first, each with its last step that counts here.
+    """Return the ancestors and the session, oldest first, each with its last step that counts for the
+    session.
 
-    None as step: all of them.
+    None instead of a step means that all steps count.
     """
     return list(walk_ancestors(database, session_id))[::-1]
 
 
 def walk_ancestors(database: Database, session_id: str) -> Iterator[tuple[str, int | None]]:
-    """Yield the session, its parent, and so on, each with its last step that counts here."""
+    """Yield the session, its parent, and so on, each with its last step that counts for the session."""
     owner, last = session_id, None
     seen: set[str] = set()
     while True:
@@ -192,9 +199,9 @@ _DEFAULT_S, _LEAST_S, _MOST_S = 20.0, 0.5, 86_400.0
 
 @cache
 def read_lease_s() -> float:
-    """Return after how many seconds without a heartbeat another process may take over a session.
+    """Return the seconds without a heartbeat after which another process may take over a session.
 
-    Raises `ConfigError`.
+    Raises `ConfigError` if the setting is not valid.
     """
     try:
         seconds = float(os.environ.get("SANDBUR_LEASE_S", "").strip() or _DEFAULT_S)
@@ -214,8 +221,9 @@ def read_beat_s() -> float:
 
 
 def is_fresh(lease_until: str) -> bool:
-    """Return whether a lease is valid by this machine's clock. A lease that ends too late is not valid:
-    a clock was changed."""
+    """Return whether a lease is valid by the clock of this machine. A lease that ends too far in the future
+    is not valid, because a clock was changed.
+    """
     try:
         left_s = (datetime.fromisoformat(lease_until) - datetime.now(UTC)).total_seconds()
     except ValueError:
@@ -224,5 +232,7 @@ def is_fresh(lease_until: str) -> bool:
 
 
 def seems_held(owner: str, lease_until: str) -> bool:
-    """Return whether a process most likely runs the session: it may be alive, and its lease is valid."""
+    """Return whether a process most likely runs the session, because it may be alive and its lease is
+    valid.
+    """
     return bool(owner) and not is_process_gone(owner) and is_fresh(lease_until)

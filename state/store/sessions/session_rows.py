@@ -1,4 +1,4 @@
-"""The rows of sessions: create, find, list, rename, delete."""
+"""Creates, finds, lists, renames and deletes the rows of sessions."""
 
 import asyncio
 import re
@@ -47,7 +47,7 @@ class Head(NamedTuple):
 
     @property
     def life(self) -> Literal["running", "died", "resting"]:
-        """Return whether the process of the session lives; a process that died left the status `running`."""
+        """Return whether the process of the session lives. A process that died left the status `running`."""
         if self.status != "running":
             return "resting"
         return "running" if seems_held(self.owner, self.lease_until) else "died"
@@ -75,7 +75,7 @@ class SessionIndex:
     ) -> None:
         if self.exists(session_id):
             raise UsageError(
-                f"A session {session_id} exists already.", f"Go on with it: sandbur -r {session_id}"
+                f"A session {session_id} exists already.", f"Continue it: sandbur -r {session_id}"
             )
         end = Chain(0, make_first_digest(session_id))
         last_seq = -1 if parent is None else parent[1]
@@ -83,9 +83,9 @@ class SessionIndex:
         self._database.commit([insert_session(session_id, self._tenant, settings, parent), head])
 
     def rename(self, session_id: str, title: str) -> str:
-        """Change the title of a session, which may be running; return the title as it is stored."""
+        """Change the title of a session, which may be running. Return the stored title."""
         if not (title := clean_title(title)):
-            raise UsageError("A title needs at least one letter.", "Say how the session is to be called.")
+            raise UsageError("A title needs at least one letter.", "Name the session.")
         self.head(session_id)
         self._database.commit([update("heads", {"title": title}, {"session_id": session_id})])
         return title
@@ -98,7 +98,7 @@ class SessionIndex:
         return [owner for owner, _ in self.lineage(session_id)[:-1]]
 
     def lineage(self, session_id: str) -> list[tuple[str, int | None]]:
-        """Return the session after its ancestors, as `load_lineage` does."""
+        """Return the ancestors and the session, as `load_lineage` does."""
         return load_lineage(self._database, session_id)
 
     def settings(self, session_id: str) -> SessionSettings:
@@ -112,15 +112,15 @@ class SessionIndex:
         except ValidationError:
             raise StoreError(
                 f"The settings of session {session_id} are damaged, so it cannot be opened.",
-                f"See what is left of it: sandbur sessions verify {session_id}",
+                f"See which records are left: sandbur sessions verify {session_id}",
             ) from None
 
     async def claim(
         self, session_id: str, runner: str, known: tuple[int, str], settings: SessionSettings, title: str
     ) -> Claim:
-        """Return a claim on the session for its next commit; a new session is created with it.
+        """Return a claim on the session for its next commit. A new session is created with the claim.
 
-        `runner` names the caller, `known` is the end of the session's chain as the caller knows it. Raises
+        `runner` names the caller, `known` is the end of the session's chain that the caller knows. Raises
         `SessionHeld` if another process runs the session, `SessionMoved` if another process continued it.
         """
         title = title.replace("\0", "")
@@ -140,19 +140,23 @@ class SessionIndex:
         return Claim(session_id, runner, head.epoch, changes, place=place)
 
     async def release(self, session_id: str, epoch: int, status: str, wake_at: str = "") -> None:
-        """End the run, with its status and the time to continue by itself."""
+        """End the run with a status. `wake_at` is the time when it continues by itself; empty if it
+        does not.
+        """
         mine, nobody = {"epoch": epoch}, {"owner": ""}
         columns = {"status": status, "lease_until": "", "wake_at": wake_at, "updated_at": now(), **nobody}
         await self._database.acommit([], make_head_update(session_id, mine, columns, {**mine, **nobody}))
 
     async def _is_held(self, session_id: str, head: Head) -> bool:
-        """Return whether the owner is alive; watch it for a moment if neither clock nor system can tell."""
+        """Return whether the owner is alive. If neither clock nor system can tell, observe the owner for a
+        moment.
+        """
         if not head.owner or is_process_gone(head.owner):
             return False
         if is_fresh(head.lease_until):
             return True
         find_listener(self._database.on_notice)(
-            f"The process that ran session {session_id} gives no sign of life; watching it for a moment."
+            f"The process that ran session {session_id} does not renew its lease; watching it for a moment."
         )
         latest = time.monotonic() + read_beat_s() * 1.5
         while time.monotonic() < latest:
@@ -164,7 +168,9 @@ class SessionIndex:
         return False
 
     def is_held(self, session_id: str) -> bool:
-        """Return whether a process may run the session, also one that is stopped or has a wrong clock."""
+        """Return whether a process may run the session, even if that process is stopped or has a
+        wrong clock.
+        """
         head = self.head(session_id)
         if not head.owner or is_process_gone(head.owner):
             return False
@@ -177,7 +183,7 @@ class SessionIndex:
             raise make_held_error(session_id, head.owner)
 
     def find_conflict(self, session_id: str, runner: str, known: tuple[int, str]) -> StoreError | None:
-        """Return the error that `claim` would most likely raise now, with one short query; else None."""
+        """Return the error that `claim` would most likely raise now, or None. It needs one short query."""
         head = self.head(session_id)
         if head.owner != runner and seems_held(head.owner, head.lease_until):
             return make_held_error(session_id, head.owner)
@@ -206,7 +212,9 @@ class SessionIndex:
         return found
 
     def find(self, text: str) -> str:
-        """Return the id of the session that `text` names: by its id, a unique start of it, or its title."""
+        """Return the id of the session that `text` names: by the id, a unique start of the id, or the
+        title.
+        """
         for name, ways in ((text, ("id", "start", "title")), (make_title(text), ("title",))):
             for way in ways if name and encodable(name).replace("\0", "") == name else ():
                 matches = self._find_ids(way, name.lower() if way == "start" else name)
@@ -215,12 +223,14 @@ class SessionIndex:
                 if matches:
                     some = ", ".join(match[:13] for match in matches[:5])
                     raise UsageError(
-                        f"{text!r} names {len(matches)} sessions: {some}.", "Give more of the id."
+                        f"{text!r} names {len(matches)} sessions: {some}.", "Use more characters of the id."
                     )
         raise self._make_missing_error(text)
 
     def _find_ids(self, way: str, name: str) -> list[str]:
-        """Return the ids of the sessions that match a name by id, start or title, newest first."""
+        """Return the ids of the sessions that match a name, newest first. `way` is `id`, `start` or
+        `title`.
+        """
         where, values = {
             "id": ("h.session_id = ?", (name,)),
             # The inner query reads only an index.
@@ -228,7 +238,7 @@ class SessionIndex:
                 "h.session_id IN (SELECT session_id FROM heads WHERE session_id LIKE ? ESCAPE '!')",
                 (re.sub("([!%_])", r"!\1", name) + "%",),
             ),
-            # The index has only the first characters.
+            # The index contains only the first characters.
             "title": (
                 f"h.tenant = ? AND h.title = ? AND substr(h.title, 1, {TITLE_START_CHARS}) = ?",
                 (self._tenant, name, name[:TITLE_START_CHARS]),
@@ -239,18 +249,18 @@ class SessionIndex:
             f" WHERE s.tenant = ? AND {where} ORDER BY h.updated_at DESC",
             (self._tenant, *values),
         )
-        # SQLite's LIKE ignores the case.
+        # The operator LIKE of SQLite ignores the case.
         return [row[0] for row in rows if way != "start" or row[0].startswith(name)]
 
     def _make_missing_error(self, text: str) -> StoreError:
-        """Return the error for a session that does not exist, or is lost."""
+        """Return the error for a session that does not exist, or whose records are lost."""
         foreign = "SELECT 1 FROM sessions WHERE id = ? AND tenant <> ?"
         if self._database.read_mark(text) >= 0 and not self._database.query(foreign, (text, self._tenant)):
             sql = "SELECT 1 FROM sessions s JOIN heads h ON h.session_id = s.id WHERE s.id = ?"
             if self._database.read_again(lambda: self._database.query(sql, (text,)), bool):
                 return StoreError(
                     f"An index of the store {self._database.name} is damaged: it hides session {text}.",
-                    "The session is there. Rebuild the index: sandbur doctor --reindex",
+                    "The session still exists. Rebuild the index: sandbur doctor --reindex",
                 )
             return StoreError(
                 f"The store {self._database.name} has lost session {text}: its records are damaged or gone.",
@@ -278,7 +288,7 @@ def delete_session(
 ) -> None:
     """Delete every row of a session except contents of files, which other sessions may use.
 
-    `also` is in the same commit. Raises `GuardFailed` if the session has run since `epoch`.
+    The statements `also` are in the same commit. Raises `GuardFailed` if the session has run since `epoch`.
     """
     claim = update("heads", {"epoch": epoch + 1}, {"session_id": session_id, "epoch": epoch, "owner": owner})
     landed = (
@@ -286,7 +296,7 @@ def delete_session(
     )
     session = ("DELETE FROM sessions WHERE id = ?", (session_id,))
     guard = GuardedUpdate(claim, (landed, (session_id,)))
-    # The session first: a file deletes most rows with it.
+    # The session comes first: an SQLite file deletes most rows together with it.
     database.commit([session, *delete_rows(session_id), *also], guard)
     write_marks(database, session_id, -1)
 
@@ -309,7 +319,7 @@ def insert_session(
 def insert_head(
     session_id: str, title: str, status: str, last_seq: int, end: Chain, tenant: str, cwd: str
 ) -> Statement:
-    """Return the statement that inserts the head of a session that nobody runs."""
+    """Return the statement that inserts the head of a session that no process runs."""
     values = (session_id, title, status, now(), "", last_seq, *end, "", 0, "", tenant, make_folder_key(cwd))
     return insert_row("heads", values)
 
@@ -323,13 +333,13 @@ class WaitingRun:
     session_id: str
     title: str
     reason: str
-    """Why it should continue, in words."""
+    """Why the run should continue, as a clause."""
     held_by: str = ""
-    """A sentence about the process that runs it already; empty if there is none."""
+    """A sentence about the process that runs the session already; empty if there is none."""
 
 
 def list_due_runs(database: Database, tenant: str, now: datetime) -> list[WaitingRun]:
-    """Return the runs that should continue, the longest waiting first."""
+    """Return the runs that should continue, the one that waits longest first."""
     rows = database.query(
         "SELECT s.id, h.title, h.status, h.wake_at, h.owner, h.lease_until, h.last_seq, s.settings FROM"
         " sessions s"

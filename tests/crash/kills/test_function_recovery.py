@@ -71,7 +71,7 @@ def test_an_idempotent_call_runs_again_with_the_same_key(tmp_path: Path, moment:
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize(
-    ("name", "told"), [("pay_unchecked", "may or may not"), ("pay_unsure", "Its check cannot tell")]
+    ("name", "told"), [("pay_unchecked", "may or may not"), ("pay_unsure", "Its check cannot determine")]
 )
 def test_what_nobody_knows_is_never_run_again(tmp_path: Path, name: str, told: str, moment: str) -> None:
     outcome, content = died_and_resumed(name, moment, tmp_path)

@@ -170,7 +170,7 @@ def test_what_outlives_agent_and_supervisor_is_killed_by_the_recovery(confined: 
     found = trial.recover()
     wait_for(lambda: not alive(trial.nap))
     assert (found.outcome, found.output) == (None, "so far\n")
-    assert found.note.startswith("How it ended is not recorded")
+    assert found.note.startswith("Its end is not recorded")
 
 
 def test_a_command_that_ended_before_the_agent_could_hear_of_it_has_its_true_result(confined: Trial):
@@ -184,7 +184,8 @@ def test_a_command_that_ended_before_the_agent_could_hear_of_it_has_its_true_res
     assert trial.recover() == Recovered(
         ToolOutcome(
             "error",
-            "out\n[the agent had died when this ended; the process that watched the command recorded it]\n"
+            "out\n[the agent had died before the command ended; the supervisor of the command recorded"
+            " its end]\n"
             "exit code: 7",
         )
     )
@@ -244,7 +245,7 @@ def test_what_was_left_before_a_restart_of_the_machine_proves_nothing(trial: Tri
         scratch.joinpath("ended").write_text("")
         found = trial.recover()
         assert (found.outcome, found.is_not_started) == (None, False)
-        assert "started again" in found.note
+        assert "restarted" in found.note
 
 
 def test_an_agent_that_wakes_up_after_the_recovery_starts_nothing(trial: Trial):

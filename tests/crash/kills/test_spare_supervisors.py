@@ -358,7 +358,7 @@ def test_what_outlives_agent_zygote_and_supervisor_is_killed_by_the_recovery(age
     found = agent.recover()
     agent.assert_nothing_is_left()
     assert (found.outcome, found.output) == (None, "begun\n")
-    assert found.note.startswith("How it ended is not recorded")
+    assert found.note.startswith("Its end is not recorded")
 
 
 def test_a_stopped_supervisor_of_a_dead_agent_is_killed_by_the_recovery(agent: Agent):
@@ -368,7 +368,7 @@ def test_a_stopped_supervisor_of_a_dead_agent_is_killed_by_the_recovery(agent: A
     os.kill(supervisor, signal.SIGSTOP)
     # Which would have it go on, and end its command.
     agent.kill(agent.zygote)
-    assert agent.recover().note.startswith("How it ended is not recorded; what was left of it was killed")
+    assert agent.recover().note.startswith("Its end is not recorded. Its remaining processes were killed")
     assert not is_alive(supervisor)
     agent.assert_nothing_is_left()
 

@@ -21,7 +21,7 @@ def test_a_rule_typed_at_the_question_lets_the_call_run(terminal: Terminal) -> N
     assert (terminal.folder / "made").exists()
     terminal.see("❯", after="model calls")
     terminal.type("/compact")
-    terminal.see("A summary stands for")
+    terminal.see("A summary now replaces")
     terminal.type("/uncompact")
     terminal.see("messages are back")
     terminal.type("/exit")

@@ -95,8 +95,8 @@ def test_of_several_forms_the_one_that_comes_nearest_is_told_of() -> None:
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        ([], "it is no object"),
-        ("x", "it is no object"),
+        ([], "it is not an object"),
+        ("x", "it is not an object"),
         ({"type": "text"}, '"text" is not valid'),
         ({"properties": []}, "properties: "),
         ({"properties": {"a": 1}}, "properties.a: "),
@@ -106,7 +106,7 @@ def test_of_several_forms_the_one_that_comes_nearest_is_told_of() -> None:
         ({"multipleOf": 0}, "multipleOf: "),
         ({"$ref": "#/$defs/a"}, "does not exist"),
         ({"$ref": "https://example.org/a.json"}, "https://example.org/a.json"),
-        ({"$ref": "#"}, "leads in a circle"),
+        ({"$ref": "#"}, "refers to itself"),
     ],
 )
 def test_a_schema_that_cannot_be_checked_by_is_refused(schema: Any, said: str) -> None:

@@ -99,7 +99,7 @@ async def test_what_is_not_known_for_sure_is_refused_and_the_file_stays(store: S
         store, tmp_path, written("app.ini", "password = [masked value of password ffffff]\n"), "done"
     )
     await collect(session.send("go"))
-    assert outcomes(session)[0].startswith("error: content has [masked value of password ffffff] in it")
+    assert outcomes(session)[0].startswith("error: content contains [masked value of password ffffff]")
     assert path.read_text() == f"password = {TOKEN}\n"
 
 
@@ -121,7 +121,7 @@ async def test_a_command_with_a_placeholder_is_refused_with_the_way_that_works(
     command = "cat > conf <<'END'\npassword=[masked value of DB_PASSWORD]\nEND"
     session = await opened(store, tmp_path, shell(command), "done", env=env, mode="interactive")
     await collect(session.send("go"))
-    assert outcomes(session)[0].startswith("error: [masked value of DB_PASSWORD] stands for a secret")
+    assert outcomes(session)[0].startswith("error: [masked value of DB_PASSWORD] replaces a secret")
     assert way in outcomes(session)[0]
     assert not target.exists()
 

@@ -201,7 +201,7 @@ def test_of_very_many_files_the_outer_ones_are_watched(ws: Workspace):
     for number in range(5001):
         ws.write(f"many/{number}", "")
     snapshot = ws.take()
-    assert "no more than 1 file were looked at (the limit is 5,000" in snapshot.note
+    assert "no more than 1 file were examined (the limit is 5,000" in snapshot.note
     ws.write("a", "new")
     ws.write("b", "new")
     assert snapshot.changes()[0] == (ws.change("a", "old", "new"), ws.change("b", None, "new"))
@@ -214,7 +214,7 @@ def test_of_very_many_files_the_outer_ones_are_watched(ws: Workspace):
 def test_a_name_that_is_no_text_is_told_of(ws: Workspace):
     Path(os.fsdecode(os.fsencode(ws.root) + b"/\xff")).write_text("x")
     snapshot = ws.take()
-    assert "the name of 1 file is no valid text" in snapshot.note
+    assert "the name of 1 file is not valid text" in snapshot.note
     assert snapshot.changes() == ((), {})
 
 

@@ -112,7 +112,7 @@ async def test_a_file_that_somebody_changed_since_is_left_alone(tmp_path: Path, 
     prepared = await prepare(tmp_path, WriteFile(), path="a.txt", content="new")
     path.write_text("theirs")
     outcome = await run(tmp_path, WriteFile(), prepared, path="a.txt", content="new")
-    assert (outcome.outcome, "changed by something else" in outcome.content) == ("error", True)
+    assert (outcome.outcome, "changed by another program" in outcome.content) == ("error", True)
     assert path.read_text() == "theirs"
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
     assert await WriteFile().verify(prepared.changes) == "unknown"

@@ -139,7 +139,7 @@ def test_a_file_at_an_address_is_stored_as_its_address_alone() -> None:
     ["a.png", "file:///etc/passwd", "ftp://h/a.png", "https://", "https://h/a b", "https://h:0/a", "//h/a"],
 )
 def test_what_is_no_web_address_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="no web address"):
+    with pytest.raises(UsageError, match="not a web address"):
         Image.from_url(url)
 
 
@@ -205,9 +205,9 @@ def test_what_cannot_be_attached_is_refused_with_a_sentence(content: bytes, prob
 
 
 def test_a_picture_is_no_document_and_a_document_no_picture() -> None:
-    with pytest.raises(UsageError, match="no picture that models take"):
+    with pytest.raises(UsageError, match="not a picture that models take"):
         Image.from_bytes(PDF)
-    with pytest.raises(UsageError, match="no document that models take"):
+    with pytest.raises(UsageError, match="not a document for models"):
         Document.from_bytes(png(), "a.png")
 
 
@@ -218,12 +218,12 @@ def test_what_is_no_readable_file_is_refused_and_never_waited_for(tmp_path: Path
     for name, problem in (
         ("none", "cannot be read: No such file"),
         (".", "is a folder"),
-        ("pipe", "is no file"),
+        ("pipe", "is not a file"),
         ("large", "too large"),
     ):
         with pytest.raises(UsageError, match=problem):
             attachment_from_path(tmp_path / name)
-    with pytest.raises(UsageError, match="is no path"):
+    with pytest.raises(UsageError, match="is not the path"):
         attachment_from_path("a\0b")
 
 

@@ -30,7 +30,7 @@ def test_servers_are_accepted_as_they_are_written(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("mysql:h/d", "no URL of a database server"),
+        ("mysql:h/d", "not the URL of a database server"),
         ("mysql://u:hunter2@h", "names no database"),
         ("mysql://u:hunter2@h/", "names no database"),
         ("postgresql://u:hunter2@h/a/b", "names no database"),
@@ -38,8 +38,8 @@ def test_servers_are_accepted_as_they_are_written(url: str) -> None:
         ("postgresql://u:hunter2@[::1/d", "no readable host"),
         ("postgresql://u:hun/ter2@h/d", "no readable host"),
         ("postgresql://u:hun?ter2@h/d", "no readable host"),
-        ("postgresql://u:hun#ter2@h/d", "holds a space, a `#`"),
-        ("postgresql://u:hun ter2@h/d", "holds a space, a `#`"),
+        ("postgresql://u:hun#ter2@h/d", "contains a space, a `#`"),
+        ("postgresql://u:hun ter2@h/d", "contains a space, a `#`"),
         ("oracle://u:hunter2@h/d", "no store URL"),
     ],
 )
@@ -69,9 +69,9 @@ def test_several_hosts_and_sockets_are_told_apart() -> None:
     ("option", "said"),
     [
         ("compress=1", "compress is not known"),
-        ("ssl-mode=maybe", "ssl-mode is none of"),
-        ("ssl-ca=/nowhere/ca.pem", "certificates cannot be read"),
-        ("connect_timeout=soon", "no number of seconds"),
+        ("ssl-mode=maybe", "ssl-mode must be"),
+        ("ssl-ca=/nowhere/ca.pem", "certificate file cannot be read"),
+        ("connect_timeout=soon", "not a number of seconds"),
     ],
 )
 def test_an_option_that_mysql_does_not_know_is_said(option: str, said: str) -> None:
@@ -86,6 +86,6 @@ def test_an_option_that_postgresql_does_not_know_is_said() -> None:
 
 
 def test_only_known_kinds_are_opened(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no store URL"):
+    with pytest.raises(StoreError, match="not the URL of a store"):
         open_database(f"{tmp_path}/store.db")
     open_database(f"sqlite:///{tmp_path}/store.db").close()

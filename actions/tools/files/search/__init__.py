@@ -1,1 +1,1 @@
-"""Searches files, with ripgrep where it is installed."""
+"""Searches files, with ripgrep if it is installed."""

@@ -26,7 +26,7 @@ _SAMPLE_BYTES = 65_536
 @dataclass(slots=True)
 class SearchResult:
     files: list[FileMatches] = field(default_factory=list[FileMatches])
-    """Sorted by path; only the first hold lines."""
+    """The files with matches, sorted by path. Only the first of them have lines."""
     is_complete: bool = True
 
     @property
@@ -35,7 +35,7 @@ class SearchResult:
 
 
 class Search:
-    """One search below the real path `root` with a time limit."""
+    """One search below the real path `root`, with a time limit."""
 
     def __init__(self, root: Path, use_ripgrep: bool, limit_s: float) -> None:
         self._root = root
@@ -53,16 +53,16 @@ class Search:
         return listing
 
     async def still_there(self, paths: Sequence[str]) -> list[str]:
-        """Return those that are files below the root, reached through no link.
+        """Return the paths that are still files below the root and are reached through no link.
 
-        ripgrep goes by names: a folder that becomes a link leads it out.
+        ripgrep opens files by name, so it leaves the root if a folder becomes a link.
         """
         if self._program is None:
             return list(paths)
         return await asyncio.to_thread(lambda: [path for path in paths if _is_file(self._root / path)])
 
     async def find(self, pattern: str, paths: Sequence[str], limit: int) -> SearchResult:
-        """Search sorted files; at most `limit` lines are returned, all are counted."""
+        """Search the files, which are sorted. At most `limit` lines are returned, but all are counted."""
         program = self._program
         if program is not None and reads_alike(pattern) and await ripgrep.can_search(program, pattern):
             return await self._find_with_ripgrep(program, pattern, paths, limit)
@@ -94,7 +94,7 @@ class Search:
         files: list[FileMatches] = []
         for at in range(0, len(listed), ripgrep.MOST_OPEN):
             batch = listed[at : at + ripgrep.MOST_OPEN]
-            found, was_complete = await ripgrep.matching_lines(
+            found, was_complete = await ripgrep.find_matching_lines(
                 program, self._root, pattern, batch, limit, self._remaining_s()
             )
             files += found
@@ -123,7 +123,7 @@ class Search:
 
 
 def _first(names: Sequence[str], counts: dict[str, int], limit: int) -> tuple[list[str], list[str]]:
-    """Split off the files whose lines reach the limit."""
+    """Split the names into the files whose lines fill the limit, and the other files."""
     total = 0
     for index, name in enumerate(names):
         if total >= limit:
@@ -148,7 +148,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _is_text(path: Path) -> bool:
-    """Distinguish text from binary as the worker does: by a NUL near the beginning."""
+    """Return whether a file is text, with the same test as the worker: there is no NUL near the beginning."""
     try:
         with open_regular(path) as file:
             sample = file.read(_SAMPLE_BYTES)

@@ -1,4 +1,4 @@
-"""Matching lines of files, and how they are written for a model."""
+"""The matching lines of files, and their format for a model."""
 
 import re
 import warnings
@@ -22,19 +22,21 @@ class MatchedLine:
 class FileMatches:
     path: str
     count: int
-    """All matching lines of the file."""
+    """The number of all matching lines of the file."""
     lines: Sequence[MatchedLine]
-    """The first of them."""
+    """The first of these lines."""
 
 
 def line_text(line: bytes, length: int | None = None) -> str:
-    """Return a line, or the beginning of one with this `length`, as short and valid text."""
+    """Return a line as short and valid text. `length` is the size of the whole line if `line` is only its
+    beginning.
+    """
     line = line.removesuffix(b"\r")
     return decode_line(line[:KEPT_LINE_BYTES], length or len(line), MAX_LINE_CHARACTERS)
 
 
 def cap_lines(lines: Sequence[str]) -> list[str]:
-    """Return as many lines as a result may hold."""
+    """Return as many lines as a result may contain."""
     room = MAX_BYTES
     for index, line in enumerate(lines):
         room -= len(line.encode()) + 1
@@ -52,16 +54,16 @@ _NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?=[A-Za-z_])")
 _END_OF_TEXT = re.compile(r"(?<!\\)((?:\\\\)*)\\z")
 
 _READ_DIFFERENTLY = re.compile(
-    r"\\[<>Z]"  # word borders there, plain characters here
+    r"\\[<>Z]"  # word borders in ripgrep, plain characters in Python
     r"|\\b\{"
-    r"|[*+?}]\+"  # possessive here, repeated there
+    r"|[*+?}]\+"  # possessive in Python, repeated in ripgrep
     r"|\(\?[a-zA-Z]*[xuUaL]"
-    r"|\[[^\]]*(?:&&|~~|--|\[)"  # set operations and nested sets there
+    r"|\[[^\]]*(?:&&|~~|--|\[)"  # set operations and nested sets in ripgrep
 )
 
 
 def translate_pattern(pattern: str) -> str:
-    """Return the pattern as Python reads it, or raise `FileProblem`."""
+    """Return the pattern in the syntax of Python. Raises `FileProblem` if it is not valid."""
     pattern = _POSIX_CLASS.sub(lambda found: _POSIX.get(found[1], found[0]), pattern)
     pattern = _NAMED_GROUP.sub("(?P<", pattern)
     pattern = _END_OF_TEXT.sub(r"\1\\Z", pattern)
@@ -78,5 +80,5 @@ def translate_pattern(pattern: str) -> str:
 
 
 def reads_alike(pattern: str) -> bool:
-    """Return whether the pattern has the same meaning in ripgrep, if that accepts it."""
+    """Return whether the pattern has the same meaning in ripgrep, if ripgrep accepts it."""
     return _READ_DIFFERENTLY.search(pattern) is None

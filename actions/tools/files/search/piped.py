@@ -1,4 +1,4 @@
-"""Runs a program to its end with pipes, a time limit and a limit of output."""
+"""Runs a program with pipes until its end, with a limit for its time and its output."""
 
 import asyncio
 import os
@@ -19,13 +19,13 @@ _NEEDED = (
     "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ",
     "XDG_CONFIG_HOME",
 )  # fmt: skip
-"""The environment of the program: no keys and no options of the user."""
+"""The environment variables that the program gets: no keys, and no options of the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
     status: int | None
-    """None if it was stopped because of a timeout or too much output."""
+    """The exit status; None if the program was stopped because of a timeout or too much output."""
     output: bytes
     errors: bytes
 
@@ -38,9 +38,9 @@ async def run_piped(
     stdin: bytes | None = None,
     files: Sequence[int] = (),
 ) -> Ran:
-    """Return the output of a program; it has ended when this returns or raises `OSError`.
+    """Return the output of a program. The program has ended when this function returns or raises `OSError`.
 
-    It runs in the folder with the real path `cwd`, and inherits the open `files`.
+    The program runs in the folder with the real path `cwd`, and inherits the open `files`.
     """
     with open_folder(cwd) as folder:
         process = await asyncio.create_subprocess_exec(
@@ -71,7 +71,9 @@ async def run_piped(
 async def _collect(
     stream: asyncio.StreamReader | None, into: bytearray, most: int, process: Process | None
 ) -> None:
-    """Read to the end; output beyond the limit is dropped, and ends `process` if it is given."""
+    """Read the stream to its end. Output beyond the limit is dropped, and `process` is killed unless it is
+    None.
+    """
     while stream is not None and (chunk := await stream.read(_CHUNK_BYTES)):
         if len(into) <= most:
             into += chunk
@@ -91,7 +93,9 @@ async def _feed(stream: asyncio.StreamWriter | None, data: bytes | None) -> None
 
 
 async def _end(process: Process) -> None:
-    """Kill what still runs and read its pipes empty, so that nothing of it stays open."""
+    """Kill the program if it still runs, and read its pipes until they are empty, so that no descriptor stays
+    open.
+    """
     if process.returncode is None:
         with suppress(ProcessLookupError):
             process.kill()

@@ -18,20 +18,20 @@ _MOST_COUNT_BYTES = 32_000_000
 _MOST_MATCH_BYTES = 32_000_000
 _ARGUMENT_BYTES = 500_000
 MOST_OPEN = 100
-"""Number of files of one search: the number of open files of a process is limited."""
+"""The most files of one search, because the number of open files of a process is limited."""
 
 _COUNT = re.compile(rb"([^\0]+)\0(\d+)\r?\n")
 _MATCH = re.compile(rb"([^\0]+)\0(\d+):([^\n]*)\n")
 
 
 async def list_files(program: str, root: Path, wanted: FileFilter, timeout_s: float) -> FileListing | None:
-    """Return the files below a folder; None if this version of ripgrep cannot do it."""
+    """Return the files below a folder, or None if this version of ripgrep cannot list them."""
     flags = [*_LISTING, *_LIKE_WALK]
     if wanted.hidden:
         flags.append("--hidden")
     if wanted.max_file_bytes is not None:
         flags.append(f"--max-filesize={wanted.max_file_bytes}")
-    ran = await _ran([program, *flags], root, timeout_s, _MOST_LISTED_BYTES)
+    ran = await _run([program, *flags], root, timeout_s, _MOST_LISTED_BYTES)
     if ran is None or (ran.status not in (0, 1, None) and not ran.output and ran.errors):
         return None
     *names, rest = ran.output.split(b"\0")
@@ -40,16 +40,16 @@ async def list_files(program: str, root: Path, wanted: FileFilter, timeout_s: fl
 
 
 async def can_search(program: str, pattern: str) -> bool:
-    """Return whether ripgrep supports the pattern: it has no look-around and no references."""
-    ran = await _ran([program, *_SEARCH, f"--regexp={pattern}", "--", "/dev/null"], Path("/"), 5, 10_000)
+    """Return whether ripgrep supports the pattern. It has no look-around and no back references."""
+    ran = await _run([program, *_SEARCH, f"--regexp={pattern}", "--", "/dev/null"], Path("/"), 5, 10_000)
     return ran is not None and ran.status in (0, 1)
 
 
 async def count_matches(
     program: str, root: Path, pattern: str, paths: Sequence[str], timeout_s: float
 ) -> tuple[dict[str, int], bool]:
-    """Return how many lines match in each file that has any, and whether all files were looked at."""
-    ran = await _ran(
+    """Return the number of matching lines by file, and whether all files were searched."""
+    ran = await _run(
         [program, *_SEARCH, "--count", "--with-filename", f"--regexp={pattern}", "--", *paths],
         root, timeout_s, _MOST_COUNT_BYTES,
     )  # fmt: skip
@@ -59,12 +59,12 @@ async def count_matches(
     return counts, ran.status is not None
 
 
-async def matching_lines(
+async def find_matching_lines(
     program: str, root: Path, pattern: str, paths: Sequence[str], limit: int, timeout_s: float
 ) -> tuple[list[FileMatches], bool]:
     """Return the first matching lines of each of a few files, in the order of `paths`.
 
-    The files are opened here, so that no link leads the search elsewhere.
+    This process opens the files, so that no link can redirect the search.
     """
     with ExitStack() as stack:
         opened: dict[str, str] = {}
@@ -73,7 +73,7 @@ async def matching_lines(
                 opened[f"/dev/fd/{stack.enter_context(open_regular(root / path)).fileno()}"] = path
         if not opened:
             return [], True
-        ran = await _ran(
+        ran = await _run(
             [program, *_SEARCH, "--line-number", "--with-filename", "--no-heading", f"--max-count={limit}",
              f"--regexp={pattern}", "--", *opened],
             root, timeout_s, _MOST_MATCH_BYTES, [int(name.rpartition("/")[2]) for name in opened],
@@ -86,7 +86,7 @@ async def matching_lines(
 
 
 def batches(paths: Iterable[str]) -> Iterator[list[str]]:
-    """Cut a list of files into pieces that fit on a command line."""
+    """Split a list of files into parts that fit on a command line."""
     batch: list[str] = []
     size = 0
     for path in paths:
@@ -100,7 +100,7 @@ def batches(paths: Iterable[str]) -> Iterator[list[str]]:
         yield batch
 
 
-async def _ran(
+async def _run(
     command: Sequence[str], root: Path, timeout_s: float, max_bytes: int, files: Sequence[int] = ()
 ) -> Ran | None:
     try:

@@ -14,7 +14,7 @@ _MAX_FILE_BYTES = 64 << 20
 
 
 class Searches(NamedTuple):
-    """Searches with the limits of a tool; they raise `FileProblem`."""
+    """The searches with the limits of a tool. They raise `FileProblem`."""
 
     use_ripgrep: bool
     limit_s: float
@@ -22,8 +22,9 @@ class Searches(NamedTuple):
     """The largest number of files or lines in the text."""
 
     async def list_names(self, root: Path, folder: Path, pattern: PathPattern, cwd: Path) -> str:
-        """Return the files below `folder` that match, as a text; `root` is the folder as the model named
-        it."""
+        """Return a text with the files below the folder that match. `root` is the folder as the model named
+        it.
+        """
         search = Search(folder, self.use_ripgrep, self.limit_s)
         listing = await search.list_files(FileFilter(hidden=pattern.reaches_hidden))
         names = [path for path in listing.paths if pattern.matches(path)]
@@ -39,7 +40,7 @@ class Searches(NamedTuple):
     async def list_lines(
         self, path: Path, expression: str, only: PathPattern | None, context: ToolContext
     ) -> str:
-        """Return the lines that match a regular expression, as a text, in the files that match `only`."""
+        """Return a text with the lines that match a regular expression, in the files that match `only`."""
         pattern = translate_pattern(expression)
         root, names = folder_and_file(locate(path, context.reach, "searched"))
         search = Search(root, self.use_ripgrep, self.limit_s)
@@ -57,7 +58,7 @@ async def _candidates(search: Search, only: PathPattern | None) -> FileListing:
 
 
 def _report(found: SearchResult, listing: FileListing, path: Path, is_file: bool, cwd: Path) -> str:
-    """Format the matches for the model; `path` is the searched path as the model named it."""
+    """Format the matches for the model. `path` is the searched path as the model named it."""
     lines = [
         f"{format_path_from(path if is_file else path / file.path, cwd)}:{line.number}:{line.text}"
         for file in found.files

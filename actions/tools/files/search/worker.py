@@ -1,8 +1,8 @@
-"""Searches files for a regular expression in a separate process, which can be killed when it is slow.
+"""Searches files for a regular expression in a separate process, which can be killed if it is slow.
 
 Standard input: one line of JSON (`pattern`, `limit`), then the paths, separated by NUL. Standard output: one
-line of JSON per file with matches: path index, count, and of the first matching lines the number, the
-beginning (its bytes as Latin-1) and the length.
+line of JSON per file with matches. It contains the index of the path, the number of matching lines, and the
+first of these lines. Each has its number, its beginning (the bytes as Latin-1) and its length in bytes.
 """
 
 import codecs
@@ -26,7 +26,7 @@ _NEW_LINE = ord("\n")
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF8, ""))
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
-# What `re` itself reads patterns with.
+# The module that `re` itself uses to parse patterns.
 _parse: Any = import_module("re._parser").parse
 _OPS: Any = import_module("re._constants")
 
@@ -57,7 +57,7 @@ def _line_break(error: UnicodeError) -> tuple[str, int]:
 
 
 def find_required_literal(expression: "re.Pattern[str]") -> bytes:
-    """Return the longest text, as UTF-8, that every match contains; empty if there is none."""
+    """Return the longest text, as UTF-8, that every match contains; empty if there is no such text."""
     if expression.flags & re.IGNORECASE:
         return b""
     runs: list[list[str]] = [[]]
@@ -70,7 +70,9 @@ def find_required_literal(expression: "re.Pattern[str]") -> bytes:
 
 
 def _in_sequence(parsed: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield what follows each other in every match, with the parts of groups that change no flags."""
+    """Yield the parts of a pattern that follow each other in every match. Groups that change no flags are
+    replaced by their parts.
+    """
     for op, value in parsed:
         if op is _OPS.SUBPATTERN and not value[1] and not value[2]:
             yield from _in_sequence(value[3])
@@ -81,11 +83,11 @@ def _in_sequence(parsed: Any) -> Iterator[tuple[Any, Any]]:
 def _search(
     folders: "OpenFolders", path: bytes, expression: "re.Pattern[str]", literal: bytes, room: int
 ) -> tuple[int, list[Line]]:
-    """Return how many lines match, and the first of them."""
+    """Return the number of matching lines, and the first of them."""
     count, lines = 0, list[Line]()
     try:
         for number, line in enumerate(_lines(folders.open(path), literal), 1):
-            # Bytes are looked at first: hardly a line has to be decoded.
+            # The bytes are searched first, so that few lines must be decoded.
             if isinstance(line, bytes):
                 is_match = literal in line and expression.search(line.decode("utf-8", _NO_TEXT))
             else:
@@ -103,7 +105,7 @@ def _search(
 def _lines(descriptor: int, literal: bytes) -> Iterable[bytes | str]:
     """Return the lines of a text file without line ends, as text if that is as fast, otherwise as UTF-8.
 
-    None for a binary file, and for one that does not contain the literal.
+    Return no lines for a binary file, and for a file that does not contain the literal.
     """
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -148,12 +150,16 @@ def _contains(descriptor: int, sample: bytes, literal: bytes) -> bool:
 
 
 class OpenFolders:
-    """Opens files below the working folder; a link on the way was put there after the file was listed."""
+    """Opens files below the working folder. No link is followed: the listed files had no link in
+    their paths.
+    """
 
     def __init__(self) -> None:
         self._names: list[bytes] = []
         self._open = [os.open(b".", _FOLDER)]
-        """The working folder and those of `_names`, each in the one before: most files share them."""
+        """The descriptors of the working folder and of the folders in `_names`, each below the one before.
+        Most files share them.
+        """
 
     def open(self, path: bytes) -> int:
         *folders, name = path.split(b"/")

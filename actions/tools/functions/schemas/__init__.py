@@ -1,1 +1,1 @@
-"""Schemas of the arguments of functions, and checks against them."""
+"""Builds the schemas of the arguments of functions, and checks arguments against them."""

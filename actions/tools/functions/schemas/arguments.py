@@ -22,7 +22,7 @@ _MOST_PLACE = 120
 
 
 class FunctionArguments:
-    """The arguments that a model gives to a function."""
+    """The arguments that a model passes to a function."""
 
     def __init__(
         self,
@@ -31,7 +31,8 @@ class FunctionArguments:
         parameters: Sequence[Parameter],
         texts: Mapping[str, str],
     ) -> None:
-        """Build schema and checks; `what` names the function in messages, `texts` are descriptions by name.
+        """Build the schema and the checks. `what` names the function in messages, `texts` are descriptions by
+        name.
 
         Raises `UsageError` for a parameter without a schema, `Unresolved` for a name that is not defined yet.
         """
@@ -45,15 +46,15 @@ class FunctionArguments:
         core = _core_schema(function, what, self._parameters)
         self._validator = SchemaValidator(core, CoreConfig(allow_inf_nan=False))
         self.names = {one["name"]: str(one.get("alias", one["name"])) for one in _fields(core)}
-        """Parameter -> its name for the model."""
+        """Maps each parameter to its name for the model."""
         descriptions = {self.names[name]: text for name, text in texts.items() if name in self.names}
         self.schema = _flat(_json_schema(core, what, self._parameters, function), descriptions)
         self._nullable = {name for name, one in self.schema["properties"].items() if _takes_null(one)}
 
     def check(self, spec: ToolSpec, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the model's arguments, and the values for the function, by name; raises `BadArguments`.
+        """Return the arguments of the model, and the values for the function, by name. Raises `BadArguments`.
 
-        Null for a parameter with a default means the default, because some models send every argument.
+        Null for a parameter with a default means the default value, because some models send every argument.
         """
         given = parse_arguments_object(spec, text)
         required = spec.parameters["required"]
@@ -70,7 +71,7 @@ class FunctionArguments:
 
 
 class _Schemas(GenerateJsonSchema):
-    """Omits parts that have no meaning for a model, without a warning."""
+    """Leaves out the parts of a schema that have no meaning for a model, without a warning."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
@@ -90,7 +91,7 @@ def _core_schema(function: Callable[..., Any], what: str, parameters: Sequence[P
 
 
 def _arguments_schema(function: Callable[..., Any], parameters: Sequence[Parameter]) -> CoreSchema:
-    """Build pydantic's schema for a function with these keyword parameters only."""
+    """Build the pydantic schema of a function that has only these keyword parameters."""
     kind = inspect.Parameter.KEYWORD_ONLY
     signature = inspect.Signature(
         [inspect.Parameter(p.name, kind, default=p.default, annotation=p.annotation) for p in parameters]
@@ -105,7 +106,7 @@ def _arguments_schema(function: Callable[..., Any], parameters: Sequence[Paramet
 
 
 def _require_schema(function: Callable[..., Any], what: str, one: Parameter) -> None:
-    """Raise an error if this parameter alone has no schema."""
+    """Raise an error if this parameter has no schema."""
     try:
         _Schemas().generate(_arguments_schema(function, [one]))
     except PydanticUndefinedAnnotation as error:
@@ -115,13 +116,13 @@ def _require_schema(function: Callable[..., Any], what: str, one: Parameter) -> 
         raise UsageError(
             f"{what}: the type of the parameter `{one.name}`, {inspect.formatannotation(one.annotation)},"
             f" has no JSON schema ({why}).",
-            "Take types that JSON can hold, or let it be injected:"
+            "Use types that JSON can represent, or inject the value:"
             f" `{one.name}: Annotated[..., Depends(provider)]`.",
         ) from None
 
 
 def _fields(core: CoreSchema) -> Sequence[Any]:
-    """Return the parameters in pydantic's core schema."""
+    """Return the parameters in the core schema of pydantic."""
     inside = cast(Any, core)
     while "arguments_schema" not in inside:
         inside = inside["schema"]
@@ -147,7 +148,9 @@ def _flat(schema: dict[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _plain(schema: dict[str, Any], text: str) -> dict[str, Any]:
-    """Describe an argument; one that is nullable only because it is optional becomes simply optional."""
+    """Return the schema of an argument with its description. If it may be null only because it is optional,
+    null is removed.
+    """
     if text and "description" not in schema:
         schema = {**schema, "description": text}
     if "default" not in schema or schema["default"] is not None:
@@ -164,7 +167,7 @@ def _takes_null(schema: Mapping[str, Any]) -> bool:
 
 
 def _problems(error: ValidationError, given: Mapping[str, Any]) -> str:
-    """Describe in one line what is invalid; the choices of a union are one problem."""
+    """Describe the problems in one line. The choices of a union count as one problem."""
     found: dict[str, list[str]] = {}
     values: dict[str, Any] = {}
     for one in error.errors(include_url=False):
@@ -191,9 +194,9 @@ def _describe_problem(place: str, clauses: Sequence[str], value: Any) -> str:
 
 
 def _place(location: Sequence[int | str], given: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the path of an error in the arguments, and the value there.
+    """Return the path of an error in the arguments, and the value at this path.
 
-    Pydantic's path contains the names of union choices, which are not in the arguments.
+    The path of pydantic contains the names of union choices, which are not in the arguments.
     """
     place: str = ""
     value: Any = given

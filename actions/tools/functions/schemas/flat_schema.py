@@ -1,5 +1,6 @@
-"""Flattens JSON schemas: references are replaced by their targets and titles are removed, because models do
-not need them."""
+"""Flattens JSON schemas: replaces references by their targets, and removes titles, which models do
+not need.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
@@ -13,16 +14,16 @@ _SINGLE = (
     "unevaluatedProperties", "unevaluatedItems",
 )  # fmt: skip
 _MOST_NODES = 2000
-"""A schema that is larger once its references are written out keeps them."""
+"""The most nodes of a schema without references. A larger schema keeps its references."""
 _PREFIXES = ("#/$defs/", "#/definitions/")
 
 Schema = dict[str, Any]
 
 
 def flat(schema: Mapping[str, Any], is_closed: bool = False) -> Schema:
-    """Return the schema without titles and, where nothing contains itself, without references.
+    """Return the schema without titles, and without references unless a definition contains itself.
 
-    `is_closed`: objects take no properties but those they name.
+    `is_closed`: objects accept only the properties that they name.
     """
     found = {**schema.get("definitions", {}), **schema.get("$defs", {})}
     work = _Flattening(found, is_closed)
@@ -33,7 +34,9 @@ def flat(schema: Mapping[str, Any], is_closed: bool = False) -> Schema:
 
 
 def map_schema(node: Any, change: Callable[[Schema], Schema]) -> Any:
-    """Return a schema with each schema in it changed, from the outside in; true and false stay."""
+    """Return a schema in which `change` was applied to each schema, from the outside in. True and
+    false stay.
+    """
     if not isinstance(node, Mapping):
         return node
     done = change(dict(cast(Mapping[str, Any], node)))
@@ -41,7 +44,7 @@ def map_schema(node: Any, change: Callable[[Schema], Schema]) -> Any:
 
 
 def _inside(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return the value of a keyword, with each schema that it holds changed."""
+    """Return the value of a keyword, with `change` applied to each schema in it."""
     if key in _MAPS and isinstance(value, Mapping):
         schemas = cast(Mapping[str, Any], value)
         return {name: change(one) for name, one in schemas.items()}
@@ -60,7 +63,7 @@ class _Flattening:
         self._circular = {name for name in definitions if name in _find_reachable(name, definitions)}
 
     def node(self, node: Any) -> Any:
-        """Return one schema; true and false are schemas, too."""
+        """Return one flattened schema. True and false are schemas, too."""
         if not isinstance(node, Mapping):
             return node
         node = cast(Mapping[str, Any], node)
@@ -77,7 +80,7 @@ class _Flattening:
         return done
 
     def collect_definitions(self) -> dict[str, Schema]:
-        """Return the definitions that are needed still."""
+        """Return the definitions that the remaining references need."""
         done: dict[str, Schema] = {}
         while missing := [name for name in self._named if name not in done]:
             done[missing[0]] = self.node(self._definitions[missing[0]])
@@ -102,7 +105,7 @@ def _name_of(node: Mapping[str, Any]) -> str:
 
 
 def _find_reachable(name: str, definitions: Mapping[str, Schema]) -> set[str]:
-    """Return the definitions that one leads to, over others too."""
+    """Return the names of the definitions that a definition refers to, directly or through others."""
     reached: set[str] = set()
     waiting = [name]
     while waiting:

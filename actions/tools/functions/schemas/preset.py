@@ -1,4 +1,4 @@
-"""Adds fixed arguments, which a model neither sees nor replaces, to those that a model gives."""
+"""Adds fixed arguments to those of a model. The model can neither see nor replace them."""
 
 import json
 from collections.abc import Mapping
@@ -11,15 +11,15 @@ from .flat_schema import Schema
 
 
 class ArgumentCheck(Protocol):
-    """Checks the arguments of one tool."""
+    """Checks the arguments of a tool."""
 
     @property
     def schema(self) -> Schema:
-        """The schema of the arguments that a model gives."""
+        """Return the schema of the arguments that a model passes."""
         ...
 
     def check(self, spec: ToolSpec, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arguments by the model's names, and the values for the function by its own.
+        """Return the arguments by the names of the model, and the values by the parameters of the function.
 
         Raises `BadArguments`.
         """
@@ -27,10 +27,10 @@ class ArgumentCheck(Protocol):
 
 
 class PresetArguments:
-    """The arguments of a tool of which some are fixed."""
+    """The arguments of a tool that has some fixed arguments."""
 
     def __init__(self, inner: ArgumentCheck, preset: Mapping[str, Any], what: str) -> None:
-        """Raises `UsageError` for a preset that does not fit the schema."""
+        """Raises `UsageError` if the preset does not match the schema."""
         properties: Mapping[str, Any] = inner.schema["properties"]
         for name in preset:
             if name not in properties:
@@ -54,7 +54,7 @@ class PresetArguments:
 
 
 def require_valid(arguments: ArgumentCheck, preset: Mapping[str, Any], what: str) -> None:
-    """Raise `UsageError` unless these arguments alone are valid; `arguments` are of the fixed ones only."""
+    """Raise `UsageError` unless the preset is valid. `arguments` checks only the fixed arguments."""
     spec = ToolSpec("preset", "", arguments.schema)
     try:
         arguments.check(spec, json.dumps(dict(preset)))

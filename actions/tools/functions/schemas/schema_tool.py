@@ -1,4 +1,4 @@
-"""Makes tools of JSON schemas from elsewhere: a server, an API description, a configuration."""
+"""Makes tools from JSON schemas of other sources: a server, an API description, a configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_NAME = 64
 _MOST_PROBLEMS = 3
 _MOST_CHARS = 300
 _BACKTRACKS = 100_000
-"""Limit of a pattern's search time: the pattern is untrusted."""
+"""The most backtracking steps of a search with a pattern, which is untrusted."""
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _KNOWN_AS = {
     "object": ("dict", "map", "hashmap", "hashtable", "record", "struct"),
@@ -33,7 +33,7 @@ _KNOWN_AS = {
     "null": ("none",),
 }
 _USUAL = {name: name for name in _TYPES} | {name: kind for kind, names in _KNOWN_AS.items() for name in names}
-"""What types are called elsewhere -> in JSON schema."""
+"""Maps the names of types in other languages to the names in JSON Schema."""
 _SHAPES: Mapping[str, type[Any] | tuple[type[Any], ...]] = {
     "properties": Mapping,
     "required": list,
@@ -44,19 +44,20 @@ _SHAPES: Mapping[str, type[Any] | tuple[type[Any], ...]] = {
     "items": (Mapping, bool),
     "description": str,
 }
-"""The valid types of keywords; invalid ones are left out."""
+"""The valid types of the values of keywords. Keywords with other values are left out."""
 
 
 def usable_name(name: str) -> str:
-    """Return a name that every provider accepts, as similar as possible to the given one."""
+    """Return a name that every provider accepts. It is as similar as possible to the given name."""
     usable = _STRANGE.sub("_", name)[:_LONGEST_NAME]
     return usable if usable[:1].isalpha() or usable[:1] == "_" else f"_{usable}"[:_LONGEST_NAME]
 
 
 def usual(schema: Mapping[str, Any], what: str) -> Schema:
-    """Return the schema of an arguments object in normal form, flat; raises `UsageError`.
+    """Return the schema of an arguments object in normal form and flat. Raises `UsageError` if this is not
+    possible.
 
-    Types of programming languages become those of JSON; keywords without a meaning are removed.
+    Types of programming languages become types of JSON. Keywords without a meaning are removed.
     """
     try:
         done = flat(map_schema(schema, _usual))
@@ -64,7 +65,7 @@ def usual(schema: Mapping[str, Any], what: str) -> Schema:
         raise UsageError(f"{what}: its schema is nested too deeply.") from None
     done = {key: value for key, value in done.items() if key not in ("$schema", "$id", "id")}
     if done.setdefault("type", "object") != "object":
-        raise UsageError(f"{what}: its parameters have to be an object, not {done['type']}.")
+        raise UsageError(f"{what}: its parameters must be an object, not {done['type']}.")
     done["properties"] = done.get("properties", {})
     done["required"] = [name for name in done.get("required", ()) if isinstance(name, str)]
     return done
@@ -96,7 +97,9 @@ class SchemaArguments:
     """Checks arguments against a JSON schema."""
 
     def __init__(self, schema: Schema, what: str, parameter: str) -> None:
-        """`parameter` takes all arguments as one dict; empty: the function takes each by its name."""
+        """`parameter` takes all arguments as one dict. If it is empty, the function takes each argument by
+        its name.
+        """
         self.schema = schema
         self._parameter = parameter
         patterns = FancyRegexOptions(backtrack_limit=_BACKTRACKS)
@@ -106,7 +109,7 @@ class SchemaArguments:
             )
         except (ValidationError, ValueError, RecursionError) as error:
             why = str(error).splitlines()[0][:_MOST_CHARS]
-            raise UsageError(f"{what}: its parameters are no JSON schema: {why}.") from None
+            raise UsageError(f"{what}: its parameters are not a JSON schema: {why}.") from None
 
     def check(self, spec: ToolSpec, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
         given = parse_arguments_object(spec, text)
@@ -135,7 +138,9 @@ def _problem(error: ValidationError, given: Mapping[str, Any]) -> str:
 
 
 def _inside(value: Any, part: str | int) -> Any:
-    """Return the value at a part of a path; nothing if the path is not within these arguments."""
+    """Return the value at one part of a path, or an empty object if the path is not within these
+    arguments.
+    """
     try:
         return value[part]
     except (KeyError, IndexError, TypeError):

@@ -1,1 +1,1 @@
-"""What runs in the sandbox; it imports nothing of Sandbur."""
+"""The code that runs inside the sandbox. It imports nothing of Sandbur."""

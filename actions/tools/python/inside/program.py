@@ -1,10 +1,10 @@
-"""Runs a model's code as the only process of its sandbox; functions in it ask the agent to call tools.
+"""Runs code of a model as the only process of its sandbox. Functions in the code ask the agent to call tools.
 
-The agent starts this module with an open socket. What the agent writes is marshalled: an order, then the
-results of calls. This program writes lines of JSON: calls, and finally how the code ended. The agent trusts
-none of it, because the code can write to the socket, too.
+The agent starts this module with an open socket. The agent writes marshalled messages: an order, then the
+results of calls. This program writes lines of JSON: calls, and finally how the code ended. The agent does not
+trust these lines, because the code can write to the socket, too.
 
-It starts for every piece of code, so it imports as little as possible.
+This module is started for every piece of code, so it imports as little as possible.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _READ_BYTES = 1 << 16
 _LENGTH_BYTES = 8
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
 _ONLY_TREE = 0x400
-"""The flag of `compile` for a syntax tree; `ast` would take its time to be imported."""
-_MOST_SHOWN = 200_000
+"""The flag of `compile` that returns a syntax tree. An import of `ast` would cost time."""
+_MOST_REPR_CHARS = 200_000
 _MOST_FRAMES = 20
 
 
 class ToolFailed(Exception):
-    """A call did not succeed; `outcome` is `error`, `denied`, `timeout`, `interrupted` or `unknown`."""
+    """A call did not succeed. `outcome` is `error`, `denied`, `timeout`, `interrupted` or `unknown`."""
 
     def __init__(self, outcome: str, text: str) -> None:
         super().__init__(text)
@@ -39,7 +39,9 @@ class ToolFailed(Exception):
 
 
 def to_json(value: Any) -> str:
-    """Return a value as JSON text; raises `TypeError`, `ValueError` or `RecursionError` if it has none."""
+    """Return a value as JSON text. Raises `TypeError`, `ValueError` or `RecursionError` if JSON cannot
+    represent it.
+    """
     parts = _encoder(value, 0)
     return "".join(parts)
 
@@ -48,7 +50,7 @@ def _refuse(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-# As `json.dumps` encodes, without the time that the package around it takes to be imported.
+# The result is that of `json.dumps`, without the time that an import of the whole package needs.
 _encoder: Any = make_encoder({}, _refuse, encode_basestring_ascii, None, ": ", ", ", False, False, False)
 
 
@@ -64,7 +66,7 @@ class AgentLine:
             content = content[os.write(self._descriptor, content) :]
 
     def receive(self) -> Any:
-        """Return the next message; ends the process if the agent is gone."""
+        """Return the next message. If the agent is gone, end the process."""
         return marshal.loads(self._read(int.from_bytes(self._read(_LENGTH_BYTES), "big")))
 
     def _read(self, count: int) -> bytes:
@@ -77,7 +79,7 @@ class AgentLine:
         return b"".join(parts)
 
     def request(self, function: str, arguments: Mapping[str, Any]) -> str:
-        """Have the agent call a tool and return its text; raises `ToolFailed`."""
+        """Ask the agent to call a tool, and return the text of its result. Raises `ToolFailed`."""
         sys.stdout.flush()
         self.send({"kind": "call", "function": function, "arguments": arguments})
         answer = self.receive()
@@ -87,7 +89,7 @@ class AgentLine:
 
 
 def make_function(line: AgentLine, name: str, parameters: Sequence[str]) -> Callable[..., str]:
-    """Return the function of a tool; `parameters` are the names of positional arguments, in order."""
+    """Return the function for a tool. `parameters` are the names of the positional arguments, in order."""
 
     def call(*values: Any, **named: Any) -> str:
         if len(values) > len(parameters):
@@ -102,10 +104,10 @@ def make_function(line: AgentLine, name: str, parameters: Sequence[str]) -> Call
 
 
 def confine(codes: bytes) -> None:
-    """Put a system call filter in force for the rest of this process's life. Raises `OSError`."""
+    """Install a system call filter for the rest of this process's life. Raises `OSError`."""
     system: Any = _ctypes
     call, control = system.call_function, system.dlsym(system.dlopen("", 0), "prctl")
-    # A `struct sock_fprog`: the number of codes, and where they are.
+    # This is a `struct sock_fprog`: the number of codes, and their address.
     address = id(codes) + sys.getsizeof(b"") - 1
     program = (len(codes) // 8).to_bytes(8, sys.byteorder) + address.to_bytes(8, sys.byteorder)
     if call(control, (_NO_NEW_PRIVILEGES, 1, 0, 0, 0)) or call(control, (_SECCOMP, _FILTER, program, 0, 0)):
@@ -113,10 +115,10 @@ def confine(codes: bytes) -> None:
 
 
 class _Ending:
-    """Makes the last message, whatever the code raises."""
+    """Creates the last message, for any exception of the code."""
 
     def __init__(self, code: str) -> None:
-        self.frame: dict[str, Any] = {"kind": "end", "value": None, "shown": "", "error": ""}
+        self.frame: dict[str, Any] = {"kind": "end", "value": None, "text": "", "error": ""}
         self._code = code
 
     def __enter__(self) -> None:
@@ -131,7 +133,7 @@ class _Ending:
 
 
 def run(code: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Run the code in these names; return the message that says how it ended."""
+    """Run the code with these names. Return the message that says how it ended."""
     ending = _Ending(code)
     with ending:
         value = _evaluate(code, names)
@@ -141,7 +143,7 @@ def run(code: str, names: dict[str, Any]) -> dict[str, Any]:
 
 
 def _evaluate(code: str, names: dict[str, Any]) -> Any:
-    """Run all statements; return the value of the last one if it is an expression, else None."""
+    """Run all statements. Return the value of the last one if it is an expression, else None."""
     tree: Any = compile(code, _NAME, "exec", _ONLY_TREE)
     last = tree.body.pop() if tree.body and type(tree.body[-1]).__name__ == "Expr" else None
     exec(compile(tree, _NAME, "exec"), names)
@@ -154,13 +156,13 @@ def _evaluate(code: str, names: dict[str, Any]) -> Any:
 
 def _describe(value: Any) -> dict[str, Any]:
     try:
-        return {"value": to_json(value), "shown": value if isinstance(value, str) else ""}
+        return {"value": to_json(value), "text": value if isinstance(value, str) else ""}
     except (TypeError, ValueError, RecursionError):
-        return {"shown": repr(value)[:_MOST_SHOWN]}
+        return {"text": repr(value)[:_MOST_REPR_CHARS]}
 
 
 def _format_error(error: BaseException, code: str) -> str:
-    # A program without an error does not load them.
+    # A program without an error does not need these modules.
     linecache: Any = __import__("linecache")
     traceback: Any = __import__("traceback")
     linecache.cache[_NAME] = (len(code), None, code.splitlines(keepends=True), _NAME)
@@ -168,11 +170,11 @@ def _format_error(error: BaseException, code: str) -> str:
     while trace is not None and trace.tb_frame.f_code.co_filename != _NAME:
         trace = trace.tb_next
     lines = traceback.format_exception(type(error), error, trace, limit=-_MOST_FRAMES)
-    return "".join(lines)[-_MOST_SHOWN:]
+    return "".join(lines)[-_MOST_REPR_CHARS:]
 
 
 def main(descriptor: int) -> None:
-    """Carry out the order that comes first. Never returns."""
+    """Carry out the order in the first message. Never returns."""
     line = AgentLine(descriptor)
     order = line.receive()
     confine(order["filter"])

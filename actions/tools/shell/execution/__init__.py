@@ -1,1 +1,1 @@
-"""Runs a command under a supervisor, and finds out later what became of it."""
+"""Runs a command under a supervisor, and finds its outcome later if the agent died."""

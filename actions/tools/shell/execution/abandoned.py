@@ -1,6 +1,6 @@
-"""Marks the folder of each shell command, and ends the commands that no process supervises any more.
+"""Marks the folder of each shell command, and ends commands that have neither an agent nor a supervisor.
 
-A start of the agent loads this, so it imports nothing of what runs commands.
+Every start of the agent loads this module, so it does not import the modules that run commands.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ from .process_marker import kill_marked
 
 
 def this_boot() -> str:
-    """Return an id of the current boot of the machine; empty if the system has none."""
+    """Return an id of the current boot of the machine, or an empty text if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
@@ -25,11 +25,11 @@ class CallMark(NamedTuple):
     """The content of the file that shows whether a command was started."""
 
     marker: str
-    """In the environment of every process of the command."""
+    """A text in the environment of every process of the command."""
     boot: str
-    """When the machine was started that it ran on."""
+    """The boot of the machine in which the command was prepared, as `this_boot` returns it."""
     agent: str
-    """The agent that prepared it; empty in folders of older versions."""
+    """The process name of the agent that prepared the command; empty in folders of older versions."""
 
 
 def call_mark(text: str) -> CallMark:
@@ -38,7 +38,9 @@ def call_mark(text: str) -> CallMark:
 
 
 def end_abandoned(scratch: Path) -> int:
-    """Kill the processes of abandoned calls, whose folders are in those of `scratch`; return how many."""
+    """Kill the processes of abandoned calls, and return their number. `scratch` contains a folder for each
+    session.
+    """
     markers = [
         mark for started in scratch.glob(f"*/*/{STARTED}") if (mark := _find_abandoned_marker(started))
     ]
@@ -46,11 +48,13 @@ def end_abandoned(scratch: Path) -> int:
 
 
 def _find_abandoned_marker(started: Path) -> str:
-    """Return the marker of a call without a supervisor; nothing for any other."""
+    """Return the marker of a call that has neither an agent nor a supervisor, or an empty text for any other
+    call.
+    """
     with suppress(OSError, ValueError), started.open("rb") as file:
         mark = call_mark(file.read().decode("ascii", "replace"))
         if mark.boot == this_boot() and is_process_gone(mark.agent):
-            # Its supervisor holds the lock, and ends the command by itself.
+            # If its supervisor lives, it holds the lock and ends the command by itself.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return mark.marker
     return ""

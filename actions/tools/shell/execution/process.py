@@ -1,4 +1,4 @@
-"""Runs a command under its supervisor and returns its result; all of its processes have ended afterwards."""
+"""Runs a command under its supervisor and returns its result. Afterwards, none of its processes is left."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ from .spool import CommandLimits, Ended, Reason, Spool, parse_report
 from .supervisor_pool import PACKAGE, WaitingSupervisor, send_order
 
 PROGRAM = "import sys; sys.path.append(sys.argv[1]); from supervisor.program import main; main(*sys.argv[2:])"
-"""A module file, so that its bytecode is cached, but outside of its package, so that the package is not
-loaded."""
+"""The start of a supervisor. It imports a module file, so that the bytecode is cached. The file is imported
+outside of its package, so that the package is not loaded.
+"""
 _LETTERS = {reason: letter for letter, reason in REASONS.items()}
 _STOPPING_S = STOP_GRACE_S + KILLING_S + 1
 _REAPING_S = 1.0
 _CLAIMING_S = 3.0
-"""A spare supervisor that has not claimed the call by then never may."""
+"""If a waiting supervisor has not claimed the call after these seconds, it is not allowed to claim it any
+more.
+"""
 
 
 async def run_supervised(
@@ -41,11 +44,11 @@ async def run_supervised(
     withheld: Set[str] = frozenset(),
     launch: Launch = NO_SANDBOX,
 ) -> Ended:
-    """Run a program with its arguments; `grew` reads the spool and returns whether there was new output.
+    """Run a program with its arguments. `grew` reads the spool and returns whether there was new output.
 
-    The command sees the environment except for the names in `withheld`.
+    The command gets the environment except for the variables in `withheld`.
 
-    Raises `OSError` if nothing could be started. A cancellation waits until every process is gone.
+    Raises `OSError` if the command could not be started. A cancellation waits until every process has ended.
     """
     run = _Run([*launch.words, *command], cwd, limits, spool, grew, withheld, launch)
     reason: Reason = "cancelled"
@@ -63,7 +66,7 @@ def shell_words(command: str) -> list[str]:
 
 
 class _Run:
-    """One command with its two pipes: a line to the supervisor, and the news from it."""
+    """One command with its two pipes: one for messages to the supervisor, one for messages from it."""
 
     def __init__(
         self,
@@ -87,18 +90,18 @@ class _Run:
         self._claim_by = float("inf")
 
     async def start(self, with_spares: bool = True) -> None:
-        """Start the command with a waiting supervisor, or else with a new one."""
-        hear, self._lifeline = os.pipe()
-        come, tell = os.pipe()
-        news = os.fdopen(come, "rb", buffering=0)
+        """Start the command with a waiting supervisor, or with a new one if none waits."""
+        command_end, self._lifeline = os.pipe()
+        news_end, report_end = os.pipe()
+        news = os.fdopen(news_end, "rb", buffering=0)
         order = self._order()
         try:
             if with_spares:
                 self._process = await send_order(
-                    order, str(self._cwd), (hear, tell), self._launch.descriptors
+                    order, str(self._cwd), (command_end, report_end), self._launch.descriptors
                 )
             if self._process is None:
-                self._process = self._program(order, hear, tell)
+                self._process = self._program(order, command_end, report_end)
             reach("spawned")
             loop = asyncio.get_running_loop()
             if isinstance(self._process, WaitingSupervisor):
@@ -108,8 +111,8 @@ class _Run:
             news.close()
             raise
         finally:
-            os.close(hear)
-            os.close(tell)
+            os.close(command_end)
+            os.close(report_end)
 
     def _order(self) -> Order:
         environment = shell_environment(os.environ, self._spool.marker, self._withheld)
@@ -121,7 +124,7 @@ class _Run:
             sandbox=(self._launch.words[0] if self._launch.words else "", self._launch.orders),
         )
 
-    def _program(self, order: Order, hear: int, tell: int) -> subprocess.Popen[bytes]:
+    def _program(self, order: Order, command_end: int, report_end: int) -> subprocess.Popen[bytes]:
         *words, last = order.command
         own = {"SANDBUR_COMMAND": last, "SANDBUR_FOLDER": order.folder}
         arguments = (order.around, str(order.most_bytes), str(order.steps), *words)
@@ -130,14 +133,16 @@ class _Run:
             cwd=self._cwd,
             env={**order.environment, **own},
             pass_fds=self._launch.descriptors,
-            stdin=hear,
-            stdout=tell,
+            stdin=command_end,
+            stdout=report_end,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
 
     async def wait(self) -> Reason:
-        """Return when the command ended by itself, or with the reason to stop it."""
+        """Wait for the end of the command. Return an empty reason if it ended by itself, else the reason to
+        stop it.
+        """
         now = asyncio.get_running_loop().time
         latest = now() + self._limits.timeout_s
         while not self._news.is_closed or await self._restart_if_refused():
@@ -150,8 +155,9 @@ class _Run:
         return ""
 
     async def _restart_if_refused(self) -> bool:
-        """Start a new supervisor if the spare did not and never will take the call; return whether it did
-        so."""
+        """Start a new supervisor if the waiting one has not claimed the call and never will. Return whether
+        it was started.
+        """
         is_spare, self._claim_by = isinstance(self._process, WaitingSupervisor), float("inf")
         if not is_spare or self._news.report or not self._spool.renew():
             return False
@@ -161,7 +167,7 @@ class _Run:
         return True
 
     async def end(self, reason: Reason) -> Ended:
-        """Kill all remaining processes, and close the pipes."""
+        """Kill all remaining processes and close the pipes."""
         if reason:
             self._ask_to_stop(reason)
         await self._until_closed()
@@ -178,7 +184,7 @@ class _Run:
         with suppress(OSError):
             os.write(self._lifeline, _LETTERS[reason])
         if self._process is not None:
-            # The command may have stopped its supervisor.
+            # The command may have stopped its supervisor with a signal.
             self._process.send_signal(signal.SIGCONT)
 
     async def _until_closed(self) -> None:
@@ -188,7 +194,7 @@ class _Run:
             await self._news.change(latest - now())
 
     async def _reap(self) -> None:
-        """End the supervisor, which has finished; wait for it if it is our child."""
+        """End the supervisor, whose work is done. Wait for it if it is a child of this process."""
         is_over = self._news.report.endswith(OVER)
         if self._process is None:
             return
@@ -203,7 +209,9 @@ class _Run:
             nap_s = min(2 * nap_s, 0.005)
 
     def _let_go(self) -> None:
-        """Close our ends: a supervisor that still waits for an order sees that the agent is gone."""
+        """Close our ends of the pipes. A supervisor that still waits for an order notices that the agent is
+        gone.
+        """
         self._news.close()
         if isinstance(self._process, WaitingSupervisor):
             self._process.kill()
@@ -214,7 +222,7 @@ class _Run:
 
 
 class _News(asyncio.Protocol):
-    """Messages of the supervisor: the output grew, and finally its report."""
+    """Receives the messages of the supervisor: the output grew, and at the end the report."""
 
     def __init__(self, grew: Callable[[], bool]) -> None:
         self.last_growth = asyncio.get_running_loop().time()
@@ -225,26 +233,26 @@ class _News(asyncio.Protocol):
         self._transport: asyncio.ReadTransport | None = None
 
     async def change(self, timeout_s: float) -> None:
-        """Wait for new output or a timeout."""
+        """Wait for new output, at most `timeout_s` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._changed.wait()
         self._changed.clear()
 
     def successor(self) -> _News:
-        """Return one for another supervisor of the same command."""
+        """Return a receiver for another supervisor of the same command."""
         return _News(self._grew)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.ReadTransport, transport)
 
     def data_received(self, data: bytes) -> None:
-        # Empty lines are not part of the report; in a long run they would fill the memory.
+        # Empty lines are not part of the report. In a long run they would fill the memory.
         if self.report or data.strip(b"\n"):
             self.report += data
         self._look()
         if self.report.endswith(OVER):
-            # The report is complete; the end of the process is awaited elsewhere.
+            # The report is complete. Other code waits for the end of the process.
             self.is_closed = True
             self._changed.set()
 
@@ -254,7 +262,7 @@ class _News(asyncio.Protocol):
         self._changed.set()
 
     def close(self) -> None:
-        """Check a last time: the spool may be closed after this."""
+        """Read the spool a last time, because it may be closed after this."""
         self._look()
         self.is_closed = True
         if self._transport is not None:

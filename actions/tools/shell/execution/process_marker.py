@@ -1,4 +1,4 @@
-"""The environment of a command, and the variable in it that marks its processes."""
+"""Builds the environment of a command, with a variable that marks the processes of the command."""
 
 import os
 import signal
@@ -39,7 +39,7 @@ _COLOURS = frozenset({"FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM"})
 def shell_environment(
     outer: Mapping[str, str], call: str, withheld: Set[str] = frozenset()
 ) -> dict[str, str]:
-    """Return the command's environment: `outer` without `withheld` names, marked by `call`."""
+    """Return the command's environment: `outer` without the `withheld` names, and with the mark of `call`."""
     kept = {
         name: value
         for name, value in outer.items()
@@ -55,7 +55,7 @@ _MOST_ROUNDS = 20
 
 
 def kill_marked(*markers: str) -> int:
-    """Kill all marked processes, including new ones that start meanwhile; return their number."""
+    """Kill all processes with these marks, including processes that start meanwhile. Return their number."""
     wanted = {f"{MARK}={marker}".encode() for marker in markers}
     killed: set[int] = set()
     for _ in range(_MOST_ROUNDS):
@@ -70,7 +70,7 @@ def kill_marked(*markers: str) -> int:
 
 
 def find_marked_processes(marker: str) -> list[str]:
-    """Return those of one call that are there, as `pid name`."""
+    """Return the running processes of one call, each as `pid name`."""
     wanted = f"{MARK}={marker}".encode()
     return [f"{pid} {_name(pid)}" for pid in _pids() if wanted in _environment(pid) and pid != os.getpid()]
 

@@ -1,4 +1,4 @@
-"""Finds the outcome of a shell command whose agent died, from the folder that its supervisor wrote."""
+"""Finds the outcome of a shell command whose agent died, from the folder that the supervisor wrote."""
 
 import asyncio
 import fcntl
@@ -16,16 +16,20 @@ from .process_marker import find_marked_processes, kill_marked
 from .spool import CommandLimits, Ended, parse_report
 
 _PATIENCE_S = 1.5
-"""A supervisor without an agent takes less time to end the command and report it."""
-_AWAY = "the agent had died when this ended; the process that watched the command recorded it"
-_RESTARTED = "The machine was started again since then, so how far it came is not recorded."
-_UNRECORDED = "How it ended is not recorded."
-_UNRECORDED_AND_KILLED = "How it ended is not recorded; what was left of it was killed now."
+"""The seconds to wait for the report. A supervisor without an agent ends the command and reports in less
+time.
+"""
+_AWAY = "the agent had died before the command ended; the supervisor of the command recorded its end"
+_RESTARTED = "The machine was restarted since then, so it is not known how far the command came."
+_UNRECORDED = "Its end is not recorded."
+_UNRECORDED_AND_KILLED = "Its end is not recorded. Its remaining processes were killed now."
 _NEVER_STARTED = "The command was not run: the agent died before it was started."
 
 
 async def recover(scratch: Path, limits: CommandLimits, takes_file: bool) -> Recovered | None:
-    """End the command's remaining processes and report the known facts; None if it left no folder."""
+    """End the command's remaining processes and return the known facts, or None if the command left no
+    folder.
+    """
     return await asyncio.to_thread(_recover_scratch, scratch, limits, takes_file)
 
 
@@ -40,7 +44,7 @@ def _recover_scratch(scratch: Path, limits: CommandLimits, takes_file: bool) -> 
     except FileNotFoundError:
         return None
     if mark.boot != this_boot():
-        # The supervisor's record was not synced, so it may be incomplete.
+        # The report of the supervisor was not synced to the disk, so it may be incomplete.
         return Recovered(None, _output(scratch, True).text, _RESTARTED)
     with open_descriptor(scratch / STARTED, os.O_RDONLY | os.O_NOFOLLOW) as started:
         wait_for_lock(started, fcntl.LOCK_SH, _PATIENCE_S)
@@ -54,7 +58,7 @@ def _recover_scratch(scratch: Path, limits: CommandLimits, takes_file: bool) -> 
 
 
 def still_running(scratch: Path) -> list[str]:
-    """Return the processes of a call that are there now, as `pid name`."""
+    """Return the running processes of a call, each as `pid name`."""
     with suppress(OSError, ValueError):
         mark = call_mark(scratch.joinpath(STARTED).read_text())
         return find_marked_processes(mark.marker) if mark.boot == this_boot() else []
@@ -62,7 +66,9 @@ def still_running(scratch: Path) -> list[str]:
 
 
 def _take_back(scratch: Path) -> str | None:
-    """Make sure that a command that has not started never does; return the boot in which it was prepared."""
+    """Invalidate the order of a command that has not started. Return the boot in which it was prepared, else
+    None.
+    """
     for ready in scratch.glob(f"{READY}*"):
         with suppress(FileNotFoundError):
             boot = call_mark(ready.read_text()).boot

@@ -1,4 +1,6 @@
-"""The folder of one shell command, from which it can be started once and where its output is."""
+"""The folder of one shell command. The command can be started once from it, and its output is stored
+in it.
+"""
 
 import os
 import secrets
@@ -15,11 +17,11 @@ _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 class Spool:
-    """Read by the agent while the supervisor writes."""
+    """The folder of one command. The agent reads it while the supervisor writes to it."""
 
     def __init__(self, folder: Path, marker: str) -> None:
-        """Prepare the folder for the command whose processes carry the marker. Raises `OSError`."""
-        # The supervisor works elsewhere.
+        """Prepare the folder for a command whose processes have this marker. Raises `OSError`."""
+        # The supervisor has another working folder, so the path must be absolute.
         self.folder = folder.absolute()
         self.marker = marker
         make_private(self.folder)
@@ -38,16 +40,16 @@ class Spool:
         os.close(self.output)
 
     def news(self, most_bytes: int) -> tuple[bytes, int]:
-        """Return the end of the new output, and the number of bytes before it."""
+        """Return the end of the new output, at most `most_bytes`, and the number of new bytes before it."""
         size = os.fstat(self.output).st_size
         came, self._seen = size - self._seen, size
         taken = min(came, most_bytes)
         return os.pread(self.output, taken, size - taken), came - taken
 
     def renew(self) -> bool:
-        """Invalidate the order to start the command; return False if it has started already.
+        """Invalidate the order to start the command. Return False if the command has started already.
 
-        Afterwards the command can be started with the new marker.
+        Afterwards the command can be started with a new marker.
         """
         marker = secrets.token_hex(len(self.marker) // 2)
         ready = self.folder / f"{READY}{marker}"
@@ -68,45 +70,51 @@ class Spool:
 
 
 Reason = Literal["", "timeout", "idle", "cancelled", "output", "flood", "signal", "agent", "input"]
-"""Why a command was stopped; empty if it was not. `agent`: the agent was gone; `signal`: the supervisor
-received a signal; `input`: it waited for keyboard input."""
+"""Why a command was stopped; empty if it was not stopped. `timeout`: it ran too long. `idle`: it had no
+output for too long. `cancelled`: the call was cancelled. `output`: it wrote too much, or its output could not
+be stored. `flood`: it started too many processes. `signal`: the supervisor received a signal. `agent`: the
+agent was gone. `input`: it waited for keyboard input.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandLimits:
     timeout_s: float
     idle_s: float
-    """Without any output."""
+    """The most seconds without any output."""
     max_bytes: int
-    """Of output."""
+    """The most bytes of output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     status: int | None
-    """Exit code, or a negative signal; None if the supervisor was killed."""
+    """The exit code, or a negative signal number; None if the supervisor was killed."""
     reason: Reason = ""
     problem: str = ""
-    """Why the output was cut off."""
+    """Why the output was cut off; empty if it was not."""
     leftovers: tuple[str, ...] = ()
-    """Processes that were still there when the command ended, as `pid name`."""
+    """The processes that still ran when the command ended, each as `pid name`."""
     too_many: int = 0
-    """Processes at once, if that was why it was killed."""
+    """The number of simultaneous processes, if the command was killed for this reason; else 0."""
     survivors: int = 0
-    """Processes that not even SIGKILL ended in time."""
+    """The number of processes that SIGKILL did not end in time."""
     after_s: float = 0
-    """Milliseconds from the command's start to its end."""
+    """The seconds from the start of the command to its end."""
     asking: str = ""
-    """The program that waited for keyboard input."""
+    """The program that waited for keyboard input; empty if none did."""
     moved: tuple[str, ...] = ()
-    """The new locations of protected files that the command created: a sandbox protects only existing
-    ones."""
+    """The new locations of protected files that the command created. A sandbox protects only existing files,
+    so they were moved.
+    """
     is_refused: bool = False
-    """It was not run: another process had settled the call."""
+    """Whether the command did not run, because another process had settled the call."""
 
 
 def parse_report(report: bytes, asked: Reason, limits: CommandLimits) -> Ended:
-    """Parse a report, which may be incomplete; `asked` is why the command was stopped."""
+    """Parse a report, which may be incomplete. `asked` is the reason for which the agent stopped the
+    command.
+    """
     facts: dict[str, list[str]] = {}
     for line in report.decode(errors="replace").splitlines():
         name, _, value = line.partition(" ")
@@ -133,5 +141,5 @@ def _number(facts: dict[str, list[str]], name: str) -> int:
 
 def _problem(facts: dict[str, list[str]], limits: CommandLimits) -> str:
     if "lost" in facts:
-        return f"its output could not be kept any more ({os.strerror(_number(facts, 'lost'))})"
+        return f"its output could not be stored any more ({os.strerror(_number(facts, 'lost'))})"
     return f"it wrote more than {format_size(limits.max_bytes)} of output" if "full" in facts else ""

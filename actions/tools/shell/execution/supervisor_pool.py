@@ -1,5 +1,6 @@
-"""Supervisors that were started in advance and wait for an order; without one the program is started
-instead."""
+"""A pool of supervisors that were started in advance and wait for an order. If none waits, the supervisor is
+started as a new program.
+"""
 
 import asyncio
 import atexit
@@ -18,25 +19,26 @@ from pathlib import Path
 from ..supervisor.order import CONFINED, MARK, MOST_BYTES, NO_MARK, NONE_LEFT, PLAIN, Order, pack
 
 PACKAGE = str(Path(__file__).parent.parent)
-"""Where a program finds the package of supervisors, without the packages around it."""
+"""The folder from which a program imports the package of supervisors, without the packages around it."""
 _ZYGOTE = "import sys; sys.path.append(sys.argv[1]); from supervisor.zygote import main; main(*sys.argv[2:])"
 _PATIENCE_S = 3.0
 _REST_S = 60.0
-"""Seconds without another attempt after a zygote failed to start or delivered no supervisor."""
+"""The seconds without another attempt after a zygote failed to start or returned no supervisor."""
 _INHERITED = ("LD_LIBRARY_PATH",)
 """The environment variables that the interpreter may need to start."""
 
 
 class WaitingSupervisor:
-    """One supervisor that waits for its order, or has had it; signalled as `subprocess.Popen` is."""
+    """One supervisor that waits for its order, or has got it. It takes signals like `subprocess.Popen`."""
 
     def __init__(self, line: socket.socket, handle: int) -> None:
         self._line = line
         self._handle = handle
 
     def order(self, content: bytes, files: Sequence[int]) -> bool:
-        """Send the order; return False if the supervisor is gone. Only its claim shows that it runs the
-        command."""
+        """Send the order. Return False if the supervisor is gone. Only its claim proves that it runs the
+        command.
+        """
         try:
             with self._line:
                 socket.send_fds(self._line, [content], files, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
@@ -53,7 +55,7 @@ class WaitingSupervisor:
         self.send_signal(signal.SIGKILL)
 
     def poll(self) -> int | None:
-        """Return 0 when it has ended; its exit status is not needed."""
+        """Return 0 if the supervisor has ended, else None. Its exit status is not needed."""
         poll = select.poll()
         poll.register(self._handle, select.POLLIN)
         return 0 if poll.poll(0) else None
@@ -66,10 +68,10 @@ class WaitingSupervisor:
 
 
 class _Zygote:
-    """Our side of the process that forks them."""
+    """Our side of the zygote, which forks supervisors."""
 
     def __init__(self) -> None:
-        self.standing = _standing()
+        self.inherited_attributes = _read_inherited_attributes()
         self.has_delivered = False
         self._promised = 1
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -94,13 +96,15 @@ class _Zygote:
             theirs.close()
 
     def ask(self, request: bytes) -> None:
-        """Have one more forked."""
+        """Request one more supervisor."""
         with suppress(OSError):
             self._control.send(request, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
             self._promised += 1
 
     def next(self, patience_s: float) -> WaitingSupervisor | None:
-        """Return a waiting one; None if there is none in time. Raises `EOFError` if there will be none."""
+        """Return a waiting supervisor, or None if there is none in time. Raises `EOFError` if there will
+        never be one.
+        """
         if not self._promised:
             self.ask(PLAIN)
         poll = select.poll()
@@ -127,13 +131,13 @@ class _Zygote:
         self._process.wait()
 
     def forget(self) -> None:
-        """Close our copy after a fork: it belongs to the process that was copied."""
+        """Close our copy of the socket after a fork, because the zygote belongs to the original process."""
         self._control.close()
         self._process.returncode = 0
 
 
 class _Spares:
-    """Those of this process."""
+    """The pool of this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -142,15 +146,15 @@ class _Spares:
         self._is_registered = False
 
     def start(self) -> None:
-        """Begin to start them in the background."""
+        """Start the zygote in the background, which begins to fork supervisors."""
         if self._lock.acquire(blocking=False):
             try:
-                self._running()
+                self._provide_zygote()
             finally:
                 self._lock.release()
 
     def at_hand(self) -> WaitingSupervisor | None:
-        """Return one if that takes no waiting."""
+        """Return a waiting supervisor if one is available at once, else None."""
         if not self._lock.acquire(blocking=False):
             return None
         try:
@@ -159,12 +163,12 @@ class _Spares:
             self._lock.release()
 
     def wait_for_one(self) -> WaitingSupervisor | None:
-        """Return one; None if it is not possible."""
+        """Wait for a supervisor and return it, or None if this is not possible."""
         with self._lock:
             return self._one(_PATIENCE_S) or self._one(_PATIENCE_S)
 
     def replace(self, request: bytes) -> None:
-        """Fork one for the next command while the current one runs."""
+        """Request a supervisor for the next command while the current command runs."""
         if self._lock.acquire(blocking=False):
             try:
                 if self._zygote is not None:
@@ -173,7 +177,7 @@ class _Spares:
                 self._lock.release()
 
     def _one(self, patience_s: float) -> WaitingSupervisor | None:
-        zygote = self._running()
+        zygote = self._provide_zygote()
         if zygote is None:
             return None
         try:
@@ -190,8 +194,8 @@ class _Spares:
             self._rests_until = time.monotonic() + _REST_S
         self.end()
 
-    def _running(self) -> _Zygote | None:
-        if self._zygote is not None and self._zygote.standing != _standing():
+    def _provide_zygote(self) -> _Zygote | None:
+        if self._zygote is not None and self._zygote.inherited_attributes != _read_inherited_attributes():
             self.end()
         if self._zygote is None and time.monotonic() >= self._rests_until:
             self._register()
@@ -222,15 +226,15 @@ class _Spares:
 _LINES = (b"Umask", b"Uid", b"Gid", b"Groups", b"CapEff", b"NoNewPrivs", b"Seccomp", b"Cpus_allowed_list")
 
 
-def _standing() -> tuple[bytes, ...]:
-    """Return the attributes that a process passes to its children and that may change at run time."""
+def _read_inherited_attributes() -> tuple[bytes, ...]:
+    """Return the attributes that a process passes to its children and that may change while it runs."""
     kept = (line for line in _read_proc("status").split(b"\n") if line.partition(b":")[0] in _LINES)
     nice = os.getpriority(os.PRIO_PROCESS, 0)
     return (*kept, *map(_read_proc, ("limits", "cgroup", "oom_score_adj")), b"%d" % nice)
 
 
 def _read_proc(name: str) -> bytes:
-    """Return the kernel's information about this process; nothing where it has none."""
+    """Return the kernel's information about this process; empty if the system has none."""
     try:
         return Path(f"/proc/self/{name}").read_bytes()
     except OSError:
@@ -242,7 +246,7 @@ _CAN_BE = sys.platform == "linux" and hasattr(os, "pidfd_open")
 
 
 def prepare() -> None:
-    """Begin to start what the next command will need, if it is not ready yet."""
+    """Begin to start a supervisor for the next command, if none is ready."""
     if _CAN_BE:
         _spares.start()
 
@@ -250,9 +254,10 @@ def prepare() -> None:
 async def send_order(
     order: Order, cwd: str, ends: tuple[int, int], files: tuple[int, ...]
 ) -> WaitingSupervisor | None:
-    """Send an order, with the ends of its pipes and open `files`, to a waiting supervisor.
+    """Send an order to a waiting supervisor, with the ends of its pipes and open `files`.
 
-    None if there is none, or if sending failed: then no supervisor has the order or ever will.
+    Return None if no supervisor waits, or if sending failed. In this case no supervisor has the order or will
+    get it.
     """
     content = pack(order, cwd, files)
     if not _CAN_BE or len(content) > MOST_BYTES:

@@ -1,1 +1,1 @@
-"""The shell language: words, scripts, and the programs that commands name."""
+"""The shell language: words, scripts, and tables of programs."""

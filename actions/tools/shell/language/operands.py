@@ -1,4 +1,4 @@
-"""Which words of a read-only command are paths, and whether it shows the content of the files."""
+"""Finds the words of a read-only command that are paths, and whether the command shows file contents."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,16 +18,16 @@ class Reading:
     paths: tuple[str, ...]
     shows_content: bool
     walks: bool
-    """It goes through folders by itself."""
+    """Whether it walks through folders."""
     follows_links: bool
-    """It follows links that it finds on its way."""
+    """Whether it follows links while it walks."""
     skips_hidden: bool
     only: tuple[str, ...]
-    """The names to which it keeps on its way; empty: all."""
+    """The names of the files that it reads while it walks; empty if it reads all."""
     obeys_ignore_files: bool
-    """It reads ignore files that it finds on its way, and shows their invalid lines."""
+    """Whether it reads ignore files while it walks, and shows their invalid lines."""
     shows_unnamed: bool
-    """It may show files that no word names, as `git diff` does."""
+    """Whether it may show files that no word names, as `git diff` does."""
 
 
 _NO_PATHS = frozenset((
@@ -38,15 +38,15 @@ _NO_TABLE = Program({})
 
 
 def reading_of(words: Sequence[str], made: Sequence[str] = (), opened: Sequence[str] = ()) -> Reading:
-    """Return what a command reads; a word counts as a path unless it is known not to be.
+    """Return what a command reads. A word counts as a path unless it is known not to be one.
 
-    `words` are the program's arguments, `made` those that the shell expanded from file names, and `opened`
-    the files of its input.
+    `words` are the program's arguments, `made` those that the shell expanded from file name patterns, and
+    `opened` the files of its input.
     """
     program = words[0]
     known, arguments = _arguments(words)
     paths = [*_paths(words, known, arguments), *opened]
-    # A program such as `echo` prints its words: file names that the shell expanded are displayed.
+    # A program such as `echo` prints its words, so it prints file names that the shell expanded.
     paths += (word for word in made if word not in paths)
     walks, follows = _walks(program, words, arguments)
     if known.starts_here and (program == "git" or not arguments.operands[known.leading :]):
@@ -110,7 +110,7 @@ def _walks(program: str, words: Sequence[str], arguments: ProgramArguments) -> t
     if program == "du":
         return True, has("-L", "-D", "-H", "--dereference", "--dereference-args")
     if program == "npm":
-        # It reads the metadata of each package, which may be in other folders.
+        # These programs read the metadata of each package, which may be in other folders.
         return True, True
     if program == "rg":
         return True, has("-L", "--follow")
@@ -118,7 +118,7 @@ def _walks(program: str, words: Sequence[str], arguments: ProgramArguments) -> t
 
 
 def _reaches_hidden(arguments: ProgramArguments) -> bool:
-    """Return whether hidden files are included; a pattern of included names may match hidden ones."""
+    """Return whether hidden files are included. A pattern of included names may match hidden files."""
     names = ("--hidden", "-.", "-u", "--unrestricted", "--ignore-file")
     if any(given.name in names or given.name.startswith("--no-ignore") for given in arguments.options):
         return True
@@ -131,7 +131,7 @@ _ONLY = {"rg": ("-g", "--glob", "--iglob"), "grep": ("--include",)}
 def _only(program: str, arguments: ProgramArguments) -> Iterator[str]:
     names = _ONLY.get(program, ())
     if program == "grep":
-        # A path that matches no pattern is included if the first pattern excludes.
+        # If the first pattern excludes names, a path that matches no pattern is included.
         first = next(
             (given.name for given in arguments.options if given.name in ("--include", "--exclude")), ""
         )

@@ -1,8 +1,8 @@
-"""Splits shell text into simple commands, and names everything that keeps them from being proved simple.
+"""Splits shell text into simple commands, and reports every construct that makes the result uncertain.
 
-This is not a complete shell parser: if uncertain it reports a doubt. A caller that allows must refuse any
-doubt; a caller that denies checks every command found, including those in substitutions, subshells and
-control structures.
+This is not a complete shell parser: if it is uncertain, it reports a doubt. A caller that allows commands
+must refuse any doubt. A caller that denies commands must check every command that is found, including those
+in substitutions, subshells and control structures.
 """
 
 import re
@@ -16,7 +16,9 @@ _INVISIBLE_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"
 
 
 def ansi_quoted(text: str, start: int) -> tuple[str, int]:
-    """Return the decoded text from `start`, just after `$'`, and where its closing quote is."""
+    """Decode the text after `$'`, which begins at `start`. Return it with the position of its closing
+    quote.
+    """
     found = _QUOTED.match(text, start)
     end = found.end() if found else len(text)
     return _ESCAPE.sub(_unescape, text[start:end]), end
@@ -49,15 +51,15 @@ _BLANKS = " \t"
 _CONTINUED = ("&&", "||", "|", "|&")
 _HERE = "<<"
 READS_A_FILE = "it reads from a file"
-"""The one doubt that does not matter if the caller knows which files may be read."""
+"""The only doubt that does not matter if the caller knows which files may be read."""
 SUBSTITUTED_FILE = "/dev/fd/63"
-"""Stands for `<(...)`."""
+"""The word that replaces `<(...)`."""
 HOLDS_VARIABLE = "it holds a variable"
 HOLDS_BRACES = "it holds braces"
 HOLDS_SUBSHELL = "it holds a subshell"
 HOLDS_CONTROL = "it holds a control structure"
 PLAIN, QUOTED, VARIABLE, QUOTED_VARIABLE, SUBSTITUTION = "pqvVs"
-"""The origin of a character in a word; words have one such mark for each character."""
+"""The origin of a character in a word. A word has one such mark for each character."""
 
 
 @dataclass(slots=True)
@@ -73,10 +75,10 @@ class Redirection:
 
 class Word(NamedTuple):
     text: str
-    """Without quotes."""
+    """The text of the word without quotes."""
     source: str
     is_computed: bool
-    """The shell makes it from a variable, a substitution, braces or a file name pattern."""
+    """Whether the shell computes the word from a variable, a substitution, braces or a file name pattern."""
     marks: str = ""
     """The origin of each character of the text: `PLAIN`, `QUOTED`, ..."""
 
@@ -84,16 +86,16 @@ class Word(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
     words: tuple[str, ...]
-    """Without quotes; never empty."""
+    """The words without quotes. There is at least one."""
     source: str
-    """As written, with single spaces between words and without redirections."""
+    """The command as written, with single spaces between words and without redirections."""
     expands: bool
-    """An argument holds a file name pattern or `~`."""
+    """Whether an argument contains a file name pattern or `~`."""
     computed: tuple[bool, ...] = ()
     """For each word, whether the shell computes it."""
     redirections: tuple[Redirection, ...] = ()
     joint: str = ""
-    """The operator between it and the command before: `&&`, `|`, ..."""
+    """The operator between this command and the command before it: `&&`, `|`, ..."""
     reads_pipe: bool = False
     marks: tuple[str, ...] = ()
     """For each word, the origin of its characters."""
@@ -103,28 +105,28 @@ class Part(NamedTuple):
     """The text between two separators; control structures consist of such parts."""
 
     control: tuple[str, ...]
-    """Reserved words in front of the command: `do`, `!`, ..."""
+    """The reserved words in front of the command: `do`, `!`, ..."""
     command: SimpleCommand | None
     joint: str
     bracket: str = ""
-    """`(` and `)` are separate parts."""
+    """`(` or `)`, which are parts of their own; empty for other parts."""
 
 
 @dataclass(slots=True)
 class _Frame:
-    """One level of nesting: the command being read there."""
+    """One level of nesting, with the command that is read there."""
 
     opened_by: str = ""
     in_quotes: bool = False
     is_group: bool = False
-    """A subshell."""
+    """Whether the level is a subshell."""
     words: list[Word] = field(default_factory=list[Word])
     word: list[str] | None = None
     marks: list[str] = field(default_factory=list[str])
     """The marks of the current word."""
     word_start: int = 0
     redirection: str = ""
-    """The operator whose target comes next."""
+    """The operator whose target is read next."""
     redirections: list[Redirection] = field(default_factory=list[Redirection])
     expands: bool = False
     is_computed: bool = False
@@ -132,7 +134,7 @@ class _Frame:
     joint: str = ""
     reads_pipe: bool = False
     keeps_pipe: bool = False
-    """A compound command reads the pipe: so may all that is in it."""
+    """Whether a compound command reads the pipe. Then every command in it may read the pipe."""
 
 
 @dataclass(slots=True)
@@ -141,11 +143,13 @@ class _HereDocument:
 
     redirection: Redirection
     is_plain: bool
-    """Its end is quoted, so that nothing in it means anything."""
+    """Whether its end word is quoted, so that its text has no special characters."""
 
 
 class ShellReader:
-    """A character machine with an explicit stack, so that deep nesting uses memory instead of recursion."""
+    """A parser that reads one character after another. It has a stack of its own instead of recursion, so
+    deep nesting needs only memory.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -273,7 +277,9 @@ class ShellReader:
             self.at += 1
 
     def _variable(self, found: re.Match[str]) -> None:
-        """Put in the value of a variable that the same text set, so that it cannot hide a command."""
+        """Insert the value of a variable that the same text set, so that the variable cannot hide a
+        command.
+        """
         value = self.variables.get(found[1] or found[2])
         pieces = [found[0]] if value is None else value.split() or [""]
         mark = QUOTED_VARIABLE if self.frame.in_quotes else VARIABLE
@@ -356,7 +362,7 @@ class ShellReader:
         found = _SEPARATOR.match(self.text, self.at)
         self._end_command()
         joint = found[0] if found else ";"
-        # After an operator a line may end without an end of the command.
+        # After an operator, the end of a line does not end the command.
         if joint != "\n" or self.frame.joint not in _CONTINUED:
             self.frame.joint = joint
         self.frame.reads_pipe |= joint in ("|", "|&")
@@ -383,7 +389,7 @@ class ShellReader:
             inner.frame = _Frame(_HERE, in_quotes=True)
             inner.read()
             redirection.is_computed = True
-            # Its last command is the text itself.
+            # The last command of the level is the text itself.
             self.commands += inner.commands[:-1]
 
     def _redirection(self) -> None:
@@ -439,7 +445,7 @@ class ShellReader:
         words = self._without_prefixes(frame.words)
         control = tuple(word.source for word in frame.words[: len(frame.words) - len(words)])
         if not words and frame.redirections:
-            # A redirection alone opens its file, too.
+            # A redirection without a command also opens its file.
             words = [Word(":", ":", False, PLAIN)]
         joint = frame.joint
         if words:
@@ -467,7 +473,7 @@ class ShellReader:
         frame.reads_pipe, frame.joint = frame.keeps_pipe, ""
 
     def _without_prefixes(self, words: list[Word]) -> list[Word]:
-        """Remove control words and assignments before the command's name."""
+        """Return the words without the control words and assignments before the command's name."""
         start = 0
         for word, _, _, _ in words:
             if assignment := _ASSIGNMENT.match(word):

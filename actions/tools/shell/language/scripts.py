@@ -1,8 +1,8 @@
 """Finds the files that the approval of a command line depends on: scripts that it runs or files that it uses.
 
-This is a heuristic and proves nothing: every file in a word or a redirection counts, for any program, and at
+This is a heuristic and proves nothing: every file in a word or a redirection counts, for any program and at
 any depth in the text of nested shells. Files that programs find by themselves also count: makefiles, modules,
-`conftest.py`. The content of scripts is not examined.
+`conftest.py`. The contents of scripts are not examined.
 """
 
 import os
@@ -21,19 +21,19 @@ _MOST_TOKENS = 1000
 _MOST_FOLDERS = 8
 _MOST_MATCHES = 200
 _MOST_PATTERNS = 2
-"""Of one path: each goes through all folders that the one before it fits."""
+"""The most patterns in one path. Each of them searches all folders that the pattern before it matches."""
 _MOST_ENTRIES = 5000
-"""Limit of entries in the folders where programs look for such files."""
+"""The most entries in the folders in which programs search for such files."""
 _MAX_DEPTH = 3
 
 _SYSTEM = re.compile(r"/(?:bin|dev|etc|lib\w*|nix|proc|run|sbin|sys|usr|System)(?:/|$)")
-"""Who can write there needs no approval to run something."""
+"""System folders. A process that can write there can run programs without an approval."""
 _TOKEN = re.compile(r"[^\s\"'`;&|<>(){}\[\]$=,:!*?\\^#]+")
 _TEXT = re.compile(r"[\s\"'`;&|<>()]")
 """Characters of a word that look like code for another program."""
 _PATTERN = re.compile(r"[*?\[]")
 _NO_PATH = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
-"""What no system call takes."""
+"""Characters that no system call accepts in a path."""
 _UNKNOWN_FOLDER = re.compile(r"\$(?:\w+|\{\w+\}|\(\))/+(.+)", re.DOTALL)
 _SHELL_OR_INTERPRETER = re.compile(
     r"\.|source|(?:ba|da|a|k|mk|z|c|tc|fi|rba)?sh|(?:python|pypy|perl|ruby|node|nodejs|php|lua|luajit|julia|guile)[\d.]*"
@@ -52,12 +52,12 @@ _ONLY_SHOWS = frozenset((
     "false", "fgrep", "grep", "head", "kill", "ls", "md5sum", "mkdir", "nl", "printf", "pwd", "rm", "rmdir",
     "sha256sum", "sleep", "stat", "tac", "tail", "test", "touch", "tr", "true", "wc", "which",
 ))  # fmt: skip
-"""Programs that only show files, or do not read them: no approval depends on these."""
+"""Programs that only show files, or do not read them. No approval depends on these files."""
 _HIDES_NO_PIPE = frozenset((
     READS_A_FILE, "it holds a comment", "it redirects to or from a file",
     "it starts something in the background",
 ))  # fmt: skip
-"""Doubts of the parser that leave pipes visible."""
+"""Doubts of the parser with which pipes are still visible."""
 _NOT_FILES = ("/dev/null", "1", "2", "/dev/stderr", "/dev/stdout")
 
 _COMPOSE = (
@@ -114,17 +114,19 @@ _FINDS: dict[str, Sequence[str]] = {
     "mix": ("mix.exs",),
     "direnv": (".envrc",),
 }
-"""Files that programs find in their working folder or in given folders; the first existing one is read."""
+"""Files that programs find in their working folder or in named folders. A program reads the first that
+exists.
+"""
 _ANYWHERE_BELOW = {"pytest": "conftest.py", "py.test": "conftest.py"}
 _RUNS_FOLDERS = ("__main__.py", "index.js", "package.json")
-"""The file of a given folder that an interpreter runs."""
+"""The file of a named folder that an interpreter runs."""
 _PASSED_OVER = frozenset(("node_modules", "__pycache__", "venv"))
 
 
 def files_named(command: str, folder: Path, workspace: Path) -> FilesRun:
-    """Return the files as absolute paths, links not followed; some may not exist.
+    """Return the files as absolute paths. Links are not followed, and some files may not exist.
 
-    The command runs in `folder`. System folders are left out, unless the workspace is one.
+    The command runs in `folder`. System folders are left out, unless the workspace is in one.
     """
     net = _Net(str(folder), os.path.realpath(workspace))
     net.take(_words(command))
@@ -132,7 +134,7 @@ def files_named(command: str, folder: Path, workspace: Path) -> FilesRun:
 
 
 def _words(command: str) -> Iterator[str]:
-    """Yield the words and redirections of all commands except those that only show files."""
+    """Yield the words and redirections of all commands, except those that only show files."""
     reader = ShellReader(command)
     reader.read()
     yield from (value for value in reader.variables.values() if value)
@@ -162,13 +164,13 @@ def _only_shows(command: SimpleCommand) -> bool:
 def _words_of(command: SimpleCommand) -> Iterator[str]:
     yield from command.words
     for one in command.redirections:
-        # A command's own output file is not among its inputs.
+        # The output file of a command is not one of its inputs.
         if ">" not in one.operator or one.operator == "<>":
             yield one.text or one.target
 
 
 class _Net:
-    """Collects the files that words name."""
+    """Collects the files that words may name."""
 
     def __init__(self, folder: str, workspace: str) -> None:
         self._workspace = workspace
@@ -176,9 +178,9 @@ class _Net:
         self._home = expanduser("~")
         self._folders = [folder, *self._program_folders()]
         self._given: list[str] = []
-        """Folders that are named."""
+        """The folders that words name."""
         self._entries = 0
-        """The number of entries searched so far."""
+        """The number of entries that were searched so far."""
         self.found: dict[str, None] = {}
         self.is_complete = True
 
@@ -197,7 +199,7 @@ class _Net:
                 self._add_module(option["module"] or following)
 
     def _tokens(self, words: Iterable[str]) -> dict[str, bool]:
-        """Return possible file names, and whether each is a whole word."""
+        """Return possible file names. The value says whether the name is a whole word."""
         tokens: dict[str, bool] = {}
         for word in words:
             for token, is_word in self._spellings(word, 0):
@@ -224,7 +226,7 @@ class _Net:
             yield from ((one, False) for one in _plain(token, self._folder))
 
     def _matches(self, pattern: str) -> Iterator[str]:
-        """Yield the current matches of a file name pattern."""
+        """Yield the existing files that match a file name pattern."""
         if sum(_PATTERN.search(part) is not None for part in pattern.split("/")) > _MOST_PATTERNS:
             self.is_complete = False
             return
@@ -234,13 +236,13 @@ class _Net:
         yield from found[:_MOST_MATCHES]
 
     def _program_folders(self) -> Iterator[str]:
-        """Yield the folders of the workspace in which programs are looked for."""
+        """Yield the folders of the workspace in which the shell searches programs."""
         for folder in os.environ.get("PATH", "").split(":"):
             if isabs(folder) and os.path.realpath(folder).startswith(f"{self._workspace}/"):
                 yield folder
 
     def _places(self, token: str) -> Iterator[str]:
-        """Yield where a token may lead."""
+        """Yield the paths that a token may mean."""
         path = expanduser(token)
         for place in [path] if isabs(path) else [join(folder, path) for folder in self._folders]:
             if not self._is_of_system(normpath(place)):
@@ -265,12 +267,14 @@ class _Net:
         for place in self._places(token):
             if os.path.isfile(place):  # noqa: PTH113 -- as text
                 self._add(place)
-        # A missing file that would be run counts, too, so that its later creation is noticed.
+        # A missing file that the command would run counts, too. If it is created later, the approval ends.
         if is_word and (_CODE.fullmatch(token) or token.startswith(("./", "../"))):
             self._add_absent(expanduser(token))
 
     def _add_script(self, tokens: Sequence[str], program: str) -> None:
-        """Add the first operand of an interpreter, and the file that it runs in a folder."""
+        """Add the first operand of an interpreter, and the file that the interpreter runs in a named
+        folder.
+        """
         after = tokens[tokens.index(program) + 1 :]
         script = next((token for token in after if not token.startswith("-")), None)
         if script is not None:
@@ -301,7 +305,7 @@ class _Net:
                 self._add_below(folder, _ANYWHERE_BELOW[program])
 
     def _folders_and_above(self) -> Iterator[str]:
-        """Yield the folders, and those above them in the workspace where programs also look."""
+        """Yield the folders, and the folders above them in the workspace, where programs also search."""
         for folder in self._folders:
             yield folder
             above = dirname(normpath(folder))
@@ -327,7 +331,7 @@ class _Net:
                 continue
 
     def _add_module(self, module: str) -> None:
-        """Add what `python -m` may find: a module of the workspace hides one of the system."""
+        """Add the files that `python -m` may run. A module of the workspace hides a module of the system."""
         if _MODULE.fullmatch(module) is None:
             return
         path = module.replace(".", "/")

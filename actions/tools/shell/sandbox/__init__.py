@@ -1,1 +1,1 @@
-"""Sandboxes for commands: what they may write and read, and which hosts they may reach."""
+"""Sandboxes for commands, which limit the files they write and read, and the hosts they reach."""

@@ -1,4 +1,4 @@
-"""A sandbox by bubblewrap: separate namespaces for files, processes and the network."""
+"""The sandbox that bubblewrap provides: separate namespaces for files, processes and the network."""
 
 import os
 import shutil
@@ -12,19 +12,23 @@ _ROOT_KEEPS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID")
 
 
 def bubblewrap() -> str | None:
-    """Return the program; only one that is installed for the whole machine or named by an absolute path."""
+    """Return the path of bubblewrap, or None. It must be installed for the whole machine or have an absolute
+    path.
+    """
     found = shutil.which("bwrap")
     return os.path.realpath(found) if found is not None and os.path.isabs(found) else None  # noqa: PTH117
 
 
 def arguments(plan: SandboxPlan, cwd: Path, filter_descriptor: int) -> bytes:
-    """Return the arguments, as `--args` reads them."""
+    """Return the arguments in the format of `--args`."""
     words = [*_namespaces(plan), *_mounts(plan), "--chdir", str(cwd), "--seccomp", str(filter_descriptor)]
     return b"".join(os.fsencode(word) + b"\0" for word in words)
 
 
 def wall_arguments(visible: Iterable[str], hidden: Iterable[str], cwd: Path, filter_descriptor: int) -> bytes:
-    """Return the arguments for a view of nothing but some places, all of them read-only."""
+    """Return the arguments for a view that contains only the `visible` places, read-only and without the
+    `hidden` ones.
+    """
     words = ["--unshare-pid", "--unshare-ipc", "--unshare-cgroup-try", "--unshare-net"]
     words += ["--tmpfs", "/tmp"]
     if os.geteuid() == 0:
@@ -49,7 +53,7 @@ def wall_arguments(visible: Iterable[str], hidden: Iterable[str], cwd: Path, fil
 
 def _namespaces(plan: SandboxPlan) -> Iterator[str]:
     yield from ("--unshare-pid", "--unshare-ipc", "--unshare-cgroup-try")
-    # With a proxy the network namespace already exists, so that the proxy outside can listen in it.
+    # With a proxy, the network namespace exists already, so that the proxy outside can listen in it.
     if not plan.has_network and not plan.has_proxy:
         yield "--unshare-net"
     if os.geteuid() == 0:

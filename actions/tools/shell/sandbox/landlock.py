@@ -1,4 +1,4 @@
-"""A sandbox without another program, as orders for the supervisor: Landlock, mounts, network."""
+"""The sandbox without another program, as orders for the supervisor: Landlock, mounts and network."""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def has_landlock() -> bool:
 
 
 def orders(plan: SandboxPlan, cwd: Path, filter_descriptor: int) -> Iterator[SandboxOrder]:
-    """Yield the orders for the supervisor's child before it becomes the command."""
+    """Yield the orders that the child of the supervisor carries out before it becomes the command."""
     yield "unshare", str(_NEW_MOUNTS | _NEW_IPC | _NEW_PROCESSES | _users())
     yield "first-process", ""
     yield "part", ""
@@ -44,7 +44,7 @@ def orders(plan: SandboxPlan, cwd: Path, filter_descriptor: int) -> Iterator[San
 
 
 def order_network(handing: str) -> Iterator[SandboxOrder]:
-    """Yield the orders for a new network; `handing` is the socket pair that receives its listening socket."""
+    """Yield the orders for a new network. `handing` is the socket pair that receives its listening socket."""
     yield "unshare", str(_NEW_NETWORK | _users())
     yield "loopback", ""
     if handing:
@@ -62,5 +62,7 @@ def _order_mounts(plan: SandboxPlan) -> Iterator[SandboxOrder]:
 
 
 def _users() -> int:
-    """Return the user namespace that allows other users than root to create the rest."""
+    """Return the flag for a user namespace, which users other than root need to create the other
+    namespaces.
+    """
     return 0 if os.geteuid() == 0 else _NEW_USERS

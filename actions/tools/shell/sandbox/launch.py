@@ -11,11 +11,11 @@ class Launch:
     """The parameters for one command in a sandbox."""
 
     words: tuple[str, ...] = ()
-    """In front of the command."""
+    """The words in front of the command."""
     orders: int = -1
-    """An open file of orders for the supervisor's child; -1: there are none."""
+    """The descriptor of an open file with orders for the supervisor's child; -1 if there is none."""
     descriptors: tuple[int, ...] = ()
-    """Open files that go along."""
+    """The open files that the supervisor gets."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -23,13 +23,13 @@ NO_SANDBOX = Launch()
 
 
 def spell(steps: Iterable[tuple[str, str]]) -> bytes:
-    """Return orders as the child of a supervisor reads them."""
+    """Return orders in the format that the child of a supervisor reads."""
     return b"".join(os.fsencode(word) + b"\0" for step in steps for word in step)
 
 
 @contextmanager
 def open_file(content: bytes) -> Generator[int]:
-    """Yield a file without a name that can be read once."""
+    """Yield the descriptor of a file that has no name and can be read once."""
     descriptor = os.memfd_create("sandbox")
     try:
         os.write(descriptor, content)

@@ -1,4 +1,4 @@
-"""What commands in a sandbox may write and read: a list of mounts, parents first."""
+"""Plans which files commands in a sandbox may write and read, as a list of mounts with parents first."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,17 +19,17 @@ class Mount(NamedTuple):
     path: Path
     access: Access
     source: Path | None = None
-    """The source of the mount, if it differs from its place."""
+    """The source of the mount, if it differs from the path."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceLimits:
-    """Limits of one process. They are generous, to end runaway processes only."""
+    """The limits of one process. They are generous, and only end runaway processes."""
 
     memory_bytes: int = 0
-    """Writable private memory; 0: three quarters of the machine's, at least 2 GB."""
+    """The writable private memory in bytes; 0 for three quarters of the machine's memory, at least 2 GB."""
     processes: int = 2000
-    """At once, beyond those that the machine runs already."""
+    """The most processes at once, in addition to those that the machine runs already."""
     file_bytes: int = 20_000_000_000
     cpu_s: int = 4 * 3600
 
@@ -37,30 +37,35 @@ class ResourceLimits:
 @dataclass(frozen=True, slots=True)
 class SandboxPlan:
     mounts: tuple[Mount, ...]
-    """The rest of the machine is read-only. A mount comes after those of the folders above it."""
+    """The mounts. The rest of the machine is read-only. A mount comes after the mounts of the folders above
+    it.
+    """
     roots: tuple[Path, ...]
-    """The writable folders: protected files created there are moved away when a command ends."""
+    """The writable folders. Protected files that a command creates there are moved away when the command
+    ends.
+    """
     kept: tuple[str, ...]
-    """Protected places that are there already."""
+    """The protected places that exist already."""
     absent: tuple[Path, ...]
-    """Parts of repositories that name programs and are not there."""
+    """The files of repositories that name programs and that do not exist."""
     is_approved: bool
-    """A person or a rule allowed this command: it may write secret files, and the files that installers
-    write."""
+    """Whether a person or a rule allowed this command. Then it may write secret files, and the files that
+    installers write.
+    """
     temp: Path
     """The folder that commands see as `/tmp`."""
     has_network: bool = False
-    """The machine's own network, unrestricted."""
+    """Whether commands use the machine's own network without limits."""
     has_proxy: bool = False
-    """A separate network with a proxy outside."""
+    """Whether commands have a separate network with a proxy outside."""
     limits: ResourceLimits = field(default_factory=ResourceLimits)
 
 
 TEMP = Path("/tmp")
 _OF_GIT = ("hooks", "config", "config.worktree", "commondir", "info/attributes")
-"""Git's files that name programs, or other places to look for them. Git may write the rest."""
+"""The files of git that name programs, or further files that do. Git may write all other files."""
 _MOST_IN_HOME = 5000
-"""Entries of the home folder that are looked at by name."""
+"""The most entries of the home folder that are checked by name."""
 
 
 def plan_for(
@@ -74,7 +79,7 @@ def plan_for(
     finder: PlaceFinder | None = None,
     is_approved: bool = False,
 ) -> SandboxPlan:
-    """Plan the sandbox of commands in `roots`; `private` is hidden, `own_settings` are read-only.
+    """Plan the sandbox of commands in `roots`. `private` places are hidden, `own_settings` are read-only.
 
     `finder`: the cached search of the workspace. `is_approved`: see `SandboxPlan`.
     """
@@ -87,7 +92,7 @@ def plan_for(
     mounts = [
         Mount(TEMP, "write", temp),
         *(Mount(root, "write") for root in real),
-        # A folder with a protected file must not be moved: otherwise the file could be created again.
+        # A folder with a protected file must not be moved, because the command could create the file again.
         *(Mount(folder, "write") for folder in _folders_between(existing, real)),
         *(Mount(place, "read") for place in (*existing, *own_settings) if _is_solid(place)),
         *(Mount(place, "hide") for place in hidden if _is_solid(place) and place not in real),
@@ -106,7 +111,7 @@ def plan_for(
 
 
 def secrets_of(home: Path) -> Iterator[Path]:
-    """Yield the places of secrets of a home and of the machine: folders whole, files one by one."""
+    """Yield the existing places of secrets in a home and on the machine: whole folders, and single files."""
     yield from (Path(place) for place in list_secret_places(home) if os.path.lexists(place))
     with suppress(OSError), os.scandir(home) as entries:
         for entry in islice(entries, _MOST_IN_HOME):
@@ -115,12 +120,12 @@ def secrets_of(home: Path) -> Iterator[Path]:
 
 
 def list_secret_places(home: Path) -> tuple[str, ...]:
-    """Return all places of secrets of a home and of the machine, whether they are there or not."""
+    """Return all places of secrets in a home and on the machine. They need not exist."""
     return (*(f"{home}/{name}" for name in (*SECRET_FOLDERS, *SECRET_FILES)), *SYSTEM_SECRETS)
 
 
 def _skip_hidden(mounts: Iterable[Mount]) -> Iterator[Mount]:
-    """Leave out mounts in hidden folders, which are empty."""
+    """Yield the mounts, except those inside hidden folders, which are empty."""
     kept: dict[Path, Access] = {}
     for mount in mounts:
         above = next((kept[folder] for folder in mount.path.parents if folder in kept), "read")
@@ -132,7 +137,8 @@ def _skip_hidden(mounts: Iterable[Mount]) -> Iterator[Mount]:
 def _of_git(git: Path) -> Iterator[Path]:
     """Yield the files in a git folder that name programs, and a file that refers to another git folder."""
     if not git.is_dir() or git.is_symlink():
-        # The location of the repository: with another folder there it would be a different repository.
+        # The location of the repository. With another folder at this path, it would be a different
+        # repository.
         yield git
         return
     modules = git / "modules"
@@ -141,7 +147,7 @@ def _of_git(git: Path) -> Iterator[Path]:
 
 
 def _folders_between(places: Iterable[Path], roots: Sequence[Path]) -> Iterator[Path]:
-    """Yield the folders in which a place is, below the nearest root and that itself."""
+    """Yield the folders that contain a place, up to the nearest root, and all roots."""
     for place in places:
         for folder in place.parents:
             if folder in roots:
@@ -151,12 +157,12 @@ def _folders_between(places: Iterable[Path], roots: Sequence[Path]) -> Iterator[
 
 
 def _is_solid(path: Path) -> bool:
-    """Return whether a path can be a mount point: a link cannot, and its target is elsewhere."""
+    """Return whether a path can be a mount point. A link cannot, because its target is elsewhere."""
     return path.exists() and not path.is_symlink()
 
 
 def environment_of(plan: SandboxPlan, proxy: str) -> Mapping[str, str]:
-    """Return what commands find in their environment: where to write, and the way out if there is one."""
+    """Return the variables for commands: the folders for temporary files, and the proxy if there is one."""
     kept = {"TMPDIR": str(TEMP), "XDG_CACHE_HOME": f"{TEMP}/.cache", "npm_config_cache": f"{TEMP}/.npm"}
     if plan.has_proxy:
         for name in ("http_proxy", "https_proxy", "all_proxy"):

@@ -1,7 +1,7 @@
 """The only way out of a sandbox's network: an HTTP proxy with a list of allowed names.
 
-It listens on a socket inside of the sandbox and dials from outside. Each name is resolved once, every address
-is judged, and only a judged one is dialled. The command controls the bytes, but not the destination.
+It listens on a socket inside the sandbox and connects from outside. Each name is resolved once, every address
+is judged, and only a judged one is used. The command controls the bytes, but not the destination.
 """
 
 import asyncio
@@ -26,8 +26,9 @@ _HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
 
 
 class AllowedDomains:
-    """The hosts that may be dialled: `name`, or `*.name` for its subdomains; with `:port`, otherwise 80 and
-    443."""
+    """The hosts that may be reached: `name`, or `*.name` for its subdomains. A `:port` may follow; otherwise
+    the ports are 80 and 443.
+    """
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = tuple(_pattern(text) for text in patterns)
@@ -36,13 +37,13 @@ class AllowedDomains:
         return any(one.covers(host.lower().rstrip("."), port) for one in self._patterns)
 
     def names(self, host: str) -> bool:
-        """Return whether this host itself is on the list by name, so that its address may be private."""
+        """Return whether the list names this host itself, so that its address may be private."""
         return any(one.name == host.lower().rstrip(".") for one in self._patterns)
 
 
 class _Pattern(NamedTuple):
     name: str
-    """Without the `*.` prefix."""
+    """The name without the prefix `*.`."""
     is_below: bool
     ports: tuple[int, ...]
 
@@ -59,7 +60,9 @@ def _pattern(text: str) -> _Pattern:
 
 @asynccontextmanager
 async def serve(allowed: AllowedDomains) -> AsyncGenerator[int]:
-    """Serve the network of a listening socket; yield the file descriptor that receives the socket."""
+    """Serve the network of a listening socket. Yield the file descriptor through which the socket is
+    received.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     serving = asyncio.create_task(_serve(ours, allowed))
     try:
@@ -101,7 +104,7 @@ async def _serve(ours: socket.socket, allowed: AllowedDomains) -> None:
 
 
 async def _receive_socket(ours: socket.socket) -> socket.socket:
-    """Return the socket that is sent; waits as long as it takes."""
+    """Return the socket that the sandbox sends. There is no time limit."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     ours.setblocking(False)
@@ -117,7 +120,7 @@ async def _receive_socket(ours: socket.socket) -> socket.socket:
 
 
 class _Refusal(Exception):
-    """An error response of the proxy."""
+    """The proxy answers a request with an error."""
 
 
 class _Connection:
@@ -161,7 +164,7 @@ class _Connection:
                 addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
                 inner = [one for one in addresses if private_range(one)]
                 if inner and not self._allowed.names(host):
-                    raise _Refusal(f"{host} leads to {inner[0]}, which is no public address.")
+                    raise _Refusal(f"{host} leads to {inner[0]}, which is not a public address.")
                 return await _first_open(addresses, port)
         except (OSError, TimeoutError) as error:
             raise _Refusal(f"{host}:{port} cannot be reached: {error or 'no answer in time'}.") from None
@@ -180,7 +183,7 @@ async def _first_open(
 
 
 def _parse_request(head: bytes) -> tuple[str, int, bytes]:
-    """Return host, port and what to send there first; nothing for a tunnel."""
+    """Return the host, the port and the bytes to send there first. For a tunnel, there are no such bytes."""
     line, _, rest = head.partition(b"\r\n")
     try:
         method, target, version = line.decode("ascii").split(" ")
@@ -192,9 +195,9 @@ def _parse_request(head: bytes) -> tuple[str, int, bytes]:
             raise ValueError
         host, port = _host(parts.hostname or ""), parts.port or 80
     except ValueError:
-        raise _Refusal("This is no request that a proxy understands.") from None
+        raise _Refusal("This is not a request for a proxy.") from None
     path = parts._replace(scheme="", netloc="").geturl() or "/"
-    # One request a connection: the next one could be for another host.
+    # A connection serves one request, because the next request could be for another host.
     kept = [one for one in rest.split(b"\r\n") if one and not one.lower().startswith(_HOP)]
     lines = [f"{method} {path} {version}".encode("ascii"), *kept, b"Connection: close", b"", b""]
     return host, port, b"\r\n".join(lines)

@@ -1,4 +1,6 @@
-"""Chooses the sandbox of a session, finds out whether it works here, and prepares each command for it."""
+"""Chooses the sandbox of a session, tests whether it works on this machine, and prepares each command
+for it.
+"""
 
 import asyncio
 import os
@@ -27,17 +29,19 @@ from .seccomp import filter_program, is_known_machine
 
 SandboxKind = Literal["bubblewrap", "landlock", "seatbelt"]
 EVERYWHERE = "*"
-"""As a domain: the machine's own network."""
+"""The domain that means the machine's own network without limits."""
 _INSIDE = str(Path(__file__).with_name("inside"))
 _TRIAL = f"import sys; sys.path.insert(0, {_INSIDE!r}); import enter; enter.main(sys.argv[1:])"
 _TRIAL_S = 20
 _RLIMITS = {"cpu": 0, "file": 1, "memory": 2, "processes": 6}
-"""As Linux numbers them: CPU, FSIZE, DATA, NPROC."""
+"""The numbers of the resource limits on Linux: CPU, FSIZE, DATA, NPROC."""
 _LEAST_MEMORY = 2_000_000_000
 _OWN_FOLDERS = 2
-"""The folders around a persistent `/tmp`; they are created with it, and removed with it when empty."""
+"""The number of folders around a persistent `/tmp`. They are created with it, and removed with it if
+empty.
+"""
 _CLOCK_NS = 100_000_000
-"""The clock of files is coarser than that of programs."""
+"""The clock of file times is coarser than the clock of programs, by this time in nanoseconds at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +52,17 @@ class Workplace:
     home: Path
     """The home folder whose secrets are hidden."""
     private: tuple[Path, ...] = ()
-    """Our own data, which is hidden."""
+    """The data of Sandbur, which is hidden."""
     own_settings: tuple[Path, ...] = ()
-    """Settings files that are always read-only."""
+    """The setting files of Sandbur, which are always read-only."""
     temp: Path | None = None
-    """The persistent folder that commands see as `/tmp`; None: a temporary one."""
+    """The persistent folder that commands see as `/tmp`; None for a temporary folder."""
 
 
 class Sandbox:
-    """One that works here; `close` removes its `/tmp`, unless that outlives it and something is there."""
+    """A sandbox that works on this machine. `close` removes its `/tmp`, except a persistent one that is not
+    empty.
+    """
 
     def __init__(
         self,
@@ -80,7 +86,7 @@ class Sandbox:
             self._own_temp.cleanup()
             return
         for place in (self._place.home, *self._place.private, *self._place.roots):
-            # A workspace in `/tmp` is mounted there; its mount point belongs to no user.
+            # A workspace in `/tmp` is mounted there. Its mount point belongs to no user.
             if place.is_relative_to(TEMP):
                 _remove_empty(self._temp / place.relative_to(TEMP), len(place.relative_to(TEMP).parts))
         _remove_empty(self._temp, _OWN_FOLDERS + 1)
@@ -91,7 +97,7 @@ class Sandbox:
 
     @property
     def status(self) -> str:
-        """Return kind and network in a few words."""
+        """Return the kind and the network of the sandbox in a few words."""
         if EVERYWHERE in self._domains:
             return f"{self.kind}, network on"
         return f"{self.kind}, network {', '.join(self._domains) if self._domains else 'off'}"
@@ -114,7 +120,7 @@ class Sandbox:
 
     @asynccontextmanager
     async def launch(self, cwd: Path, is_approved: bool = False) -> AsyncGenerator[Launch]:
-        """Prepare one command that runs in `cwd`; `is_approved`: a person or a rule allowed it."""
+        """Prepare one command that runs in `cwd`. `is_approved`: a person or a rule allowed it."""
         plan = await asyncio.to_thread(self.plan, is_approved)
         async with AsyncExitStack() as stack:
             handing = -1
@@ -123,7 +129,7 @@ class Sandbox:
             yield stack.enter_context(self._prepare(plan, cwd, handing))
 
     def trouble(self) -> str:
-        """Run a test program that does nothing; return its error, or nothing."""
+        """Run a test program that does nothing. Return its error, or an empty text."""
         plan = self.plan()
         with self._prepare(plan, Path("/"), -1) as launch:
             words = (*launch.words, "/bin/sh", "-c", ":")
@@ -163,8 +169,8 @@ class Sandbox:
                 yield Launch((), steps, _open((steps, program, handing)), environment)
 
     def _before(self, plan: SandboxPlan, handing: int) -> Iterator[SandboxOrder]:
-        """Yield what both kinds on Linux begin with."""
-        yield from _guarding(plan)
+        """Yield the orders with which both kinds on Linux begin."""
+        yield from _list_guard_orders(plan)
         yield "first-to-go", "1000"
         for name, most in _most(plan.limits).items():
             yield "limit", f"{_RLIMITS[name]} {most}"
@@ -175,9 +181,10 @@ class Sandbox:
 def open_sandbox(
     wish: SandboxWish, place: Workplace, domains: Sequence[str] = ()
 ) -> tuple[Sandbox | None, str]:
-    """Return a working sandbox; for `auto` None and the reason if there is none.
+    """Return a working sandbox. If there is none, return None and the reason; for `required` an error is
+    raised instead.
 
-    Raises `SandboxMissing` if one is required.
+    Raises `SandboxMissing`.
     """
     if wish == "off":
         return None, ""
@@ -189,7 +196,7 @@ def open_sandbox(
         sandbox = Sandbox(kind, place, domains)
         trouble = sandbox.trouble()
         if trouble or place.temp is not None:
-            # No files are left of a session without commands.
+            # A session without commands leaves no files.
             sandbox.close()
         if not trouble:
             return sandbox, ""
@@ -204,12 +211,12 @@ def open_sandbox(
 
 @cache
 def sandbox_kind() -> SandboxKind | None:
-    """Return the best kind that works on this machine; None: there is none. Each kind is tried once."""
+    """Return the best kind that works on this machine, or None. Each kind is tested once."""
     return next((kind for kind, trouble in what_works(Workplace((), Path.home())) if not trouble), None)
 
 
 def what_works(place: Workplace) -> Iterator[tuple[SandboxKind, str]]:
-    """Try each kind; yield it with what keeps it from working, or nothing."""
+    """Test each kind, and yield it with the reason why it does not work, which is empty if it works."""
     for kind, problem in _kinds():
         trouble = problem
         if not trouble:
@@ -220,7 +227,7 @@ def what_works(place: Workplace) -> Iterator[tuple[SandboxKind, str]]:
 
 
 def _kinds() -> Iterable[tuple[SandboxKind, str]]:
-    """Yield the possible kinds, best first, with the known missing parts."""
+    """Yield the possible kinds, the best first, each with the known missing part."""
     if sys.platform == "darwin":
         yield "seatbelt", "" if seatbelt() else "sandbox-exec is missing"
         return
@@ -230,7 +237,7 @@ def _kinds() -> Iterable[tuple[SandboxKind, str]]:
 
 
 def _remove_empty(folder: Path, count: int) -> None:
-    """Remove so many folders, from this one upwards, as long as nothing is in them."""
+    """Remove up to `count` folders, from this one upwards, as long as they are empty."""
     with suppress(OSError):
         for one in (folder, *folder.parents[: count - 1]):
             one.rmdir()
@@ -254,13 +261,14 @@ def _memory() -> int:
 
 
 def _tasks() -> int:
-    """Return the number of threads on the machine, as an upper bound of those of a user, which the kernel
-    limits."""
+    """Return the number of threads on the machine. The kernel limits the threads of a user, which cannot be
+    more.
+    """
     return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
 
 
-def _guarding(plan: SandboxPlan) -> Iterator[SandboxOrder]:
-    """Yield the supervisor's parameters for moving away forbidden files."""
+def _list_guard_orders(plan: SandboxPlan) -> Iterator[SandboxOrder]:
+    """Yield the orders that tell the supervisor which forbidden files it must move away."""
     yield from (("absent", str(path)) for path in plan.absent)
     yield from (("guard", str(root)) for root in plan.roots)
     yield "guard-since", str(time.time_ns() - _CLOCK_NS)

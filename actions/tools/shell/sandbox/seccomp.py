@@ -1,4 +1,4 @@
-"""The system call filter of every sandbox: no UNIX sockets, and no indirect way to create sockets.
+"""The system call filter of every sandbox: it forbids UNIX sockets, and indirect ways to create sockets.
 
 Namespaces and Landlock leave the machine's UNIX sockets accessible: a database, a container daemon, a desktop
 bus. `socketpair` stays allowed, for programs that use it internally.
@@ -14,31 +14,38 @@ _EPERM, _ENOSYS = 1, 38
 _NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
 _FAMILIES = (2, 10, 16)
 """The socket families that a command may open: IPv4 and IPv6, which the network namespace confines, and
-netlink, which lists addresses."""
+netlink, which lists addresses.
+"""
 _NETLINK = 16
 _CONNECTED = (1, 5)
-"""Stream and sequenced packets. A pair of datagram sockets can be turned to any other socket by name."""
+"""The types of a socket pair: stream and sequenced packets. Datagram sockets could be connected to any other
+socket by its name.
+"""
 _KIND_MASK = 0xF
 _X32 = 0x40000000
-"""The third numbering of x86-64, which has the same calls; a filter for the first would miss them."""
+"""The third numbering of system calls on x86-64. A filter for the first numbering would miss these calls."""
 
 
 class _Machine(NamedTuple):
     arch: int
-    """As the kernel's audit calls it."""
+    """The number of the machine in the kernel's audit."""
     socket: int
     socketpair: int
     refused: tuple[int, ...]
-    """io_uring_*, which opens sockets by itself, and the keyrings, which no namespace divides."""
+    """The calls io_uring_*, which open sockets by themselves, and those of keyrings, which no namespace
+    separates.
+    """
     changing: tuple[int, ...]
-    """Calls that change a file without opening it, which Landlock allows: truncate, *chmod*, *chown*,
-    *utime*, *setxattr*, *removexattr*, file_setattr; and opening by handle, which has no path."""
+    """Calls that change a file without opening it, and that Landlock allows: truncate, *chmod*, *chown*,
+    *utime*, *setxattr*, *removexattr*, file_setattr. Also opening by handle, which has no path.
+    """
     signalling: tuple[int, ...]
-    """kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal."""
+    """Calls that send signals: kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal."""
     ioctl: int
     starting: tuple[int, ...]
-    """Calls that start a process, a thread or a program, and that reach into others: fork, vfork, clone,
-    clone3, execve, execveat, ptrace, process_vm_readv, process_vm_writev."""
+    """Calls that start a process, a thread or a program, or that access another process: fork, vfork, clone,
+    clone3, execve, execveat, ptrace, process_vm_readv, process_vm_writev.
+    """
 
 
 _IO_URING = (425, 426, 427)
@@ -58,7 +65,7 @@ _MACHINES = {
     ),
 }  # fmt: skip
 _FILE_FLAGS = (0x40086602, 0x40046602, 0x40087602, 0x40047602, 0x401C5820)
-"""Flags, version and attributes of a file, which are set through any open file of it."""
+"""Requests that set the flags, the version or the attributes of a file through any open descriptor of it."""
 _MACHINES["amd64"], _MACHINES["arm64"] = _MACHINES["x86_64"], _MACHINES["aarch64"]
 
 
@@ -67,10 +74,10 @@ def is_known_machine() -> bool:
 
 
 def filter_program(machine: str = "", looks_only: bool = False, knows_scopes: bool = True) -> bytes:
-    """Return the filter as classic BPF, 8 bytes an instruction; raises `KeyError` for other machines.
+    """Return the filter as classic BPF, 8 bytes per instruction. Raises `KeyError` for unknown machines.
 
-    `looks_only`: for a read-only command without network, if no namespace enforces that; unless Landlock
-    `knows_scopes` it cannot send signals either.
+    `looks_only`: the filter is for a read-only command without a network, if no namespace enforces this. If
+    Landlock does not have scopes (`knows_scopes`), the filter forbids signals, too.
     """
     known = _MACHINES[machine or platform.machine()]
     refused = known.refused
@@ -88,10 +95,10 @@ def filter_program(machine: str = "", looks_only: bool = False, knows_scopes: bo
 
 
 def single_process_filter(machine: str = "") -> bytes:
-    """Return the filter of a process that starts no other process, thread or program, and signals none.
+    """Return the filter of a process that starts no other process, thread or program, and sends no signals.
 
-    The process puts it in force itself, beside the filter of its sandbox; raises `KeyError` for machines that
-    are not known.
+    The process installs it itself, in addition to the filter of its sandbox. Raises `KeyError` for unknown
+    machines.
     """
     known = _MACHINES[machine or platform.machine()]
     program = _begin(known)
@@ -101,11 +108,11 @@ def single_process_filter(machine: str = "") -> bytes:
 
 
 def _begin(known: _Machine) -> list[bytes]:
-    """Return the codes that leave the number of a call of this machine to those after them."""
+    """Return the codes that load the number of a system call for the codes after them."""
     return [
         _code(_LOAD, _ARCH_AT),
         _code(_EQUAL, known.arch, 1, 0),
-        # Programs of another architecture number their calls otherwise.
+        # Programs of another architecture use other numbers for their calls.
         _code(_RETURN, _KILL),
         _code(_LOAD, _NUMBER_AT),
         _code(_AT_LEAST, _X32, 0, 1),
@@ -114,7 +121,7 @@ def _begin(known: _Machine) -> list[bytes]:
 
 
 def _none_of(number: int, argument: int, values: tuple[int, ...]) -> list[bytes]:
-    """Refuse a call with one of these values in an argument."""
+    """Return the codes that refuse a call if the argument has one of these values."""
     count = len(values)
     tests = [_code(_EQUAL, value, count - at, 0) for at, value in enumerate(values)]
     body = [_code(_LOAD, _ARGUMENTS_AT + 8 * argument), *tests, _code(_RETURN, _ALLOW)]
@@ -123,10 +130,12 @@ def _none_of(number: int, argument: int, values: tuple[int, ...]) -> list[bytes]
 
 
 def _only(number: int, argument: int, mask: int, values: tuple[int, ...]) -> list[bytes]:
-    """Allow a call only with one of these values in an argument; the other bits are masked out."""
+    """Return the codes that allow a call only if the argument has one of these values. Only the bits in
+    `mask` count.
+    """
     count = len(values)
     tests = [_code(_EQUAL, value, count - at, 0) for at, value in enumerate(values)]
-    # The kernel takes the lower half of the argument, too: both are C integers.
+    # The kernel uses the lower half of the argument, too: both are C integers.
     load = [_code(_LOAD, _ARGUMENTS_AT + 8 * argument), _code(_AND, mask)]
     body = [*load, *tests, _code(_RETURN, _REFUSE | _EPERM), _code(_RETURN, _ALLOW)]
     return [_code(_EQUAL, number, 0, len(body)), *body]

@@ -1,4 +1,4 @@
-"""The files that a command needs in order to run: the system, toolchains, git's configuration."""
+"""Finds the files that a command needs in order to run: the system, toolchains, git's configuration."""
 
 import os
 import re
@@ -16,9 +16,9 @@ SYSTEM = (
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _OF_PROGRAMS = ("bin", "sbin", "shims", "libexec", "condabin")
 _TOO_WIDE = (".local", ".config", ".cache", "Library")
-"""Below a home: folders with far more in them than programs."""
+"""Folders of a home that contain far more than programs."""
 _TOGETHER = {".cargo": (".rustup",), ".local": (".local/lib",)}
-"""Where programs in a folder of the home look for their other files."""
+"""Maps a folder of the home to the folders in which its programs search their other files."""
 _MOST_PROGRAMS = 500
 _PATH_IN_CONFIG = re.compile(
     r"^\s*(?:path|excludesfile|attributesfile|mailmap\.file|file)\s*=\s*\"?([^\"#;\n]+)",
@@ -30,7 +30,9 @@ _MOST_INCLUDED = 50
 
 @lru_cache(maxsize=8)
 def toolchains(search_path: str, home: Path) -> tuple[str, ...]:
-    """Return the folders outside of the system with the programs of a search path, and all they need."""
+    """Return the folders outside of the system that the programs of a search path need, including their own
+    folders.
+    """
     found: dict[str, None] = {}
     for folder in filter(os.path.isabs, search_path.split(":")):
         for place in (folder, *_follow_links(folder)):
@@ -40,7 +42,7 @@ def toolchains(search_path: str, home: Path) -> tuple[str, ...]:
 
 
 def _follow_links(folder: str) -> Iterator[str]:
-    """Yield the folders to which links in a folder of programs lead."""
+    """Yield the folders that contain the targets of the links in a folder of programs."""
     real = os.path.realpath(folder)
     yield real
     if _is_of_system(real):
@@ -54,7 +56,9 @@ def _follow_links(folder: str) -> Iterator[str]:
 
 
 def _find_program_folders(programs: str, home: Path) -> Iterator[str]:
-    """Yield what belongs to a folder of programs: that in which it is, unless that is far more."""
+    """Yield the folders that a folder of programs needs: its parent, unless that contains far more than
+    programs.
+    """
     folder = Path(programs)
     around = folder.parent
     wide = {home, *home.parents, *(home / name for name in _TOO_WIDE)}
@@ -69,7 +73,7 @@ def _is_of_system(path: str) -> bool:
 
 
 def git_files(home: Path, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the files of a person's git configuration, and those that they name."""
+    """Return the files of a person's git configuration, and the files that they name."""
     config = Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "git"
     first = [home / ".gitconfig", *(config / name for name in ("config", "ignore", "attributes"))]
     first += [Path(env[name]) for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM") if env.get(name)]

@@ -1,8 +1,9 @@
-"""A read-only sandbox for commands that run unasked because they only read: it holds if the proof is wrong.
+"""A read-only sandbox for commands that run without a question because they only read. It protects even if
+the proof is wrong.
 
-They can read the workspace, the system, the toolchains and the person's git configuration. They cannot write,
-reach the network or read secret files. Landlock comes first, because it needs no namespace, no program and
-almost no time; bubblewrap is the alternative.
+Commands behind the wall can read the workspace, the system, the toolchains and the person's git
+configuration. They cannot write, reach the network or read secret files. Landlock is the first choice,
+because it needs no namespace, no program and almost no time; bubblewrap is the alternative.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from .visible import DEVICES, SYSTEM, git_files, toolchains
 WallKind = Literal["landlock", "bubblewrap"]
 KINDS: tuple[WallKind, ...] = ("landlock", "bubblewrap")
 _LEAST_LANDLOCK = 3
-"""Before, a file could be emptied by opening it to read."""
+"""With earlier versions of Landlock, opening a file for reading could empty it."""
 _MOST_FOLDERS = 2000
-"""Of the workspace, nearest first, in which secret files are looked for before each command."""
+"""The most folders of the workspace in which secret files are searched before each command, nearest first."""
 _MOST_ENTRIES = 20_000
-"""Limit of entries that are granted one by one because one of a folder's entries is hidden."""
+"""The most entries that are granted one by one, because their folder contains a hidden entry."""
 _TRIAL_S = 20
 _READS_AS_ROOT = "1"
-"""What root keeps: CAP_DAC_OVERRIDE, by which it reads the files of everybody."""
+"""The capability that root keeps, CAP_DAC_OVERRIDE. With it, root reads the files of all users."""
 _ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "PIP_NO_CACHE_DIR": "1"}
-"""What keeps programs from trying, or complaining about, what cannot be written behind the wall anyway."""
+"""Variables that stop programs from writing, or from complaining that they cannot write."""
 _REFUSALS = re.compile(
     r"Permission denied|EACCES|Operation not permitted|EPERM|Read-only file system|EROFS"
     r"|cannot open shared object|cannot be started|Network is unreachable"
@@ -53,16 +54,16 @@ _MAX_ERROR_CHARS = 160
 
 @cache
 def wall_kind() -> WallKind | None:
-    """Return the kind of wall that works on this machine; None: there is none."""
+    """Return the kind of wall that works on this machine, or None."""
     return next((kind for kind in KINDS if not why_no_wall(kind)), None)
 
 
 def why_no_wall(kind: WallKind) -> str:
-    """Return what keeps a wall of this kind from standing here, or nothing."""
+    """Return why a wall of this kind does not work on this machine, or an empty text if it works."""
     if sys.platform != "linux" or not is_known_machine():
         return "no system call filter for this machine"
     if kind == "landlock":
-        return "" if version() >= _LEAST_LANDLOCK else "this kernel does not offer it, or an early version"
+        return "" if version() >= _LEAST_LANDLOCK else "this kernel does not offer it, or only an old version"
     if bubblewrap() is None:
         return "bwrap is not installed"
     with Wall("bubblewrap", (), Path("/nonexistent")).prepare(Path("/")) as launch:
@@ -81,19 +82,19 @@ def why_no_wall(kind: WallKind) -> str:
 
 
 class VisiblePlaces(NamedTuple):
-    """What can be read: folders and files whole, but for those that are hidden in them."""
+    """The places that can be read: whole folders and files, except the hidden places in them."""
 
     rights: dict[str, int]
     hidden: frozenset[str]
 
 
 class Wall:
-    """The wall of one workspace; its rules are computed again when files have changed."""
+    """The wall of one workspace. Its rules are computed again after files have changed."""
 
     def __init__(
         self, kind: WallKind, roots: tuple[Path, ...], home: Path, private: tuple[Path, ...] = ()
     ) -> None:
-        """`private`: our own data, which is always hidden."""
+        """`private`: the data of Sandbur, which is always hidden."""
         self._kind: WallKind = kind
         self._roots = [os.path.realpath(root) for root in roots]
         self._home = Path(os.path.realpath(home))
@@ -115,7 +116,7 @@ class Wall:
 
     @contextmanager
     def prepare(self, cwd: Path) -> Generator[Launch]:
-        """Do the same, while the caller waits."""
+        """Prepare one command that runs in `cwd`, and block the caller meanwhile. Raises `OSError`."""
         environment = _ENVIRONMENT.copy()
         with ExitStack() as stack:
             if self._kind == "bubblewrap":
@@ -143,17 +144,17 @@ class Wall:
         rights |= dict.fromkeys(toolchains(os.environ.get("PATH", ""), self._home), SEE | READ | RUN)
         rights |= dict.fromkeys(git_files(self._home, os.environ), SEE | READ)
         for root in self._roots:
-            # Workspace files are readable, not executable.
+            # Files of the workspace are readable, but not executable.
             rights[root] = SEE | READ
         found = self._finder.find(self._roots, _MOST_FOLDERS).secret
-        # In the workspace the target of a link is hidden; elsewhere it keeps its own access.
+        # In the workspace, the target of a link is hidden. Elsewhere it keeps its own access.
         real = (os.path.realpath(path) if os.path.islink(path) else path for path in found)  # noqa: PTH114
         secret = (path for path in real if _is_below(path, self._roots))
         hidden = (place for place in self._candidates(frozenset(rights)) if os.path.lexists(place))
         return VisiblePlaces(rights, frozenset((*secret, *hidden)))
 
     def _candidates(self, visible: frozenset[str]) -> tuple[str, ...]:
-        """Return the places of secrets that are in what can be read, whether they are there or not."""
+        """Return the places of secrets that are inside the visible places. They need not exist."""
         if self._places is None or self._places[0] != visible:
             places = (*list_secret_places(self._home), *self._private)
             inside = (place for place in places if _is_below(place, visible) and place not in self._roots)
@@ -172,7 +173,7 @@ class _Ruleset:
     def __init__(self, view: VisiblePlaces) -> None:
         self._view = view
         self._entered: dict[str, int] = {}
-        """Folders that are granted entry by entry -> their last modification time."""
+        """Maps each folder that is granted entry by entry to its last change time."""
         rules = [*_grants(view, self._entered), *((device, WRITE_DEVICE) for device in DEVICES)]
         self._descriptor = new_ruleset((os.fsencode(path), rights) for path, rights in rules)
 
@@ -181,18 +182,20 @@ class _Ruleset:
             os.close(self._descriptor)
 
     def copy(self) -> int:
-        """Return an open file of it, which is the caller's to close."""
+        """Return a new descriptor of the ruleset, which the caller must close."""
         return os.dup(self._descriptor)
 
     def holds_for(self, view: VisiblePlaces) -> bool:
-        """Return whether it still grants the same: a file that replaced another one is a new file."""
+        """Return whether the ruleset still grants the same files. A file that replaced another one is a new
+        file.
+        """
         return view == self._view and all(
             _read_change_time_ns(path) == then for path, then in self._entered.items()
         )
 
 
 def _grants(view: VisiblePlaces, entered: dict[str, int]) -> Iterator[tuple[str, int]]:
-    """Yield the granted paths; folders with hidden entries are added to `entered`."""
+    """Yield the granted paths with their rights. Folders with hidden entries are added to `entered`."""
     above = {str(folder) for place in view.hidden for folder in Path(place).parents}
     waiting = list(view.rights.items())
     while waiting:
@@ -203,14 +206,15 @@ def _grants(view: VisiblePlaces, entered: dict[str, int]) -> Iterator[tuple[str,
             yield path, rights
             continue
         entered[path] = _read_change_time_ns(path)
-        # Its name is visible in the parent.
+        # The name of the entry is visible in the parent.
         yield path, SEE
         waiting += [(entry, rights) for entry in entries]
 
 
 def _entries(path: str) -> list[str] | None:
-    """Return the entries of a folder except links, which lead elsewhere; None: there are too many, or it is
-    no folder."""
+    """Return the entries of a folder except links, whose targets are elsewhere. Return None if there are too
+    many entries, or if it is not a folder.
+    """
     try:
         with os.scandir(path) as entries:
             found = [entry.path for entry in entries if not entry.is_symlink()]
@@ -231,9 +235,9 @@ def _is_below(place: str, folders: Iterable[str]) -> bool:
 
 
 def find_wall_failure(output: str, cwd: Path) -> str:
-    """Return the line of a failed command that is due to the wall; empty if there is none.
+    """Return the line of a failed command that the wall caused; empty if there is none.
 
-    A file that is missing, or that the agent itself cannot open, is not due to the wall.
+    A file that is missing, or that the agent itself cannot open, is not the effect of the wall.
     """
     for line in reversed(output[-_END_CHARS:].splitlines()):
         if _is_refused(line, cwd) or _is_hidden(line, cwd):
@@ -262,4 +266,4 @@ def _find_paths(line: str, cwd: Path) -> list[str]:
 
 
 _NO_FILES = {"", "/bin/bash", "/bin/sh", "bash", "sh"}
-"""Words that name the reporting program, not a file."""
+"""Words that name the shell that reports the error, not a file."""

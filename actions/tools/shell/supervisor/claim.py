@@ -1,4 +1,4 @@
-"""The files of a supervisor in a call's folder, and how it claims the call."""
+"""The files of a supervisor in a call's folder, and the claim of a call by its supervisor."""
 
 import fcntl
 import os
@@ -6,20 +6,21 @@ import os
 from .own_process import Ignoring
 
 READY = "ready-"
-"""Contains the marker: the command has not started. The process that renames this file to `STARTED` runs
-it."""
+"""The start of the name of a file; the marker follows. The file means that the command has not started. The
+process that renames it to `STARTED` runs the command.
+"""
 STARTED = "started"
-"""Locked as long as the supervisor lives."""
+"""The name of the file of a started command. The supervisor locks it as long as it lives."""
 OUTPUT = "output"
 ENDED = "ended"
-"""How it ended, one fact a line."""
+"""The name of the file with the report about the end, one fact per line."""
 
 
 def claim(folder: str, marker: str) -> bool:
-    """Claim the call; return False if its order was invalidated before."""
+    """Claim the call. Return False if its order was invalidated before."""
     ready = f"{folder}/{READY}{marker}"
     try:
-        # Stays open, and locked, until this process ends.
+        # The file stays open and locked until this process ends.
         lock = os.open(ready, os.O_RDWR)
         with Ignoring(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -3,19 +3,23 @@
 import os
 
 MOST_BYTES = 100_000
-"""Size limit of an order. A longer one may exceed the system's limit, so a new program is started for it."""
+"""The size limit of an order. A longer one may exceed the system's limit, so a new program is started
+for it.
+"""
 MARK = "SANDBUR_CALL"
-"""Set in every process of a call, so that they can be found when their supervisor was killed."""
+"""An environment variable in every process of a call, which identifies them if their supervisor was
+killed.
+"""
 NO_MARK = "0" * 16
 """The mark of a supervisor without a call. The mark of a call replaces it and has the same length."""
 PLAIN, CONFINED = b"plain", b"confined"
-"""Requests one more supervisor; the second kind can run commands in a sandbox."""
+"""The two requests for one more supervisor. A `confined` one can run commands in a sandbox."""
 NONE_LEFT = b"none"
 """The answer if the system allows no more processes."""
 
 
 class Order:
-    """One command, and the files for its output and report."""
+    """The order to run one command, with the files for its output and report."""
 
     def __init__(
         self,
@@ -27,18 +31,20 @@ class Order:
     ) -> None:
         self.folder, self.marker = call
         self.command = command
-        """The program and its arguments, preceded by the sandbox program if there is one."""
+        """The program and its arguments. If there is a sandbox program, it comes first."""
         self.environment = environment
         self.most_bytes = most_bytes
-        """Of output."""
+        """The most bytes of output."""
         self.around, self.steps = sandbox
-        """The program that confines it, if any; an open file of steps into a sandbox, or -1."""
+        """The sandbox program, empty if there is none, and an open file with the steps into a
+        sandbox, or -1.
+        """
 
 
 def pack(order: Order, cwd: str, numbers: tuple[int, ...]) -> bytes:
-    """Return an order as bytes; `numbers` are the descriptor numbers of the attached open files.
+    """Return an order as bytes. `numbers` are the descriptor numbers of the attached open files.
 
-    Raises `ValueError` if a word contains a NUL, as starting a program does.
+    Raises `ValueError` if a word contains a NUL, like the start of a program.
     """
     words = [
         *(order.folder, order.marker, str(order.most_bytes), order.around, str(order.steps), cwd),
@@ -54,7 +60,7 @@ def pack(order: Order, cwd: str, numbers: tuple[int, ...]) -> bytes:
 
 
 def unpack(content: bytes) -> tuple[Order, str, list[int]]:
-    """Read what `pack` wrote: the order, the folder to work in, the numbers."""
+    """Parse the result of `pack`: the order, the working folder and the descriptor numbers."""
     folder, marker, most_bytes, around, steps, cwd, numbers, count, *rest = content.split(b"\0")
     words = [os.fsdecode(word) for word in rest]
     variables = (word.partition("=") for word in words[int(count) :])

@@ -1,4 +1,6 @@
-"""System calls of a supervisor for itself: signals as a pipe, orphans, children that end with it."""
+"""System calls of a supervisor about itself: signals as a pipe, adoption of orphans, children that end with
+it.
+"""
 
 import os
 import sys
@@ -8,7 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
 else:
-    # The module around it makes enumerations of all its numbers, which takes longer than all the rest.
+    # The module `signal` makes enumerations of all its numbers, which takes longer than the rest of the
+    # start.
     import _signal as signal
 
 WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -17,7 +20,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Ignoring:
-    """What `contextlib.suppress` is, without what that module imports."""
+    """A replacement for `contextlib.suppress`, because an import of that module takes time."""
 
     def __init__(self, *errors: type[OSError]) -> None:
         self._errors = errors
@@ -36,15 +39,15 @@ def waker(numbers: "tuple[int, ...]" = WATCHED) -> int:
         os.set_blocking(end, False)
     signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
     for number in numbers:
-        # Nothing to do: the pipe gets the signal's number.
+        # The handler does nothing, because the pipe gets the number of the signal.
         signal.signal(number, lambda number, frame: None)
     return wake
 
 
 def fork(run: Callable[[], None], name: str) -> int:
-    """Fork for an exec, in a session of its own that ends with this process; return the child's id."""
+    """Fork for an exec. The child has its own session and ends with this process. Return the child's id."""
     parent = os.getpid()
-    # A signal between fork and exec would run this program's handlers and be lost.
+    # Between fork and exec, the handlers of this program would consume a signal.
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
     pid = os.fork()
     if pid:
@@ -66,19 +69,21 @@ def fork(run: Callable[[], None], name: str) -> int:
 
 
 def end_with(parent: int) -> bool:
-    """Have this process killed when its parent ends; False if that has ended already."""
+    """Let the kernel kill this process when its parent ends. Return False if the parent has ended already."""
     _control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)
     return os.getppid() == parent
 
 
 def go_on_after(parent: int) -> bool:
-    """Have this process continued when its parent ends, if it is stopped; False if that has ended already."""
+    """Let the kernel continue this process when its parent ends. Return False if the parent has ended
+    already.
+    """
     _control_process(_PR_SET_PDEATHSIG, signal.SIGCONT)
     return os.getppid() == parent
 
 
 def outlive_parent() -> None:
-    """Take `end_with` back."""
+    """Undo `end_with`."""
     _control_process(_PR_SET_PDEATHSIG, 0)
 
 
@@ -88,11 +93,11 @@ def adopt_orphans() -> None:
 
 
 def _control_process(option: int, value: int) -> None:
-    """Set process options that only Linux has; elsewhere only the process group is known."""
+    """Set a process option that only Linux has. On other systems, only the process group is known."""
     if sys.platform != "linux":
         return
     try:
-        # A third of the time that `ctypes` takes is in this module of it, and no more is needed.
+        # This part of `ctypes` is sufficient, and takes a third of the time of the whole module.
         import _ctypes
 
         prctl = _ctypes.dlsym(_ctypes.dlopen("", 0), "prctl")

@@ -1,4 +1,4 @@
-"""The processes below this one: their ids, names and states, and signals to all of them."""
+"""Lists the processes below this one with their ids, names and states, and sends signals to them."""
 
 import os
 
@@ -8,7 +8,9 @@ _HAS_PROC = os.path.isdir("/proc/self")  # noqa: PTH112 -- pathlib costs start-u
 
 
 def signal_tree(group: int, number: int) -> int:
-    """Signal a process group and every process below this one; return how many those are."""
+    """Send a signal to a process group and to every process below this one. Return the number of these
+    processes.
+    """
     signal_group(group, number)
     found = descendants()
     for pid, _ in found:
@@ -18,7 +20,7 @@ def signal_tree(group: int, number: int) -> int:
 
 
 def descendants(but: "frozenset[int] | set[int]" = frozenset()) -> list[tuple[int, str]]:
-    """Return every process below this one; the name of one that has ended is empty.
+    """Return every process below this one as id and name. The name of an ended process is empty.
 
     `but`: processes that are left out, together with their descendants.
     """
@@ -58,7 +60,9 @@ def children(pid: int) -> list[int]:
 
 
 def reads_a_terminal(pid: int) -> bool:
-    """Return whether a process waits in `read` of a terminal, which must be one that the command created."""
+    """Return whether a process waits in `read` of a terminal. Only the command can have created this
+    terminal.
+    """
     try:
         with open(f"/proc/{pid}/syscall", "rb") as file:  # noqa: PTH123
             number, descriptor = file.read().split()[:2]
@@ -67,19 +71,21 @@ def reads_a_terminal(pid: int) -> bool:
         opened = os.readlink(f"/proc/{pid}/fd/{int(descriptor, 16)}")  # noqa: PTH115
         return opened.startswith(("/dev/pts/", "/dev/tty"))
     except (OSError, ValueError):
-        # It is running, has ended, or belongs to another user.
+        # The process is running, has ended, or belongs to another user.
         return False
 
 
 def switches(pid: int) -> bytes:
-    """Return how often a process has slept: a number that stays while it sleeps."""
+    """Return how many times a process has slept, as text. The text does not change while the process
+    sleeps.
+    """
     with Ignoring(OSError), open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
         return file.read().partition(b"\nvoluntary_ctxt_switches:")[2]
     return b""
 
 
 def tasks() -> int:
-    """Return how many threads the machine runs: cheap to ask, and a flood of processes shows in it."""
+    """Return the number of threads on the machine. This is fast, and shows a flood of processes."""
     try:
         with open("/proc/loadavg", "rb") as file:  # noqa: PTH123
             return int(file.read().split()[3].partition(b"/")[2])

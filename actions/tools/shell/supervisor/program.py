@@ -1,4 +1,4 @@
-"""The supervisor as a separate program, which outlives the agent until the command has ended."""
+"""The supervisor as a separate program, which lives until the command has ended, also without the agent."""
 
 import os
 
@@ -7,12 +7,12 @@ from .supervise import supervise
 
 
 def main(around: str, most_bytes: str, steps: str, *words: str) -> None:
-    """Run the program of `words` with its last argument from the environment, inside a sandbox.
+    """Run the program in `words` inside a sandbox. Its last argument comes from the environment.
 
-    `around` is the program that confines it, if any, and `steps` an open file of steps, or -1.
+    `around` is the sandbox program, or empty, and `steps` an open file with steps, or -1.
     """
     environment = dict(os.environ)
-    # Not among the arguments, where a `pkill -f` of the command would find this process too.
+    # The command is not among the arguments, because `pkill -f` would find this process, too.
     last, folder = environment.pop("SANDBUR_COMMAND"), environment.pop("SANDBUR_FOLDER")
     supervise(
         Order(

@@ -11,18 +11,18 @@ _CHUNK_BYTES = 1 << 18
 
 
 class Pump:
-    """Copies output up to `most_bytes` in little memory; slow readers of the file do not delay it."""
+    """Copies output up to `most_bytes` with little memory. Slow readers of the file do not delay it."""
 
     def __init__(self, source: int, path: str, most_bytes: int) -> None:
         self.source = source
         self.is_over = False
-        """The source has ended, or its output is no longer copied."""
+        """Whether the source has ended, or its output is not copied any more."""
         self.is_full = False
         self.error = 0
-        """Why the output could no longer be stored."""
+        """The number of the error because of which output cannot be stored any more; 0 if there is none."""
         self._file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
         self._room = most_bytes
-        self._is_untold, self._next_news = False, 0.0
+        self._is_unannounced, self._next_notice_at = False, 0.0
         os.set_blocking(source, False)
         os.set_blocking(1, False)
         if hasattr(fcntl, "F_SETPIPE_SZ"):
@@ -30,7 +30,7 @@ class Pump:
                 fcntl.fcntl(source, fcntl.F_SETPIPE_SZ, _CHUNK_BYTES)
 
     def carry(self) -> bool:
-        """Copy the available output; return whether there was any."""
+        """Copy the available output. Return whether there was any."""
         if self.is_over:
             return False
         try:
@@ -45,21 +45,21 @@ class Pump:
 
     def tell(self) -> None:
         """Notify the reader of new output, unless it was notified a moment ago."""
-        if self._is_untold and time.monotonic() >= self._next_news:
-            # A reader that is a full pipe behind, or gone, needs no more notifications.
+        if self._is_unannounced and time.monotonic() >= self._next_notice_at:
+            # If the pipe is full or the reader is gone, the reader needs no further notification.
             with Ignoring(OSError):
                 os.write(1, b"\n")
-            self._is_untold, self._next_news = False, time.monotonic() + TELL_EVERY_S
+            self._is_unannounced, self._next_notice_at = False, time.monotonic() + TELL_EVERY_S
 
     def patience_s(self) -> float | None:
-        """Return the wait until the next notification is due; None: none is pending."""
-        return max(self._next_news - time.monotonic(), 0) if self._is_untold else None
+        """Return the seconds until the next notification, or None if no notification is pending."""
+        return max(self._next_notice_at - time.monotonic(), 0) if self._is_unannounced else None
 
     def _keep(self, chunk: bytes) -> None:
         rest = memoryview(chunk)[: self._room]
         self.is_full = len(rest) < len(chunk)
         self._room -= len(rest)
-        self._is_untold = True
+        self._is_unannounced = True
         try:
             while rest:
                 rest = rest[os.write(self._file, rest) :]

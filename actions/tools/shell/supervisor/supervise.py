@@ -1,9 +1,9 @@
 """Runs one command, stores its output and result on disk, and ends all of its processes.
 
-Standard input is the line to the agent: a letter asks to stop, its end means that the agent is gone. Standard
-output: an empty line whenever the output grew, then the report, one fact a line, and `over`; the report is in
-the call's folder before that. As a sub-reaper it becomes the parent of every orphan, so it also finds
-processes that left the command's session.
+Standard input comes from the agent: a letter requests to stop the command, the end of the input means that
+the agent is gone. Standard output goes to the agent: an empty line whenever the output grew, then the report
+with one fact per line, and `over`. Before that, the report is written to the call's folder. As a sub-reaper,
+this process becomes the parent of every orphan, so it also finds processes that left the command's session.
 """
 
 import os
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 OVER = b"over\n"
-"""The last line: no process of the command is left, and there is nothing more to do."""
+"""The last line: no process of the command is left, and the supervisor has finished."""
 
 
 def supervise(order: Order, report_over: "Callable[[], None] | None" = None) -> None:
-    """Run a command until its last process has ended, and then call `report_over`."""
+    """Run a command until its last process has ended. Then call `report_over`."""
     wake = waker()
     adopt_orphans()
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -40,7 +40,7 @@ def supervise(order: Order, report_over: "Callable[[], None] | None" = None) -> 
     pump = Pump(source, f"{order.folder}/{OUTPUT}", order.most_bytes)
     sandbox = _Sandbox(order.steps, order.around)
     watch = Watch(_start(order, sink, sandbox), pump, sandbox.around)
-    # The pipe has to end with the command.
+    # The pipe must end when the command ends.
     os.close(sink)
     watch.run(wake)
     report = (watch.report() + sandbox.clear()).encode()
@@ -60,31 +60,34 @@ def _is_abandoned() -> bool:
 
 
 class _Sandbox:
-    """The sandbox of the command; without steps there is none."""
+    """The sandbox of the command. Without steps there is none."""
 
     def __init__(self, steps: int, around: str) -> None:
         self.around = {around.rpartition("/")[2]} if around else set[str]()
-        """Names of processes that do not belong to the command."""
+        """The names of processes that do not belong to the command."""
         self._inside = None
         if steps >= 0:
             self._inside = load_sandbox().Confinement(steps)
             self.around.add(self._inside.name)
 
     def enter(self) -> None:
-        """Confine the calling process. Raises `OSError`, and then nothing may be run."""
+        """Confine the calling process. Raises `OSError`; then the command must not run."""
         if self._inside is not None:
             self._inside.enter()
 
     def clear(self) -> str:
-        """Move away forbidden files that the command created, after it has ended; return the facts for the
-        report."""
+        """Move away forbidden files that the command created, after the command has ended. Return the lines
+        for the report.
+        """
         return self._inside.clear() if self._inside is not None else ""
 
 
 def load_sandbox() -> "Any":
-    """Import what confines; costs start-up time, so only where it is needed."""
+    """Import the module that enters a sandbox. The import takes time, so it happens only when it is
+    needed.
+    """
     if _INSIDE not in sys.path:
-        # As a separate program this module has no package.
+        # This module has no package if it runs as a separate program.
         sys.path.insert(0, _INSIDE)
     return __import__("enter")
 

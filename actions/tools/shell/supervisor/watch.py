@@ -1,4 +1,4 @@
-"""Waits for the end of a command, or a reason to stop it, and for the end of its remaining processes."""
+"""Waits for the end of a command or a reason to stop it, and then for the end of its remaining processes."""
 
 import os
 import select
@@ -16,27 +16,29 @@ else:
     import _signal as signal
 
 LINGER_S = 0.15
-"""How long remaining processes may take to end by themselves, in seconds: `> >(tee log)` needs it."""
+"""The seconds that remaining processes have to end by themselves. `> >(tee log)` needs this time."""
 LEFTOVER_GRACE_S = 0.4
 STOP_GRACE_S = 2.0
 ORPHAN_LINGER_S = 0.15
-"""The agent is dead, but a command that is just finishing may do so."""
+"""The seconds that a command has to end by itself after the agent has died."""
 ORPHAN_GRACE_S = 0.25
-"""Its processes must not outlive the agent by more than a second."""
+"""The seconds after SIGTERM without an agent. The processes must not outlive the agent by more than a
+second.
+"""
 KILLING_S = 3.0
 MOST_PROCESSES = 1000
 QUIET_S = 8.0
-"""After so many seconds without output, check twice whether the command waits for input."""
+"""After this many seconds without output, check twice whether the command waits for input."""
 REASONS = {b"t": "timeout", b"i": "idle", b"c": "cancelled"}
-"""The agent's message to stop the command -> the reason."""
+"""Maps the agent's message to stop the command to the reason."""
 
 _CHECK_S = 0.25
 _CHECK_AGAIN_S = 0.05
-"""Seconds between checks of all processes, which would be too slow for every piece of output."""
+"""The seconds between checks of all processes. A check for every piece of output would be too slow."""
 
 
 class Watch:
-    """Waits for the shell, then for its remaining processes."""
+    """Waits for the shell, and then for its remaining processes."""
 
     def __init__(self, shell: int, pump: Pump, around: set[str]) -> None:
         self._shell = shell
@@ -58,7 +60,7 @@ class Watch:
         self._stillness: object = None
 
     def run(self, wake: int) -> None:
-        """Return when no process is left; `wake` reports the signals."""
+        """Watch the command and return when no process is left. `wake` is the pipe that receives signals."""
         poll = select.poll()
         for descriptor in (wake, 0, self._pump.source):
             poll.register(descriptor, select.POLLIN)
@@ -81,11 +83,11 @@ class Watch:
 
     @property
     def has_survivors(self) -> bool:
-        """True if some processes could not be killed."""
+        """Return whether some processes could not be killed."""
         return self._survivors > 0
 
     def report(self) -> str:
-        """Return how it ended, one fact a line."""
+        """Return the report about the end of the command, one fact per line."""
         facts = [f"status {self._status}"] if self._status is not None else []
         facts += [f"after {self._after_s:.3f}"]
         facts += [f"stopped {self._reason}"] if self._reason else []
@@ -106,7 +108,7 @@ class Watch:
         self._next, self._deadline = next_step, time.monotonic() + after_s
 
     def _reap(self) -> bool:
-        """Collect what ended; return whether there is more to wait for."""
+        """Collect the ended processes. Return whether there are more to wait for."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -141,7 +143,7 @@ class Watch:
             self._plan(lambda: self._stop("agent", ORPHAN_GRACE_S), ORPHAN_LINGER_S)
 
     def _stop(self, reason: str, grace_s: float) -> None:
-        # A request to stop after the end of the command did not end it.
+        # A request to stop that came after the end of the command is not the reason of its end.
         if self._status is None:
             self._reason = self._reason or reason
         if self._is_orphan:
@@ -168,14 +170,16 @@ class Watch:
         self._plan(lambda: self._kill_again(give_up), 0.02)
 
     def _kill_the_first(self) -> None:
-        """Kill the nearest before looking for the rest: with the first process a sandbox ends whole."""
+        """Kill the nearest processes before listing all others: if the first process of a sandbox ends, all
+        others end.
+        """
         for parent in (os.getpid(), self._shell):
             for pid in children(parent):
                 with Ignoring(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
 
     def _kill_again(self, give_up: float) -> None:
-        """Kill the processes that were started between listing and killing."""
+        """Kill again, because processes may have started between listing and killing."""
         alive = signal_tree(self._shell, signal.SIGKILL)
         if time.monotonic() > give_up:
             self._survivors = max(alive, 1)
@@ -194,13 +198,13 @@ class Watch:
                 self._kill()
 
     def _stop_a_question(self) -> None:
-        """End a silent command that reads from a terminal without a user."""
+        """End a silent command that waits for input from a terminal, which has no user."""
         if time.monotonic() < self._next_question:
             return
         self._next_question = time.monotonic() + QUIET_S
         found = [one for one in descendants() if one[1]]
         asking = next((one for one in found if reads_a_terminal(one[0])), None)
-        # A program inside of the command may control that terminal: then other processes are active.
+        # A program of the command may control that terminal. In this case other processes are active.
         before, self._stillness = self._stillness, [(pid, switches(pid)) for pid, _ in found]
         if asking is not None and before == self._stillness:
             self._asking = asking[1]

@@ -1,10 +1,10 @@
-"""A process that forks supervisors in advance: they wait for orders and start immediately.
+"""A process that forks supervisors in advance, so that they wait for orders and start at once.
 
 There is one for each agent, connected only by a socket: no secret is in its memory, its environment or its
-open files. Each message on the socket requests one more supervisor, which answers with the socket for its
-order and a handle on its process. All of them end with the agent, however that ends; a supervisor that has
-claimed a call first sees to its end. If a supervisor is killed, its processes become children of the zygote,
-which kills them, also when the agent was killed at the same moment.
+open files. Each message on the socket requests one more supervisor, which answers with a socket for its order
+and a handle of its process. All of them end when the agent ends for any reason; a supervisor that has claimed
+a call first completes the end of the call. If a supervisor is killed, its processes become children of the
+zygote, which kills them, even if the agent was killed at the same moment.
 """
 
 import fcntl
@@ -41,17 +41,18 @@ else:
 _MOST_FILES = 32
 _INT_BYTES = 4
 _LAST_S = 6.0
-"""How long the zygote waits for the end of calls after the agent is gone, in seconds: longer than any of them
-takes."""
+"""The seconds that the zygote waits for the end of calls after the agent is gone. No call needs longer."""
 
 
 class _Family:
-    """The supervisors that were forked, and the processes that lost theirs."""
+    """The supervisors that were forked, and the processes whose supervisor was killed."""
 
     def __init__(self) -> None:
         self.wake = waker((signal.SIGCHLD,))
         self._over, self._over_end = os.pipe()
-        """A pipe: each supervisor writes its id into it before it ends, once all its processes are gone."""
+        """A pipe. Each supervisor writes its id into it before it ends, after all its processes have
+        ended.
+        """
         for end in (self._over, self._over_end):
             os.set_blocking(end, False)
         self._forked = set[int]()
@@ -60,8 +61,9 @@ class _Family:
         self._forked.add(pid)
 
     def look(self) -> bool:
-        """Collect ended children, and kill processes without a supervisor; return whether any process is
-        left."""
+        """Collect ended children, and kill processes without a supervisor. Return whether any process is
+        left.
+        """
         with Ignoring(BlockingIOError):
             os.read(self.wake, 512)
         ended = set[int]()
@@ -72,7 +74,7 @@ class _Family:
         except ChildProcessError:
             is_left = False
         self._forked -= ended
-        # Listing all processes of the machine is slow, so it is done only if one may be left.
+        # Listing all processes of the machine is slow, so it is done only if such a process may be left.
         if is_left and ended - self._end_leftovers():
             for pid, _ in descendants(but=self._forked):
                 with Ignoring(ProcessLookupError, PermissionError):
@@ -80,8 +82,9 @@ class _Family:
         return is_left
 
     def reporter(self, above: int) -> "Callable[[], None]":
-        """Return the function that a supervisor calls when no process is left; its file number is above
-        `above`."""
+        """Return the function that a supervisor calls when no process is left. The number of its file is
+        above `above`.
+        """
         number = fcntl.fcntl(self._over_end, fcntl.F_DUPFD_CLOEXEC, above + 1)
 
         def report() -> None:
@@ -91,7 +94,7 @@ class _Family:
         return report
 
     def _end_leftovers(self) -> "set[int]":
-        """Return the supervisors that reported it."""
+        """Return the ids of the supervisors that reported that none of their processes is left."""
         content = b""
         with Ignoring(BlockingIOError):
             content = os.read(self._over, 1 << 16)
@@ -101,9 +104,9 @@ class _Family:
         }
 
     def end(self) -> None:
-        """Make sure that all calls have ended; the other processes end with this one."""
+        """Make sure that all calls have ended. All other processes end with this one."""
         latest = time.monotonic() + _LAST_S
-        # A stopped supervisor notices only after SIGCONT that the agent is gone.
+        # A stopped supervisor notices the end of the agent only after SIGCONT.
         for pid in self._forked:
             with Ignoring(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
@@ -114,26 +117,28 @@ class _Family:
 
 
 def main(control_number: str, agent_number: str) -> None:
-    """Fork one supervisor immediately, and another one for each request, until the agent is gone."""
+    """Fork one supervisor at once, and another one for each request, until the agent is gone."""
     agent_pid = int(agent_number)
     control, agent = socket(fileno=int(control_number)), os.pidfd_open(agent_pid)
-    # The kernel treats the end of the parent's thread like the end of the parent, and too early is harmless.
-    # Stopped processes continue, and notice the end of the agent.
+    # The kernel reports the end of the parent's thread like the end of the parent. An early signal does no
+    # harm.
     if not go_on_after(agent_pid):
         return
     adopt_orphans()
     family = _Family()
     mark_at = _mark_address()
-    # Exclude existing objects from garbage collection, so that forks keep sharing their memory.
+    # Existing objects are excluded from garbage collection, so that forks keep sharing their memory.
     gc.freeze()
-    # After an unread message the end of the agent is an error here.
+    # If a message was not read, the end of the agent causes an error here.
     with Ignoring(OSError):
         _fork_on_request(control, agent, mark_at, family)
     family.end()
 
 
 def _fork_on_request(control: socket, agent: int, mark_at: int, family: _Family) -> None:
-    """Fork supervisors until the agent is gone. Raises `OSError` if the socket fails because of that."""
+    """Fork supervisors until the agent is gone. Raises `OSError` if the socket fails because the agent is
+    gone.
+    """
     while True:
         try:
             parent, pid = os.getpid(), os.fork()
@@ -164,7 +169,7 @@ def _be_spare(parent: int, control: socket, agent: int, mark_at: int, family: _F
 
 
 def _announce(control: socket) -> socket:
-    """Give the agent a line to this process, and keep the end of it that hears."""
+    """Send the agent one end of a new socket, and return the end that this process reads."""
     inbox, outbox = socketpair(AF_UNIX, SOCK_SEQPACKET)
     handle = os.pidfd_open(os.getpid())
     files = b"".join(one.to_bytes(_INT_BYTES, sys.byteorder) for one in (outbox.fileno(), handle))
@@ -176,8 +181,9 @@ def _announce(control: socket) -> socket:
 
 
 def _comes(line: socket, agent: int, family: "_Family | None" = None) -> bool:
-    """Wait for a message, or an end; return False if the agent is gone. Children in `family` are collected
-    meanwhile."""
+    """Wait for a message or the end of the line. Return False if the agent is gone. Ended children of
+    `family` are collected meanwhile.
+    """
     poll = select.poll()
     for descriptor in (line.fileno(), agent, *([family.wake] if family is not None else [])):
         poll.register(descriptor, select.POLLIN)
@@ -190,7 +196,7 @@ def _comes(line: socket, agent: int, family: "_Family | None" = None) -> bool:
 
 
 def _obey(inbox: socket, agent: int, mark_at: int, family: _Family) -> None:
-    """Carry out the received order. An error before the claim means that nothing was started."""
+    """Carry out the received order. An error before the claim means that no command was started."""
     room = CMSG_SPACE(_MOST_FILES * _INT_BYTES)
     content, ancillary, flags, _ = inbox.recvmsg(MOST_BYTES, room, MSG_CMSG_CLOEXEC)
     if not content or flags & (MSG_TRUNC | MSG_CTRUNC):
@@ -212,7 +218,7 @@ def _obey(inbox: socket, agent: int, mark_at: int, family: _Family) -> None:
 
 
 def _take_places(files: list[int], numbers: list[int]) -> None:
-    """Give open files the numbers that the order expects; a command inherits all but the first two."""
+    """Move open files to the numbers that the order expects. A command inherits all except the first two."""
     free = max([2, *files, *numbers]) + 1
     aside = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, free) for file in files]
     for file in files:
@@ -227,24 +233,26 @@ def _mark_address() -> int:
     with open("/proc/self/environ", "rb") as file:  # noqa: PTH123 -- pathlib costs start-up time
         offset = file.read().index(f"{MARK}={NO_MARK}".encode()) + len(MARK) + 1
     with open("/proc/self/stat", "rb") as file:  # noqa: PTH123
-        # The 50th field; the second is the only one that may have blanks.
+        # This is the 50th field. Only the second field may contain blanks.
         start = int(file.read().rpartition(b")")[2].split()[47])
     _write_memory(NO_MARK.encode(), start + offset)
     return start + offset
 
 
 def _show_mark(marker: str, address: int) -> None:
-    """Mark this process as one of a call, like the processes that inherit its environment."""
+    """Set the mark of a call in this process. The processes of the command inherit the mark with the
+    environment.
+    """
     if len(marker) != len(NO_MARK):
-        raise OSError("a mark of another length")
+        raise OSError("the mark has the wrong length")
     _write_memory(marker.encode(), address)
     with open("/proc/self/environ", "rb") as file:  # noqa: PTH123
         if f"{MARK}={marker}".encode() not in file.read().split(b"\0"):
-            raise OSError("the mark is not seen")
+            raise OSError("the mark is not visible in the environment")
 
 
 def _write_memory(content: bytes, address: int) -> None:
-    """Write to the environment in memory: there is no system call that changes it for other readers."""
+    """Write to the environment in memory. No system call changes it for other processes that read it."""
     memory = os.open("/proc/self/mem", os.O_WRONLY)
     os.pwrite(memory, content, address)
     os.close(memory)

@@ -23,7 +23,7 @@ async def test_a_fetched_file_is_the_same_file_with_its_bytes() -> None:
 async def test_private_addresses_are_not_reached_unless_they_are_named() -> None:
     async with WebSite({"/a": page(png())}) as site:
         for host in ("127.0.0.1", "localhost"):
-            with pytest.raises(UsageError, match="address kept for"):
+            with pytest.raises(UsageError, match="address reserved for"):
                 await fetch_attachment(Image.from_url(f"http://{host}:{site.port}/a"))
         assert site.seen == []
 
@@ -37,7 +37,7 @@ async def test_a_redirect_to_a_private_address_is_not_followed() -> None:
 async def test_content_of_another_kind_and_errors_are_refused_with_a_sentence() -> None:
     async with WebSite({"/a": page("words"), "/b": page("no", status="404 Not Found")}) as site:
         at = f"http://127.0.0.1:{site.port}"
-        with pytest.raises(UsageError, match="no recording that models take"):
+        with pytest.raises(UsageError, match="not a recording that models take"):
             await fetch_attachment(Audio.from_url(f"{at}/a"), allow_addresses=HERE)
         with pytest.raises(UsageError, match="answered with HTTP 404"):
             await fetch_attachment(Image.from_url(f"{at}/b"), allow_addresses=HERE)

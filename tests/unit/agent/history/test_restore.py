@@ -244,7 +244,7 @@ async def test_a_file_that_changes_after_the_plan_was_made_is_left_alone(run: Ru
     run.root.joinpath("b").write_text("late")
     done = apply(plan)
     assert {Path(path).name for path, _ in done.skipped} == {"a", "b"}
-    assert all("changed by something else" in reason for _, reason in done.skipped)
+    assert all("changed by another program" in reason for _, reason in done.skipped)
     assert run.tree() == {"a": (0o644, "late"), "b": (0o644, "late")}
 
 

@@ -339,7 +339,7 @@ def test_a_process_out_of_descriptors_says_so_and_not_that_nobody_is_there(host:
             [sys.executable, "-c", OUT_OF_FILES, f"http://{host}:{server.port}/v1", "openai/m", transport],
             capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
-    assert done.stdout.startswith("Exhausted The system opens no more files here."), done
+    assert done.stdout.startswith("Exhausted The system allows no more open files."), done
     assert "ulimit -n" in done.stdout
 
 

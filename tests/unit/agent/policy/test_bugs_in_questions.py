@@ -61,7 +61,7 @@ async def test_a_tool_that_cannot_be_looked_at_is_asked_about_and_the_run_goes_o
         around = session.waiting.describe(call)
         assert isinstance(around, ApprovalContext)
         is_unseen = tool.name == "RunsUnknownFiles"
-        assert ("files that could not be looked at" in str(around)) == is_unseen
+        assert ("files that could not be examined" in str(around)) == is_unseen
         assert isinstance(session.waiting.suggest_rules(call), tuple)
         decision = CallDecision(call_id=call.call_id, approved=True)
         finished = [event async for event in session.decide([decision])][-1]

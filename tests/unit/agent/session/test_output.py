@@ -78,11 +78,11 @@ async def test_tools_are_called_before_the_answer(store: Store, tmp_path: Path) 
     ("wrong", "said"),
     [
         (BAD, 'verdict: it is not one of "good" or "bad"'),
-        ("It is good.", "it is no JSON"),
+        ("It is good.", "it is not JSON"),
         ('{"verdict": "good"}', '"score" is a required property'),
         ('{"verdict": "good", "score": NaN}', "NaN is not JSON"),
         ('{"verdict": "good", "score": 1e999}', "1e999 is not JSON"),
-        ('{"verdict": "good", "score": ' + "9" * 5000 + "}", "it is no JSON"),
+        ('{"verdict": "good", "score": ' + "9" * 5000 + "}", "it is not JSON"),
         ("[" * 100_000, "it is nested too deep"),
         (final(verdict="good", score=-1, note=None), "score: it is less than the minimum of 0"),
     ],
@@ -107,7 +107,7 @@ async def test_a_second_one_that_does_not_fit_is_an_error_with_the_raw_text(
     _, end = await collect(session.send("go"))
     assert (end.status, end.exit_code, end.error.code) == ("error", 1, "output_invalid")
     assert "no report today" in end.error.message
-    assert "it is no JSON" in end.error.message
+    assert "it is not JSON" in end.error.message
     assert (end.output, end.has_output, end.usage.llm_calls) == (None, True, 2)
     _, end = await collect(session.carry_on())
     assert (end.status, end.output, len(model.requests)) == ("done", json.loads(GOOD), 3)

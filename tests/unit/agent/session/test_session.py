@@ -287,7 +287,7 @@ async def test_a_session_that_went_on_elsewhere_is_not_written_over(store: Store
     await collect(here.send("first"))
     there = await open_session(reopened(store), ScriptedModel("two"))
     await collect(there.send("second"))
-    with pytest.raises(StoreError, match="went on in another process"):
+    with pytest.raises(StoreError, match="was continued by another process"):
         await collect(here.send("third"))
 
 

@@ -80,7 +80,7 @@ FORGERIES = {
     ),
     "other arguments proposed": (
         ("proposed", {"arguments_sha256": "0" * 64}),
-        "proposes other arguments than the model's message asks for",
+        "proposes other arguments than the model's message requests",
     ),
     "other arguments decided": (
         ("decided", {"arguments_sha256": "0" * 64}),
@@ -90,7 +90,7 @@ FORGERIES = {
         ("decided", {"arguments_sha256": "0" * 64, "edited": True}),
         "starts with other arguments than those that were approved",
     ),
-    "a denial": (("decided", {"decision": "denied"}), "nobody approved: the last word was `denied`"),
+    "a denial": (("decided", {"decision": "denied"}), "nobody approved: the last decision was `denied`"),
     "nobody decided": (("decided", {"who": ""}), "does not say who decided"),
     "policy instead of the person": (("started", {"decided_by": "policy"}), "says that `policy` approved it"),
     "no verdict": (("started", {"decided_by": None}), "says that `nobody` approved it"),
@@ -113,8 +113,8 @@ async def test_a_forgery_that_fits_the_chain_breaks_the_rules(store: Store, name
     ("move", "problem"),
     [
         ("proposed", "starts a call that was never proposed"),
-        ("decided", "nobody approved: the last word was `undecided`"),
-        ("started", "finishes a call as `ok` that was never started"),
+        ("decided", "nobody approved: the last decision was `undecided`"),
+        ("started", "finishes a call as `ok`, which was never started"),
     ],
 )
 async def test_a_record_that_was_taken_out_leaves_a_gap_in_the_sense(

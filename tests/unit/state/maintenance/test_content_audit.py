@@ -75,7 +75,7 @@ async def test_a_damaged_copy_is_found_where_another_copy_is_whole(store: Store,
     statement = "INSERT INTO blobs (digest, session_id, chunk, size, body) VALUES (?, ?, ?, ?, ?)"
     store.database.commit([(statement, (digest, "s1", 0, size, broken))])
     [problem] = audit_of_all(store)["s2"]
-    assert "one copy of it is not what was written, and another is" in problem
+    assert "one copy is not what was written, another copy is" in problem
 
 
 async def test_a_secret_that_was_never_stored_is_no_breach(store: Store, tmp_path: Path) -> None:
@@ -112,4 +112,4 @@ def test_a_lost_picture_is_told_to_the_person_at_every_opening(tmp_path: Path) -
         assert f"The store has lost the bytes of {Image.from_bytes(png(40, 40)).label}" in ended.err
     for words in (("doctor",), ("sessions", "verify", session_id)):
         ended = command.run(*words)
-        assert (ended.code, "which is not there, or not what was written" in ended.out) == (1, True)
+        assert (ended.code, "which is missing, or is not what was written" in ended.out) == (1, True)

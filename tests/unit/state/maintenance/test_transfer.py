@@ -112,12 +112,12 @@ def broken(lines: list[Any]) -> Iterator[tuple[str, list[Any], str]]:
         f"Line {at + 1} is damaged",
     )
     yield "a changed digest", with_line(digest="0" * 40), f"Line {at + 1} is damaged"
-    yield "a missing line", lines[:at] + lines[at + 1 :], "not all of them are there"
+    yield "a missing line", lines[:at] + lines[at + 1 :], "some are missing"
     yield "a line twice", [*lines, message], f"repeats line {at + 1}"
     yield "an unknown kind", with_line(kind="secret"), f"Line {at + 1} has a kind"
-    yield "a wrong type", with_line(idx="0"), f"Line {at + 1} has no proper `idx`"
+    yield "a wrong type", with_line(idx="0"), f"Line {at + 1} has no valid `idx`"
     yield "a hole", with_line(body=None), "is damaged"
-    yield "a text that cannot be stored", with_line(body="\0"), f"Line {at + 1} has no proper `body`"
+    yield "a text that cannot be stored", with_line(body="\0"), f"Line {at + 1} has no valid `body`"
     yield "a stranger", with_line(session_id="x"), f"Line {at + 1} belongs to no session"
     yield "a newer format", [{**lines[0], "format": 99}, *lines[1:]], "of another version: format 99"
     yield "another schema", [{**lines[0], "schema": 1}, *lines[1:]], "schema 1"

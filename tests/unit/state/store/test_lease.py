@@ -63,7 +63,7 @@ async def test_an_owner_without_a_sign_of_life_is_taken_over(store: Store, lease
     session = await open_session(reopened(store), ScriptedModel("two"), Recorder())
     events, end = await collect(session.send("second"))
     assert end.result == "two"
-    assert "no sign of life" in str(events)
+    assert "does not renew its lease" in str(events)
 
 
 async def test_an_owner_that_still_beats_keeps_its_session_whatever_the_clocks_say(store: Store) -> None:
@@ -208,7 +208,7 @@ def test_a_stopped_process_that_comes_back_finds_its_session_taken(tmp_path: Pat
         first.send_signal(signal.SIGCONT)
         _, err = first.communicate(timeout=120)
         assert first.returncode == 1
-        assert b"took it over" in err or b"not this process's any more" in err, err
+        assert b"took it over" in err or b"This process does not run session" in err, err
         told = server.requests[-1].body["messages"][-1]["content"]
     assert (tmp_path / "out").read_text() == "one\n"
     assert "may or may not" in told or "exit code: 0" in told

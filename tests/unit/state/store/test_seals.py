@@ -88,7 +88,7 @@ async def test_every_record_of_a_session_is_sealed_with_this_machines_key(sealed
 async def test_a_record_that_was_changed_and_chained_anew_is_found(sealed: Store) -> None:
     forge(sealed)
     assert [problem for problem in problems(sealed) if CHANGED in problem]
-    assert "not what this machine's key has sealed" in sealed.verify("s1")[0]
+    assert "do not match the seals of this machine" in sealed.verify("s1")[0]
 
 
 async def test_a_chain_that_was_sealed_anew_with_a_guessed_key_is_found(sealed: Store) -> None:
@@ -126,7 +126,7 @@ async def test_who_goes_on_with_a_forged_session_is_told_once_and_it_stays_on_re
     sealed: Store, at: At
 ) -> None:
     forge(sealed)
-    assert "not what this machine's key has sealed" in sealed.quarantine_damage("s1")[0]
+    assert "do not match the seals of this machine" in sealed.quarantine_damage("s1")[0]
     again = at(reopened(sealed), "here")
     await went_on(again, "more")
     assert at(reopened(again), "here").quarantine_damage("s1") == []
@@ -201,7 +201,7 @@ async def test_an_export_that_was_forged_is_refused_where_it_was_made(
 ) -> None:
     forge(sealed)
     copy = at(Store.open(f"sqlite:///{tmp_path}/copy.db"), "here")
-    with pytest.raises(UsageError, match="is not what was sealed with this machine's key"):
+    with pytest.raises(UsageError, match="differs from the records that this machine's key sealed"):
         import_recording(copy.database, "", exported(list(export_session(sealed.database, "s1"))))
     assert copy.sessions() == []
     copy.close()

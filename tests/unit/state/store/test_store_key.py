@@ -56,7 +56,7 @@ def test_the_rights_of_others_are_taken_from_the_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"00ff\n", b"\xff" * 64, b"0" * 66])
 def test_a_file_that_holds_no_key_is_named_and_not_replaced(tmp_path: Path, content: bytes) -> None:
     key_path(tmp_path).write_bytes(content)
-    with pytest.raises(StoreError, match=r"store\.key holds no key") as raised:
+    with pytest.raises(StoreError, match=r"store\.key does not contain a key") as raised:
         load_or_make_key(tmp_path)
     assert "Restore it from a backup" in raised.value.hint
     assert key_path(tmp_path).read_bytes() == content
@@ -71,5 +71,5 @@ def test_a_link_in_the_place_of_the_key_is_not_followed(tmp_path: Path) -> None:
 
 def test_a_pipe_in_the_place_of_the_key_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(key_path(tmp_path))
-    with pytest.raises(StoreError, match="is no regular file"):
+    with pytest.raises(StoreError, match="is not a regular file"):
         load_or_make_key(tmp_path)

@@ -107,7 +107,7 @@ async def test_a_chain_that_was_computed_anew_is_checked(used: Store, again: Sto
     spoil(used, "REPLACE(body, 'one', 'two')")
     chain_again(used)
     assert not is_vouched(again)
-    assert "not what this machine's key has sealed" in again.quarantine_damage("s1")[0]
+    assert "do not match the seals of this machine" in again.quarantine_damage("s1")[0]
 
 
 async def test_a_forged_mark_counts_for_nothing(used: Store, again: Store, home: Path) -> None:

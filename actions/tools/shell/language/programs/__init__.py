@@ -1,1 +1,1 @@
-"""Tables of programs that only read: their options, and which of their arguments are files."""
+"""Tables of programs that only read: their options, and the arguments that are files."""

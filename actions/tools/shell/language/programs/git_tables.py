@@ -1,7 +1,7 @@
 """The read-only subcommands of `git`, and their read-only options.
 
-Options are missing here if they run a program (`--ext-diff`, `--textconv`, signatures), write a file, or read
-one that may be elsewhere (`-O`, `--ignore-revs-file`, `--exclude-from`).
+An option is not listed if it runs a program (`--ext-diff`, `--textconv`, signatures), writes a file, or reads
+a file that may be in any folder (`-O`, `--ignore-revs-file`, `--exclude-from`).
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Parses the arguments of a program by a table of its options, as `getopt_long` does.
 
-An option that is missing in the table, or abbreviated, is unknown: it may be any other.
+An option that is not in the table, or that is abbreviated, is unknown: it may mean any other option.
 """
 
 import re
@@ -10,16 +10,17 @@ from typing import Literal, NamedTuple
 
 Kind = Literal["flag", "word", "text", "file", "optional", "pair"]
 _KINDS: Mapping[str, Kind] = {":": "word", "%": "text", "<": "file", "?": "optional", "&": "pair"}
-"""What stands behind an option in a table. `-n:` takes a word, `-e%` a pattern or script, `-f<` a file,
- `--color?` perhaps a word behind `=`, `--arg&` two words, `-v` nothing. Words are looked at as if they
-could be files, patterns are not: whether a row is right, a test asks the program."""
+"""The last character of an option in a table says what follows the option. `-n:` takes a word, `-e%` a
+pattern or a script, `-f<` a file, `--color?` an optional word after `=`, `--arg&` two words, and `-v`
+nothing. Words may be files, patterns may not. A test compares the rows with the programs.
+"""
 _DIGITS = "-#"
-"""In a table: the program takes `-20`."""
+"""In a table: the program accepts a number as an option, such as `-20`."""
 _NUMBER = re.compile(r"(-[a-z])([0-9]+)")
 
 
 class UnknownOption(Exception):
-    """An option with an unknown meaning."""
+    """The meaning of an option is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +29,26 @@ class Program:
 
     options: Mapping[str, Kind]
     leading: int = 0
-    """Leading operands that are not files: a pattern, a script."""
+    """The number of leading operands that are not files, such as a pattern or a script."""
     instead: frozenset[str] = frozenset()
-    """Options that take the place of these."""
+    """The options that replace these operands."""
     most_operands: int | None = None
-    """One more would be a file to write, or a branch to make."""
+    """The most operands. One more would be a file to write, or a branch to create. None if there is
+    no limit.
+    """
     has_text_operands: bool = False
-    """Its operands are not files."""
+    """Whether its operands are texts, not files."""
     shows_content: bool = False
     starts_here: bool = False
-    """Without operands it reads the working folder."""
+    """Whether it reads the working folder if it has no operands."""
     is_pure: bool = False
-    """No option of it, known or not, writes, runs something or waits forever."""
+    """Whether none of its options, known or unknown, writes, runs a program or waits forever."""
     is_single_dash: bool = False
-    """Its long options begin with one dash, and its operands precede them."""
+    """Whether its long options begin with one dash, and its operands precede the options."""
 
 
 class GivenOption(NamedTuple):
-    """One option with its value."""
+    """An option of a command, with its value."""
 
     name: str
     value: str
@@ -59,14 +62,14 @@ class ProgramArguments:
     options: list[GivenOption] = field(default_factory=list[GivenOption])
     operands: list[str] = field(default_factory=list[str])
     late: list[str] = field(default_factory=list[str])
-    """Words that other versions of a program treat as operands: all after the first one."""
+    """Words that other versions of the program treat as operands: all words after the first operand."""
 
     def has(self, *names: str) -> bool:
         return any(given.name in names for given in self.options)
 
 
 def table(text: str) -> dict[str, Kind]:
-    """Read options out of a text; `-abc` are three of them."""
+    """Parse the options in a text. `-abc` means three options."""
     found: dict[str, Kind] = {}
     for word in text.split():
         kind = _KINDS.get(word[-1], "flag")
@@ -88,7 +91,7 @@ def single_dash_table(text: str) -> dict[str, Kind]:
 
 
 def read_arguments(program: Program, words: Sequence[str]) -> ProgramArguments:
-    """Separate options from operands; raises `UnknownOption`."""
+    """Separate options from operands. Raises `UnknownOption` for an option that is not in the table."""
     if program.is_single_dash:
         return _read_single_dash(program, words)
     found = ProgramArguments()
@@ -122,7 +125,9 @@ def _read_option(program: Program, word: str, rest: Iterator[str], found: Progra
 
 
 _Read = tuple[str, str | None, Kind, int]
-"""A name, its attached value, its kind, and the number of following words that belong to it."""
+"""The name, the attached value and the kind of an option, and the number of following words that belong to
+it.
+"""
 
 
 def _long(program: Program, word: str) -> _Read:
@@ -140,7 +145,7 @@ def _words_taken(kind: Kind) -> int:
 
 
 def _cluster(program: Program, word: str, found: ProgramArguments) -> _Read | None:
-    """Read `-rnA3`; all but the last letter are flags."""
+    """Parse several short options in one word, such as `-rnA3`. All but the last one are flags."""
     if _DIGITS in program.options and word[1:].isdecimal():
         found.options.append(GivenOption(_DIGITS, word[1:], "flag"))
         return None

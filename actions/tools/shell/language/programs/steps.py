@@ -1,6 +1,6 @@
-"""The steps of a shell text: its commands with the loops and groups around them, and the expansion of words.
+"""The steps of a shell text: its commands with the loops and groups around them. Expands words.
 
-What is expanded does not depend on the disk: braces, and the variables of `for` loops.
+The expansion does not depend on the disk: it covers braces, and the variables of `for` loops.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NOT_SPLIT = re.compile(r"[^\s*?\[\\]+")
 
 
 class UnclearWord(Exception):
-    """The expansion of a word is unclear; the message says why."""
+    """The expansion of a word is unclear. The message says why."""
 
 
 class MarkedWord(NamedTuple):
@@ -31,7 +31,7 @@ class MarkedWord(NamedTuple):
     marks: str
 
     def is_active(self, at: int, characters: str) -> bool:
-        """Return whether one of the characters stands at a position, unquoted."""
+        """Return whether the character at this position is one of `characters` and is not quoted."""
         return self.marks[at] == PLAIN and self.text[at] in characters
 
     def is_pattern(self) -> bool:
@@ -61,14 +61,16 @@ Values = Mapping[str, MarkedWord]
 
 
 def turns(loops: Sequence[Loop]) -> Iterator[Values]:
-    """Yield the values of the variables for each turn; raises `UnclearWord` if there are too many."""
+    """Yield the values of the variables for each iteration. Raises `UnclearWord` if there are too many
+    iterations.
+    """
     values: list[list[MarkedWord]] = []
     number = 1
     for loop in loops:
         values.append([one for word in loop.words for one in expand_braces(word)])
         number *= len(values[-1])
     if number > MAX_WORDS:
-        raise UnclearWord("it has too many turns of a loop to look at each")
+        raise UnclearWord("its loops have too many iterations to check each")
     for chosen in product(*values):
         yield dict(zip((loop.name for loop in loops), chosen, strict=True))
 
@@ -84,7 +86,7 @@ def expand(words: Sequence[MarkedWord], values: Values) -> list[MarkedWord]:
 
 
 def put_in(word: MarkedWord, values: Values) -> MarkedWord:
-    """Replace the variables of a word."""
+    """Replace the variables of a word by their values."""
     if SUBSTITUTION in word.marks:
         raise UnclearWord("it holds a variable or substitution")
     if VARIABLE not in word.marks and QUOTED_VARIABLE not in word.marks:
@@ -103,7 +105,7 @@ def put_in(word: MarkedWord, values: Values) -> MarkedWord:
             raise UnclearWord(f"it holds a variable: {name[0] if name else '$'}")
         if mark == VARIABLE and not (value.is_pattern() or _NOT_SPLIT.fullmatch(value.text)):
             raise UnclearWord(f"the shell may split a variable that is not quoted: {name[0]}")
-        # The values of a loop are expanded as patterns once; quotes prevent a second expansion.
+        # The shell expands the values of a loop as patterns only once. Quotes prevent a second expansion.
         pieces.append(value)
         at = name.end()
     return join_words(pieces)
@@ -129,7 +131,7 @@ def expand_braces(word: MarkedWord) -> list[MarkedWord]:
 
 
 def _first_group(word: MarkedWord) -> tuple[int, int, list[MarkedWord]] | None:
-    """Return the start, end and content of the first effective braces."""
+    """Return the start, the end and the content of the first braces that the shell expands, or None."""
     at = 0
     while at < len(word.text):
         if word.is_active(at, "}"):
@@ -137,7 +139,7 @@ def _first_group(word: MarkedWord) -> tuple[int, int, list[MarkedWord]] | None:
         if not word.is_active(at, "{"):
             at += 1
             continue
-        end, commas = _closing(word, at)
+        end, commas = _find_closing(word, at)
         if commas:
             cuts = [at, *commas, end]
             pieces = [word.cut(a + 1, b) for a, b in pairwise(cuts)]
@@ -151,7 +153,7 @@ def _first_group(word: MarkedWord) -> tuple[int, int, list[MarkedWord]] | None:
     return None
 
 
-def _closing(word: MarkedWord, start: int) -> tuple[int, list[int]]:
+def _find_closing(word: MarkedWord, start: int) -> tuple[int, list[int]]:
     depth, commas = 0, list[int]()
     for at in range(start, len(word.text)):
         if word.is_active(at, "{"):
@@ -168,16 +170,16 @@ def _closing(word: MarkedWord, start: int) -> tuple[int, list[int]]:
 def _numbers(inner: MarkedWord) -> list[MarkedWord]:
     found = _NUMBERS.fullmatch(inner.text)
     if found is None or set(inner.marks) != {PLAIN}:
-        raise UnclearWord("what its braces mean is not known")
+        raise UnclearWord("the meaning of its braces is not known")
     first, last = int(found[1]), int(found[2])
     if str(first) != found[1] or str(last) != found[2] or abs(first - last) >= MAX_WORDS:
-        raise UnclearWord("what its braces mean is not known")
+        raise UnclearWord("the meaning of its braces is not known")
     step = 1 if last >= first else -1
     return [MarkedWord(str(number), PLAIN * len(str(number))) for number in range(first, last + step, step)]
 
 
 _LOOP_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
-"""Environment variables that programs use are in upper case."""
+"""The name of a loop variable. Environment variables that programs use are in upper case."""
 _OPENS = {"for": "for", "while": "while", "until": "while", "if": "if", "{": "{"}
 _GOES_ON = {
     ("for", "do"): "do", ("while", "do"): "do", ("if", "then"): "then", ("then", "elif"): "if",
@@ -187,7 +189,7 @@ _CLOSES = {("do", "done"), ("then", "fi"), ("else", "fi"), ("{", "}")}
 
 
 class UnclearStructure(Exception):
-    """The structure of a text is unclear; the message says why."""
+    """The structure of a text is unclear. The message says why."""
 
 
 class CommandStep(NamedTuple):
@@ -196,11 +198,11 @@ class CommandStep(NamedTuple):
     command: SimpleCommand
     loops: tuple[Loop, ...] = ()
     groups: tuple[int, ...] = ()
-    """The subshells that it is in, outermost first."""
+    """The subshells around the command, the outermost first."""
     is_conditional: bool = False
-    """It is in a loop, a condition or braces."""
+    """Whether the command is in a loop, a condition or braces."""
     following: str = ""
-    """The operator that follows it: `|`, `&&`, ..."""
+    """The operator after the command: `|`, `&&`, ..."""
 
     def mark_words(self) -> list[MarkedWord]:
         return [MarkedWord(*pair) for pair in zip(self.command.words, self.command.marks, strict=True)]
@@ -209,7 +211,7 @@ class CommandStep(NamedTuple):
 @dataclass(slots=True)
 class _Reader:
     stack: list[tuple[str, Loop | int | None]] = field(default_factory=list[tuple[str, Loop | int | None]])
-    """The open structures, with the loop or the number of the subshell."""
+    """The open structures. Each has its loop, or the number of its subshell."""
     steps: list[CommandStep] = field(default_factory=list[CommandStep])
     groups: int = 0
 
@@ -257,7 +259,7 @@ class _Reader:
 def _loop(command: SimpleCommand | None, around: Sequence[Loop]) -> Loop:
     words = () if command is None else command.words
     if command is None or len(words) < 3 or words[1] != "in" or command.redirections:
-        raise UnclearStructure("it holds a loop over what is not written in it")
+        raise UnclearStructure("it holds a loop whose values are not written in it")
     name = words[0]
     if command.marks[1] != PLAIN * 2 or not _LOOP_NAME.fullmatch(name) or set(command.marks[0]) != {PLAIN}:
         raise UnclearStructure(f"it sets a variable: {name}")
@@ -267,7 +269,7 @@ def _loop(command: SimpleCommand | None, around: Sequence[Loop]) -> Loop:
 
 
 def read_steps(parts: Sequence[Part]) -> list[CommandStep]:
-    """Return the simple commands of a text with the context of each; raises `UnclearStructure`."""
+    """Return the simple commands of a text, each with its context. Raises `UnclearStructure`."""
     reader = _Reader()
     for number, part in enumerate(parts):
         after = parts[number + 1] if number + 1 < len(parts) else None

@@ -1,7 +1,7 @@
 """The programs that only read, and their read-only options.
 
-`options.py` explains the format of a row. A command with an option that is missing here asks: these are all
-that write, run something, wait forever, or read file names from a file.
+`options.py` explains the format of a row. The tables leave out all options that write, run a program, wait
+forever, or read file names from a file. A command with such an option needs a decision.
 """
 
 from collections.abc import Mapping
@@ -203,7 +203,8 @@ _SINGLE_DASH: Mapping[str, str] = {
     -false -readable -writable -executable -follow -daystart -noleaf -nouser -nogroup -nowarn -warn -fstype:
     -ignore_readdir_race -noignore_readdir_race
     """,
-    # Only the first letter counts for it: `-pr` is `-p`, and what follows an operand is a file to write.
+    # For this program only the first letter counts: `-pr` means `-p`. A word after an operand is a file to
+    # write.
     "xxd": "-a -b -e -i -p -ps -u -E -c: -g: -l: -s: -n: -o:",
 }
 _PURE = frozenset((
@@ -225,10 +226,12 @@ _SHOWS_CONTENT = frozenset((
 _STARTS_HERE = frozenset(("ls", "find", "tree", "du", "rg", "grep", "egrep", "fgrep"))
 _LEADING = {"grep": 1, "egrep": 1, "fgrep": 1, "rg": 1, "jq": 1, "sed": 1, "awk": 1}
 _INSTEAD = frozenset(("-e", "--regexp", "-f", "--file", "--files", "--type-list", "--expression"))
-"""Options that take the place of a leading pattern or script, in every program that has one but `jq`."""
+"""Options that replace a leading pattern or script. They apply to every program with such an operand, except
+`jq`.
+"""
 _MOST_OPERANDS = {"uniq": 1, "xxd": 1, "lsblk": 0}
 _EXIT_STATUS = frozenset(("jq",))
-"""In this program `-e` has a different meaning."""
+"""Programs in which `-e` has another meaning."""
 
 
 def _program(name: str, options: Mapping[str, Kind]) -> Program:
@@ -246,12 +249,12 @@ def _program(name: str, options: Mapping[str, Kind]) -> Program:
 
 
 OPTION_WORDS: Mapping[str, str] = {**_OPTIONS, **_SUBCOMMANDS, **_SINGLE_DASH}
-"""The rows as text."""
+"""The rows of the tables as text."""
 SUBCOMMANDS: Mapping[str, Program] = {
     name: Program(table(options), has_text_operands=True, starts_here=name == "npm ls")
     for name, options in _SUBCOMMANDS.items()
 }
-"""Of programs that do much more than read."""
+"""The read-only subcommands of programs that do much more than read."""
 PROGRAMS: Mapping[str, Program] = {
     name: _program(name, single_dash_table(words) if name in _SINGLE_DASH else table(words))
     for name, words in OPTION_WORDS.items()

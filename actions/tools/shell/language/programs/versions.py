@@ -1,4 +1,6 @@
-"""Programs that only print their version, and the files of a folder that select which version runs."""
+"""The arguments with which programs only print their version, and the files that select the version in a
+folder.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,7 +21,9 @@ _OTHERS: Mapping[str, Sequence[str]] = {
     "tmux": ("-V",),
 }
 VERSION_WORDS: Mapping[str, Sequence[str]] = {**dict.fromkeys(_LONG.split(), ("--version",)), **_OTHERS}
-"""Not here is what reads settings or loads code of the folder first: `yarn`, `mvn`, `pytest`, `hg`, ..."""
+"""Programs that first read settings or load code of the folder are not listed: `yarn`, `mvn`, `pytest`, `hg`,
+...
+"""
 _RUST = ("rust-toolchain", "rust-toolchain.toml")
 CHOSEN_BY: Mapping[str, Sequence[str]] = {
     "cargo": _RUST,
@@ -28,11 +32,11 @@ CHOSEN_BY: Mapping[str, Sequence[str]] = {
     "go": ("go.mod", "go.work"),
     "npm": (".npmrc",),
 }
-"""Files of a project that make another program run, or make it write."""
+"""Maps a program to the files of a project that make another program run, or that make the program write."""
 CHOSEN_BY_SHIMS = (".tool-versions", "mise.toml", ".mise.toml")
-"""The same, for all programs of a version manager."""
+"""The files of version managers, which select the version of any of their programs."""
 
 
 def tells_version(program: str, words: Sequence[str]) -> bool:
-    """Return whether the command only prints the version."""
+    """Return whether the command only prints the version of the program."""
     return len(words) == 1 and words[0] in VERSION_WORDS.get(program, ())

@@ -1,1 +1,3 @@
-"""What runs in the supervisor of a command, between fork and exec: the standard library alone."""
+"""The code that runs in the supervisor of a command, between fork and exec. It uses only the standard
+library.
+"""

@@ -1,7 +1,7 @@
-"""Landlock and the system call filter, for the calling process and its descendants.
+"""Applies Landlock and the system call filter to the calling process and its descendants.
 
-Landlock limits writing; everything may be read, and mounts hide files. Landlock also keeps the process from
-inspecting other processes, sending them signals and changing mounts.
+Landlock limits writing. Everything may be read, and mounts hide files. Landlock also prevents the process
+from inspecting other processes, sending them signals and changing mounts.
 """
 
 import ctypes
@@ -18,9 +18,9 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIRECTORY = 1, 2, 4, 8
 _TRUNCATE, _USE_DEVICE = 1 << 14, 1 << 15
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _USE_DEVICE
 _KNOWN_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
-"""Version of Landlock -> number of its access rights on files; later versions have 16."""
+"""Maps a version of Landlock to the number of its access rights on files. Later versions have 16."""
 _SCOPES = 3
-"""No connection to abstract sockets of others, no signal to them: version 6."""
+"""Forbids connections to abstract sockets of other processes, and signals to them. It needs version 6."""
 
 SEE, READ, RUN = _READ_DIRECTORY, _READ_FILE, _EXECUTE
 WRITE_DEVICE = _WRITE_FILE | _READ_FILE | _TRUNCATE | _USE_DEVICE
@@ -33,7 +33,7 @@ class _Program(ctypes.Structure):
 
 
 def version() -> int:
-    """Return the kernel's version of Landlock; 0: none."""
+    """Return the kernel's version of Landlock, or 0 if the kernel has none."""
     return max(_LIBC.syscall(ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), 1), 0)
 
 
@@ -53,7 +53,7 @@ def restrict(_: bytes) -> None:
 
 
 def restrict_to(value: bytes) -> None:
-    """Refuse everything that a ruleset does not grant; its file descriptor is closed here."""
+    """Refuse everything that a ruleset does not grant, permanently. Its file descriptor is closed here."""
     ruleset = int(value)
     _refuse_new_privileges()
     call(_RESTRICT_SELF, ruleset, 0)
@@ -61,7 +61,7 @@ def restrict_to(value: bytes) -> None:
 
 
 def new_ruleset(rules: Iterable[tuple[bytes, int]]) -> int:
-    """Return an open ruleset that grants these rights on these places, and no others."""
+    """Return an open ruleset that grants these rights on these paths, and no others."""
     known = version()
     if not known:
         fail()
@@ -79,7 +79,7 @@ def new_ruleset(rules: Iterable[tuple[bytes, int]]) -> int:
 
 
 def filter_calls(descriptor: int) -> None:
-    """Put the filter in force that is in an open file."""
+    """Install the system call filter that an open file contains."""
     with os.fdopen(descriptor, "rb") as file:
         codes = file.read()
     _refuse_new_privileges()
@@ -93,7 +93,7 @@ def _add(ruleset: int, path: bytes, rights: int) -> None:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
-            # It does not exist, or is not accessible.
+            # The path does not exist, or is not accessible.
             return
         raise
     if not stat.S_ISDIR(os.fstat(place).st_mode):
@@ -110,7 +110,7 @@ def _refuse_new_privileges() -> None:
 
 
 def call(number: int, *arguments: object) -> int:
-    """Make a system call; raises `OSError`."""
+    """Make a system call. Raises `OSError` if it fails."""
     found = _LIBC.syscall(ctypes.c_long(number), *arguments)
     if found < 0:
         fail()

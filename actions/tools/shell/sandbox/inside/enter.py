@@ -1,4 +1,4 @@
-"""Puts the calling process into a sandbox, by a list of orders.
+"""Puts the calling process into a sandbox by carrying out a list of orders.
 
 The supervisor of a command imports this from its folder and calls it between fork and exec; `main` does the
 same for a test program. An order is a word and a value, each followed by a NUL.
@@ -29,14 +29,14 @@ SETUID."""
 
 
 class Refused(OSError):
-    """A step that the system does not allow."""
+    """The system does not allow a step."""
 
 
 class Confinement:
-    """The supervisor's view of a sandbox."""
+    """The sandbox as its supervisor uses it."""
 
     name = family.NAME.decode()
-    """The names of processes that do not belong to the command."""
+    """The name of processes that do not belong to the command."""
 
     def __init__(self, descriptor: int) -> None:
         self._orders = read_orders(descriptor)
@@ -45,8 +45,9 @@ class Confinement:
         enter(self._orders)
 
     def clear(self) -> str:
-        """Move away forbidden files that the command created, after it has ended; return the facts for the
-        report."""
+        """Move away forbidden files that the command created, after the command has ended. Return the lines
+        for the report.
+        """
         facts = ""
         for path in _find_new_protected_places(self._orders):
             aside = f"{path}.from-sandbox-{time.time_ns()}"
@@ -89,14 +90,14 @@ def _find_new_protected_places(orders: Orders) -> Iterator[str]:
 
 
 def read_orders(descriptor: int) -> Orders:
-    """Take the orders out of a file, and close it."""
+    """Read the orders from a file, and close the file."""
     with os.fdopen(descriptor, "rb") as file:
         words = file.read().split(b"\0")
     return [(words[at].decode("ascii"), words[at + 1]) for at in range(0, len(words) - 1, 2)]
 
 
 def enter(orders: Orders) -> None:
-    """Carry out the orders; raises `OSError`, and then nothing may be run."""
+    """Carry out the orders. Raises `OSError`; then the command must not run."""
     for order, value in orders:
         try:
             _STEPS[order](value)
@@ -120,7 +121,7 @@ def _first_to_go(value: bytes) -> None:
 
 
 def _unshare(value: bytes) -> None:
-    """Enter new namespaces; in a new user namespace every user keeps its id."""
+    """Enter new namespaces. In a new user namespace, every user keeps its id."""
     user, group = os.geteuid(), os.getegid()
     flags = int(value)
     if _LIBC.unshare(flags):
@@ -139,12 +140,12 @@ def _same(number: int) -> str:
 
 
 def _load_socket() -> ModuleType:
-    """Return the system's sockets; a sandbox without a network loads no further library."""
+    """Return the socket module. A sandbox without a network does not load it."""
     return importlib.import_module("_socket")
 
 
 def _loopback(_: bytes) -> None:
-    """Bring up `lo`; without it a network namespace has not even 127.0.0.1."""
+    """Activate the interface `lo`. Without it, a network namespace has not even the address 127.0.0.1."""
     socket = _load_socket()
     asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     request = struct.pack("16sH22x", b"lo", 0x1 | 0x40)
@@ -166,17 +167,18 @@ def _hand_out(value: bytes) -> None:
 
 
 def _drop_powers(value: bytes) -> None:
-    """Drop root's capabilities except those for files, or all except these; other users have none after an
-    exec."""
+    """Drop root's capabilities: keep those in `value`, or those for files if `value` is empty. Other users
+    have none after an exec.
+    """
     kept = {int(number) for number in value.split()} or _KEPT_BY_ROOT
     for number in range(_CAPABILITIES):
         if number not in kept:
-            # A kernel with fewer capabilities returns an error; then there is nothing to drop.
+            # A kernel with fewer capabilities returns an error. Then there is nothing to drop.
             _LIBC.prctl(24, number, 0, 0, 0)
 
 
 _STEPS: Mapping[str, Callable[[bytes], None]] = {
-    # The supervisor handles forbidden files after the end.
+    # The supervisor handles forbidden files after the end of the command.
     **dict.fromkeys(("absent", "guard", "guard-since", "kept", "is-approved"), lambda _: None),
     "limit": _limit,
     "first-to-go": _first_to_go,
@@ -203,7 +205,7 @@ _STEPS: Mapping[str, Callable[[bytes], None]] = {
 
 
 def main(words: list[str]) -> None:
-    """Enter the sandbox of the orders in an open file, and become the program that follows."""
+    """Enter the sandbox with the orders in an open file, and become the program that the other words name."""
     try:
         enter(read_orders(int(words[0])))
         os.execv(words[1], words[1:])

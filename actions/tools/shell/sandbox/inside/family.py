@@ -1,8 +1,8 @@
-"""The processes around a command without bubblewrap: the init process of the namespace, and one that waits
-outside.
+"""The two processes around a command without bubblewrap: the init process of the namespace, and a process
+outside that waits for it.
 
-When the init process ends, the kernel ends all others of the namespace at once, even a fork bomb. It ends
-when none is left; the process outside ends with the command's exit status.
+When the init process ends, the kernel ends all others of the namespace at once, even a fork bomb. The init
+process ends when no other process is left. The process outside ends with the command's exit status.
 """
 
 import ctypes
@@ -15,17 +15,17 @@ _exit_status: list[int] = []
 
 
 def become_first(_: bytes) -> None:
-    """Continue as the init process of the new namespace; the caller stays outside and waits."""
-    hear, tell = os.pipe()
+    """Continue as the init process of the new namespace. The caller stays outside and waits."""
+    read_end, write_end = os.pipe()
     if os.fork():
-        os.close(tell)
-        _end_with_status(hear)
-    os.close(hear)
-    _exit_status.append(tell)
+        os.close(write_end)
+        _end_with_status(read_end)
+    os.close(read_end)
+    _exit_status.append(write_end)
 
 
 def look_after(_: bytes) -> None:
-    """Continue as the child that becomes the command; the caller collects every ended process."""
+    """Continue as the child that becomes the command. The caller collects every ended process."""
     child = os.fork()
     if child == 0:
         os.close(_exit_status[0])
@@ -41,19 +41,19 @@ def look_after(_: bytes) -> None:
             os.close(_exit_status[0])
 
 
-def _end_with_status(hear: int) -> None:
+def _end_with_status(read_end: int) -> None:
     _let_go()
-    found = os.read(hear, 16)
-    # An init process that was killed reports nothing.
+    found = os.read(read_end, 16)
+    # An init process that was killed reports no exit status.
     status = int(found) if found else -signal.SIGKILL
     if status < 0:
-        # All signals have their usual effect here.
+        # In this process, all signals have their default effect.
         os.kill(os.getpid(), -status)
     os._exit(abs(status))
 
 
 def _let_go() -> None:
-    """Take a name different from the command's, and close the pipes."""
+    """Take a name that differs from the command's, and close the pipes."""
     _LIBC.prctl(_SET_NAME, NAME, 0, 0, 0)
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):

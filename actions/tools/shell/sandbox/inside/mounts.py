@@ -1,7 +1,8 @@
-"""The mounts of a sandbox without bubblewrap: the machine read-only, some folders writable, some hidden.
+"""The mounts of a sandbox without bubblewrap: the machine is read-only, some folders are writable, some
+hidden.
 
-It works in a mount namespace of its own. The writable folders are cloned before everything else becomes
-read-only, so that parts that were read-only before stay so.
+This module works in a separate mount namespace. The writable folders are cloned before everything else
+becomes read-only, so that parts that were read-only before stay read-only.
 """
 
 import ctypes
@@ -38,7 +39,7 @@ def clone(path: bytes) -> None:
 
 
 def part(_: bytes) -> None:
-    """Make later mounts private to this namespace; mount its own `/proc` if that is allowed."""
+    """Make later mounts private to this namespace. Mount a separate `/proc` if that is allowed."""
     if _LIBC.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None):
         fail()
     _LIBC.mount(b"proc", b"/proc", b"proc", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS, None)
@@ -50,7 +51,7 @@ def freeze(_: bytes) -> None:
 
 
 def attach(value: bytes) -> None:
-    """Show a clone at a place: its number in the order of cloning, a blank and the place."""
+    """Mount a clone at a path. `value` is its number in the order of cloning, a blank and the path."""
     number, _, place = value.partition(b" ")
     _move(_cloned[int(number)], place)
 
@@ -62,9 +63,9 @@ def attach_read_only(value: bytes) -> None:
 
 
 def hide(path: bytes) -> None:
-    """Show nothing at a place: an empty folder, or an empty file."""
+    """Hide a path: mount an empty folder or an empty file over it."""
     if not os.path.exists(path):  # noqa: PTH110
-        # It is below what another mount covers.
+        # Another mount covers the folder that contains this path.
         return
     if stat.S_ISDIR(os.stat(path).st_mode):  # noqa: PTH116 -- pathlib costs start-up time
         _tmpfs_at(path, b"size=1m,mode=755")
@@ -74,7 +75,7 @@ def hide(path: bytes) -> None:
 
 
 def seal(_: bytes) -> None:
-    """Make the empty folders read-only; give the sandbox its own shared memory."""
+    """Make the empty folders read-only, and mount a separate shared memory."""
     for path in _tmpfs:
         _set(_AT_FDCWD, path, 0, _READ_ONLY)
     if os.path.isdir("/dev/shm"):  # noqa: PTH112
@@ -95,7 +96,7 @@ def _make_place(descriptor: int, place: bytes) -> None:
     """Create the mount point if it is missing below another mount."""
     if os.path.exists(place):  # noqa: PTH110
         return
-    # The sandbox of a command that begins at the same moment may make it, too.
+    # The sandbox of another command that starts at the same time may create it, too.
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
         os.makedirs(place, 0o700, exist_ok=True)  # noqa: PTH103
         return

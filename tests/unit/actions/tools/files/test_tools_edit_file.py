@@ -153,7 +153,7 @@ async def test_a_long_diff_is_capped(tmp_path: Path):
 def test_a_diff_of_two_large_files_takes_no_time():
     old = "".join(f"{n}\n" for n in range(100_000))
     new = "".join(f"{n} changed\n" for n in range(100_000))
-    assert format_diff(old, new, "a") == "(no diff: 100,000 lines from line 1 on became 100,000)"
+    assert format_diff(old, new, "a") == "(no diff: from line 1 on, 100,000 lines became 100,000)"
     one_line = format_diff(old, old.replace("\n70000\n", "\nx\n"), "a")
     assert "@@ -69998,7 +69998,7 @@\n 69997" in one_line
 
@@ -170,8 +170,8 @@ async def test_a_placeholder_does_not_get_into_the_file_and_is_explained(tmp_pat
     path = tmp_path / ".env"
     path.write_text("KEY=real\nMODE=a\n")
     outcome = await edit(tmp_path, ".env", "MODE=a", "MODE=[masked value of KEY]")
-    assert "new has [masked value of KEY] in it" in outcome.content
+    assert "new contains [masked value of KEY]" in outcome.content
     outcome = await edit(tmp_path, ".env", "KEY=[masked value of KEY]\nMODE=a", "MODE=b")
-    assert "old has [masked value of KEY] in it" in outcome.content
+    assert "old contains [masked value of KEY]" in outcome.content
     assert path.read_text() == "KEY=real\nMODE=a\n"
     assert (await edit(tmp_path, ".env", "MODE=a", "MODE=b")).outcome == "ok"

@@ -132,7 +132,7 @@ async def test_a_missing_file_brings_similar_names(tmp_path: Path):
 
 async def test_a_missing_folder_names_the_last_one_that_exists(tmp_path: Path):
     outcome = await read(tmp_path, "no/such/file")
-    assert outcome.content.endswith(f"the last folder on the way that does is {tmp_path}.")
+    assert outcome.content.endswith(f"the nearest folder above it that exists is {tmp_path}.")
 
 
 async def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path):
@@ -146,7 +146,7 @@ async def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path):
             "pipe": "is a named pipe",
             "folder": "is a folder; use list_directory",
             "broken": "is a link to a file that does not exist",
-            "circle": "its links lead in a circle",
+            "circle": "its links form a cycle",
             "socket": "is a socket",
             "/dev/zero": "is a character device",
         }

@@ -132,7 +132,7 @@ async def test_what_cannot_be_replaced_stays_as_it_is(tmp_path: Path):
     expected = {
         "folder": "is a folder",
         "pipe": "is a named pipe",
-        "circle": "its links lead in a circle",
+        "circle": "its links form a cycle",
         "/dev/null": "is a character device",
     }
     for path, told in expected.items():
@@ -183,7 +183,7 @@ async def test_a_read_only_file_or_folder_is_respected(tmp_path: Path):
     tmp_path.joinpath("b.txt").write_text("old")
     tmp_path.chmod(0o555)
     try:
-        assert "its folder takes no new files" in (await write(tmp_path, "b.txt", "new")).content
+        assert "its folder accepts no new files" in (await write(tmp_path, "b.txt", "new")).content
     finally:
         tmp_path.chmod(0o755)
     assert tmp_path.joinpath("a.txt").read_text() + tmp_path.joinpath("b.txt").read_text() == "oldold"
@@ -215,7 +215,7 @@ def test_a_stale_write_is_refused(tmp_path: Path):
     path.write_text("read")
     version = FileStat.of(path.stat())
     path.write_text("changed by somebody else")
-    with pytest.raises(FileProblem, match="changed by something else meanwhile"):
+    with pytest.raises(FileProblem, match="changed by another program meanwhile"):
         replace_content(path, b"mine", version)
     assert path.read_text() == "changed by somebody else"
 

@@ -197,11 +197,14 @@ def test_words_of_programming_languages_and_older_drafts_become_the_usual_ones()
 @pytest.mark.parametrize(
     ("schema", "told"),
     [
-        ({"type": "string"}, "The tool act: its parameters have to be an object, not string."),
-        ({"properties": {"a": {"pattern": "("}}}, "The tool act: its parameters are no JSON schema"),
-        ({"properties": {"a": {"minimum": "x"}}}, "The tool act: its parameters are no JSON schema"),
-        ({"properties": {"a": {"$ref": "http://127.0.0.1:9/x"}}}, "The tool act: its parameters are no JSON"),
-        ({"properties": {"a": {"$ref": "#/nowhere"}}}, "The tool act: its parameters are no JSON schema"),
+        ({"type": "string"}, "The tool act: its parameters must be an object, not string."),
+        ({"properties": {"a": {"pattern": "("}}}, "The tool act: its parameters are not a JSON schema"),
+        ({"properties": {"a": {"minimum": "x"}}}, "The tool act: its parameters are not a JSON schema"),
+        (
+            {"properties": {"a": {"$ref": "http://127.0.0.1:9/x"}}},
+            "The tool act: its parameters are not a JSON",
+        ),
+        ({"properties": {"a": {"$ref": "#/nowhere"}}}, "The tool act: its parameters are not a JSON schema"),
     ],
 )
 def test_what_is_no_schema_is_one_sentence(schema: Any, told: str):

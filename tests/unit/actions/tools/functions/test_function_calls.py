@@ -174,7 +174,7 @@ async def test_a_thread_that_takes_too_long_is_left_alone():
     outcome = await call(slow)
     go_on.set()
     assert outcome.outcome == "timeout"
-    assert "cannot be stopped: it may still go on" in outcome.content
+    assert "cannot be stopped: it may still run" in outcome.content
 
 
 async def test_a_time_limit_of_the_functions_own_is_a_failure_of_it():
@@ -253,7 +253,7 @@ async def test_a_cancellation_from_within_is_a_failure_and_no_end_of_the_run():
         await inner
 
     assert await call(wait) == ToolOutcome(
-        "error", "wait failed: something that it waited for was cancelled."
+        "error", "wait failed: an operation that it waited for was cancelled."
     )
 
 
@@ -289,16 +289,16 @@ def ask_for_other(other: str) -> str:
         ({"effect": "verifiable"}, "The tool act: a check and the effect verifiable need each other."),
         ({"check": lambda: "done"}, "The tool act: a check and the effect verifiable need each other."),
         ({"effect": "writes"}, "The tool act has the effect 'writes'. It is one of"),
-        ({"retries": 1}, "The tool act has retries=1, but nobody knows its effect"),
+        ({"retries": 1}, "The tool act has retries=1, but its effect is not declared"),
         ({"retries": -1, "effect": "read"}, "The tool act: retries and ephemeral are 0 or more."),
-        ({"timeout_s": 0}, "The tool act has timeout_s=0: it has to be more than 0."),
+        ({"timeout_s": 0}, "The tool act has timeout_s=0: it must be more than 0."),
         ({"ask": "sometimes"}, "The tool act has ask='sometimes'."),
-        ({"name": "a.b"}, "'a.b' is no name for a tool"),
-        ({"name": "x" * 65}, "is no name for a tool"),
+        ({"name": "a.b"}, "'a.b' is not a name for a tool"),
+        ({"name": "x" * 65}, "is not a name for a tool"),
         ({"subject": "body"}, "The tool act has no argument `body`"),
         (
             {"effect": "verifiable", "check": ask_for_other},
-            "its check ask_for_other asks for `other`, which the tool does not take",
+            "its check ask_for_other has a parameter `other`, which the tool does not have",
         ),
     ],
 )
@@ -311,7 +311,7 @@ def test_options_that_do_not_fit_are_one_sentence(options: dict[str, Any], sente
 
 
 def test_a_lambda_needs_a_name():
-    with pytest.raises(UsageError, match="'<lambda>' is no name for a tool"):
+    with pytest.raises(UsageError, match="'<lambda>' is not a name for a tool"):
         tool(lambda: None)
 
 
@@ -321,6 +321,6 @@ def test_two_tools_of_one_name_are_told_with_where_they_are_from():
     other = tool(name="find")(test_a_lambda_needs_a_name)
     with pytest.raises(UsageError, match=r"There are two tools called find: .*\.find and .*test_a_lambda"):
         index_tools([find, other])
-    with pytest.raises(UsageError, match="3 is no tool"):
+    with pytest.raises(UsageError, match="3 is not a tool"):
         index_tools([3])  # pyright: ignore
     assert list(index_tools([other, tool(name="act")(find)])) == ["find", "act"]

@@ -208,7 +208,7 @@ def test_a_circle_is_found_when_the_tool_is_made():
     with pytest.raises(UsageError) as raised:
         tool(act)
     assert str(raised.value) == (
-        "The tool act can never be called: get_a needs get_b needs get_c needs get_a. Break the circle."
+        "The tool act can never be called: get_a needs get_b needs get_c needs get_a. Remove one dependency."
     )
 
 

@@ -138,4 +138,4 @@ async def test_an_approval_does_not_outlast_another_preset_or_version(tmp_path: 
         async with agent_of(tmp_path, model, made(**later)).session(result.session_id) as session:
             again = await session.approve()
         assert again.status == "needs_approval"
-        assert "not the call that was asked about" in again.pending[0].reason
+        assert "not the call that was approved" in again.pending[0].reason

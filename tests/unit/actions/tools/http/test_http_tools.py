@@ -140,7 +140,7 @@ def test_a_value_is_never_more_than_a_value(one: str, two: str, three: str) -> N
 def test_a_header_is_one_line_of_ascii_or_the_call_is_refused(value: str) -> None:
     one = tool(url="https://api.example/", headers={"X-Value": "v={value}"}, parameters={"value": {}})
     if said := refusal(one, {"value": value}):
-        assert "cannot send what the header X-Value would be" in said
+        assert "cannot send the header X-Value" in said
         assert not (value.isascii() and value.isprintable())
     else:
         assert value.isascii()
@@ -325,22 +325,25 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"url": "${BASE}/items"}, "has a `url` that must start with http:// or https://"),
     ({"url": "{base}"}, "has a `url` that must start with http:// or https://"),
     ({"url": "ftp://api.example/"}, "has a `url` that must start with http:// or https://"),
-    ({"url": "https://user:word@api.example/"}, "has a `url` that must not hold a user name or password"),
-    ({"url": "https://api.example/../x"}, "has a `url` that must not hold `.` or `..`"),
+    ({"url": "https://user:word@api.example/"}, "has a `url` that must not contain a user name or password"),
+    ({"url": "https://api.example/../x"}, "has a `url` that must not contain `.` or `..`"),
     ({"url": "https://api.example/#x"}, "has a # in its `url`"),
-    ({"url": "https://api.example/{ id }"}, "has a `url` whose path holds what has to be percent-encoded"),
+    (
+        {"url": "https://api.example/{ id }"},
+        "has a `url` whose path contains characters to be percent-encoded",
+    ),
     ({"url": "https://api.example/{id}"}, "has a placeholder {id} and no parameter `id`"),
-    ({"url": "https://api.example/{context.user}"}, "has a placeholder {context.user}, which means nothing"),
+    ({"url": "https://api.example/{context.user}"}, "has a placeholder {context.user}, which has no meaning"),
     ({"url": "https://api.example/?{x}=1"}, "has a placeholder in the name of a query field"),
-    ({"parameters": {"idle": {}}}, "has a parameter `idle` that is used nowhere"),
+    ({"parameters": {"idle": {}}}, "has a parameter `idle` that is not used"),
     (
         {"url": "https://api.example/{id}", "parameters": {"id": {"required": False}}},
         "has a parameter `id` in its path or in the middle of a text",
     ),
-    ({"parameters": {"id": "text"}}, "has a parameter `id` that is no table"),
+    ({"parameters": {"id": "text"}}, "has a parameter `id` that is not a table"),
     (
         {"parameters": {"type": "object", "properties": {"id": {}}}},
-        "has a parameter `id` that is used nowhere",
+        "has a parameter `id` that is not used",
     ),
     ({"body": {"a": 1}}, "has a body, which a GET request cannot have"),
     ({"method": "POST", "body": 1, "form": {}}, "has a `body` and a `form`"),
@@ -370,12 +373,12 @@ FILES = [
         "`http_tools.a`: there is no key `urll`. Did you mean `url`?",
     ),
     ("tools.toml", "[http_tool.a]\n", "there is no key `http_tool`."),
-    ("tools.toml", "[http_tools.a\n", "is no valid TOML"),
-    ("tools.json", '{"http_tools": [1]}', "`http_tools` is no table"),
-    ("tools.json", '{"http_tools": {"a": 1}}', "`http_tools.a` is no table"),
-    ("tools.json", "[1]", "holds no object"),
-    ("tools.json", "{", "is no valid JSON"),
-    ("tools.yaml", "a: 1", "is YAML, which is not read here. Convert it to JSON."),
+    ("tools.toml", "[http_tools.a\n", "is not valid TOML"),
+    ("tools.json", '{"http_tools": [1]}', "`http_tools` is not a table"),
+    ("tools.json", '{"http_tools": {"a": 1}}', "`http_tools.a` is not a table"),
+    ("tools.json", "[1]", "does not contain an object"),
+    ("tools.json", "{", "is not valid JSON"),
+    ("tools.yaml", "a: 1", "is YAML, which is not supported here. Convert it to JSON."),
     ("missing.toml", None, "cannot be read: No such file or directory"),
     (
         "tools.toml",
@@ -385,12 +388,12 @@ FILES = [
     (
         "tools.toml",
         "[http_tools.'a b']\ndescription='x'\nurl='https://x.example/'\n",
-        "the tool a b has no name for a tool",
+        "the tool a b has a name that is not valid for a tool",
     ),
     (
         "tools.toml",
         "[http_tools.mcp__a__b]\ndescription='x'\nurl='https://x.example/'\n",
-        "the tool mcp__a__b has no name for a tool",
+        "the tool mcp__a__b has a name that is not valid for a tool",
     ),
 ]
 

@@ -314,20 +314,24 @@ def parameter(**more: Any) -> dict[str, Any]:
 
 
 BAD: list[tuple[dict[str, Any], str, str]] = [
-    ({"swagger": "2.0"}, "odd", "is no OpenAPI 3 description"),
+    ({"swagger": "2.0"}, "odd", "is not an OpenAPI 3 description"),
     (OLD, "upload", "takes multipart/form-data as its body, and neither JSON nor a form"),
     (OLD, "listPet", "has no operation `listPet`. Did you mean `listPets`?"),
     (
         NEW,
         "changeNote",
-        "is at '/api', which must start with http:// or https://. Say where it is with `base_url`.",
+        "is at '/api', which must start with http:// or https://. Set `base_url` to its address.",
     ),
     (
         changed(OLD, **{"/x": {"get": parameter(style="matrix")}}),
         "odd",
         "of the style matrix, which cannot be sent",
     ),
-    (changed(OLD, **{"/x": {"get": parameter(**{"in": "body"})}}), "odd", "in `body`, which is no place"),
+    (
+        changed(OLD, **{"/x": {"get": parameter(**{"in": "body"})}}),
+        "odd",
+        "in `body`, which is not a",
+    ),
     (
         changed(OLD, **{"/x": {"get": parameter(**{"in": "path"})}}),
         "odd",
@@ -346,7 +350,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (
         {**changed(OLD, **{"/x": {"$ref": "#/a"}}), "a": {"$ref": "#/b"}, "b": {"$ref": "#/a"}},
         "listPets",
-        "the reference #/a of the path /x leads back to itself",
+        "the reference #/a of the path /x refers to itself",
     ),
     (
         changed(OLD, **{"/x": {"get": operation(operationId="listPets")}}),

@@ -305,5 +305,5 @@ def test_a_tool_that_ends_every_run_is_no_function_of_code() -> None:
 
 
 def test_a_limit_that_is_no_time_is_refused() -> None:
-    with pytest.raises(UsageError, match="timeout_s=0 is no limit"):
+    with pytest.raises(UsageError, match="timeout_s=0 is not a time limit"):
         python_tool(timeout_s=0)

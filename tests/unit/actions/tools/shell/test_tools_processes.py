@@ -97,7 +97,7 @@ async def test_a_command_that_kills_its_supervisor_leaves_nothing(tmp_path: Path
     outcome = await run(tmp_path, f"setsid sleep {nap} & kill -9 $PPID; sleep {nap}")
     assert time.monotonic() - began < 10
     assert outcome.outcome == "error"
-    assert "something killed the process that watched this command" in outcome.content
+    assert "the supervisor of this command was killed" in outcome.content
     assert outcome.content.endswith("exit code: unknown")
     assert alive(nap) == []
 

@@ -99,7 +99,7 @@ async def test_a_full_disk_ends_the_command_and_says_so(tmp_path: Path, leave: i
         fill(disk, leave)
         outcome = await run(tmp_path, "while :; do echo a line; done", disk / "c")
     assert outcome.outcome == "error"
-    told = "its output could not be kept any more (No space left on device)"
+    told = "its output could not be stored any more (No space left on device)"
     assert f"[killed, with all its processes: {told}]" in outcome.content or leave == 0
     assert "o space left on device" in outcome.content
 

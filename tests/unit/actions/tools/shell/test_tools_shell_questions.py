@@ -62,7 +62,7 @@ def test_a_command_that_reads_from_a_terminal_of_its_own_is_ended(
 ):
     outcome = outcomes[ASKING[asking]]
     assert outcome.outcome == "error"
-    assert f"[stopped: {asking} waited for somebody to type something" in outcome.content
+    assert f"[stopped: {asking} waited for keyboard input" in outcome.content
 
 
 def test_a_terminal_that_the_command_itself_looks_after_is_left_alone(outcomes: dict[str, ToolOutcome]):
@@ -90,7 +90,7 @@ async def test_a_command_that_cannot_ask_ends_with_advice(tmp_path: Path, comman
     async with asyncio.timeout(60):
         outcome = await run(tmp_path, command)
     assert outcome.outcome == "error"
-    assert "[it wanted to ask somebody, and nobody can answer" in outcome.content
+    assert "[it asked for input, but nobody can answer" in outcome.content
 
 
 async def test_what_succeeds_needs_no_advice(tmp_path: Path):

@@ -94,7 +94,7 @@ async def test_a_hook_lets_a_turn_go_on_once(store: Store, folder: Path) -> None
     events, end = await collect(session.send("go"))
     assert (end.status, end.result) == ("done", "now done")
     assert [one["stop_hook_active"] for one in given(folder)] == [False, True]
-    assert "A hook lets the turn go on: run the tests" in [e.message for e in events if isinstance(e, Notice)]
+    assert "A hook continues the turn: run the tests" in [e.message for e in events if isinstance(e, Notice)]
     assert texts(session.state.chat_history)[2] == (
         "runtime",
         "[The turn is not over: a hook of the user says why.]\nrun the tests",

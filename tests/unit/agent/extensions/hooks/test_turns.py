@@ -83,7 +83,7 @@ async def test_a_tool_that_would_end_the_run_does_not_if_a_hook_says_so(store: S
     assert (end.status, end.result, tool.done) == ("done", "second", ["first", "second"])
     assert texts(model.requests[1].messages)[-1] == WISH
     assert given(folder) == ["first", "second"]
-    assert "A hook lets the turn go on: not yet" in [e.message for e in events if isinstance(e, Notice)]
+    assert "A hook continues the turn: not yet" in [e.message for e in events if isinstance(e, Notice)]
     assert_every_call_is_answered(session.state.chat_history)
     today = Today(toolbox=with_done(Done()))
     replayed = await replay(store, "s1", today=today)

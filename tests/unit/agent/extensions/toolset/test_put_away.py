@@ -110,7 +110,7 @@ async def test_what_was_put_away_is_read_again(env: dict[str, str]) -> None:
 async def test_a_person_is_told(env: dict[str, str]) -> None:
     agent = Agent(ScriptedModel([*pages(6), "done"]), tools=TOOLS.values(), env=env)
     seen = [event.message async for event in agent.stream("go") if isinstance(event, events.Notice)]
-    assert seen == ["4 older results were put away; the model can read them again."]
+    assert seen == ["4 older results became one line each; the model can read them again."]
 
 
 async def test_a_history_that_does_not_fit_loses_old_results_before_it_is_summed_up(

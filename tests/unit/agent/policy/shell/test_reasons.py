@@ -31,15 +31,15 @@ REASONS = {
     ),
     "bash -ec 'make'": "runs code that the command holds, runs a program of the repository",
     "frobnicate --version": (
-        "may do more than read: whether frobnicate loads something of the folder to tell its version is not"
-        " known"
+        "may do more than read: it is not known whether frobnicate loads files of the folder to print its"
+        " version"
     ),
     "frobnicate": "may do more than read: frobnicate is not known to only read",
     "column --foo x": "may do more than read: column --foo is not known to only read",
     "wc --fi=x": "may do more than read: wc --fi is not known to only read",
     "git log --foo": "may do more than read: git log --foo is not known to only read",
     "git config --list": (
-        "may do more than read: whether git's configuration holds a secret there is not known"
+        "may do more than read: it is not known whether git's configuration contains a secret there"
     ),
     "git config a.b c": "changes the repository",
     "git branch new": "changes the repository",

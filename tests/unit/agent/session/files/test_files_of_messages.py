@@ -177,7 +177,7 @@ async def test_a_picture_that_was_changed_on_disk_is_found_and_not_sent(store: S
     assert audited(store).breaches == ()
     store.database.commit([("UPDATE blobs SET body = ? WHERE chunk = 0", (b"something else",))])
     [breach] = audited(store).breaches
-    assert breach.problem == f"refers to {LABEL}, which is not there, or not what was written"
+    assert breach.problem == f"refers to {LABEL}, which is missing, or is not what was written"
     assert files_of(await said(reopened(store), "more")) == [None]
 
 

@@ -110,5 +110,5 @@ async def test_an_address_with_a_secret_in_a_result_becomes_a_line(store: Store,
     await collect(session.send("find it"))
     (result,) = [one for message in model.requests[-1].messages for one in message.tool_results]
     assert result.blocks[1] == PLAN
-    assert "Its address holds a secret" in result.display_text
+    assert "Its address contains a secret" in result.display_text
     assert "ghp_" not in str(everything(store))

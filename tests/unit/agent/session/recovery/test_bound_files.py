@@ -305,12 +305,12 @@ async def test_more_files_than_can_be_held_are_said_in_the_question_and_their_co
 
     why = await question_after(store, place, "sh x.sh many*.sh", make_many)
     assert why is not None
-    assert "it would also use more files than an approval can hold on to" in why
+    assert "it would also use more files than an approval can cover" in why
     call = "run_shell_command", {"command": "sh x.sh many*.sh"}
     session = await open_real(store, ScriptedModel([call], "end"), place, "s2", mode="interactive")
     await collect(session.send("go"))
     [waiting] = session.state.pending_tool_calls
     said = session.waiting.describe(waiting, False).why
-    assert "names more files than an approval can hold on to: others than these 100 may change" in said
+    assert "names more files than an approval can cover: files other than these 100 may change" in said
     events, _ = await collect(session.decide([CallDecision(call_id=waiting.call_id, approved=True)]))
     assert any(isinstance(one, ToolFinished) for one in events)

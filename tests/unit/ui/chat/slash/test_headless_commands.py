@@ -14,5 +14,5 @@ def test_a_command_of_a_file_is_sent_as_what_it_says(command: Command) -> None:
     named = ended.result["session_id"]
     compacted = command.run("-p", "-r", named, "/compact")
     assert compacted.code == 0
-    assert "/uncompact brings them back" in compacted.err + compacted.out
+    assert "/uncompact restores them" in compacted.err + compacted.out
     assert "There is no command /comput" in (command.run("-p", "-r", named, "/comput 1").err)
