@@ -1,4 +1,4 @@
-"""Markdown files of people and projects: their folders, which are trusted, and their front matter."""
+"""Markdown files of people and projects: the folders, the trust in them, and the front matter of a file."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ from ..config.trust import is_trusted_place, trust_place
 
 TextT = TypeVar("TextT")
 _MOST_BYTES = 1 << 20
-"""Size limit of one file; a larger file of a project is left out and cannot be read."""
+"""The size limit of one file, in bytes. A larger file of a project is left out and cannot be read."""
 _MOST_FILES = 500
 _DEEPEST = 6
 _KEY = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*)|[ \t]*)")
@@ -23,8 +23,8 @@ _BLOCK = re.compile(r"[|>][-+]?")
 
 
 class TextFolder:
-    """One folder of texts. A project's folder is active only if it is trusted, with the content it had when
-    the session began."""
+    """One folder of Markdown files. A project's folder is active only if a person trusts it with the content
+    that it had when the session began."""
 
     def __init__(self, path: Path, is_project: bool) -> None:
         self.path = path
@@ -32,18 +32,18 @@ class TextFolder:
 
     @cached_property
     def files(self) -> Mapping[str, str]:
-        """Relative name -> SHA-256 of the content, for every file of a project; links are left out."""
+        """Return relative name -> SHA-256 of the content for every file of a project; links are left out."""
         found: dict[str, str] = {}
         for name in sorted(_names(self.path, follows=False)):
             if len(found) == _MOST_FILES:
-                raise ConfigError(f"{self.path} has more than {_MOST_FILES} files.", "Take some out.")
+                raise ConfigError(f"{self.path} has more than {_MOST_FILES} files.", "Remove some of them.")
             content = _content(self.path / name, os.O_NOFOLLOW)
             if content is not None:
                 found[name] = hashlib.sha256(content).hexdigest()
         return found
 
     def find_names(self, pattern: str) -> list[str]:
-        """Return the relative names of the files that a glob names, in their order."""
+        """Return the relative names of the files that match a glob, sorted."""
         names = self.files if self.is_project else list(_names(self.path, follows=True))
         return sorted(name for name in names if Path(name).match(pattern))[:_MOST_FILES]
 
@@ -68,7 +68,7 @@ class TextFolder:
         return "".join(f"{name} {digest}\n" for name, digest in self.files.items()).encode()
 
     def is_trusted(self, env: Mapping[str, str]) -> bool:
-        """Return whether its texts are active: a person's own always are."""
+        """Return whether the files are active. A person's own folder is always active."""
         return not self.is_project or is_trusted_place(self.path, self.digest, env)
 
     def trust(self, env: Mapping[str, str]) -> None:
@@ -77,13 +77,13 @@ class TextFolder:
 
 
 def folders_of(kind: str, cwd: Path, env: Mapping[str, str]) -> list[TextFolder]:
-    """Return the folders with texts of a kind; a project's folders come first."""
+    """Return the folders for one kind of files, such as skills; a project's folders come first."""
     home = user_home(env)
     return [TextFolder(path, path.parent.parent != home) for path in text_folders(kind, cwd, env)]
 
 
 def list_untrusted(folders: list[TextFolder], env: Mapping[str, str]) -> Iterator[tuple[TextFolder, str]]:
-    """Yield the folders that do not count, each with the reason."""
+    """Yield each project folder that no person trusts, and the reason as a sentence."""
     for folder in folders:
         try:
             if not folder.is_trusted(env) and folder.files:
@@ -102,10 +102,10 @@ def list_files(
     read: Callable[[TextFolder, str], tuple[str, TextT] | None],
     notices: list[str],
 ) -> tuple[dict[str, TextT], tuple[TextFolder, ...]]:
-    """List the active files of a kind and the inactive folders; of two files with one key the nearer counts.
+    """Return the active files of a kind by key, and the inactive folders.
 
-    `read` returns the key and content of a file, or None if the file is of another kind; its `ConfigError`
-    becomes a notice.
+    If two files have the same key, the file of the nearer folder counts. `read` returns the key and the
+    content of a file, or None if the file is of another kind. A `ConfigError` of `read` becomes a notice.
     """
     folders = folders_of(f"{kind}s", cwd, env)
     refused = dict(list_untrusted(folders, env))
@@ -148,19 +148,21 @@ def _content(path: Path, flags: int) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A text, and the fields above it."""
+    """The text of a file and the fields of its front matter."""
 
     fields: Mapping[str, str]
     body: str
 
     def line(self, name: str, most: int) -> str:
-        """Return a field as one line of so many characters."""
+        """Return a field as one line of at most `most` characters."""
         return " ".join(self.fields.get(name, "").split())[:most]
 
 
 def split_front_matter(text: str) -> Marked:
-    """Read the front matter between two lines `---`: `name: value`, lists and blocks; other lines are
-    ignored."""
+    """Split a file into its front matter, which stands between two lines `---`, and the text below.
+
+    A field has the form `name: value`; a value may be a list or a block. Other lines are ignored.
+    """
     lines = text.lstrip("\ufeff").splitlines()
     if not lines or lines[0].rstrip() != "---":
         return Marked({}, text.strip())

@@ -1,4 +1,4 @@
-"""The class that a person derives from to go around model calls and tool calls, and to watch a session."""
+"""The class `Middleware`: a program derives from it to wrap model and tool calls and to watch a session."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from ....state.calls import Effect, parent_call_id_of
 from ....state.conversation.messages import Outcome, UserContent, assistant_message, parse_json_object
 
 SYSTEM, FEATURE, PERSON = 0, 100, 500
-"""The first priority of the system, of features, and of a person's own middleware."""
+"""The lowest priority number of the system's, of features' and of a person's own middleware."""
 
 
 class ToolCallRequest:
@@ -31,7 +31,7 @@ class ToolCallRequest:
 
     @property
     def name(self) -> str:
-        """The tool's."""
+        """Return the name of the tool."""
         return self._tool.spec.name
 
     @property
@@ -40,7 +40,7 @@ class ToolCallRequest:
 
     @property
     def parent_call_id(self) -> str:
-        """The call whose tool makes this one; empty: the model made it."""
+        """Return the id of the call whose tool makes this call; empty if the model made it."""
         return parent_call_id_of(self.call_id)
 
     @property
@@ -50,7 +50,7 @@ class ToolCallRequest:
 
     @property
     def effect(self) -> Effect:
-        """What running this very call twice would mean."""
+        """Return the effect class of this call: what a second run of it would mean."""
         return self._tool.effect_of(self._arguments)
 
     @property
@@ -58,26 +58,27 @@ class ToolCallRequest:
         return self._context
 
     async def run(self) -> ToolOutcome:
-        """Run the tool itself; only the innermost layer does."""
+        """Run the tool itself. Only the innermost layer calls this."""
         return await self._tool.run(self._arguments, self._context)
 
 
 @dataclass(frozen=True, slots=True)
 class ProposedCall:
-    """A call that the model wants, before the gate judges it."""
+    """A call that the model proposed, before the gate judges it."""
 
     name: str
-    """The tool's."""
+    """The name of the tool."""
     call_id: str
     arguments: Mapping[str, Any]
-    """Without secrets. Change them with `dataclasses.replace`."""
+    """The arguments with masked secrets. Change them with `dataclasses.replace`."""
 
 
 NextModelCall = Callable[[ModelRequest], Awaitable[Reply]]
-"""Calls the inner layers and finally the model, and shows the stream meanwhile. It may be called
-repeatedly."""
+"""Calls the inner layers and finally the model, and displays the streamed text meanwhile. A middleware may
+call it repeatedly."""
 NextToolCall = Callable[[ToolCallRequest], Awaitable[ToolOutcome]]
-"""Passes the very call on; a second time only where its effect is `read` or `idempotent`."""
+"""Passes the same call on to the inner layers. A second time is allowed only if the effect class of the call
+is `read` or `idempotent`."""
 
 
 def _unheard(text: str) -> None:
@@ -86,21 +87,21 @@ def _unheard(text: str) -> None:
 
 @dataclass(slots=True)
 class MiddlewareSession:
-    """The session that a middleware works in just now."""
+    """The session in which a middleware works at the moment."""
 
     id: str
     model: str
     cwd: Path
     notify: Callable[[str], None] = field(default=_unheard)
-    """Shows the person a notice."""
+    """Displays a notice to the person."""
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
-    """The environment variables that the session uses instead of those of the process."""
+    """The environment variables that the session uses in place of those of the process."""
     inputs: RunInputs = field(default_factory=RunInputs, repr=False)
-    """What the program passed to the current run."""
+    """The inputs that the program passed to the current run."""
 
     @property
     def run(self) -> RunContext[Any]:
-        """The current run, with the `deps` that the program passed to it."""
+        """Return the current run, with the `deps` that the program passed to it."""
         return RunContext.of_run(self.id, self.cwd, self.inputs.deps)
 
 

@@ -1,4 +1,4 @@
-"""The tool `read_skill`: a model reads the instructions for a kind of work, and the files that they name."""
+"""The tool `read_skill`: a model reads the instructions for a kind of work, and files of the skill."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class ToldSkills(NamedTuple):
     """The skills that a session began with."""
 
     section: str
-    """Of its system prompt; empty without skills."""
+    """The section of the system prompt that lists the skills; empty without skills."""
     names: tuple[str, ...]
     notices: tuple[str, ...]
 
@@ -35,7 +35,7 @@ class ToldSkills(NamedTuple):
 def list_skills_for_prompt(
     cwd: Path, env: Mapping[str, str], names: Sequence[str] | None = None
 ) -> ToldSkills:
-    """Return the skills of a folder; with `names` these alone, and a notice for each that is not there."""
+    """Return the skills of a folder. With `names`, return only those, and a notice for each missing one."""
     found = find_skills(cwd, env)
     skills = found.skills
     missing: tuple[str, ...] = ()
