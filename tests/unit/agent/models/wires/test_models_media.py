@@ -132,7 +132,7 @@ async def test_an_address_that_a_provider_cannot_read_leaves_other_pictures_alon
     async with ModelServer(answer) as server, connected(server, "chat") as model:
         told = await talk(model, asked(person_message([Image.from_bytes(png()), PICTURE_AT, "?"])))
         parts = server.requests[-1].body["messages"][-1]["content"]
-    assert "did not take the addresses of files" in told.notices[0]
+    assert "did not accept the addresses of files" in told.notices[0]
     assert [part["type"] for part in parts] == ["image_url", "text", "text"]
 
 
