@@ -1,4 +1,4 @@
-"""The settings, one row each: key, kind, default, variable, flag and how sources merge."""
+"""The settings, one row each: key, kind, default, variable, flag, and how the values of sources merge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MODES = ("interactive", "plan", "auto-edit", "yolo")
 SANDBOXES = ("auto", "required", "off")
 CONFINING = ("off", "auto", "required")
-"""Wishes for a sandbox, the strictest last."""
+"""The values of `sandbox`, the strictest last."""
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 Catastrophic = Literal["ask", "run"]
 Resuming = Literal["ask", "go"]
@@ -42,7 +42,7 @@ def _row(
     harmless: bool = False,
     about: str = "",
 ) -> Any:
-    """Declare a setting; `flag` is its option names, metavar and help."""
+    """Declare a setting. `flag` is a tuple of the option names, the metavar and the help text."""
     made = None if flag is None else Flag(tuple(flag[0].split()), *flag[1:])
     return Declaration(default, (default, kind, merge, variable, group, made, harmless, about))
 
@@ -59,7 +59,7 @@ class Settings(Declared):
         "SANDBUR_MODEL",
         group="run",
         flag=("-m --model", "PROVIDER/MODEL", "such as anthropic/..., ollama/..., demo"),
-        about="the model, as PROVIDER/MODEL or an alias; without one: whichever key is set, then Ollama",
+        about="the model, as PROVIDER/MODEL or an alias; by default that of the first key set, then Ollama",
     )
     agent: str | None = _row(
         None,
@@ -83,7 +83,7 @@ class Settings(Declared):
         "SANDBUR_EFFORT",
         group="run",
         flag=("--effort", "LEVEL", "how much the model thinks: " + " | ".join(EFFORTS)),
-        about="how much the model thinks; without it as the provider has it",
+        about="how much the model thinks; by default as the provider sets it",
     )
     mode: ExecutionMode = _row(
         "interactive",
@@ -91,7 +91,7 @@ class Settings(Declared):
         "SANDBUR_MODE",
         group="run",
         flag=("--mode", "MODE", " | ".join(MODES)),
-        about="what runs unasked; no file can say `yolo`",
+        about="which calls run without a question; no file can set `yolo`",
     )
     allow: tuple[str, ...] = _row(
         (),
@@ -124,7 +124,7 @@ class Settings(Declared):
     catastrophic: Catastrophic = _row(
         "ask",
         "catastrophic",
-        about="whether what no undo reaches asks in every mode; only your own file may say `run`",
+        about="whether commands that cannot be undone ask in every mode; only your own file may set `run`",
     )
     add_dirs: tuple[Path, ...] = _row(
         (),
@@ -141,7 +141,7 @@ class Settings(Declared):
         "SANDBUR_SANDBOX",
         group="run",
         flag=("--sandbox", "WISH", "confine shell commands: " + " | ".join(SANDBOXES)),
-        about="what shell commands are confined by; `required` refuses to run without one",
+        about="whether a sandbox confines shell commands; `required` refuses to run without one",
     )
     allow_net: tuple[str, ...] = _row(
         (),
@@ -162,7 +162,7 @@ class Settings(Declared):
         group="run",
         flag=("--tools", "A,B", "only these tools, or groups of tools"),
         harmless=True,
-        about="the only tools, or groups of tools, that there are",
+        about="the only tools, or groups of tools, of a session",
     )
     disallowed_tools: tuple[str, ...] = _row(
         (),
@@ -172,7 +172,7 @@ class Settings(Declared):
         "run",
         ("--disallowed-tools", "A,B", "never these tools, or groups of tools"),
         harmless=True,
-        about="tools, or groups of tools, that there are not",
+        about="tools, or groups of tools, that a session does not have",
     )
     groups: tuple[str, ...] = _row(
         (), "names", "SANDBUR_GROUPS", about="groups of tools that are active from the beginning"
@@ -181,14 +181,14 @@ class Settings(Declared):
         (), "names", "SANDBUR_AVAILABLE_GROUPS", about="groups of tools that the model may make active"
     )
     group_descriptions: Mapping[str, str] = _row(
-        {}, "aliases", merge="entries", harmless=True, about="what a group of tools is for, by its name"
+        {}, "aliases", merge="entries", harmless=True, about="the purpose of a group of tools, by its name"
     )
     max_listed_tools: int = _row(
         40,
         "count",
         "SANDBUR_MAX_LISTED_TOOLS",
         harmless=True,
-        about="with more tools than this, beside those that ship, the model finds them by a search",
+        about="with more tools than this, not counting built-in ones, the model has to search for them",
     )
     strict_tools: bool = _row(
         True,
@@ -204,7 +204,7 @@ class Settings(Declared):
         group="limits",
         flag=("--max-turns", "N", "stop after N model calls"),
         harmless=True,
-        about="model calls of one run, then it stops",
+        about="the most model calls of one run",
     )
     max_budget_usd: float | None = _row(
         None,
@@ -213,7 +213,7 @@ class Settings(Declared):
         group="limits",
         flag=("--max-budget-usd", "X", "stop when X US dollars are spent"),
         harmless=True,
-        about="US dollars of one run, then it stops",
+        about="the most that one run may cost, in US dollars",
     )
     timeout_s: float | None = _row(
         None,
@@ -222,7 +222,7 @@ class Settings(Declared):
         group="limits",
         flag=("--timeout", "SECONDS", "stop after this time"),
         harmless=True,
-        about="seconds of one run, then it stops",
+        about="the time limit of one run, in seconds",
     )
     cwd: Path = _row(None, "folder", group="place", flag=("-C --cd", "DIR", "work in DIR"))
     store: str = _row(
@@ -231,9 +231,11 @@ class Settings(Declared):
         "SANDBUR_STORE",
         group="place",
         flag=("--store", "URL", "sqlite:///PATH, postgresql://..., mysql://..."),
-        about="where sessions are kept; without it a file in the data folder",
+        about="the store of the sessions; by default a file in the data folder",
     )
-    tenant: str = _row("", "tenant", "SANDBUR_TENANT", about="whose sessions of a shared store these are")
+    tenant: str = _row(
+        "", "tenant", "SANDBUR_TENANT", about="the name of the group of sessions in a shared store"
+    )
     compress_at: float = _row(
         0.8,
         "share",
@@ -246,30 +248,33 @@ class Settings(Declared):
         "compaction",
         "SANDBUR_COMPACTION",
         harmless=True,
-        about="what becomes of older messages: a `summary`, `truncate` leaves them out, `off` ends the run",
+        about="what replaces older messages: a `summary`, nothing (`truncate`), or the run ends (`off`)",
     )
     compaction_model: str | None = _row(
-        None, "line", "SANDBUR_COMPACTION_MODEL", about="the model that writes summaries, if another one"
+        None,
+        "line",
+        "SANDBUR_COMPACTION_MODEL",
+        about="the model that writes summaries; by default the session's",
     )
     compaction_prompt: str | None = _row(
         None,
         "text",
         "SANDBUR_COMPACTION_PROMPT",
-        about="what that model is asked, in place of the usual; `{messages}` stands for the older messages",
+        about="the request for a summary; `{messages}` stands for the older messages",
     )
     compaction_keep: int | None = _row(
         None,
         "count",
         "SANDBUR_COMPACTION_KEEP",
         harmless=True,
-        about="how many of the newest messages stay word for word; without it a quarter of the window",
+        about="how many of the newest messages stay unchanged; by default a quarter of the window",
     )
     token_counting: Counting = _row(
         "estimate",
         "counting",
         "SANDBUR_TOKEN_COUNTING",
         harmless=True,
-        about="how it is known whether a request fits: an `estimate` that learns, or asking the `provider`",
+        about="who counts the tokens of a request: an `estimate` that learns, or the `provider`",
     )
     max_result_tokens: int = _row(
         20_000,
@@ -300,13 +305,16 @@ class Settings(Declared):
         None,
         "search",
         "SANDBUR_SEARCH_PROVIDER",
-        about="who is asked for web pages; without one there is no search",
+        about="the service for web searches; without one there is no search",
     )
     search_url: str | None = _row(
-        None, "address", "SANDBUR_SEARCH_URL", about="where that is, if not at the usual place"
+        None, "address", "SANDBUR_SEARCH_URL", about="the address of the search service, if not the usual one"
     )
     search_key_env: str | None = _row(
-        None, "line", "SANDBUR_SEARCH_KEY_ENV", about="the variable that holds its key, if not the usual one"
+        None,
+        "line",
+        "SANDBUR_SEARCH_KEY_ENV",
+        about="the variable with the key of the search service, if not the usual one",
     )
     prices: Mapping[str, Price] = _row(
         {},
@@ -327,7 +335,7 @@ class Settings(Declared):
         "transport",
         "SANDBUR_TRANSPORT",
         harmless=True,
-        about="how models are asked: straight over HTTP, or by the SDKs of OpenAI and Anthropic (`sdk`)",
+        about="how models are called: directly over `http`, or by the SDKs of OpenAI and Anthropic (`sdk`)",
     )
     theme: Theme = _row(
         "dark",
@@ -353,28 +361,29 @@ class Settings(Declared):
         about="how the input line of the chat is edited: `emacs` or `vi`",
     )
     home: Path
-    """The data folder; no setting, but resolved with them, as what follows."""
+    """The data folder. This and the following fields are not settings, but are resolved with them."""
     notices: tuple[str, ...] = ()
-    """What was ignored and why."""
+    """Sentences about values that were ignored, and why."""
     untrusted_config: Path | None = None
-    """A project configuration that was ignored because its folder is not trusted."""
+    """A project configuration that was ignored, because its folder is not trusted; None if there is none."""
     untrusted_files: tuple[Path, ...] = ()
     """Files of extensions, such as `.mcp.json`, that were ignored because they are not trusted."""
     of_extensions: Mapping[str, Any] = MappingProxyType({})
-    """The settings of extensions by key; `of` reads them."""
+    """Key -> value of the settings of extensions. The method `of` reads them."""
     sources: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    """Key -> the sources that set it, in order of precedence; no entry: the default."""
+    """Key -> the names of the sources that set it, in order of precedence. A key at its default is
+    missing."""
     rule_sources: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType({})
-    """`allow`, `ask` or `deny` and a rule -> who wrote it, as in `sources`."""
+    """Pair of `allow`, `ask` or `deny` and a rule -> the names of the sources that contain the rule."""
 
     def of(self, key: str) -> Any:
-        """Return the value of an extension's setting; None if the extension is not installed."""
+        """Return the value of an extension's setting, or None if the extension is not installed."""
         if key in self.of_extensions:
             return self.of_extensions[key]
         return next((row.default for row in SETTINGS if row.key == key), None)
 
     def with_value(self, key: str, value: Any) -> Settings:
-        """Return a copy with another value of an extension's setting."""
+        """Return a copy with another value for an extension's setting."""
         return self.but(of_extensions={**self.of_extensions, key: value})
 
     def value_of(self, key: str) -> Any:
@@ -383,22 +392,23 @@ class Settings(Declared):
 
 
 SETTINGS = [Setting(name, *one.argument) for name, one in Settings.declarations.items() if one.argument]
-"""All rows; those of installed packages are inserted once these are loaded (`load_extensions`)."""
+"""The rows of all settings. `load_extensions` inserts those of installed packages."""
 for _extension in list_shipped():
     insert_rows(SETTINGS, _extension.settings)
 
 
 def load_extensions() -> bool:
-    """Load the extensions of installed packages, once; return whether this call may have added rows."""
+    """Load the extensions of installed packages once; return whether this call may have added rows."""
     return PACKAGES.load(SETTINGS)
 
 
 Overrides = Mapping[str, Any]
-"""The values of flags: key -> text or number; a missing key or None is not set."""
+"""The values of flags: key -> text or number. A missing key, or the value None, means that the flag is not
+set."""
 
 
 def merge_overrides(own: Overrides, overrides: Overrides) -> Overrides:
-    """Return what an agent's author and the flags set: the flags go first, lists are put together."""
+    """Merge the values of an agent's author with those of flags. Flags take precedence; lists are joined."""
     lists = {row.key for row in SETTINGS if row.merge == "all"}
     both = {key: (*own.get(key, ()), *(overrides.get(key) or ())) for key in lists if own.get(key)}
     return {**own, **{key: value for key, value in overrides.items() if value not in (None, ())}, **both}
