@@ -67,7 +67,7 @@ from .wiring import (
 
 if TYPE_CHECKING:
     from ...actions.tools.shell.sandbox.sandbox import Sandbox
-    from ..extensions.middleware.middleware_stack import Onion
+    from ..extensions.middleware.middleware_stack import MiddlewareStack
 
 
 class Assembly:
@@ -118,44 +118,46 @@ class Assembly:
         observers, places = Observers(events.notify), places_of(self._settings.home, session_id)
         context = SessionContext(session_id, settings, masker, places.scratch, keys, needs_model)
         parts = self.extensions.open_session(context, definition)
-        onion = self._onion_of(settings, definition, parts, session_id, inputs) if needs_model else None
+        stack = self._middleware_of(settings, definition, parts, session_id, inputs) if needs_model else None
         sources = (*self._discover_tools(settings, definition), *parts.sources)
-        equipped = await self._equip(session_id, settings, definition, onion, sandbox, sources)
+        equipped = await self._equip(session_id, settings, definition, stack, sandbox, sources)
         learn_secrets(equipped.toolbox.values(), masker)
         settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
         gate = SessionGate(gate_of := gates_of(self._settings, self._env, sandbox), settings)
         model = self._model_of(settings, definition, needs_model)
         toolbox = bind_callers(await self._with_files(session_id, equipped.toolbox))
         context.tools.update(toolbox)
-        observers.add(onion, *parts.observers)
+        observers.add(stack, *parts.observers)
         trace = observers.around_trace(await self._store.open_trace(session_id))
-        hooks = parts.hooks if onion is None else onion.around_hooks(parts.hooks)
+        hooks = parts.hooks if stack is None else stack.around_hooks(parts.hooks)
         position = Position(session_id, await self._application(session_id, new_state), self._store)
         inbox = SessionInbox(self._store.inbox(session_id), position, masker, hooks, events.notify)
         output = output_of(settings, definition.output)
         ports = Ports(
-            session_id, model if onion is None else onion.around_model(model),
-            self._requests_of(settings, toolbox, definition, model, onion, output),
+            session_id, model if stack is None else stack.around_model(model),
+            self._requests_of(settings, toolbox, definition, model, stack, output),
             toolbox, gate, DiskWitness(), await self._store.open_journal(session_id), trace, masker,
             call_places(settings, places),
-            call_settings(settings, sandbox, keys, onion and onion.around_tools(), definition.user_input),
+            call_settings(settings, sandbox, keys, stack and stack.around_tools(), definition.user_input),
             turn_rules(settings, output), events, hooks, inbox, inputs,
         )  # fmt: skip
         session = Session(
             position, ports, inbox, SessionRules(settings, gate_of, gate.change),
             self._limits(settings, definition), observers, whoami(self._env),
-            partial(self._connect_for_run, session_id, settings, onion),
+            partial(self._connect_for_run, session_id, settings, stack),
         )  # fmt: skip
         await session.inbox.read()
-        await self._begin(session, parts, onion, model)
+        await self._begin(session, parts, stack, model)
         session.notices = (*filter(None, [notice]), *equipped.notices, *_idle(settings, equipped.toolbox))
         return session
 
-    async def _begin(self, session: Session, parts: SessionParts, onion: Onion | None, model: Model) -> None:
+    async def _begin(
+        self, session: Session, parts: SessionParts, stack: MiddlewareStack | None, model: Model
+    ) -> None:
         """Notify extensions and middleware that a session is open."""
         parts.begin_session(session)
-        if onion is not None:
-            await onion.start()
+        if stack is not None:
+            await stack.start()
         if session.observers:
             self._opened[session] = model
 
@@ -175,11 +177,11 @@ class Assembly:
         session_id: str,
         settings: SessionSettings,
         definition: Definition,
-        onion: Onion | None,
+        stack: MiddlewareStack | None,
         sandbox: Sandbox | None,
         sources: Sequence[ToolSource],
     ) -> Equipped:
-        brought = () if onion is None else onion.tools
+        brought = () if stack is None else stack.tools
         search = search_of(self._settings, self._env)
         is_new = not self._store.index.exists(session_id)
         return await equip(settings, definition, brought, sources, search, sandbox, is_new)
@@ -274,14 +276,14 @@ class Assembly:
         toolbox: Toolbox,
         definition: Definition,
         model: Model,
-        onion: Onion | None,
+        stack: MiddlewareStack | None,
         output: OutputFormat | None,
     ) -> RequestSettings:
         """Return the settings of a session's requests. A session without a model has no model for summaries,
         either."""
         counter = counter_of(definition, model, self._settings.token_counting)
         summaries = (
-            None if isinstance(model, NoModel) else self._summary_model_of(settings, definition, onion)
+            None if isinstance(model, NoModel) else self._summary_model_of(settings, definition, stack)
         )
         return request_settings(
             settings, toolbox, self._settings.compress_at, output, counter,
@@ -289,7 +291,7 @@ class Assembly:
         )  # fmt: skip
 
     def _summary_model_of(
-        self, settings: SessionSettings, definition: Definition, onion: Onion | None
+        self, settings: SessionSettings, definition: Definition, stack: MiddlewareStack | None
     ) -> Model | None:
         """Return the model that summarizes, inside of the middleware; None means the session's model."""
         model = definition.summary_model
@@ -300,7 +302,7 @@ class Assembly:
                 self._summarizer = connect_models(self._settings, own, self._env, self._share_clients)
                 self._models.append(self._summarizer)
             model = self._summarizer
-        return model if model is None or onion is None else onion.around_model(model)
+        return model if model is None or stack is None else stack.around_model(model)
 
     def _share_clients(self) -> Clients:
         if self._clients is None:
@@ -324,26 +326,31 @@ class Assembly:
         return sandbox, notice
 
     def _connect_for_run(
-        self, session_id: str, settings: SessionSettings, onion: Onion | None, name: str, given: Model | None
+        self,
+        session_id: str,
+        settings: SessionSettings,
+        stack: MiddlewareStack | None,
+        name: str,
+        given: Model | None,
     ) -> Model:
         """Return the model that a run names, inside of the session's middleware."""
         if given is not None:
             # The caller created this model, so the caller closes it.
-            return given if onion is None else onion.around_model(given)
+            return given if stack is None else stack.around_model(given)
         known = self._run_models.setdefault(session_id, {})
         if name not in known:
             chosen = settings.model_copy(update={"model": name, "fallback_models": ()})
             known[name] = connect_models(self._settings, chosen, self._env, self._share_clients)
-        return known[name] if onion is None else onion.around_model(known[name])
+        return known[name] if stack is None else stack.around_model(known[name])
 
-    def _onion_of(
+    def _middleware_of(
         self,
         settings: SessionSettings,
         definition: Definition,
         parts: SessionParts,
         session_id: str,
         inputs: RunInputs,
-    ) -> Onion | None:
+    ) -> MiddlewareStack | None:
         """Return the middleware of a session, or None if it has none. Raises `MiddlewareError`."""
         layers = (*definition.middleware, *parts.middleware)
         if not layers:

@@ -77,11 +77,11 @@ def parse_agent_file(
         skills=tuple(file.skills),
         variables=_variables_of(file),
         needs_planning=has_plans,
-        notices=tuple(_ignored(file, text)),
+        notices=tuple(_list_ignored_keys(file, text)),
     )
 
 
-def _ignored(file: AgentFile, text: AgentFileText) -> Iterator[str]:
+def _list_ignored_keys(file: AgentFile, text: AgentFileText) -> Iterator[str]:
     """Yield a notice for each key that a project's file cannot set."""
     if text.is_project and file.rules.allow:
         yield f"Ignored `rules.allow` in {text.path}: a project's file may only restrict what is allowed."

@@ -12,7 +12,7 @@ from .program import HookEnd
 
 BLOCKS = 2
 """The exit code by which a hook refuses."""
-_TELLS_IN_TEXT: frozenset[HookEvent] = frozenset({"SessionStart", "UserPromptSubmit"})
+_TEXT_IS_CONTEXT: frozenset[HookEvent] = frozenset({"SessionStart", "UserPromptSubmit"})
 """The events for which plain text on a hook's stdout is context for the model."""
 _MOST_CHARS = 10_000
 
@@ -83,11 +83,11 @@ def answer_of(hook: HookCommand, end: HookEnd) -> HookAnswer:
         return _make_failure(hook, f"it ended with {end.status}{error_text}")
     text = end.stdout.strip()
     if text.startswith("{"):
-        return _spoken(hook, text)
-    return HookAnswer(context=_cut(text) if hook.event in _TELLS_IN_TEXT else "")
+        return _parse_json_answer(hook, text)
+    return HookAnswer(context=_cut(text) if hook.event in _TEXT_IS_CONTEXT else "")
 
 
-def _spoken(hook: HookCommand, text: str) -> HookAnswer:
+def _parse_json_answer(hook: HookCommand, text: str) -> HookAnswer:
     try:
         answer = cast(dict[str, Any], json.loads(text))
         if "continue" in answer:

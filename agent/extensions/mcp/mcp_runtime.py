@@ -18,7 +18,7 @@ from ...runtime.agent_definition import Definition
 from ...runtime.extension_runtime import ExtensionRuntime, ProcessContext
 from ...runtime.tool_servers import OnElicitation, ToolServers
 from ...runtime.wiring import tool_digest
-from .configuration.servers import hidden_values, stored_tokens
+from .configuration.servers import hidden_values, read_tokens
 
 if TYPE_CHECKING:
     from .content.prompts import Prompts
@@ -108,7 +108,7 @@ class McpRuntime(ExtensionRuntime):
         servers, env = self.process.settings.of("mcp_servers"), self.process.env
         return {
             **hidden_values(servers, env),
-            **stored_tokens(servers, env, self.process.settings.home / "mcp"),
+            **read_tokens(servers, env, self.process.settings.home / "mcp"),
         }
 
     def tool_sources(

@@ -81,7 +81,7 @@ NextToolCall = Callable[[ToolCallRequest], Awaitable[ToolOutcome]]
 is `read` or `idempotent`."""
 
 
-def _unheard(text: str) -> None:
+def _discard(text: str) -> None:
     pass
 
 
@@ -92,7 +92,7 @@ class MiddlewareSession:
     id: str
     model: str
     cwd: Path
-    notify: Callable[[str], None] = field(default=_unheard)
+    notify: Callable[[str], None] = field(default=_discard)
     """Displays a notice to the person."""
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     """The environment variables that the session uses in place of those of the process."""

@@ -42,10 +42,10 @@ def stack_middleware(
     settings: SessionSettings,
     env: Mapping[str, str],
     inputs: RunInputs,
-) -> Onion:
+) -> MiddlewareStack:
     """Return the middleware stack of a session; raises `MiddlewareError`."""
     session = MiddlewareSession(session_id, settings.model, Path(settings.cwd), env=env, inputs=inputs)
-    return Onion(layers, session)
+    return MiddlewareStack(layers, session)
 
 
 def _check(given: object) -> None:
@@ -79,7 +79,7 @@ def _check_signature(middleware: Middleware, name: str) -> None:
         ) from None
 
 
-class Onion(Observer):
+class MiddlewareStack(Observer):
     """Wraps the model and the tools of a session, and observes its runs."""
 
     def __init__(self, middleware: Iterable[Middleware], session: MiddlewareSession) -> None:
@@ -89,7 +89,7 @@ class Onion(Observer):
         self._lifecycle = Lifecycle(self._layers, session)
         self._started: list[Middleware] = []
         self._rewriting_events = self._wrapping("rewrite_event")
-        self._complaints: set[str] = set()
+        self._reported_failures: set[str] = set()
         """The failures of `rewrite_event` that the person was notified of."""
         session.notify = lambda text: self.notify(text)
 
@@ -164,8 +164,8 @@ class Onion(Observer):
         try:
             return await rewrite(layers, "rewrite_event", event, type(event), self._lifecycle)
         except SandburError as error:
-            if error.message not in self._complaints:
-                self._complaints.add(error.message)
+            if error.message not in self._reported_failures:
+                self._reported_failures.add(error.message)
                 self.notify(error.message)
             return None
 

@@ -86,12 +86,12 @@ class _Exchange:
 
     async def run(self, request: ModelRequest) -> Reply:
         with self._lifecycle.in_session():
-            self._complain(await self._lifecycle.tell("before_reasoning", request))
+            self._notify_failures(await self._lifecycle.tell("before_reasoning", request))
             reply = await self._through(0, request)
-            self._complain(await self._lifecycle.tell("after_reasoning", reply))
+            self._notify_failures(await self._lifecycle.tell("after_reasoning", reply))
             return reply
 
-    def _complain(self, problems: Iterable[str]) -> None:
+    def _notify_failures(self, problems: Iterable[str]) -> None:
         for problem in problems:
             self.put(Notice(problem))
 

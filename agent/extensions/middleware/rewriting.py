@@ -69,7 +69,7 @@ class RewritingAdvice:
         return self._inner is not None and self._inner.comments_results
 
     def judges(self, reply: Message) -> bool:
-        rewrites = bool(reply.tool_uses and self._enabled("rewrite_call"))
+        rewrites = bool(reply.tool_uses and self._list_enabled("rewrite_call"))
         return rewrites or (self._inner is not None and self._inner.judges(reply))
 
     def give_up(self) -> None:
@@ -77,16 +77,16 @@ class RewritingAdvice:
             self._inner.give_up()
 
     async def rewrite_message(self, message: UserContent) -> UserContent:
-        layers = self._enabled("rewrite_message")
+        layers = self._list_enabled("rewrite_message")
         return await rewrite(layers, "rewrite_message", message, Sequence, self._lifecycle)
 
     async def rewrite_answer(self, text: str) -> str:
         # An answer passes the layers from the inside out: the outermost one is last.
-        layers = self._enabled("rewrite_answer")[::-1]
+        layers = self._list_enabled("rewrite_answer")[::-1]
         return await rewrite(layers, "rewrite_answer", text, str, self._lifecycle)
 
     async def rewrite_observed(self, text: str) -> str:
-        layers = self._enabled("rewrite_observed")
+        layers = self._list_enabled("rewrite_observed")
         return await rewrite(layers, "rewrite_observed", text, str, self._lifecycle)
 
     async def after_observed(self, text: str) -> None:
@@ -129,7 +129,7 @@ class RewritingAdvice:
 
     async def _rewrite_call(self, use: ToolUse) -> str | None:
         """Return the JSON text of the rewritten arguments, or None if they stay. Raises `SandburError`."""
-        layers, arguments = self._enabled("rewrite_call"), parse_json_object(use.arguments)
+        layers, arguments = self._list_enabled("rewrite_call"), parse_json_object(use.arguments)
         if not layers or arguments is None:
             return None
         given = ProposedCall(use.tool, use.call_id, arguments)
@@ -147,5 +147,5 @@ class RewritingAdvice:
         # The arguments are parsed again, because a middleware may have changed the given object in place.
         return None if parse_json_object(changed) == parse_json_object(use.arguments) else changed
 
-    def _enabled(self, method: str) -> list[Middleware]:
+    def _list_enabled(self, method: str) -> list[Middleware]:
         return [each for each in self._layers[method] if each.is_enabled]

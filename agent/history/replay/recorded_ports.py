@@ -200,7 +200,7 @@ def make_recorded_check(stage: Stage) -> Callable[[Any], str]:
     return check
 
 
-def recorded_validation(moment: Moment) -> ValidateAnswer | None:
+def make_recorded_validation(moment: Moment) -> ValidateAnswer | None:
     """Return a validator that repeats a program's recorded verdict on an answer, or None if none was
     refused."""
     refused, before = moment.after["rejected_answers"], moment.before["rejected_answers"]

@@ -54,7 +54,7 @@ from .recorded_ports import (
     RecordedWitness,
     Stage,
     make_recorded_check,
-    recorded_validation,
+    make_recorded_validation,
 )
 from .replay_steps import Moment, Owner, Recording, Values, inputs_of, read_recording
 
@@ -279,7 +279,7 @@ class Walk:
         """Set the graph to the recorded position before a step."""
         self._stage.enter(moment)
         if self._ports is not None:
-            self._ports.inputs.validate = recorded_validation(moment)
+            self._ports.inputs.validate = make_recorded_validation(moment)
             form = moment.before["run_options"].output
             if form is not None and self._live.model is None:
                 check = make_recorded_check(self._stage)

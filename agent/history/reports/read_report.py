@@ -47,8 +47,8 @@ from .run_report import (
     PlanStep,
     PlanStepBegan,
     PlanStepEnded,
+    RecordedVerdict,
     RunBoundary,
-    ShownVerdict,
     StepCost,
     Utterance,
     What,
@@ -222,7 +222,7 @@ class StepReader:
                 self._book.note_edit(str(pending["call_id"]), str(pending.get("arguments", "")))
         if traits_of(step.action).waits_for != "decision":
             return
-        decided: list[tuple[CallAccount, ShownVerdict]] = []
+        decided: list[tuple[CallAccount, RecordedVerdict]] = []
         for pending in list_decided_calls(step):
             call = self._book.find(str(pending["call_id"]))
             if call is not None:

@@ -23,7 +23,7 @@ from ....state.store.recording import (
 from ....state.store.store import Store
 from ...session.secrets import masker_for_display
 from ..timeline import cut_line, title_call
-from .run_report import CallAccount, CutText, FileDiff, Room, ShownVerdict, cut
+from .run_report import CallAccount, CutText, FileDiff, RecordedVerdict, Room, cut
 
 _MAX_BYTES = 400_000
 """The most bytes of a content that is compared."""
@@ -186,9 +186,9 @@ class CallBook:
             self._contents.wrote(content)
 
 
-def _verdict(move: CallMove) -> ShownVerdict:
+def _verdict(move: CallMove) -> RecordedVerdict:
     """Return the decision in a move of a call. The oldest moves do not contain allowed calls."""
-    return ShownVerdict(
+    return RecordedVerdict(
         at=move.at,
         by=move.text("decided_by") or "policy",
         who=move.text("who"),
@@ -207,7 +207,7 @@ class RecordedCall:
     """The number of the step in which the model proposed the call."""
     last_step: int
     """The number of the step of the call's last move."""
-    verdicts: Sequence[ShownVerdict]
+    verdicts: Sequence[RecordedVerdict]
     """The decisions in their order. The last one counts."""
     starts: int = 0
     outcome: str = ""

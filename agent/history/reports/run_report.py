@@ -34,7 +34,7 @@ class FileDiff:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownVerdict:
+class RecordedVerdict:
     """A decision of the gate or of a person about a call."""
 
     at: str
@@ -62,7 +62,7 @@ class CallAccount:
     """The subject of the call on one line, such as the command, the path or the pattern."""
     number: int
     """The number of the call in this report."""
-    verdicts: list[ShownVerdict] = field(default_factory=list[ShownVerdict])
+    verdicts: list[RecordedVerdict] = field(default_factory=list[RecordedVerdict])
     started: list[str] = field(default_factory=list[str])
     """The times of its starts, UTC in ISO 8601."""
     outcome: Outcome | None = None
@@ -110,7 +110,7 @@ class Compressed:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    verdicts: tuple[tuple[CallAccount, ShownVerdict], ...]
+    verdicts: tuple[tuple[CallAccount, RecordedVerdict], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class Channel:
         self.is_failing = False
 
 
-class Complaints(logging.Handler):
+class DeliveryErrors(logging.Handler):
     """Handles the log messages of OpenTelemetry, so that none of them reaches the terminal."""
 
     def __init__(self, channels: Mapping[Signal, Channel]) -> None:

@@ -11,7 +11,7 @@ from ....actions.ports import Masker
 from ....state.errors import ConfigError
 from ....state.process.installation import make_install_command
 from ...runtime.extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
-from .delivery import CLOSE_S, Channel, Complaints, end
+from .delivery import CLOSE_S, Channel, DeliveryErrors, end
 from .settings import SIGNALS, Signal, TelemetrySettings, telemetry_settings
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ class Telemetry:
         self._channels: dict[Signal, Channel] = {
             signal: Channel(signal, settings.urls.get(signal, "")) for signal in SIGNALS
         }
-        self._complaints = Complaints(self._channels)
+        self._errors = DeliveryErrors(self._channels)
         try:
             from .exporters import observe_session, open_exporters
 
             self._observe = observe_session
             self._outlet, self._shutdowns = open_exporters(settings, self._channels, env)
         except (ImportError, ValueError):
-            self._complaints.end(())
+            self._errors.end(())
             raise
 
     @classmethod
@@ -59,7 +59,7 @@ class Telemetry:
     def close(self) -> str:
         """Send the remaining data within a few seconds; return a message for the person, or an empty text."""
         self._outlet.worker.end(CLOSE_S)
-        return self._complaints.end(end(self._channels, self._shutdowns))
+        return self._errors.end(end(self._channels, self._shutdowns))
 
 
 class TelemetryRuntime(ExtensionRuntime):

@@ -244,7 +244,7 @@ def token_path(folder: Path, server: str, url: str) -> Path:
     return folder / "tokens" / f"{server}-{mark}.json"
 
 
-def stored_tokens(servers: Mapping[str, McpServer], env: Mapping[str, str], folder: Path) -> dict[str, str]:
+def read_tokens(servers: Mapping[str, McpServer], env: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Return name -> token of the sign-ins. Every occurrence of a token is masked."""
     found: dict[str, str] = {}
     for server in servers.values():

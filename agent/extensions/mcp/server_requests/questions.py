@@ -81,7 +81,7 @@ class Host:
         self._roots = tuple(roots)
         self._asks_person = asks_person
         self._samples = samples
-        self._tell = tell or _unheard
+        self._tell = tell or _discard
 
     @property
     def has_person(self) -> bool:
@@ -137,7 +137,7 @@ class Host:
         return sample
 
 
-def _unheard(sentence: str) -> None:
+def _discard(sentence: str) -> None:
     pass
 
 

@@ -36,8 +36,8 @@ def main(lifeline: int, error_file: str, command: list[str]) -> None:
     # The keeper closes its copies of the pipes to the agent, so that the pipes close when the server ends.
     for descriptor in (0, 1):
         os.dup2(nothing, descriptor)
-    complaints = ErrorFile(source, error_file)
-    status = Keeper(server, complaints).run(wake, lifeline)
+    errors = ErrorFile(source, error_file)
+    status = Keeper(server, errors).run(wake, lifeline)
     os._exit(status if status >= 0 else 128 - status)
 
 
@@ -82,9 +82,9 @@ class ErrorFile:
 class Keeper:
     """Waits for the end of the server or of its agent, then ends the remaining processes."""
 
-    def __init__(self, server: int, complaints: ErrorFile) -> None:
+    def __init__(self, server: int, errors: ErrorFile) -> None:
         self._server = server
-        self._complaints = complaints
+        self._errors = errors
         self._status = 0
         self._stage = "running"
         self._deadline = float("inf")
@@ -93,7 +93,7 @@ class Keeper:
     def run(self, wake: int, lifeline: int) -> int:
         """Return the exit status of the server after all of its processes have ended."""
         poll = select.poll()
-        for descriptor in (wake, lifeline, self._complaints.source):
+        for descriptor in (wake, lifeline, self._errors.source):
             poll.register(descriptor, select.POLLIN)
         while self._reap() and time.monotonic() < self._give_up:
             for descriptor, _ in poll.poll(self._patience_ms()):
@@ -102,11 +102,11 @@ class Keeper:
                 elif descriptor == lifeline:
                     poll.unregister(lifeline)
                     self._plan("lingering", LINGER_S)
-                elif not self._complaints.carry():
+                elif not self._errors.carry():
                     poll.unregister(descriptor)
             if time.monotonic() >= self._deadline:
                 self._go_on()
-        self._complaints.carry()
+        self._errors.carry()
         return self._status
 
     def _patience_ms(self) -> float | None:

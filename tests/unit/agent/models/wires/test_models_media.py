@@ -100,7 +100,7 @@ REFUSED = [
     ("ollama/qwen3-vl", FILM, "ollama/qwen3-vl takes no video."),
     ("deepseek/deepseek-v4", PAPER_AT, "deepseek/deepseek-v4 takes no documents."),
     ("gemini/gemini-4", PICTURE_AT, "gemini reads no addresses of pictures: attach the bytes, which a program"
-     " gets with sandbur.fetch_attachment."),
+     " can load with sandbur.fetch_attachment."),
     ("openai/gpt-6", Document.from_url("https://h/a.csv"),
      "openai reads no addresses of text/csv, only of PDFs."),
     ("openai-chat/gpt-3.5-turbo", SOUND, "openai-chat/gpt-3.5-turbo takes no audio."),
