@@ -158,10 +158,10 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> Agent[Any]:
         """Return the agent that a JSON, YAML or TOML file describes.
 
-        `tools` and `middleware` are added to those of the file; the other arguments replace what it says.
-        With an `output_schema` in the file, results are JSON values of it, otherwise texts. A session goes
-        on with the file that it began with, even if the file has changed. Raises `ConfigError` with file,
-        line and key.
+        `tools` and `middleware` are added to those of the file; the other arguments replace values of the
+        file. If the file has an `output_schema`, results are JSON values that fit it, otherwise texts. A
+        session continues with the file that it began with, even if the file has changed. Raises
+        `ConfigError` with file, line and key.
         """
         given = {"model": model, "limits": limits, "store": store, "cwd": cwd, "env": env}
         given |= {"tools": (own := as_tools(tools)), "middleware": tuple(middleware)}

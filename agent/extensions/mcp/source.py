@@ -40,7 +40,7 @@ class Offered:
     tools: tuple[Tool, ...] = ()
     notices: tuple[str, ...] = ()
     problem: str = ""
-    """Why the server is left out; empty: it is available."""
+    """Why the server is left out; empty if it is available."""
     may_ask: bool = False
     """Whether the server can end a call with a question for the person."""
 

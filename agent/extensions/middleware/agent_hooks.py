@@ -25,8 +25,8 @@ class _AddClassHook:
 
 
 class HasHooks:
-    """A base class for agents with hooks. Hooks of classes are outside of the agent's own hooks, and hooks of
-    a parent class are outside of those of a subclass."""
+    """A base class for agents with hooks. Hooks of classes wrap the agent's own hooks; hooks of a parent
+    class wrap those of a subclass."""
 
     add_class_hook = _AddClassHook()
     """Adds a hook for all agents of this class and of its subclasses, as `add_hook` does for one agent."""

@@ -23,7 +23,7 @@ class LayeredTools:
         self._lifecycle = lifecycle
 
     async def __call__(self, tool: Tool, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Return the outcome of the call; raises what the tool raises."""
+        """Return the outcome of the call; raises the exceptions of the tool."""
         call = ToolCallRequest(tool, arguments, context)
         with self._lifecycle.in_session():
             await self._tell("before_acting", call)

@@ -15,7 +15,7 @@ from .count_requests import CountRequest
 _MAX_ANSWER_BYTES = 1 << 20
 _TOTAL_S = 20.0
 _MAX_FAILURES = 3
-"""After so many failures in a row, the endpoint is not asked again."""
+"""The number of failures in a row after which the endpoint is not asked again."""
 
 
 class CountTransport(Protocol):

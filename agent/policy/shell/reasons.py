@@ -118,7 +118,7 @@ def _of_git(words: Sequence[str]) -> Iterator[str]:
 
 
 def _of_installer(seen: SeenCommand) -> Iterator[str]:
-    """Yield what the installer installs. Its other effects are unknown."""
+    """Yield reasons for a command that installs packages. Other effects of an installer are unknown."""
     if _INSTALLS.intersection(seen.words[1:4]):
         yield "installs software"
         yield from ["uses the network"] if seen.program in _LOADS else ()
