@@ -360,8 +360,7 @@ class Agent(HasHooks, Generic[OutputT]):
         """Add a function that checks each output, as a decorator: `@agent.output_validator`.
 
         The function takes the output, and `RunContext` and `Depends` parameters. If it raises
-        `ModelRetry(reason)` or `ValueError`, the model answers again, at most three times in a row; then the
-        run ends with an error.
+        `ModelRetry(reason)` or `ValueError`, the model answers again, at most three times in a row.
         """
         self._rules.validators.append(OutputValidator(function))
         return function
@@ -388,8 +387,7 @@ class Agent(HasHooks, Generic[OutputT]):
     async def observe(self, session_id: str, message: str) -> None:
         """Add a message to the history of a session without a reply. It is stored when this returns.
 
-        If the session is open elsewhere, its next model call contains the message. An unknown session is
-        created.
+        If it is open elsewhere, its next model call contains the message. An unknown session is created.
         """
         async with self:
             if (session := self._sessions.get(session_id)) is not None:

@@ -96,7 +96,7 @@ class StateReader:
         return values
 
 
-class RecordedMessage(NamedTuple):
+class MessageRow(NamedTuple):
     log: int
     message: Message
     row: int
@@ -110,7 +110,7 @@ class Owner(NamedTuple):
     settings: SessionSettings
     steps: Sequence[RecordedStep]
     """The steps up to the fork, or all steps of the session itself."""
-    messages: Sequence[RecordedMessage]
+    messages: Sequence[MessageRow]
     """The messages, sorted by their log and their place in it."""
     moves: Sequence[CallMove]
     traces: Sequence[Traced]
@@ -210,14 +210,14 @@ def _owner(
     )
 
 
-def _messages(database: Database, session_id: str) -> Iterator[RecordedMessage]:
+def _messages(database: Database, session_id: str) -> Iterator[MessageRow]:
     ends: dict[int, int] = {}
     for log, position, row, message in list_messages(database, session_id):
         expected = ends.get(log, 0)
         if position != expected or message is None:
             raise _damage_error(session_id, f"message {log}/{expected} is missing or cannot be read")
         ends[log] = position + 1
-        yield RecordedMessage(log, message, row)
+        yield MessageRow(log, message, row)
 
 
 def _refuse_damaged(database: Database, session_id: str) -> None:
