@@ -1,1 +1,1 @@
-"""Who the agent is: graph, session, models, policy, configuration."""
+"""The agent: its graph, sessions, models, policy and configuration."""

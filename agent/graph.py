@@ -25,7 +25,7 @@ _FIELDS = tuple(ApplicationState.model_fields)
 
 
 class ApplicationTyping(TypingSystem[ApplicationState]):
-    """Gives Burr the type of the state; keeps the `ApplicationState` of the newest state."""
+    """Gives Burr the type of the state, and keeps the typed view of the newest state."""
 
     def __init__(self) -> None:
         self._state: State[Any] | None = None
@@ -70,7 +70,7 @@ _NO_TRAITS = ActionTraits()
 
 
 def traits_of(action: str) -> ActionTraits:
-    """Return the declared traits of the action of this name; no traits for an unknown name."""
+    """Return the declared traits of the action with this name; empty traits for an unknown name."""
     found = ACTIONS.get(action)
     return _NO_TRAITS if found is None else found.traits
 
@@ -84,7 +84,7 @@ CALLS_START_NEXT = frozenset(
 
 
 class TransitionCondition(Condition):
-    """A condition on the whole state: pure and cheap."""
+    """A condition on the whole state. Its function is pure and fast."""
 
     def __init__(self, name: str, holds: Callable[[ApplicationState], bool]) -> None:
         def test(state: State[ApplicationState]) -> bool:
@@ -160,13 +160,13 @@ TRANSITIONS: Transitions = (
 
 @cache
 def build_graph(transitions: Transitions = TRANSITIONS) -> Graph:
-    """Return the graph, one for all sessions: actions get external objects when they run."""
+    """Return the graph, which all sessions share. Actions get external objects when they run."""
     builder = cast(GraphBuilder, cast(Any, GraphBuilder()).with_actions(**ACTIONS))
     return builder.with_transitions(*transitions).build()
 
 
 class _SessionGraph(Graph):
-    """The graph of one application. Burr asks for the next action six times a step; it is computed once."""
+    """The graph of one application. Burr asks for the next action six times per step; it is computed once."""
 
     def __init__(self, graph: Graph) -> None:
         vars(self).update(vars(graph))
@@ -182,7 +182,8 @@ class _SessionGraph(Graph):
 
 
 class _Built(GraphBuilder):
-    """Passes a finished graph to the application builder: Burr would build a new one from it."""
+    """Passes a finished graph to Burr's application builder, which would otherwise build a new one from
+    it."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
@@ -195,7 +196,7 @@ class _Built(GraphBuilder):
 async def build_application(
     graph: Graph, session_id: str, persister: AsyncBaseStatePersister, new_state: ApplicationState
 ) -> Application[Any]:
-    """Return the application of a session, positioned after its last step, or new with `new_state`."""
+    """Return the application of a session: after its last step, or a new one with `new_state`."""
     builder: ApplicationBuilder[Any] = ApplicationBuilder()
     builder.graph_builder = _Built(_SessionGraph(graph))
     return await (
@@ -219,14 +220,14 @@ def mermaid() -> str:
 
 
 def dot() -> str:
-    """Return the graph in Graphviz' language."""
+    """Return the graph in the language of Graphviz."""
     nodes = [f'    {name} [shape=box, style="rounded"];' for name in ACTIONS]
     edges = [f'    {start} -> {end} [label="{condition.name}"];' for start, end, condition in TRANSITIONS]
     return "\n".join(["digraph sandbur {", *nodes, *edges, "}"]) + "\n"
 
 
 def next_action(position: str | None, state: ApplicationState) -> str:
-    """Return the action that follows `position` (None: no action ran yet)."""
+    """Return the action that follows `position`, the name of the last action; None: no action ran yet."""
     return next(
         (end for start, end, rule in TRANSITIONS if start == position and rule.holds(state)), "prompt"
     )

@@ -1,4 +1,4 @@
-"""The data folder: kept private, opened for listings, and where it is noted that yolo mode is understood."""
+"""The data folder: its permissions, its database, and the record that the person accepted yolo mode."""
 
 import os
 import stat
@@ -15,13 +15,13 @@ _YOLO_NOTE = "yolo-acknowledged"
 
 
 def make_private(home: Path) -> None:
-    """Remove other users' rights on the data folder; a folder that is shared on purpose stays shared.
+    """Remove other users' rights on the data folder. A folder that is shared on purpose stays shared.
 
-    Raises `UntrustedFolder` for another user's, `ConfigError` for a link that leads nowhere.
+    Raises `UntrustedFolder` if another user owns the folder, and `ConfigError` for a broken link.
     """
     if home.is_symlink() and not home.exists():
         raise ConfigError(
-            f"The data folder {home} is a link to what does not exist.", "Remove it or set SANDBUR_HOME."
+            f"The data folder {home} is a link to a missing folder.", "Remove it or set SANDBUR_HOME."
         )
     try:
         require_own_file(home)
@@ -36,7 +36,7 @@ def make_private(home: Path) -> None:
 def database_at_rest(
     overrides: Overrides, env: Mapping[str, str], on_notice: Callable[[str], None]
 ) -> tuple[Settings, Database] | None:
-    """Return the settings and the database; None if the user's agent chooses its own store.
+    """Return the settings and the database, or None if the user's agent chooses its own store.
 
     Raises `SandburError`.
     """
@@ -48,16 +48,17 @@ def database_at_rest(
 
 
 def is_acknowledged(home: Path) -> bool:
-    """Return whether yolo mode was acknowledged in this data folder."""
+    """Return whether a person accepted yolo mode for this data folder."""
     return (home / _YOLO_NOTE).is_file()
 
 
 def acknowledge(home: Path) -> None:
-    """Record the acknowledgement."""
+    """Record that the person accepted yolo mode."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(home / _YOLO_NOTE, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise ConfigError(
-            f"{home / _YOLO_NOTE} cannot be written: {error.strerror}.", "Check the folder's rights."
+            f"{home / _YOLO_NOTE} cannot be written: {error.strerror}.",
+            "Check its permissions.",
         ) from None

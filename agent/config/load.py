@@ -1,4 +1,4 @@
-"""The settings of a run: flags, then environment, then project file, then user file, then defaults."""
+"""Loads the settings from flags, environment, project file, user file and defaults, in this precedence."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 _SQLITE = "sqlite:///"
 TOOLS_FOLDER = ".sandbur/tools"
 TOOLS_GROUP = "sandbur.tools"
-"""Entry points of it are a tool, a list of tools, or a function that returns one of these."""
+"""The group of entry points for tools. Each names a tool, a list of tools, or a function that returns one of
+these."""
 
 
 def default_store_url(home: Path) -> str:
@@ -47,7 +48,7 @@ def default_store_url(home: Path) -> str:
 
 
 def store_files(url: str) -> tuple[Path, ...]:
-    """Return the files of a SQLite store, including those beside it; nothing for a server."""
+    """Return all files of an SQLite store, including its log; an empty tuple for a database server."""
     if not url.startswith(_SQLITE):
         return ()
     database = Path(url.removeprefix(_SQLITE))
@@ -57,7 +58,8 @@ def store_files(url: str) -> tuple[Path, ...]:
 
 
 def check_store_url(text: str, source: str, error: type[SandburError]) -> str:
-    """Return the URL, a file's with an absolute path; no error repeats the text: it may hold a password."""
+    """Return the URL; the path of a file becomes absolute. Raises `error`, whose message does not repeat a
+    possible password."""
 
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", text)
     name = scheme.group().lower() if scheme else ""
@@ -71,7 +73,7 @@ def check_store_url(text: str, source: str, error: type[SandburError]) -> str:
             "Write sqlite:///PATH, postgresql://HOST/DATABASE or mysql://HOST/DATABASE.",
         )
     if not path or path.endswith("/") or path == ":memory:" or "\0" in path:
-        raise error(f"{source}: the store needs a file that lasts.", "Write sqlite:///PATH with a file name.")
+        raise error(f"{source}: the store must be a file on disk.", "Write sqlite:///PATH with a file name.")
     file = Path(path)
     return f"{_SQLITE}{file if file.is_absolute() else current_folder() / file}"
 
@@ -86,19 +88,19 @@ def _check_server_url(text: str, source: str, error: type[SandburError]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """One source of settings."""
+    """The values of one source of settings."""
 
     name: str
     values: Values
     folder: Path
-    """Relative folders of this source start here."""
+    """The folder from which relative paths of this source start."""
     error: type[SandburError] = ConfigError
 
 
 def load_settings(overrides: Overrides, env: Mapping[str, str], of_project: bool = True) -> Settings:
-    """Load the settings; raises `UsageError` for flags and `ConfigError` for everything else.
+    """Load the settings; raises `UsageError` for an error in flags and `ConfigError` for any other error.
 
-    Without `of_project` the folder's own configuration and the installed extensions are not used.
+    If `of_project` is false, the folder's own configuration and the installed extensions are not used.
     """
     cwd = _working_folder(overrides.get("cwd"), env)
     notices: list[str] = []
@@ -148,7 +150,7 @@ def load_settings(overrides: Overrides, env: Mapping[str, str], of_project: bool
 def _providers(
     tables: Mapping[str, ProviderTable], redirected: Container[str]
 ) -> dict[str, ProviderOverride]:
-    """Return the providers of the tables; a provider that a project redirects gets no known key there."""
+    """Return the configured providers. If a project redirects a known provider, its key is not sent there."""
     from ..models.providers import ProviderOverride
 
     return {
@@ -170,7 +172,8 @@ def _rule_sources(layers: list[_Layer], env: Mapping[str, str]) -> dict[tuple[st
 
 
 def _without_aliases(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the models by their real names; raises `ConfigError` for an alias of nothing."""
+    """Return the values with the real names of models; raises `ConfigError` for an alias of an unknown
+    model."""
 
     check_aliases(aliases := values["aliases"])
     model, others, writer = values["model"], values["fallback_models"], values["compaction_model"]
@@ -182,7 +185,7 @@ def _without_aliases(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merge_layers(row: Setting, layers: list[_Layer], env: Mapping[str, str]) -> Any:
-    """Merge the values of all layers as the row says; an earlier layer takes precedence."""
+    """Merge the values of all layers in the way that the row declares. An earlier layer takes precedence."""
     saying = [layer for layer in layers if row.key in layer.values]
     if row.reader:
         return _resolve_value(row, saying) if saying else row.default
@@ -199,7 +202,7 @@ def _merge_layers(row: Setting, layers: list[_Layer], env: Mapping[str, str]) ->
 
 
 def _resolve_value(row: Setting, saying: list[_Layer]) -> Any:
-    """Return the value of a setting that has its own reader."""
+    """Return the value of a setting with a reader of its own. `saying` are the layers that set it."""
     return _reader_of(row).resolve(
         [SettingValue(layer.values[row.key], layer.name, layer.folder) for layer in saying]
     )
@@ -223,7 +226,7 @@ def _user_layer(env: Mapping[str, str], notices: list[str]) -> _Layer | None:
 
 
 def _user_files(folder: Path, notices: list[str]) -> dict[str, Any]:
-    """Return the values of the extensions' files beside the user's configuration; nothing for empty ones."""
+    """Return the values in extensions' files beside the user's configuration. Empty files set nothing."""
     found: dict[str, Any] = {}
     for file in extension_files("user"):
         path = folder / file.name
@@ -241,12 +244,12 @@ def _user_files(folder: Path, notices: list[str]) -> dict[str, Any]:
 def _project_layer(
     cwd: Path, env: Mapping[str, str], notices: list[str]
 ) -> tuple[_Layer | None, Path | None]:
-    """Return the layer of the nearest project file if its folder is trusted, otherwise the ignored file."""
+    """Return the layer of the nearest project file; if the file is not trusted, return None and its path."""
     nearest = _nearest(cwd, CONFIG_NAME)
     if nearest is None:
         return None, None
     folder, path, content = nearest
-    # The very bytes that were compared are the ones that count, so nothing can change in between.
+    # The bytes that were compared are also parsed, so the file cannot change in between.
     if _is_trusted(nearest, env, as_folder=True):
         return _project_file_layer(path, content, folder, notices), None
     notices.append(f"Ignored {path}: this folder, or this version of the file, is not trusted.")
@@ -256,7 +259,7 @@ def _project_layer(
 def _extension_layers(
     cwd: Path, env: Mapping[str, str], notices: list[str]
 ) -> tuple[list[_Layer], list[Path]]:
-    """Return the values of the nearest trusted extension files, and the files that are ignored."""
+    """Return the layers of the nearest trusted extension files, and the paths of the untrusted ones."""
     layers: list[_Layer] = []
     ignored: list[Path] = []
     for file in extension_files("project"):
@@ -282,17 +285,20 @@ def extension_files(place: Literal["project", "user"]) -> list[ConfigFile]:
 def parse_extension_file(key: str, content: bytes, path: Path) -> tuple[Any, list[str]]:
     """Return the values of an extension's file, whatever its name, and notices.
 
-    `key` is the key of the setting. Raises `ConfigError`, also if the extension is not installed.
+    `key` is the key of the extension's setting. Raises `ConfigError`, also if the extension is not installed.
     """
     for extension in extensions():
         for file in extension.files:
             if file.key == key:
                 return load(file.parse)(content, path)
-    raise ConfigError(f"{path} cannot be read: nothing here knows `{key}`.", "Install Sandbur again.")
+    raise ConfigError(
+        f"{path} cannot be read: no extension has the setting `{key}`.", "Install Sandbur again."
+    )
 
 
 def _nearest(cwd: Path, name: str) -> tuple[Path, Path, bytes] | None:
-    """Return the nearest file of this name in a folder of the project: that folder, its path and content."""
+    """Return the nearest project folder with a file of this name, the file's path and its content; None
+    without one."""
     for folder in project_folders(cwd):
         path = folder / name
         content = read_whole(path, MAX_CONFIG_BYTES)
@@ -302,7 +308,7 @@ def _nearest(cwd: Path, name: str) -> tuple[Path, Path, bytes] | None:
 
 
 def _is_trusted(nearest: tuple[Path, Path, bytes], env: Mapping[str, str], as_folder: bool) -> bool:
-    """Return whether a person trusted this content, as that of the folder or of the one file."""
+    """Return whether a person trusted this content: that of the folder, or that of the single file."""
     from . import trust
 
     folder, path, content = nearest
@@ -310,7 +316,7 @@ def _is_trusted(nearest: tuple[Path, Path, bytes], env: Mapping[str, str], as_fo
 
 
 def may_find_tools(cwd: Path) -> bool:
-    """Return whether any source of unnamed tools may exist."""
+    """Return whether a project or an installed package may bring tools."""
     return any((folder / TOOLS_FOLDER).is_dir() for folder in project_folders(cwd)) or has_entry_points()
 
 
@@ -352,11 +358,11 @@ def _reader_of(row: Setting) -> SettingReader:
 
 
 def _no_looser(project: _Layer, user: _Layer, notices: list[str]) -> _Layer:
-    """Drop the project's sandbox setting if it is less strict than the user's own."""
+    """Return the project's layer without its sandbox setting if that is less strict than the user's."""
     wishes = [CONFINING.index(layer.values.get("sandbox", "off")) for layer in (project, user)]
     if "sandbox" not in project.values or wishes[0] >= wishes[1]:
         return project
-    notices.append(f"Ignored `sandbox` in {project.name}: your own configuration asks for more.")
+    notices.append(f"Ignored `sandbox` in {project.name}: your own configuration is stricter.")
     return replace(project, values={key: v for key, v in project.values.items() if key != "sandbox"})
 
 
@@ -378,16 +384,16 @@ def _resolve_added_dir(text: str, layer: _Layer, env: Mapping[str, str]) -> Path
 
 
 def _folder(named: Path, start: Path, source: str, error: type[SandburError], env: Mapping[str, str]) -> Path:
-    """Return the real path of a folder that must exist and be readable."""
+    """Return the real path of a folder. Raises `error` if it does not exist or cannot be read."""
     try:
         folder = Path(os.path.realpath(start / expand_path(str(named), env)))
         is_folder = folder.is_dir()
     except (OSError, ValueError):
         is_folder, folder = False, named
     if not is_folder:
-        raise error(f"{source}: there is no folder {named}.", "Check the path.")
+        raise error(f"{source}: the folder {named} does not exist.", "Check the path.")
     if not os.access(folder, os.R_OK | os.X_OK):
-        raise error(f"{source}: the folder {named} cannot be read.", "Check its rights.")
+        raise error(f"{source}: the folder {named} cannot be read.", "Check its permissions.")
     return folder
 
 

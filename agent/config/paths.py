@@ -1,4 +1,4 @@
-"""Where the user's files live: home, data folder, configuration folder."""
+"""The places of the user's files: the home folder, the data folder and the configuration folder."""
 
 import os
 import pwd
@@ -13,7 +13,7 @@ MAX_CONFIG_BYTES = 1 << 20
 
 
 def user_home(env: Mapping[str, str]) -> Path:
-    """Return the home folder: `HOME`, otherwise that of the system's user database."""
+    """Return the home folder: the value of `HOME`, otherwise that of the system's user database."""
     named = env.get("HOME", "")
     if named.startswith("/"):
         return Path(named)
@@ -22,12 +22,12 @@ def user_home(env: Mapping[str, str]) -> Path:
     except KeyError:
         raise ConfigError(
             "HOME is not set and this user has no home folder.",
-            "Set HOME, or SANDBUR_HOME and XDG_CONFIG_HOME, to folders of yours.",
+            "Set HOME, or SANDBUR_HOME and XDG_CONFIG_HOME, to folders that you own.",
         ) from None
 
 
 def data_home(env: Mapping[str, str]) -> Path:
-    """Return the folder of the store; it need not exist yet."""
+    """Return the data folder, which holds the store. The folder may not exist yet."""
     if named := env.get("SANDBUR_HOME"):
         return _absolute(named, env)
     # The XDG specification says to ignore relative values.
@@ -36,7 +36,7 @@ def data_home(env: Mapping[str, str]) -> Path:
 
 
 def config_home(env: Mapping[str, str]) -> Path:
-    """Return the folder of the user's `config.toml` and of the trust list; it need not exist."""
+    """Return the folder of the user's `config.toml` and of the trust list. The folder may not exist."""
     base = env.get("XDG_CONFIG_HOME", "")
     return (Path(base) if base.startswith("/") else user_home(env) / ".config") / "sandbur"
 
@@ -53,12 +53,12 @@ def current_folder() -> Path:
         return Path.cwd()
     except OSError:
         raise UsageError(
-            "The folder you are in no longer exists.", "Change to another one, or name one with -C DIR."
+            "The working folder no longer exists.", "Change to another one, or name one with -C DIR."
         ) from None
 
 
 def repository_root(folder: Path) -> Path | None:
-    """Return the nearest folder, from here upwards, that holds a `.git`."""
+    """Return the nearest folder, from this one upwards, that contains a `.git`; None if there is none."""
     return next((here for here in (folder, *folder.parents) if (here / ".git").exists()), None)
 
 
@@ -76,7 +76,7 @@ TEXT_FOLDERS: Mapping[str, tuple[str, ...]] = {
     "commands": (".sandbur/commands", ".agents/commands", ".claude/commands"),
     "agents": (".sandbur/agents", ".claude/agents"),
 }
-"""The folders of texts for people and models, below a project's folders and below the home folder."""
+"""Kind of text files -> their folders, below a project's folders and below the home folder."""
 
 
 def own_text_folders(kind: str, env: Mapping[str, str]) -> list[Path]:
@@ -97,9 +97,9 @@ def _absolute(path: str, env: Mapping[str, str]) -> Path:
 
 
 def read_bytes(path: Path, max_bytes: int, flags: int = 0) -> tuple[bytes, int] | None:
-    """Return the first `max_bytes` of the file and its size; None if the file does not exist."""
+    """Return the first `max_bytes` of the file and its size in bytes, or None if the file does not exist."""
     try:
-        # Without O_NONBLOCK a named pipe in the file's place would be waited for without end.
+        # Without O_NONBLOCK, opening a named pipe in place of the file would block without end.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | flags)
     except (FileNotFoundError, NotADirectoryError):
         if path.is_symlink():
@@ -113,24 +113,25 @@ def read_bytes(path: Path, max_bytes: int, flags: int = 0) -> tuple[bytes, int] 
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
-        raise ConfigError(f"{path} is {kind}; a text file is needed there.", "Rename or remove it.")
+        raise ConfigError(f"{path} is {kind}, but has to be a text file.", "Rename or remove it.")
     with os.fdopen(descriptor, "rb") as file:
         return file.read(max_bytes), status.st_size
 
 
 def read_whole(path: Path, max_bytes: int, flags: int = 0) -> bytes | None:
-    """Return the content of the file; None if it does not exist, `ConfigError` if it is too long."""
+    """Return the content of the file, or None if it does not exist. Raises `ConfigError` if it is too
+    long."""
     found = read_bytes(path, max_bytes, flags)
     if found is None:
         return None
     content, size = found
     if size > len(content):
-        raise ConfigError(f"{path} has {size:,} bytes; {max_bytes:,} is the most.", "Make it smaller.")
+        raise ConfigError(f"{path} has {size:,} bytes; the limit is {max_bytes:,}.", "Make it smaller.")
     return content
 
 
 def decode_text(content: bytes, path: Path) -> str:
-    """Return the bytes as UTF-8 text."""
+    """Decode UTF-8 text. Raises `ConfigError` for other bytes, and for a NUL character."""
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -142,11 +143,11 @@ def decode_text(content: bytes, path: Path) -> str:
         ) from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise ConfigError(f"{path} holds a NUL character in line {line}.", "Save it as plain UTF-8 text.")
+        raise ConfigError(f"{path} contains a NUL character in line {line}.", "Save it as plain UTF-8 text.")
     return text
 
 
 def refuse_if_world_writable(path: Path) -> None:
-    """Raise an error for a security-relevant file that any user of the machine can write."""
+    """Raise `ConfigError` if any user of the machine can write the file."""
     if path.exists() and path.stat().st_mode & stat.S_IWOTH:
         raise ConfigError(f"{path} can be changed by every user of this machine.", f"Run: chmod o-w {path}")

@@ -1,4 +1,4 @@
-"""The declaration of a setting as a row of a table, and records without the cost of `dataclasses`."""
+"""The declaration of a setting as a row of a table, and records that are cheaper than `dataclasses`."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform
@@ -9,18 +9,19 @@ Kind = Literal[
     "providers", "catastrophic", "aliases", "effort", "table", "tables", "tokens",
     "variables", "resuming", "theme", "editing", "transport", "compaction", "text", "counting", "limit",
 ]  # fmt: skip
-"""The type of a setting's text; `sources.py` and the command line each parse it.
+"""The type of a setting's text. `sources.py` and the command line each parse it.
 
-`table` is a TOML table, `tables` are named TOML tables; their rows name a `SettingReader`.
+`table` is a TOML table, `tables` are named TOML tables. Their rows name a `SettingReader`.
 """
 Merge = Literal["first", "all", "entries"]
-"""`first`: the first source that sets it; `all`: what all sources set; `entries`: tables, entry by entry."""
+"""How values of several sources merge. `first`: the first source wins; `all`: lists are joined; `entries`:
+tables are merged by entry, the first source wins."""
 Group = Literal["", "run", "limits", "place"]
-"""Commands take the flags of a group together."""
+"""The name of a group of flags. A command accepts all flags of a group or none."""
 
 
 class Declaration(NamedTuple):
-    """The default and metadata of a field."""
+    """The default value and the metadata of a field."""
 
     default: Any
     argument: Any = None
@@ -33,12 +34,12 @@ _NEEDED = object()
 class Declared:
     """A record without `dataclasses`, whose import would slow down the help.
 
-    Its annotated names are its fields; they are given by keyword and immutable. A field with a `Declaration`
-    has a default and metadata; a field without a value is required.
+    The annotated names of a class are the fields of its records. Values are given by keyword and never
+    change. A field with a `Declaration` has a default and metadata. A field without a value is required.
     """
 
     declarations: ClassVar[Mapping[str, Declaration]] = {}
-    """Those of its bases first."""
+    """Name -> declaration of the fields; those of base classes come first."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -60,11 +61,11 @@ class Declared:
         vars(self).update(given)
 
     def but(self, **changes: Any) -> Self:
-        """Return a copy with other values."""
+        """Return a copy in which some fields have other values."""
         return type(self)(**{**vars(self), **changes})
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{type(self).__name__}.{name} never changes")
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be changed")
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -88,23 +89,24 @@ class Setting(NamedTuple):
     kind: Kind
     merge: Merge = "first"
     variable: str = ""
-    """The environment variable; empty: none."""
+    """The environment variable; empty if the setting has none."""
     group: Group = ""
     flag: Flag | None = None
     is_harmless: bool = False
-    """Whether no value of a project can make the setting more dangerous."""
+    """Whether every value in a project's file is harmless, because none makes the setting more dangerous."""
     about: str = ""
-    """A short description, as a clause; empty if no file can set it."""
+    """A short description in the form of a clause; empty if no file can set it."""
     reader: str = ""
-    """The home of the `SettingReader` that reads its values; empty: its kind is enough."""
+    """The home of the `SettingReader` for the values; empty if the kind is enough."""
     of_command: bool = False
-    """Counts for the command `sandbur`; an agent in a program takes it from the program alone."""
+    """Whether the setting is only for the command `sandbur`. An agent in a program gets its value from the
+    program."""
     after: str = ""
-    """The key of the preceding row in lists; empty: it comes last."""
+    """The key of the setting that precedes this one in lists. If it is empty, this one comes last."""
 
 
 def insert_rows(rows: list[Setting], added: Iterable[Setting]) -> None:
-    """Insert rows, each after the one that it names; raises `ValueError` for a duplicate key."""
+    """Insert each row after the one that it names; raises `ValueError` for a duplicate key."""
     for row in added:
         keys = [one.key for one in rows]
         if row.key in keys:

@@ -1,4 +1,4 @@
-"""The reader of a setting whose type is not enough to parse it, such as a table of an extension."""
+"""The reader for a setting that needs more than its type, such as a table of an extension."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -9,37 +9,40 @@ from ...state.errors import SandburError
 
 
 class SettingValue(NamedTuple):
-    """What one source sets, as `SettingReader.check` returned it."""
+    """The value of a setting in one source, in the form that `SettingReader.check` returned."""
 
     value: Any
     source: str
     """The name of the source, such as the path of a file."""
     folder: Path
-    """Relative paths of this source start here."""
+    """The folder from which relative paths of this source start."""
 
 
 class SettingReader(ABC):
-    """Reads the values of one setting. Override what the setting's type does not do."""
+    """Reads the values of one setting. A subclass overrides the methods for which the type is not enough."""
 
     def check(self, value: Any, source: str, error: type[SandburError]) -> Any:
-        """Return the parsed value; raises `error`, which names the key and never repeats a value."""
+        """Return the parsed value; raises `error`. Its message names the key and never repeats a value."""
         return value
 
     def limit_project(self, value: Any, path: Path, notices: list[str]) -> Any:
-        """Return what a project's file may set; add a notice for ignored parts. Raises `ConfigError`."""
+        """Return the part of a value that a project's file may set; add a notice for each ignored part.
+        Raises `ConfigError`."""
         return value
 
     def resolve(self, values: Sequence[SettingValue]) -> Any:
-        """Return the value of the setting; `values` are those of all sources that set it, the first wins."""
+        """Return the value of the setting from those of all sources that set it. The first source takes
+        precedence."""
         return values[0].value
 
     @abstractmethod
     def disclose(self, value: Any) -> Iterator[str]:
-        """Yield clauses that explain the effect of a project's value to a person who may trust it."""
+        """Yield clauses about the effects of a project's value, for a person who may trust the project."""
 
 
 def merge_tables(values: Sequence[SettingValue]) -> dict[str, SettingValue]:
-    """Return the tables below a key by name, each with the source that it is from; the first source wins."""
+    """Merge named tables; return name -> table with its source. If two sources have one name, the first
+    wins."""
     return {
         name: SettingValue(table, one.source, one.folder)
         for one in reversed(values)

@@ -1,4 +1,4 @@
-"""The settings, one row each: key, kind, default, variable, flag and how sources merge."""
+"""The settings, one row each: key, kind, default, variable, flag, and how the values of sources merge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MODES = ("interactive", "plan", "auto-edit", "yolo")
 SANDBOXES = ("auto", "required", "off")
 CONFINING = ("off", "auto", "required")
-"""Wishes for a sandbox, the strictest last."""
+"""The values of `sandbox`, the strictest last."""
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 Catastrophic = Literal["ask", "run"]
 Resuming = Literal["ask", "go"]
@@ -42,7 +42,7 @@ def _row(
     harmless: bool = False,
     about: str = "",
 ) -> Any:
-    """Declare a setting; `flag` is its option names, metavar and help."""
+    """Declare a setting. `flag` is a tuple of the option names, the metavar and the help text."""
     made = None if flag is None else Flag(tuple(flag[0].split()), *flag[1:])
     return Declaration(default, (default, kind, merge, variable, group, made, harmless, about))
 
@@ -163,28 +163,29 @@ class Settings(Declared):
         about="how the input line of the chat is edited: `emacs` or `vi`")
     # fmt: on
     home: Path
-    """The data folder; no setting, but resolved with them, as what follows."""
+    """The data folder. This and the following fields are not settings, but are resolved with them."""
     notices: tuple[str, ...] = ()
-    """What was ignored and why."""
+    """Sentences about values that were ignored, and why."""
     untrusted_config: Path | None = None
-    """A project configuration that was ignored because its folder is not trusted."""
+    """A project configuration that was ignored, because its folder is not trusted; None if there is none."""
     untrusted_files: tuple[Path, ...] = ()
     """Files of extensions, such as `.mcp.json`, that were ignored because they are not trusted."""
     of_extensions: Mapping[str, Any] = MappingProxyType({})
-    """The settings of extensions by key; `of` reads them."""
+    """Key -> value of the settings of extensions. The method `of` reads them."""
     sources: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    """Key -> the sources that set it, in order of precedence; no entry: the default."""
+    """Key -> the names of the sources that set it, in order of precedence. A key at its default is
+    missing."""
     rule_sources: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType({})
-    """`allow`, `ask` or `deny` and a rule -> who wrote it, as in `sources`."""
+    """Pair of `allow`, `ask` or `deny` and a rule -> the names of the sources that contain the rule."""
 
     def of(self, key: str) -> Any:
-        """Return the value of an extension's setting; None if the extension is not installed."""
+        """Return the value of an extension's setting, or None if the extension is not installed."""
         if key in self.of_extensions:
             return self.of_extensions[key]
         return next((row.default for row in SETTINGS if row.key == key), None)
 
     def with_value(self, key: str, value: Any) -> Settings:
-        """Return a copy with another value of an extension's setting."""
+        """Return a copy with another value for an extension's setting."""
         return self.but(of_extensions={**self.of_extensions, key: value})
 
     def value_of(self, key: str) -> Any:
@@ -193,22 +194,23 @@ class Settings(Declared):
 
 
 SETTINGS = [Setting(name, *one.argument) for name, one in Settings.declarations.items() if one.argument]
-"""All rows; those of installed packages are inserted once these are loaded (`load_extensions`)."""
+"""The rows of all settings. `load_extensions` inserts those of installed packages."""
 for _extension in list_shipped():
     insert_rows(SETTINGS, _extension.settings)
 
 
 def load_extensions() -> bool:
-    """Load the extensions of installed packages, once; return whether this call may have added rows."""
+    """Load the extensions of installed packages once; return whether this call may have added rows."""
     return PACKAGES.load(SETTINGS)
 
 
 Overrides = Mapping[str, Any]
-"""The values of flags: key -> text or number; a missing key or None is not set."""
+"""The values of flags: key -> text or number. A missing key, or the value None, means that the flag is not
+set."""
 
 
 def merge_overrides(own: Overrides, overrides: Overrides) -> Overrides:
-    """Return what an agent's author and the flags set: the flags go first, lists are put together."""
+    """Merge the values of an agent's author with those of flags. Flags take precedence; lists are joined."""
     lists = {row.key for row in SETTINGS if row.merge == "all"}
     both = {key: (*own.get(key, ()), *(overrides.get(key) or ())) for key in lists if own.get(key)}
     return {**own, **{key: value for key, value in overrides.items() if value not in (None, ())}, **both}

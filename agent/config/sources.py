@@ -1,4 +1,4 @@
-"""The types of settings, and one clear sentence for everything that can be wrong with their values."""
+"""The types of settings, and one clear sentence for each error in their values."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -30,22 +30,22 @@ class _Table(BaseModel):
 
 
 class ProviderTable(_Table):
-    """A user-defined model server, or another address for a known provider."""
+    """A model server that the user defines, or another address for a known provider."""
 
     base_url: _WebAddress
     api_key_env: Annotated[Line, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
-    """The environment variable with the API key; None: no key."""
+    """The environment variable with the API key. None: no key is sent."""
     wire: WireFormat = "chat"
     transport: TransportName | None = None
 
 
 class Price(Record):
-    """US dollars for a million tokens."""
+    """The prices of a model in US dollars per million tokens."""
 
     input: float = Field(ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
     cache_read: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """None: the same as `input`."""
+    """The price of cached input tokens. None: the same as `input`."""
     cache_write: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
@@ -90,12 +90,12 @@ _TYPES: Mapping[Kind, Any] = {
     "compaction": CompactionKind,
     "text": Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=r"^[^\x00]+$")],
 }
-"""Kind of a setting -> its type, as pydantic takes it."""
+"""Kind of a setting -> the type of its value for pydantic."""
 
 
 @cache
 def _model_of(rows: tuple[tuple[str, Kind], ...]) -> type[_Table]:
-    """Return what checks the values of one source."""
+    """Return the pydantic model that checks the values of one source."""
     fields = {key: (_TYPES[kind] | None, None) for key, kind in rows}
     return create_model("_Checked", __base__=_Table, **cast(Any, fields))
 
@@ -107,7 +107,8 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 def validate_values(
     values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]
 ) -> Values:
-    """Return the values if all are valid; the error names the key and never repeats the value."""
+    """Return the values if all are valid; raises `error`. Its message names the key and never repeats the
+    value."""
     rows = settable_rows()
     model = _model_of(tuple((key, row.kind) for key, row in rows.items()))
     fitting = fit(model, values, source, named, error)
@@ -119,26 +120,26 @@ def validate_values(
 
 
 class PlainReader(SettingReader):
-    """Reads a setting whose type says everything; the trust summary prints its value as it is."""
+    """Reads a setting that needs no more than its type. The trust summary prints its value unchanged."""
 
     def disclose(self, value: Any) -> Iterator[str]:
         return iter(())
 
 
 def reader_of(row: Setting) -> SettingReader:
-    """Return what reads the values of a setting; most need nothing but their kind."""
+    """Return the reader for the values of a setting. Most settings need only the check of their kind."""
     return load(row.reader)() if row.reader else PlainReader()
 
 
 def fit(
     model: type[ModelT], values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]
 ) -> ModelT:
-    """Return the values as a model; raises `error`, which names the key and never repeats a value."""
+    """Return the values as a model; raises `error`. Its message names the key and never repeats a value."""
     try:
         return model.model_validate(values)
     except ValidationError as invalid:
         errors = invalid.errors(include_url=False, include_input=False, include_context=False)
-        # A misspelled key explains a missing one, not the other way round.
+        # A misspelled key is reported first, because it can be the reason that another key is missing.
         first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     *parents, last = [str(part) for part in first["loc"] if part != "[key]"]
     key = named(".".join([*parents, last]))
@@ -152,11 +153,11 @@ def fit(
 
 
 def describe_problem(message: str) -> str:
-    """Rewrite pydantic's sentence as a clause."""
+    """Rewrite a sentence of pydantic as a clause."""
     message = message.removeprefix("Value error, ")
     clause = message[:1].lower() + message[1:]
     if "match pattern" in clause:
-        return "it has characters or a form that are not possible here"
+        return "it has characters or a form that are not allowed here"
     return clause.replace("input should be", "it should be")
 
 

@@ -1,4 +1,4 @@
-"""Which folders may use their own configuration: a list bound to the exact content that was trusted."""
+"""The list of trusted folders, files and links. Trust is bound to the exact content that was trusted."""
 
 import hashlib
 import json
@@ -23,28 +23,29 @@ from .paths import (
 
 _MAX_LIST_BYTES = 16 << 20
 _AGENT = b"an agent"
-"""Marks an entry that is not bound to a content."""
+"""The content of an entry for an agent, which is not bound to a content."""
 
 
 class _TrustList(Record):
     version: Literal[1] = 1
     folders: dict[str, str] = Field(default_factory=dict)
     """Real path of a folder -> SHA-256 of its configuration; path of a file -> SHA-256 of its content; path
-    of a link -> SHA-256 of its target's."""
+    of a link -> SHA-256 of the path of its target."""
 
 
 def trust(folder: Path, env: Mapping[str, str], content: bytes | None = None) -> None:
-    """Trust the folder with exactly this content (default: the current one), not with later changes."""
+    """Trust the folder with exactly this content (default: its present content), and not with later
+    changes."""
     _add(env, os.path.realpath(folder), _configuration(folder) if content is None else content)
 
 
 def is_trusted(folder: Path, env: Mapping[str, str], content: bytes | None = None) -> bool:
-    """Return whether this folder was trusted with exactly this content (default: the current one)."""
+    """Return whether this folder was trusted with exactly this content (default: its present content)."""
     return _holds(env, os.path.realpath(folder), _configuration(folder) if content is None else content)
 
 
 def trust_link(link: Path, target: Path, env: Mapping[str, str]) -> None:
-    """Trust a link of a repository to exactly this file outside of it."""
+    """Trust a link of a repository to exactly this file outside of the repository."""
     _add(env, _place(link), os.fsencode(target))
 
 
@@ -53,7 +54,7 @@ def is_trusted_link(link: Path, target: Path, env: Mapping[str, str]) -> bool:
 
 
 def trust_place(place: Path, content: bytes, env: Mapping[str, str]) -> None:
-    """Trust a file or the content of a folder with exactly these bytes, not with later changes."""
+    """Trust a file, or the content of a folder, with exactly these bytes, and not with later changes."""
     _add(env, _place(place), content)
 
 
@@ -62,7 +63,7 @@ def is_trusted_place(place: Path, content: bytes, env: Mapping[str, str]) -> boo
 
 
 def trust_agent(source: str, folder: Path, env: Mapping[str, str]) -> None:
-    """Trust sessions of this folder to load the agent `package.module:name`."""
+    """Allow sessions of this folder to load the agent `package.module:name`."""
     _add(env, _place(folder / source), _AGENT)
 
 
@@ -71,7 +72,7 @@ def is_trusted_agent(source: str, folder: Path, env: Mapping[str, str]) -> bool:
 
 
 def trust_agent_file(path: Path, digest: str, env: Mapping[str, str]) -> None:
-    """Trust an agent file with exactly the content of this digest; older versions stay trusted, too."""
+    """Trust an agent file with exactly the content of this digest. Older versions stay trusted, too."""
     _add(env, f"{_place(path)}#{digest}", digest.encode())
 
 
@@ -80,14 +81,14 @@ def is_trusted_agent_file(path: Path, digest: str, env: Mapping[str, str]) -> bo
 
 
 def list_trusted(env: Mapping[str, str]) -> list[str]:
-    """Return all trusted folders, files and links by path."""
+    """Return the paths of all trusted folders, files and links."""
     return sorted(_load(env).folders)
 
 
 def take_back(path: Path, env: Mapping[str, str]) -> bool:
     """Remove the trust in a folder or link; return whether it was trusted."""
     known = _load(env)
-    # A deleted folder is named by its path in the list.
+    # A deleted folder cannot be resolved, so its path in the list counts, too.
     names = {os.path.realpath(path), _place(path), str(path)}
     names |= {name for name in known.folders if name.rpartition("#")[0] in names}
     left = {name: digest for name, digest in known.folders.items() if name not in names}
@@ -107,13 +108,13 @@ def _holds(env: Mapping[str, str], name: str, content: bytes) -> bool:
 
 
 def _configuration(folder: Path) -> bytes:
-    """Return the current configuration of a folder; empty if there is none."""
+    """Return the present configuration of a folder; empty if it has none."""
     found = read_bytes(folder / CONFIG_NAME, MAX_CONFIG_BYTES)
     return b"" if found is None else found[0]
 
 
 def _place(link: Path) -> str:
-    """Return the path of a link itself, without following it."""
+    """Return the absolute path of a link itself, without following it."""
     return str(Path(os.path.realpath(link.parent)) / link.name)
 
 
@@ -140,7 +141,7 @@ def _load(env: Mapping[str, str]) -> _TrustList:
 
 
 def _write(path: Path, trusted: _TrustList) -> None:
-    """Replace the list atomically, readable by its owner only."""
+    """Replace the list atomically; only its owner can read it."""
     text = json.dumps(trusted.model_dump(), indent=1, sort_keys=True)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -155,5 +156,5 @@ def _write(path: Path, trusted: _TrustList) -> None:
             Path(temporary).unlink(missing_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be written: {error.strerror}.", "Check the folder's rights."
+            f"{path} cannot be written: {error.strerror}.", "Check the permissions of the folder."
         ) from None

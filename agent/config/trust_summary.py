@@ -1,4 +1,4 @@
-"""The effects of a project's configuration in sentences: the dangerous ones first, none cut off."""
+"""Describes the effects of a project's configuration in sentences, the most dangerous first, none cut off."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -21,11 +21,11 @@ class Disclosure:
     dangerous: tuple[str, ...]
     rest: tuple[str, ...]
     problem: str = ""
-    """Why the file cannot be used at all; then the others are empty."""
+    """Why the file cannot be used at all; the other fields are then empty."""
 
 
 def summarize_settings(content: bytes, path: Path) -> Disclosure:
-    """Describe what the file at `path` sets with this content."""
+    """Describe the effects of the file at `path` with this content."""
     try:
         values = _values(content, path)
     except ConfigError as error:
@@ -38,7 +38,7 @@ def summarize_settings(content: bytes, path: Path) -> Disclosure:
 
 
 def _of_extensions() -> Iterator[str]:
-    """Yield the settings of extensions that have a reader with its own description."""
+    """Yield the keys of extensions' settings whose readers describe their effects."""
     for extension in reversed(extensions()):
         yield from (row.key for row in extension.settings if row.reader)
 
@@ -72,12 +72,12 @@ def _providers(tables: Mapping[str, ProviderTable]) -> Iterator[str]:
 
 
 def _rules(rules: list[str]) -> Iterator[str]:
-    return (f"lets pass without a question: {rule}" for rule in rules)
+    return (f"allows without a question: {rule}" for rule in rules)
 
 
 def _store(url: str) -> Iterator[str]:
     without_password = _PASSWORD.sub(r"\1:***", url)
-    yield f"keeps every session in {without_password}"
+    yield f"stores every session in {without_password}"
 
 
 def _folders(folders: list[str]) -> Iterator[str]:
@@ -85,11 +85,11 @@ def _folders(folders: list[str]) -> Iterator[str]:
 
 
 def _mode(mode: str) -> Iterator[str]:
-    yield f"starts in mode {mode}" + (" (which is ignored: no file can)" if mode == "yolo" else "")
+    yield f"starts in mode {mode}" + (" (ignored, because no file can set it)" if mode == "yolo" else "")
 
 
 def _aliases(models: Mapping[str, str]) -> Iterator[str]:
-    return (f"takes {model} where the model {name} is asked for" for name, model in models.items())
+    return (f"uses {model} in place of the model {name}" for name, model in models.items())
 
 
 _SENTENCES: Mapping[str, Callable[[Any], Iterator[str]]] = {
@@ -100,4 +100,4 @@ _SENTENCES: Mapping[str, Callable[[Any], Iterator[str]]] = {
     "mode": _mode,
     "aliases": _aliases,
 }
-"""The most dangerous first."""
+"""Key -> the function that describes its value, the most dangerous settings first."""

@@ -1,4 +1,4 @@
-"""Reads the values of one source of settings; plain types are checked here, all others by pydantic."""
+"""Reads the values of one source of settings. Plain types are checked here, all others by pydantic."""
 
 import os
 import re
@@ -25,13 +25,13 @@ from .settings import (
 )
 
 Values = Mapping[str, Any]
-"""What one source (a file, the environment, the flags) sets: key -> value; it may lack keys."""
+"""The values that one source (a file, the environment or the flags) sets: key -> value."""
 Named = Callable[[str], str]
-"""Return the name under which the person knows a key."""
+"""Returns the name by which the person knows the setting with this key."""
 
 
 def settable_rows() -> dict[str, Setting]:
-    """Return the settings that files, variables or flags can set, by key."""
+    """Return key -> declaration of the settings that files, variables or flags can set."""
     return {row.key: row for row in SETTINGS if row.kind != "folder"}
 
 
@@ -60,12 +60,12 @@ def _switch(text: str) -> bool:
 
 
 class _Text(NamedTuple):
-    """How the text of a variable is read."""
+    """How the text of an environment variable becomes a value."""
 
     read: Callable[[str], Any]
-    """Raises `ValueError`."""
+    """Parses the text; raises `ValueError`."""
     expected: str = ""
-    """What that text should be."""
+    """A description of valid texts, for the error message."""
 
 
 _TEXTS: Mapping[Kind, _Text] = {
@@ -81,7 +81,7 @@ _TEXTS: Mapping[Kind, _Text] = {
     "share": _Text(float, "a number"),
     "switch": _Text(_switch, "1 or 0"),
 }
-"""Type of a setting -> the parser of its text; other types are used as they are."""
+"""Type of a setting -> the parser of its text. The text of other types is the value."""
 _AS_IT_IS = _Text(str)
 
 
@@ -115,25 +115,26 @@ _PLAIN: Mapping[Kind, Callable[[Any], bool]] = {
     "resuming": lambda value: value in get_args(Resuming),
     "compaction": lambda value: value in get_args(CompactionKind),
 }
-"""Type of a setting -> a check that is certain for plain values."""
+"""Type of a setting -> a check of plain values. If the check is true, the value is valid."""
 
 
 def check_values(values: Mapping[str, Any], source: str, named: Named, error: type[SandburError]) -> Values:
-    """Return the values if all are valid; the error names the key and never repeats the value."""
+    """Return the values if all are valid; raises `error`. Its message names the key and never repeats the
+    value."""
     given = {key: value for key, value in values.items() if value is not None}
     rows = settable_rows()
     if any(key not in rows for key in given) and load_extensions():
         rows = settable_rows()
     if all(key in rows and (fits := _PLAIN.get(rows[key].kind)) and fits(given[key]) for key in given):
         return {key: given[key] for key in rows if key in given}
-    # Importing pydantic for the rest is slower than everything else that reading settings does.
+    # All other values need pydantic, whose import takes longer than all the rest of reading settings.
     from .sources import validate_values
 
     return validate_values(values, source, named, error)
 
 
 def parse_config(content: bytes, path: Path) -> Values:
-    """Read a `config.toml`; raises `ConfigError`."""
+    """Parse a `config.toml`; raises `ConfigError`."""
     if content.startswith(b"\xef\xbb\xbf"):
         raise ConfigError(f"{path} starts with a byte order mark (line 1, column 1).", "Save it without one.")
     import tomllib
@@ -151,7 +152,7 @@ def parse_config(content: bytes, path: Path) -> Values:
 
 
 def _toml_problem(error: ValueError, text: str) -> str:
-    """Return the parser's message with its position, such as `line 3, column 5: ...`."""
+    """Return the parser's message with its position first, such as `line 3, column 5: ...`."""
     found = re.fullmatch(r"(.*?) \(at (.*)\)", str(error), re.DOTALL)
     if found is None:
         return str(error)
@@ -165,7 +166,7 @@ def _variables() -> dict[str, Setting]:
 
 
 def read_environment(env: Mapping[str, str]) -> Values:
-    """Return the values of environment variables; an empty one counts as unset. Raises `ConfigError`."""
+    """Return the values of environment variables. An empty variable counts as unset. Raises `ConfigError`."""
     _refuse_misspelled(env)
     values: dict[str, Any] = {}
     for variable, row in _variables().items():
@@ -179,7 +180,7 @@ def read_environment(env: Mapping[str, str]) -> Values:
 
 
 def parse_value(row: Setting, entry: str, text: str) -> Any:
-    """Parse the text of a setting, or of an entry of a table; raises `UsageError`."""
+    """Parse the text for a setting, or for an entry of a table; raises `UsageError`."""
     name = f"{row.key}.{entry}" if entry else row.key
     kind = _TEXTS.get("count" if row.kind == "windows" else row.kind, _AS_IT_IS)
     try:
@@ -191,12 +192,13 @@ def parse_value(row: Setting, entry: str, text: str) -> Any:
 
 
 def read_flags(overrides: Overrides) -> Values:
-    """Return the values of flags for keys that files and variables can set, too; raises `UsageError`."""
+    """Return the values of the flags whose keys files and variables can set, too; raises `UsageError`."""
     return read_values(overrides, "The command line", _flag)
 
 
 def read_values(values: Mapping[str, Any], source: str, named: Named) -> Values:
-    """Return the values that flags or arguments give; raises `UsageError`, which names the `source`."""
+    """Return the checked values of flags or arguments. Raises `UsageError`; its message names the
+    `source`."""
     rows = settable_rows()
     given = {key: _plain(value) for key, value in values.items() if key in rows and value != ()}
     return check_values(given, source, named, UsageError)
@@ -216,10 +218,11 @@ def _row(key: str) -> Setting:
 
 
 def _refuse_misspelled(env: Mapping[str, str]) -> None:
-    """Refuse a misspelled key: ignoring a deny rule would weaken the policy."""
+    """Raise `ConfigError` for a misspelled variable: to ignore a deny rule, for example, would be
+    dangerous."""
     known = _variables()
     for name in env:
         if name.startswith("SANDBUR_") and name not in known and name != "SANDBUR_HOME":
             near = get_close_matches(name, known, n=1, cutoff=0.88)
             if near:
-                raise ConfigError(f"There is no variable {name}.", f"Did you mean {near[0]}? Else unset it.")
+                raise ConfigError(f"There is no variable {name}.", f"Did you mean {near[0]}? Or unset it.")

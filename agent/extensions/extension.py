@@ -1,8 +1,8 @@
 """The declaration of an extension: one object that names everything the extension adds.
 
 A declaration is cheap to import: it refers to classes and functions by home and imports none of them. A home
-is `module:name`. A module that begins with a dot is part of Sandbur, such as `.ui.commands.acp:AcpCommand`;
-any other module is found as Python finds it.
+is the text `module:name`. If the module begins with a dot, it is part of Sandbur, such as
+`.ui.commands.acp:AcpCommand`; any other module is imported by its absolute name.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def load(home: str) -> Any:
 
 
 class CommandEntry(Declared):
-    """A command: `sandbur NAME`."""
+    """A command of the shell: `sandbur NAME`."""
 
     name: str
     home: str
-    """Of a subclass of `sandbur.ui.cli.grammar.Command`."""
+    """The home of a subclass of `sandbur.ui.cli.grammar.Command`."""
     summary: str
     after: str = ""
-    """The command that precedes it in the help; empty: it comes last."""
+    """The command that precedes this one in the help. If it is empty, this one comes last."""
 
 
 class SlashEntry(Declared):
@@ -54,13 +54,14 @@ class SlashEntry(Declared):
     of a run, or a text that answers the command."""
     aliases: tuple[str, ...] = ()
     group: str = "Extensions"
-    """The heading in the help."""
+    """The heading of the group in the help that lists the command."""
     after: str = ""
-    """The command that precedes it in its group; empty: it comes last."""
+    """The command that precedes this one in its group. If it is empty, this one comes last."""
     complete: str = ""
-    """The home of a function that takes a `SlashContext` or None and yields `SlashOffer`s."""
+    """The home of a function that takes a `SlashContext` or None and yields `SlashOffer`s; empty if the
+    arguments have no completion."""
     waits: bool = False
-    """An open question has to be answered first."""
+    """Whether an open question has to be answered before the command may run."""
 
 
 class ConfigFile(Declared):
@@ -68,51 +69,52 @@ class ConfigFile(Declared):
 
     name: str
     place: Literal["project", "user"]
-    """`project`: the nearest one in the folders of the project; it counts once a person trusts it.
-    `user`: beside the user's `config.toml`."""
+    """`project`: the nearest file of this name in the folders of the project counts, once a person trusts it.
+    `user`: the file lies in the folder of the user's `config.toml`."""
     key: str
-    """Of the setting."""
+    """The key of the setting."""
     parse: str
-    """The home of a function that takes the content and the path, and returns the value, as
-    `SettingReader.check` does, and notices. It raises `ConfigError`."""
+    """The home of a function that takes the content and the path of the file. It returns the value, in the
+    form that `SettingReader.check` returns, and a list of notices. It raises `ConfigError`."""
 
 
 class Extension(Declared):
-    """One extension; only the name is required."""
+    """The declaration of one extension. Only the name is required; an empty field adds nothing."""
 
     name: str
     about: str = ""
-    """A short description, as a clause."""
+    """A short description in the form of a clause, without a full stop."""
     page: str = ""
-    """Its page in the documentation: a file below `docs/`, or an address."""
+    """The page of the extension in the documentation: a file below `docs/`, or an address."""
     folders: tuple[str, ...] = ()
-    """For a built-in extension: its folders and files. Deleting them removes the extension and nothing
-    else."""
+    """For a built-in extension: its folders and files. If they are deleted, the extension is gone and every
+    other part still works."""
     settings: tuple[Setting, ...] = ()
     files: tuple[ConfigFile, ...] = ()
     runtime: str = ""
-    """The home of its `ExtensionRuntime`, which provides tools, middleware and observers to sessions."""
+    """The home of the extension's `ExtensionRuntime`, which provides tools, middleware and observers to
+    sessions."""
     is_used: Callable[[Settings, SessionSettings | None], bool] | None = None
-    """Returns whether a session needs the runtime. None: it is needed if one of its settings has a truthy
-    value, defaults included, or if it has no settings.
+    """Return whether a session needs the runtime. If the field is None, a session needs it if one of the
+    extension's settings has a truthy value (defaults count), or if the extension has no settings.
 
     The session is None before a new session has its first prompt.
     """
     commands: tuple[CommandEntry, ...] = ()
     slash: tuple[SlashEntry, ...] = ()
     find_slash: str = ""
-    """The home of a function that takes a name and returns its `SlashCommand` or None, for commands that
-    exist only while a session runs."""
+    """The home of a function that takes a name and returns the `SlashCommand` of that name or None. It serves
+    commands that exist only while a session runs."""
     doctor: str = ""
     """The home of a function that takes the settings and yields the `Finding`s of `sandbur doctor`."""
     agent_files: Mapping[str, str] = MappingProxyType({})
-    """Suffix of a file, such as `.yaml` -> the home of a function that takes an `AgentFileText`, the
+    """The suffix of a file, such as `.yaml` -> the home of a function that takes an `AgentFileText`, the
     environment and the names of further tools, and returns the `AgentParts` of the agent that the file
     describes. It raises `ConfigError`."""
     agent_file_schema: str = ""
-    """The home of a function that returns the JSON schema of these files."""
+    """The home of a function that returns the JSON schema of agent files."""
     models: Mapping[str, str] = MappingProxyType({})
-    """Name of a model without a provider -> the home of a `Model` class whose constructor takes no
+    """The name of a model without a provider -> the home of a `Model` class whose constructor takes no
     arguments."""
 
     def needs_runtime(self, settings: Settings, session: SessionSettings | None = None) -> bool:

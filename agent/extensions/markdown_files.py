@@ -1,4 +1,4 @@
-"""Markdown files of people and projects: their folders, which are trusted, and their front matter."""
+"""Markdown files of people and projects: the folders, the trust in them, and the front matter of a file."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ from ..config.trust import is_trusted_place, trust_place
 
 TextT = TypeVar("TextT")
 _MOST_BYTES = 1 << 20
-"""Size limit of one file; a larger file of a project is left out and cannot be read."""
+"""The size limit of one file, in bytes. A larger file of a project is left out and cannot be read."""
 _MOST_FILES = 500
 _DEEPEST = 6
 _MOST_FIELD_LINES = 2000
@@ -26,8 +26,8 @@ _BLOCK = re.compile(r"[|>][-+]?")
 
 
 class TextFolder:
-    """One folder of texts. A project's folder is active only if it is trusted, with the content it had when
-    the session began."""
+    """One folder of Markdown files. A project's folder is active only if a person trusts it with the content
+    that it had when the session began."""
 
     def __init__(self, path: Path, is_project: bool) -> None:
         self.path = path
@@ -82,7 +82,7 @@ class TextFolder:
         return "".join(f"{name} {digest}\n" for name, digest in self.files.items()).encode()
 
     def is_trusted(self, env: Mapping[str, str]) -> bool:
-        """Return whether its texts are active: a person's own always are."""
+        """Return whether the files are active. A person's own folder is always active."""
         return not self.is_project or is_trusted_place(self.path, self.digest, env)
 
     def trust(self, env: Mapping[str, str]) -> None:
@@ -97,7 +97,7 @@ def folders_of(kind: str, cwd: Path, env: Mapping[str, str]) -> list[TextFolder]
 
 
 def list_untrusted(folders: list[TextFolder], env: Mapping[str, str]) -> Iterator[tuple[TextFolder, str]]:
-    """Yield the folders that do not count, each with the reason."""
+    """Yield each project folder that no person trusts, and the reason as a sentence."""
     for folder in folders:
         try:
             if not folder.is_trusted(env) and folder.files:
@@ -116,10 +116,10 @@ def list_files(
     read: Callable[[TextFolder, str], tuple[str, TextT] | None],
     notices: list[str],
 ) -> tuple[dict[str, TextT], tuple[TextFolder, ...]]:
-    """List the active files of a kind and the inactive folders; of two files with one key the nearer counts.
+    """Return the active files of a kind by key, and the inactive folders.
 
-    `read` returns the key and content of a file, or None if the file is of another kind; its `ConfigError`
-    becomes a notice.
+    If two files have the same key, the file of the nearer folder counts. `read` returns the key and the
+    content of a file, or None if the file is of another kind. A `ConfigError` of `read` becomes a notice.
     """
     folders = folders_of(f"{kind}s", cwd, env)
     refused = dict(list_untrusted(folders, env))
@@ -177,7 +177,7 @@ class FrontMatterEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A text, and the fields above it."""
+    """The text of a file and the fields of its front matter."""
 
     fields: Mapping[str, str]
     """Key in small letters -> value; of two equal keys the first counts."""
@@ -188,7 +188,7 @@ class Marked:
     """The lines above the text that are neither a key, nor a value, nor a comment."""
 
     def line(self, name: str, most: int) -> str:
-        """Return a field as one line of so many characters."""
+        """Return a field as one line of at most `most` characters."""
         return " ".join(self.fields.get(name, "").split())[:most]
 
 

@@ -13,33 +13,36 @@ from .markdown_files import TextFolder, list_files, split_front_matter
 _NAME = re.compile(r"[A-Za-z][\w-]*(?::[\w-]+)*")
 _PLACE = re.compile(r"\$(ARGUMENTS|[1-9]\d?)")
 _RUNS = re.compile(r"(?<![\w`])!`([^`\n]+)`")
-_HAS_RUN = "`{command}` (it ran just now; what came of it is above)"
+_HAS_RUN = "`{command}` (this command ran just now; its output is above)"
 _MOST_COMMANDS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class PromptCommand:
     name: str
-    """The file's name without its ending, behind the names of its folders: `git:review`."""
+    """The file's name without its suffix, after the names of its folders, such as `git:review`."""
     description: str
     argument_hint: str
     model: str
-    """Which it asks for; empty: the session's."""
+    """The model that the command asks for; empty for the session's model."""
     allowed_tools: str
-    """Informative only; the policy decides."""
+    """The tools that the file names. The list is only displayed; the policy decides about each call."""
     body: str
     file: Path
 
     def runs(self, words: str) -> tuple[str, ...]:
-        """Return the shell commands that are to be run, through the gate, before the message is sent."""
+        """Return the shell commands that have to run, through the gate, before the message is sent."""
         return tuple(_fill_arguments(found[1], words) for found in _RUNS.finditer(self.body))
 
     def message(self, words: str, has_run: bool = False) -> str:
-        """Return the message to send; raises `UsageError` unless `has_run` contains all of `runs`."""
+        """Return the message to send.
+
+        Raises `UsageError` if the file has shell commands and `has_run` is false.
+        """
         if not has_run and (first := _RUNS.search(self.body)):
             raise UsageError(
-                f"/{self.name} would run {first[0][:80]} first, which only the chat does: it is not sent.",
-                f"Send it in a chat, or take that out of {self.file} and let the agent run it.",
+                f"/{self.name} runs `{first[0][:80]}` before its message, and only the chat can do that.",
+                f"Send it in a chat, or remove that command from {self.file} and let the agent run it.",
             )
         parts: list[str] = []
         end = 0
@@ -49,13 +52,13 @@ class PromptCommand:
                 _HAS_RUN.format(command=_fill_arguments(found[1], words)),
             ]
             end = found.end()
-        # Arguments are not part of the file: no command in them runs.
+        # The arguments are not part of the file, so no command in them runs.
         text = "".join((*parts, _fill_arguments(self.body[end:], words)))
         return text if not words or _PLACE.search(self.body) else f"{text}\n\n{words}"
 
 
 def _fill_arguments(text: str, words: str) -> str:
-    """Fill the placeholders of a part of the file with the arguments."""
+    """Replace the placeholders in a part of the file by the arguments."""
     parts = _parts(words)
 
     def put(match: re.Match[str]) -> str:
@@ -81,7 +84,7 @@ class FoundCommands(NamedTuple):
 
 
 def find_commands(cwd: Path, env: Mapping[str, str]) -> FoundCommands:
-    """Return the commands that count in a folder; of two with one name the nearer."""
+    """Return the commands that are active in a folder; of two with the same name, the nearer one counts."""
     notices: list[str] = []
     found, untrusted = list_files("command", "*.md", cwd, env, _MOST_COMMANDS, _read, notices)
     return FoundCommands({one.name: one for one in found.values()}, untrusted, tuple(notices))
@@ -90,10 +93,10 @@ def find_commands(cwd: Path, env: Mapping[str, str]) -> FoundCommands:
 def _read(folder: TextFolder, file: str) -> tuple[str, PromptCommand]:
     name = file.removesuffix(".md").replace("/", ":")
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"{folder.path / file} makes no name of a command: {name!r}.")
+        raise ConfigError(f"The file name {folder.path / file} gives no valid command name: {name!r}.")
     read = split_front_matter(folder.text(file))
     if not read.body:
-        raise ConfigError(f"{folder.path / file} says nothing.")
+        raise ConfigError(f"{folder.path / file} is empty.")
     first = next(line for line in read.body.splitlines() if line.strip()).lstrip("# ")
     command = PromptCommand(
         name=name,

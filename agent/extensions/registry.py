@@ -1,4 +1,4 @@
-"""Finds the extensions: those that ship, and those of installed packages."""
+"""Finds the extensions: the built-in ones, and those of installed packages."""
 
 import os
 import sys
@@ -10,7 +10,8 @@ from ..config.setting import Setting, insert_rows
 from .extension import Extension
 
 GROUP = "sandbur.extensions"
-"""Entry points of it are an `Extension` each."""
+"""The group of entry points in which installed packages declare their extensions. Each entry point names an
+`Extension`."""
 _ROOT = __name__.partition(".")[0]
 SHIPPED = (
     ".agent.history.telemetry",
@@ -26,15 +27,15 @@ SHIPPED = (
     ".ui.acp",
     ".agent.models.demo",
 )
-"""The packages with a built-in `EXTENSION`; one whose folder was deleted is left out.
+"""The packages that have a built-in `EXTENSION`. A package whose folder was deleted is left out.
 
-This is the order of their tools in a session and of their observers.
+Tools and observers of the extensions have this order in a session.
 """
 
 
 @cache
 def list_shipped() -> tuple[Extension, ...]:
-    """Return the declarations of those that ship and are there."""
+    """Return the declarations of the built-in extensions whose folders exist."""
     return tuple(found for home in SHIPPED if (found := _load_declaration(home)) is not None)
 
 
@@ -48,19 +49,19 @@ def _load_declaration(home: str) -> Extension | None:
 
 
 def list_shipped_models() -> dict[str, str]:
-    """Return the homes of models without a provider, by their name."""
+    """Return name -> home of each model that has no provider."""
     return {name: home for extension in list_shipped() for name, home in extension.models.items()}
 
 
 def find_agent_file_parser(name: str) -> str | None:
-    """Return the home of what reads an agent file of this name; None: no such file is an agent."""
+    """Return the home of the parser for agent files with this name, or None if no parser reads them."""
     _, dot, suffix = name.rpartition(".")
     parsers = {key: home for extension in list_shipped() for key, home in extension.agent_files.items()}
     return parsers.get(f"{dot}{suffix}".lower())
 
 
 class Packages:
-    """The extensions of installed packages; they are loaded once in a process."""
+    """The extensions of installed packages, loaded once per process."""
 
     def __init__(self) -> None:
         self._found: tuple[Extension, ...] | None = None
@@ -72,7 +73,7 @@ class Packages:
         return self._found or ()
 
     def load(self, rows: list[Setting]) -> bool:
-        """Load them and insert their settings into `rows`; return whether that was the first time."""
+        """Load the extensions and insert their settings into `rows`; return True for the first call."""
         if self._found is not None:
             return False
         self._found = ()
@@ -95,13 +96,13 @@ class Packages:
 
     def _add(self, made: object, names: set[str], rows: list[Setting]) -> None:
         if not isinstance(made, Extension):
-            raise SandburError(f"{made!r:.80} is no `Extension`.")
+            raise SandburError(f"{made!r:.80} is not an `Extension`.")
         if made.name in names:
-            raise SandburError(f"There is an extension called {made.name} already.")
+            raise SandburError(f"Another extension has the name {made.name}.")
         try:
             insert_rows(rows, made.settings)
         except ValueError as taken:
-            raise SandburError(f"There is a setting called {taken} already.") from None
+            raise SandburError(f"Another setting has the name {taken}.") from None
         names.add(made.name)
         self._found = (*self.loaded, made)
 
@@ -116,9 +117,10 @@ def extensions() -> tuple[Extension, ...]:
 
 @cache
 def entry_point_groups(paths: tuple[str, ...]) -> frozenset[str]:
-    """Return our entry point groups that installed packages use; `paths` is `sys.path`.
+    """Return the names of Sandbur's entry point groups that installed packages use; `paths` is `sys.path`.
 
-    It searches the metadata files for the names: parsing all metadata takes ten times as long.
+    It searches the text of the metadata files for the names, because parsing all metadata takes ten times as
+    long.
     """
     found: set[str] = set()
     for place in paths:

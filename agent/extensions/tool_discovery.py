@@ -1,4 +1,4 @@
-"""Discovers tools of installed packages and of a trusted project's `.sandbur/tools`."""
+"""Finds the tools of installed packages and of a trusted project's `.sandbur/tools`."""
 
 import hashlib
 import os
@@ -23,8 +23,8 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ProjectTools:
-    """The Python files of a project's `.sandbur/tools` with the content that was read: exactly what is
-    trusted runs."""
+    """The Python files of a project's `.sandbur/tools`, with the content that was read. Exactly the trusted
+    content runs."""
 
     folder: Path
     files: Mapping[str, bytes]
@@ -44,13 +44,16 @@ class ProjectTools:
 
 
 def project_tools(cwd: Path) -> ProjectTools | None:
-    """Return the files of the nearest folder up to the root of the repository; None if there are none."""
+    """Return the files of the nearest `.sandbur/tools`, from `cwd` up to the root of the repository.
+
+    Return None if there are none.
+    """
     for parent in project_folders(cwd):
         folder = parent / TOOLS_FOLDER
         names = sorted(path.name for path in folder.glob("*.py")) if folder.is_dir() else []
         if names:
             if len(names) > _MOST_FILES:
-                raise ConfigError(f"{folder} has {len(names)} files; {_MOST_FILES} is the most.")
+                raise ConfigError(f"{folder} has {len(names)} files; the limit is {_MOST_FILES}.")
             return ProjectTools(folder, {name: _content(folder / name) for name in names})
     return None
 
@@ -58,12 +61,13 @@ def project_tools(cwd: Path) -> ProjectTools | None:
 def _content(path: Path) -> bytes:
     content = read_whole(path, _MOST_BYTES, os.O_NOFOLLOW)
     if content is None:
-        raise ConfigError(f"{path} cannot be read.", "Make it a file of the project.")
+        raise ConfigError(f"{path} cannot be read.", "Make it a regular file of the project.")
     return content
 
 
 class FoundTools:
-    """Implements `actions.ports.ToolSource`; tools that cannot be loaded are left out with a notice."""
+    """The tools that were found. It implements `actions.ports.ToolSource`; if tools cannot be loaded, they
+    are left out with a notice."""
 
     name = "found"
 
@@ -106,7 +110,7 @@ class FoundTools:
                 yield from self._load_tools(str(path), lambda path=path, content=content: _run(path, content))
 
     def _load_tools(self, what: str, load: Callable[[], list[Tool]]) -> list[Tool]:
-        """Run third-party code; an error in it leaves out its tools and nothing else."""
+        """Run third-party code. If it fails, only its own tools are left out."""
         try:
             return load()
         except SandburError as error:
@@ -135,5 +139,7 @@ def _tools_in(given: Any, what: str) -> list[Tool]:
     tools: list[Any] = [made] if isinstance(made, Tool) else list(made)
     for each in tools:
         if not isinstance(each, Tool):
-            raise ConfigError(f"{what} brings {each!r}, which is no tool.", "Decorate it with sandbur.tool.")
+            raise ConfigError(
+                f"{what} brings {each!r}, which is not a tool.", "Decorate it with sandbur.tool."
+            )
     return tools

@@ -1,1 +1,1 @@
-"""Reads recorded runs: replay, time travel, reports."""
+"""Reads recorded runs: replay, time travel, reports, telemetry and the tracking UI."""

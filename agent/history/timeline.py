@@ -1,4 +1,4 @@
-"""Describes each step of a session, and early messages of many sessions, in one line each."""
+"""Describes each step of a session in one line, and reads the first lines of early messages."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,8 @@ class StepText(NamedTuple):
 def describe_step(
     step: RecordedStep, messages: Sequence[Message | None], subjects: Mapping[str, str]
 ) -> StepText:
-    """Describe a step and the messages it added; `subjects` are the titles of earlier calls."""
+    """Describe a step by the messages that it added. `subjects` maps the id of an earlier call to its
+    title."""
     after, known = step.after, [message for message in messages if message is not None]
     if not step.action:
         return StepText("other", "(the record of this step is damaged)")
@@ -115,7 +116,7 @@ def _describe_plan(after: Fields) -> str:
 
 
 def list_decided_calls(step: RecordedStep) -> Iterator[dict[str, Any]]:
-    """Yield the calls that a step decided or settled, as they are stored after it."""
+    """Yield the calls that a step decided or settled, in their stored form after the step."""
     old = {call["call_id"]: call for call in list_objects(step.before, "pending_tool_calls")}
     for call in list_objects(step.after, "pending_tool_calls"):
         was = old.get(call["call_id"], {})
@@ -134,7 +135,7 @@ def _describe_result(result: ToolResult, subjects: Mapping[str, str]) -> str:
 
 
 def title_call(use: ToolUse) -> str:
-    """Return the tool of a call and its first text argument."""
+    """Return the name of the called tool and its first text argument."""
     return f"{use.tool} {cut_line(find_subject(use.arguments), _MAX_SUBJECT_CHARS)}".strip()
 
 
@@ -147,17 +148,18 @@ def _join(parts: list[str]) -> str:
 class TimelineStep:
     seq: int
     at: str
-    """UTC, ISO 8601."""
+    """The time, UTC in ISO 8601."""
     action: str
     kind: StepKind
     text: str
-    """One line, cut; untrusted."""
+    """A description on one line, cut to a limited length; untrusted text."""
     session_id: str
-    """The session of the step: this session or an ancestor."""
+    """The session that recorded the step: this session or an ancestor."""
 
 
 def list_timeline(database: Database, session_id: str) -> list[TimelineStep]:
-    """Return every step of a session, its ancestors' steps first; damaged ones are marked in `text`."""
+    """Return every step of a session, beginning with its ancestors' steps. The text of a damaged step says
+    so."""
     pages = MessagePages(database)
     subjects: dict[str, str] = {}
     return [_step(step, pages, subjects) for step in list_steps(database, session_id)]
@@ -175,9 +177,9 @@ _PAGE_SESSIONS = 200
 
 
 def list_first_lines(database: Database, session_ids: Sequence[str]) -> Iterator[dict[str, list[str]]]:
-    """Yield, page by page, the first lines of early messages of people in these sessions.
+    """Yield, page by page, session id -> the first lines of early messages of people.
 
-    Long messages, and messages that cannot be parsed, are left out.
+    Messages that are too long or cannot be parsed are left out.
     """
     for start in range(0, len(session_ids), _PAGE_SESSIONS):
         found: dict[str, list[str]] = {}

@@ -8,10 +8,10 @@ _SHIPPED = "demo"
 
 
 def check_aliases(aliases: Mapping[str, str]) -> None:
-    """Raise `ConfigError` for an alias of an unknown name or of itself, also over other aliases."""
+    """Raise `ConfigError` for an alias of an unknown name, or an alias that leads back to itself."""
     if _SHIPPED in aliases:
         raise ConfigError(
-            f"`aliases.{_SHIPPED}`: {_SHIPPED} is the model that ships.", "Give the alias another name."
+            f"`aliases.{_SHIPPED}`: {_SHIPPED} is a built-in model.", "Give the alias another name."
         )
     for alias in aliases:
         _resolve(alias, aliases)
@@ -28,7 +28,8 @@ def _resolve(alias: str, aliases: Mapping[str, str]) -> str:
     while (name := aliases[way[-1]].strip()) in aliases:
         if name in way:
             raise ConfigError(
-                f"`aliases.{alias}` leads in a circle: {' -> '.join([*way, name])}.", "Let one name a model."
+                f"`aliases.{alias}` is circular: {' -> '.join([*way, name])}.",
+                "Let one of them name a model.",
             )
         way.append(name)
     if name != _SHIPPED and not all(name.partition("/")):

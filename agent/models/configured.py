@@ -1,4 +1,4 @@
-"""Connects a model with everything that the settings say about it, and the counter of its provider."""
+"""Connects models as the settings describe them, and makes token counters that ask their providers."""
 
 import os
 from collections.abc import Mapping
@@ -42,10 +42,10 @@ def connect_model(
 
     Args:
         name: `provider/model`, or an alias of the configuration.
-        env: The environment variables; None: those of the process.
-        formatter: Decides how messages are sent; None: the built-in formats.
+        env: The environment variables. None: those of the process.
+        formatter: Decides how messages are sent. None: the built-in formats.
 
-    Who calls it closes it with `aclose`. Raises `UsageError` or `CredentialsError`.
+    The caller has to close the model with `aclose`. Raises `UsageError` or `CredentialsError`.
     """
     variables = os.environ if env is None else env
     settings = load_settings({}, variables)
@@ -58,15 +58,14 @@ def connect_model(
 def provider_token_counter(name: str, *, env: Mapping[str, str] | None = None) -> ProviderTokenCounter:
     """Return a counter that asks a model's provider before every request, for `Agent(token_counter=...)`.
 
-    Providers with an endpoint for it: `anthropic`, `gemini`, and `openai` over Responses. What one does not
-    count is estimated.
+    These providers have an endpoint for counts: `anthropic`, `gemini`, and `openai` over Responses. If the
+    provider returns no count, the tokens are estimated.
 
-    Args:
-        name: `provider/model`, or an alias of the configuration.
-        env: The environment variables; None: those of the process.
+    Args: name: `provider/model`, or an alias of the configuration. env: The environment variables. None:
+    those of the process.
 
-    Who calls it closes it with `aclose`. Raises `UsageError` for an unknown name and for a provider without
-    such an endpoint; `CredentialsError`.
+    The caller has to close the counter with `aclose`. Raises `UsageError` for an unknown name and for a
+    provider without such an endpoint, and `CredentialsError`.
     """
     counter = find_counter(connect_model(name, env=env))
     if not isinstance(counter, ProviderTokenCounter):
@@ -78,7 +77,8 @@ def provider_token_counter(name: str, *, env: Mapping[str, str] | None = None) -
 
 
 def _find_price_when_used(name: str, settings: Settings) -> PriceOf:
-    """Look the price up at the first usage: reading the catalogue is slow."""
+    """Return a price function that looks the price up at its first use, because reading the catalogue is
+    slow."""
 
     @cache
     def load_price() -> PriceOf | None:

@@ -39,10 +39,10 @@ DEFAULTS: tuple[tuple[str, str], ...] = (
     ("DEEPSEEK_API_KEY", "deepseek/deepseek-v4-pro"),
     ("DASHSCOPE_API_KEY", "dashscope/qwen3.8-max"),
 )
-"""Key variable -> the default model of its provider; the first set variable wins."""
+"""Name of a key variable -> the default model of its provider. The first variable that is set wins."""
 
 SET_UP = "".join(f"\n  export {variable}=..." for variable, _ in DEFAULTS) + "\n  ollama serve"
-"""How to make a model available, one line for each provider, valid in any shell."""
+"""The commands that make a model available: one line per provider, valid in any shell."""
 DEMO_NOTICE = (
     "No model is set up, so this is the demo: a fixed program with real tools, no language model. Ask it "
     "why this machine is slow, or what is in this folder. For a real model leave, run one line of these with "
@@ -64,9 +64,9 @@ class Address(NamedTuple):
 def choose_model(
     requested: str | None, env: Mapping[str, str], or_demo: bool = True
 ) -> tuple[str, list[str]]:
-    """Return the name of the model to use and a notice for the user about the choice.
+    """Return the name of the model to use, and notices for the user about the choice.
 
-    Raises `CredentialsError` if there is none and `or_demo` is false.
+    Raises `CredentialsError` if no model is available and `or_demo` is false.
     """
     if requested:
         return requested, []
@@ -88,12 +88,13 @@ def choose_model(
 
 
 def ollama_model(env: Mapping[str, str]) -> str | None:
-    """Return the first chat model of a local Ollama server; None if none answers at once."""
+    """Return the first chat model of a local Ollama server, or None if no server answers at once."""
     address = ollama_address(env.get("OLLAMA_HOST", ""))
     if address is None:
         return None
     found: list[str] = []
-    # A thread limits the whole probe: socket timeouts cover neither DNS nor a server that sends byte by byte.
+    # A thread limits the whole probe: a socket timeout covers neither DNS nor a server that sends byte by
+    # byte.
     probe = Thread(target=lambda: found.extend(_chat_models(_tags(address))), daemon=True)
     probe.start()
     probe.join(_PROBE_TIMEOUT_S)
@@ -101,7 +102,7 @@ def ollama_model(env: Mapping[str, str]) -> str | None:
 
 
 def ollama_address(value: str) -> Address | None:
-    """Parse `OLLAMA_HOST` as Ollama does: host, host:port, :port or URL; None if it has another form."""
+    """Parse `OLLAMA_HOST` as Ollama does: host, host:port, :port or URL. Return None for any other form."""
     text = value.strip()
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
@@ -117,7 +118,7 @@ def ollama_address(value: str) -> Address | None:
 
 
 def _tags(address: Address) -> Any:
-    """Request the list of models; None if the answer is not valid."""
+    """Return the server's list of models, or None if the answer is not valid."""
     kind = http.client.HTTPSConnection if address.encrypted else http.client.HTTPConnection
     connection = kind(address.host, address.port, timeout=_CONNECT_TIMEOUT_S)
     try:
@@ -142,7 +143,7 @@ def _is_chat_model(name: str) -> bool:
 
 
 _NO_KEY = "no-key"
-"""The header needs some key, even for servers that ignore it."""
+"""The key for servers that need none: the header has to contain some key, even if the server ignores it."""
 
 
 def connect(
@@ -160,12 +161,11 @@ def connect(
     clients: Clients | None = None,
     transport: TransportName = "http",
 ) -> WireModel:
-    """Return the model called `name`; no request is sent yet.
+    """Return the model called `name`. No request is sent yet.
 
-    Without `clients` the model shares its connections with no other model.
-
-    Raises `UsageError` for an unknown name, listing the known `aliases`, `CredentialsError` for a
-    missing key, and `ConfigError` for an invalid address.
+    Without `clients`, the model shares its connections with no other model. Raises `UsageError` for an
+    unknown name, with the known `aliases` in its message, `CredentialsError` for a missing key, and
+    `ConfigError` for an invalid address.
     """
     endpoint = _endpoint(*_find(name, providers, aliases), env)
     profile, model = endpoint.profile, endpoint.model
@@ -184,12 +184,13 @@ def connect(
 
 
 def _count_transport(endpoint: Endpoint, sending: Transport, clients: Clients) -> Transport | None:
-    """Return what reaches the provider's endpoint for token counts; None if it has none."""
+    """Return the transport for the provider's endpoint for token counts, or None if there is no such
+    endpoint."""
     profile = endpoint.profile
     if profile.cloud is not None:
         return None
     if profile.name == "gemini":
-        # This endpoint speaks Gemini's own format, under the same key in another header.
+        # This endpoint uses Gemini's own format. The key is the same, but in another header.
         own = replace(profile, key_header="x-goog-api-key")
         base_url = endpoint.base_url.removesuffix("/openai")
         return _transport(replace(endpoint, profile=own, base_url=base_url), "http", clients)
@@ -250,7 +251,7 @@ def _transport_name(
 def _load_transport(
     is_sdk: bool,
 ) -> tuple[Callable[[Endpoint, Clients], Transport], Callable[[Profile, str], None]]:
-    """Return the class of a transport, and the function that imports what its first request needs."""
+    """Return the class of a transport, and the function that imports the modules for its first request."""
     if is_sdk:
         from .transport.sdk import SdkTransport, warm_sdk
 
@@ -261,7 +262,7 @@ def _load_transport(
 
 
 def _transport(endpoint: Endpoint, name: TransportName, clients: Clients) -> Transport:
-    # The company's own client signs and addresses the requests to its cloud.
+    # The requests to a cloud need the cloud's own client, which signs them and chooses their address.
     transport, _ = _load_transport(name == "sdk" or endpoint.profile.cloud is not None)
     return transport(endpoint, clients)
 
@@ -272,7 +273,7 @@ def prewarm(
     providers: Mapping[str, ProviderOverride] = {},
     transport: TransportName = "http",
 ) -> None:
-    """Import the modules that the first call of this model needs; call it in a thread, to save time later."""
+    """Import the modules that the model's first call needs. Run in a thread, this saves time later."""
     profile, _ = _find(name, providers)
     url = ""
     if profile.cloud is None:
@@ -317,7 +318,7 @@ def _no_provider(name: str, known: list[str], aliases: Iterable[str]) -> UsageEr
 
 
 def _configure_profile(name: str, override: ProviderOverride) -> Profile:
-    """Return the profile of a configured provider; a known name keeps its other properties."""
+    """Return the profile of a configured provider. A known provider keeps its other properties."""
     known = PROFILES.get(name) or Profile(name=name, wire="chat", base_url=override.base_url)
     return replace(
         known,
@@ -336,7 +337,7 @@ def _keys_of(override: ProviderOverride, known: Profile) -> tuple[str, ...]:
 
 
 def _locate(profile: Profile, env: Mapping[str, str]) -> tuple[Profile, str, bool]:
-    """Return the profile for the base URL in use, the URL, and whether it is not the default URL."""
+    """Return the profile for the base URL in use, that URL, and whether it differs from the default."""
     url, source = profile.base_url, "The configured base_url"
     for variable in profile.url_env:
         if value := env.get(variable, "").strip():
@@ -351,7 +352,7 @@ def _locate(profile: Profile, env: Mapping[str, str]) -> tuple[Profile, str, boo
     default = PROFILES.get(profile.name)
     is_custom = default is None or url != default.base_url
     if profile.foreign_wire and not profile.owns(url):
-        # Most servers that enforce a schema disable tool calls meanwhile.
+        # Most servers that enforce a schema do not accept tool calls at the same time.
         profile = replace(profile, wire=profile.foreign_wire, formats_output=False, has_strict_tools=False)
     return profile, url, is_custom
 
@@ -371,12 +372,14 @@ def _check_url(url: str, source: str) -> str:
     except ValueError:
         is_url = False
     if not is_url or not re.fullmatch(r"[!-~]+", url):
-        raise ConfigError(f"{source} is no address of a server.", "It looks like https://HOST/v1.")
+        raise ConfigError(
+            f"{source} is not the address of a server.", "An address looks like https://HOST/v1."
+        )
     return url
 
 
 def _key(profile: Profile, env: Mapping[str, str], is_custom: bool) -> tuple[str, str]:
-    """Return the key and the variable that holds it, or should hold it."""
+    """Return the key, and the name of the variable that holds it or should hold it."""
     for variable in profile.key_env:
         if key := env.get(variable, "").strip():
             if not re.fullmatch(r"[!-~]+", key):

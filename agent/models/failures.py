@@ -1,4 +1,4 @@
-"""Classifies provider errors: retry, or raise one of our errors."""
+"""Classifies the errors of providers: the call is retried, or it raises a `SandburError`."""
 
 import json
 import os
@@ -25,7 +25,8 @@ from .providers import Endpoint
 
 _CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 _STATUSES = frozenset({400, 413, 422, 500})
-"""llama.cpp and Ollama answer 500 for it; a 429 about tokens is a rate limit."""
+"""The statuses of a request that is too long. llama.cpp and Ollama answer 500; a 429 about tokens is a rate
+limit and not included."""
 
 _TEXTS = re.compile(
     "|".join(
@@ -72,7 +73,7 @@ _KEY = re.compile(r"\bsk-[\w*\-]{8,}|\bAIza[\w\-]{8,}|\bBearer (?=\S*\d)[\w.\-]{
 
 
 class Transient(Exception):
-    """A failure that a retry may cure."""
+    """A failure that may not occur again if the request is retried."""
 
     def __init__(
         self,
@@ -85,24 +86,24 @@ class Transient(Exception):
     ) -> None:
         super().__init__(what)
         self.what = what
-        """What happened, as the beginning of a sentence."""
+        """The problem, in words that begin a sentence."""
         self.retry_after_s = retry_after_s
         self.max_tries = max_tries
-        """The number of tries, if smaller than the policy's."""
+        """The most tries for this failure, if fewer than the policy's."""
         self.lasting = lasting
-        """The error to raise after the last try."""
+        """The class of the error to raise after the last try."""
         self.hint = hint
         self.is_refusal = is_refusal
-        """True if the server refused; False if the connection or the answer failed."""
+        """True if the server refused the request; False if the connection or the answer failed."""
 
 
 def make_truncation_error(who: str) -> Transient:
-    """Return the failure of an answer that ended early."""
+    """Return the failure for an answer that ended too early."""
     return Transient(f"the answer of {who} was cut off")
 
 
 class Rejected(ModelError):
-    """The provider rejects this request; `detail` is the provider's reason."""
+    """The provider rejects this request. `detail` is the provider's reason."""
 
     def __init__(self, message: str, detail: str) -> None:
         super().__init__(message)
@@ -115,12 +116,12 @@ class Refusal:
 
     status: int
     body: Any
-    """Parsed JSON, or text."""
+    """Parsed JSON, or a text."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def refusal_in_stream(data: Mapping[str, Any]) -> Refusal:
-    """Parse an error object that came with status 200."""
+    """Parse an error object in a response whose status is 200."""
     code, kind, _ = _read_error(data)
     for word in (code, kind):
         if word.isdigit() and 400 <= int(word) <= 599:
@@ -179,7 +180,7 @@ def _bad_credentials(status: int, detail: str, endpoint: Endpoint) -> Credential
 
 
 def readable(text: str, endpoint: Endpoint) -> str:
-    """Return untrusted text as one short line without control characters and keys."""
+    """Return untrusted text as one short line, without control characters and keys."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * MAX_DETAIL_CHARS]).split())
     if endpoint.api_key:
         line = line.replace(endpoint.api_key, "***")
@@ -188,7 +189,7 @@ def readable(text: str, endpoint: Endpoint) -> str:
 
 
 def _read_error(body: Any) -> tuple[str, str, str]:
-    """Return code, type and text of an error body in any known format."""
+    """Return the code, the type and the text of an error body in any known format."""
     if not isinstance(body, dict):
         return "", "", body if isinstance(body, str) else _compact(body)
     fields = cast(dict[str, Any], body)
@@ -199,7 +200,7 @@ def _read_error(body: Any) -> tuple[str, str, str]:
     text = fields.get("message") or fields.get("detail") or _compact(fields)
     metadata: Any = fields.get("metadata")
     if isinstance(metadata, dict) and (raw := cast(dict[str, Any], metadata).get("raw")):
-        text = f"{text}: {raw}"  # OpenRouter's own message only says that its upstream provider failed.
+        text = f"{text}: {raw}"  # OpenRouter's own text says only that its upstream provider failed.
     return str(fields.get("code") or ""), str(fields.get("type") or ""), str(text)
 
 
@@ -208,7 +209,8 @@ def _compact(value: Any) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the requested wait in seconds, from `retry-after-ms`, seconds, or an HTTP date."""
+    """Return the requested wait in seconds, from `retry-after-ms`, or from `retry-after` as seconds or
+    date."""
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
         if not value:
@@ -240,9 +242,9 @@ _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
 def classify_connection_error(error: Exception, endpoint: Endpoint) -> Exception:
-    """Return `Transient` for a lost connection, or `Unreachable` if a retry does not help.
+    """Return `Transient` for a lost connection, or `Unreachable` if a retry cannot help.
 
-    `Exhausted` if this process could not open a connection at all: the server is not to blame.
+    Return `Exhausted` if this process could not open a connection at all, which is not the server's fault.
     """
     if (ours := _ours(error)) is not None:
         return ours
@@ -268,7 +270,7 @@ def classify_connection_error(error: Exception, endpoint: Endpoint) -> Exception
 def _ours(error: Exception) -> Exception | None:
     found = next(filter(None, map(to_exhausted, _causes(error))), None)
     if found is None:
-        # A DNS lookup opens files, and reports another error if it cannot.
+        # A DNS lookup opens files. If it cannot, it reports an unrelated error.
         try:
             os.close(os.open(os.devnull, os.O_RDONLY))
         except OSError as refused:
@@ -277,7 +279,7 @@ def _ours(error: Exception) -> Exception | None:
 
 
 def unusable_settings(error: Exception, endpoint: Endpoint) -> SandburError | None:
-    """Return the error of a wrong setting that keeps a client from starting; None if no setting does."""
+    """Return the error about a setting that keeps a client from starting, or None if no setting does."""
     if (ours := to_exhausted(error)) is not None:
         return ours
     if isinstance(error, OSError):
@@ -285,7 +287,7 @@ def unusable_settings(error: Exception, endpoint: Endpoint) -> SandburError | No
         reason = readable(error.strerror or str(error), endpoint)
         problem = f"No certificates can be read from {readable(named, endpoint)}: {reason}."
     else:
-        # Leave the values out: they may contain a password.
+        # The values are not in the message, because they may contain a password.
         named = " and ".join(_find_set_variables(_PROXIES))
         is_socks = isinstance(error, ImportError)
         problem = f"A proxy in {named} cannot be used: " + (
@@ -305,7 +307,8 @@ def _classify_dns_error(error: gaierror, endpoint: Endpoint) -> Exception:
 
 
 def _find_set_variables(names: tuple[str, ...]) -> list[str]:
-    """Return the names of the set variables, in capitals or, as usual for proxies, small letters."""
+    """Return the names of the variables that are set, in capitals or, as usual for proxies, in small
+    letters."""
     return [name for each in names for name in (each, each.lower()) if os.environ.get(name)]
 
 

@@ -1,4 +1,4 @@
-"""Models that answer for others: with the next one where the first fails, or not at all."""
+"""Models in place of others: a sequence in which the next one takes over, and a model that never answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ...state.errors import ModelError, Overloaded, Unreachable, UsageError
 
 
 class NoModel:
-    """A model with a name that cannot answer."""
+    """A model that has a name but cannot answer."""
 
     context_window = 1_000_000
 
@@ -33,7 +33,7 @@ class NoModel:
         pass
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        raise ModelError(f"The model {self.name} was not connected for this.")
+        raise ModelError(f"The model {self.name} is not connected in this command.")
 
 
 @runtime_checkable
@@ -41,17 +41,18 @@ class HasProviderCounter(Protocol):
     """A model whose provider may count tokens."""
 
     def make_provider_counter(self) -> TokenCounter | None:
-        """Return a counter that asks the provider; None if it has no endpoint for that."""
+        """Return a counter that asks the provider, or None if the provider has no endpoint for counts."""
         ...
 
 
 def find_counter(model: Model) -> TokenCounter | None:
-    """Return a counter that asks the provider of a model; None if it has no endpoint for that."""
+    """Return a counter that asks the model's provider, or None if the provider has no endpoint for counts."""
     return model.make_provider_counter() if implements(model, HasProviderCounter) else None
 
 
 def apply_formatter(model: Model, formatter: Formatter) -> None:
-    """Let a formatter decide how messages are sent to a model; raises `UsageError` if it takes none."""
+    """Let a formatter decide how messages are sent to a model. Raises `UsageError` if the model takes
+    none."""
     if not implements(model, TakesFormatter):
         raise UsageError(
             f"The model {model.name} takes no formatter.",
@@ -62,10 +63,11 @@ def apply_formatter(model: Model, formatter: Formatter) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FallbackModel:
-    """Asks the first model and, on `Overloaded` or `Unreachable`, the next ones, for this call only."""
+    """Asks the first model. If it is overloaded or cannot be reached, this one call goes to the next
+    models."""
 
     models: Sequence[Model]
-    """At least one; the first one names the session's model."""
+    """At least one model. The first one gives the session's model its name."""
 
     @property
     def name(self) -> str:
@@ -76,16 +78,17 @@ class FallbackModel:
         return min(model.context_window for model in self.models)
 
     def refusal_of(self, file: AttachedFile) -> str | None:
-        """Return why the first model does not get this file; the others get a line of text for it."""
+        """Return why the first model does not get this file. The other models get a line of text in place of
+        the file."""
         return refusal_of(self.models[0], file)
 
     def use_formatter(self, formatter: Formatter) -> None:
-        """Let a formatter decide how messages are sent to each of them; implements `TakesFormatter`."""
+        """Let a formatter decide how messages are sent to each model. This implements `TakesFormatter`."""
         for model in self.models:
             apply_formatter(model, formatter)
 
     def make_provider_counter(self) -> TokenCounter | None:
-        """Return a counter that asks the provider of the first model; None if it has no endpoint for that."""
+        """Return a counter that asks the first model's provider, or None if it has no endpoint for counts."""
         return find_counter(self.models[0])
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:

@@ -1,4 +1,4 @@
-"""A language model over a wire format: one call is one streamed request with retries."""
+"""A language model over a wire format. One call is one streamed request, with retries."""
 
 from __future__ import annotations
 
@@ -38,14 +38,16 @@ _LONG_S = 2 * 3600
 class RetryPolicy:
     max_tries: int = 5
     max_total_s: float = 60
-    """The longest total wait, from the first failure; a longer `retry-after` ends the call at once."""
+    """The longest total wait in seconds, counted from the first failure. If a `retry-after` is longer, the
+    call fails at once."""
     first_delay_s: float = 1.0
-    """Doubles with every failure; the wait is a random part of it."""
+    """The first delay in seconds. It doubles with every failure; the actual wait is a random part of the
+    delay."""
     max_delay_s: float = 20
 
 
 class Tries:
-    """The tries of one model call."""
+    """Counts the tries of one model call, and decides whether there is another."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         self._policy = policy
@@ -53,7 +55,8 @@ class Tries:
         self._first_failure: float | None = None
 
     def after(self, failure: Transient) -> tuple[float, str]:
-        """Return the wait in seconds and its notice; raise the final error if there is no further try."""
+        """Return the wait in seconds and a notice about it. Raise the final error if there is no further
+        try."""
         now = time.monotonic()
         self._first_failure = self._first_failure or now
         self._failures += 1
@@ -94,11 +97,11 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_wait(seconds: float) -> str:
-    """Format a wait in words; of a long one the local date and time of its end."""
+    """Format a wait in words; a long wait as the local date and time of its end."""
     if seconds < _LONG_S:
         return format_seconds(seconds)
     now = datetime.now(UTC)
-    # Two days before the last possible date, so that every time zone can represent it.
+    # The limit is two days before the last possible date, so that every time zone can represent the date.
     most_s = (datetime.max.replace(tzinfo=UTC) - now).total_seconds() - 2 * 86_400
     end = now + timedelta(seconds=min(seconds, most_s))
     return f"until {end.astimezone():%Y-%m-%d %H:%M}"
@@ -109,18 +112,18 @@ class TryLimits:
     """Time limits of one try, in seconds."""
 
     idle_s: float
-    """The longest silence, from the request on."""
+    """The longest time without data from the server, counted from the request on."""
     total_s: float = 1800
 
 
 @dataclass(slots=True)
 class _Try:
-    """One request and the received parts of its answer."""
+    """One request, and the parts of its answer that have arrived."""
 
     reader: ReplyReader
     patience: StreamTimeouts
     is_answered: bool = False
-    """The server took the request: it answered with 200."""
+    """Whether the server accepted the request: it answered with status 200."""
     has_begun: bool = False
     """Whether a part of the answer has arrived."""
 
@@ -135,17 +138,17 @@ class _Try:
 
 
 class Transport(Protocol):
-    """Sends prepared bytes to a model server."""
+    """Sends encoded requests to a model server."""
 
     async def post(self, path: str, content: bytes) -> Response:
-        """Send and return the unread response; raises `Transient` or one of our errors."""
+        """Send a request and return the unread response; raises `Transient` or a `SandburError`."""
         ...
 
     async def aclose(self) -> None: ...
 
 
 class WireModel:
-    """Implements `actions.ports.Model`."""
+    """A model of a provider. It implements `actions.ports.Model`."""
 
     def __init__(
         self,
@@ -159,7 +162,8 @@ class WireModel:
         price: PriceOf | None,
         count_transport: Transport | None = None,
     ) -> None:
-        """`count_transport` reaches the endpoint that counts tokens; None: there is none."""
+        """`count_transport` sends requests for token counts. None: the provider has no endpoint for
+        counts."""
         self.name = endpoint.name
         self.wire = endpoint.profile.wire
         self.context_window = context_window
@@ -172,7 +176,7 @@ class WireModel:
         self._price = price
         self._bodies = Bodies(dialect)
         self._without: frozenset[str] = frozenset()
-        """Optional fields that this server has rejected."""
+        """The optional fields that this server has rejected."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         tries = Tries(self._retry)
@@ -204,12 +208,12 @@ class WireModel:
             await asyncio.sleep(wait_s)
 
     def use_formatter(self, formatter: Formatter) -> None:
-        """Let a program's formatter decide how messages are sent; implements `TakesFormatter`."""
+        """Let a program's formatter decide how messages are sent. This implements `TakesFormatter`."""
         self._dialect.use_formatter(formatter)
         self._bodies.start_over()
 
     def make_provider_counter(self) -> TokenCounter | None:
-        """Return a counter that asks the provider; None if it has no endpoint for that."""
+        """Return a counter that asks the provider, or None if the provider has no endpoint for counts."""
         profile, model = self._endpoint.profile, self._endpoint.model
         if self._count_transport is None:
             return None
@@ -237,7 +241,7 @@ class WireModel:
                 async for delta in deltas:
                     yield delta
         except Transient:
-            # A complete reply counts, whatever happens after its end.
+            # A complete reply counts, even if the connection fails after its end.
             if not attempt.is_whole:
                 raise
         finally:
@@ -262,7 +266,7 @@ class WireModel:
                         yield delta
                 attempt.has_begun = True
                 if reader.patience_s is not None:
-                    # A connection can be reused only if it was read to its end.
+                    # The connection can be used again only if the response is read to its end.
                     patience.shorten(reader.patience_s)
 
     def _reply(self, draft: Draft) -> Reply:
@@ -292,14 +296,18 @@ class WireModel:
     def _leave_out_rejected(
         self, failure: Transient | ModelError, request: ModelRequest, body: Body
     ) -> str | None:
-        """Leave out what the server rejects; return a notice (may be empty), None if nothing was left out."""
+        """Leave out the part of the request that the server rejects.
+
+        Return a notice, which may be empty, or None if nothing was left out.
+        """
         left_out = self._adapt(failure, request, body) if isinstance(failure, Rejected) else None
         if left_out == "effort":
             return f"{self.name} does not take this effort, so it goes on without it."
         return "" if left_out is not None else self._without_files(failure, body) or None
 
     def _adapt(self, rejected: Rejected, request: ModelRequest, body: Body) -> str | None:
-        """Leave out the field that the server rejects and return its name; None if it names no such field."""
+        """Leave out the field that the server rejects; return the name of the field, or None if there is
+        none."""
         for field, pattern in self._dialect.optional_fields.items():
             if not pattern.search(rejected.detail):
                 continue
@@ -313,11 +321,12 @@ class WireModel:
         return None
 
     def refusal_of(self, file: AttachedFile) -> str:
-        """Return why the model does not get this file; implements `ReadsFiles`."""
+        """Return why the model does not get this file; empty if it does. This implements `ReadsFiles`."""
         return self._dialect.files.refusal_of(file)
 
     def _without_files(self, failure: Transient | ModelError, body: Body) -> str:
-        """Leave out the files that the server rejects; return a notice, empty if no file was the reason."""
+        """Leave out the files that the server rejects; return a notice, or an empty text if files are not the
+        reason."""
         if isinstance(failure, ContextFull | CredentialsError) or (
             isinstance(failure, Transient) and not failure.is_refusal
         ):

@@ -13,7 +13,7 @@ from ...state.conversation.messages import Wire
 FileKind = Literal["image", "document", "audio", "video"]
 Cloud = Literal["azure", "bedrock", "vertex"]
 TransportName = Literal["http", "sdk"]
-"""How requests are sent: directly over HTTP, or through the company's own library."""
+"""How requests are sent: directly over HTTP (`http`), or through the provider's own library (`sdk`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +22,20 @@ class Profile:
     wire: WireFormat
     base_url: str
     key_env: tuple[str, ...] = ()
-    """Variables for the key, the first set one counts; empty: no key is needed."""
+    """The names of the variables for the key; the first one that is set counts. Empty: no key is needed."""
     url_env: tuple[str, ...] = ()
-    """Variables that replace `base_url`; the first set one counts."""
+    """The names of the variables that replace `base_url`; the first one that is set counts."""
     own_hosts: tuple[str, ...] = ()
-    """Hosts of the company itself; only these get the headers from its SDK's environment variables."""
+    """The hosts of the provider's company. Only these hosts get the headers that its library reads from
+    variables."""
     foreign_wire: WireFormat | None = None
-    """The wire format for any other host, if not `wire`."""
+    """The wire format for hosts of other companies. None: the same as `wire`."""
     output_limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     max_id_chars: int = 256
     rebuilt_call_extra: Mapping[str, Any] | None = None
-    """Extra fields for tool calls without replayed fields of their own."""
+    """Extra fields for a tool call that has no fields from an earlier reply."""
     call_message_extra: Mapping[str, Any] | None = None
-    """Fields added to messages with tool calls that lack them."""
+    """Fields that are added to messages with tool calls if they lack them."""
     formats_output: bool = False
     """Whether the model can call tools while a schema restricts its answers."""
     has_strict_tools: bool = False
@@ -46,23 +47,23 @@ class Profile:
     start_command: str = ""
     """The command with which the user starts the server."""
     takes_no: frozenset[FileKind] = frozenset()
-    """The kinds of files that none of its models takes."""
+    """The kinds of files that no model of the provider takes."""
     audio_models: re.Pattern[str] | None = None
-    """The names of the models that take audio; None: the names do not tell."""
+    """The pattern of the names of models that take audio. None: the name does not show that."""
     audio_formats: tuple[str, ...] = ()
-    """The only formats of audio that it takes; empty: any."""
+    """The only audio formats that the provider takes. Empty: all formats."""
     audio_is_address: bool = False
     """Whether audio is sent as a `data:` address instead of bare base64."""
     address_kinds: frozenset[FileKind] = frozenset({"image", "video"})
-    """The kinds of files that it reads from addresses by itself."""
+    """The kinds of files that the provider can read from an address."""
     takes_names: bool = False
-    """Whether messages may have a `name`; otherwise it is written before their text."""
+    """Whether messages may have the field `name`. If not, the name is written before their text."""
     key_header: str = ""
-    """The header with the bare key; empty: `Authorization`."""
+    """The header that contains only the key. Empty: `Authorization`."""
     cloud: Cloud | None = None
-    """The cloud whose SDK client signs requests and addresses models."""
+    """The cloud of the models. The cloud's own client signs the requests and chooses their address."""
     needs_key: bool = True
-    """Whether the key must be in one of `key_env`; clouds have other ways to sign in."""
+    """Whether the key must be in one of the variables `key_env`. Clouds have other ways to sign in."""
 
     def owns(self, url: str) -> bool:
         """Return whether the address belongs to the company, including regional hosts."""
@@ -77,11 +78,11 @@ class ProviderOverride:
     base_url: str
     api_key_env: str | None = None
     wire: WireFormat | None = None
-    """None: the wire format of the known provider of this name, else Chat Completions."""
+    """The wire format. None: the format of the known provider of this name, or else Chat Completions."""
     takes_known_key: bool = True
-    """Whether the known provider's key is sent there without `api_key_env`."""
+    """Whether the known provider's key is sent to this address if `api_key_env` is not set."""
     transport: TransportName | None = None
-    """None: the default for all providers."""
+    """How requests are sent. None: the same way as for all providers."""
 
 
 def key_names(overrides: Mapping[str, ProviderOverride]) -> frozenset[str]:
@@ -120,7 +121,7 @@ def _openai(name: str, wire: WireFormat, **differs: Any) -> Profile:
 
 
 def _compatible(name: str, base_url: str, *key_env: str, **differs: Any) -> Profile:
-    """Return a provider with Chat Completions and variables named after it."""
+    """Return a provider that speaks Chat Completions and whose variables begin with its name."""
     prefix = name.upper()
     return Profile(
         name=name,
@@ -148,7 +149,7 @@ def _azure(name: str, wire: WireFormat, **differs: Any) -> Profile:
     )
 
 
-# Gemini refuses calls without a signature; for calls it did not make itself it documents this value.
+# Gemini refuses a tool call without a signature. It documents this value for calls of other models.
 _NO_SIGNATURE = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
 _GEMINI_URL = "https://generativelanguage.googleapis.com/v1beta/openai"
 
@@ -244,7 +245,7 @@ _FAMILIES = (
 
 
 def suggest(name: str, known: Sequence[str]) -> str:
-    """Return the probably intended `PROVIDER/MODEL` for an unknown provider; empty if there is none."""
+    """Return `PROVIDER/MODEL` as probably intended, for an unknown provider; empty if nothing is similar."""
     provider, slash, model = name.strip().partition("/")
     near = get_close_matches(provider.lower(), known, n=1)
     if near and slash:
@@ -266,13 +267,13 @@ class Endpoint:
     base_url: str
     api_key: str = field(repr=False)
     key_env: str
-    """The variable of the key, set or missing; empty if none is needed."""
+    """The name of the variable for the key, which may be unset. Empty: no key is needed."""
     sends_ambient_headers: bool
-    """True if the headers that the SDK reads from its environment may go to this host."""
+    """Whether this host may get the headers that the provider's library reads from variables."""
     has_own_address: bool = True
-    """False if the cloud's client determines the address, not `base_url`."""
+    """False if the cloud's client chooses the address; `base_url` is then unused."""
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Other relevant variables: those to reach a cloud, or `AMBIENT_VARIABLES`."""
+    """The other variables that matter: those to reach a cloud, or `AMBIENT_VARIABLES`."""
 
     @property
     def provider(self) -> str:
@@ -284,7 +285,7 @@ class Endpoint:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether another server than the company's own speaks its format at this address."""
+        """Return whether the server at this address belongs to another company than the wire format."""
         return bool(self.profile.own_hosts) and not self.profile.owns(self.base_url)
 
     def wrote(self, wire: Wire) -> bool:
@@ -295,11 +296,12 @@ class Endpoint:
 AMBIENT_VARIABLES = (
     "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS",
 )  # fmt: skip
-"""Variables that the companies' libraries turn into headers."""
+"""The variables from which the libraries of providers make headers."""
 DEFAULT_WINDOW = 128_000
 _DEFAULT_OUTPUT_TOKENS = 8_192
 _CLAUDE_OUTPUT_TOKENS = 32_000
-"""Every Claude since 4 can write this much; more would reduce the window of the smaller ones."""
+"""The output limit in tokens. Every Claude since version 4 can write this much; a higher limit would take too
+much of a small context window."""
 
 _CLAUDE = re.compile(r"claude-[a-z]+-(\d+)(?:[-.](\d{1,2})(?!\d))?")
 _WINDOWS = tuple(
@@ -320,7 +322,7 @@ _WINDOWS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Claude:
-    """What this model supports in the Messages API."""
+    """The features of the Messages API that one Claude model supports."""
 
     max_output_tokens: int
     thinks_adaptively: bool
@@ -328,7 +330,7 @@ class Claude:
 
 
 def context_window(model: str) -> int:
-    """Return the context window in tokens, `DEFAULT_WINDOW` for a name that is not known."""
+    """Return the context window in tokens; `DEFAULT_WINDOW` if the name is unknown."""
     name = bare_name(model)
     return next((window for pattern, window in _WINDOWS if pattern.match(name)), DEFAULT_WINDOW)
 

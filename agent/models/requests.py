@@ -1,4 +1,4 @@
-"""Request bodies for growing histories: each message is rendered and joined once."""
+"""Builds request bodies for growing histories. Each message is rendered and joined only once."""
 
 import json
 import re
@@ -27,26 +27,26 @@ _formatter_numbers = count(1)
 
 
 class Fragment(NamedTuple):
-    """A piece of the messages of a request."""
+    """A piece of the messages in a request."""
 
     role: str
     content: bytes
-    """JSON; empty if there is nothing to send."""
+    """Encoded JSON; empty if there is nothing to send."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A complete reply, before it becomes a message."""
+    """A complete reply, before it becomes a message of the history."""
 
     blocks: tuple[Block, ...]
     finish: FinishReason
     usage: Usage
     wire: Any = None
-    """The provider's own JSON, if the blocks alone cannot reproduce it."""
+    """The provider's own JSON of the reply, if the blocks alone cannot reproduce it."""
 
 
 class ReplyReader(ABC):
-    """Collects one streamed reply."""
+    """Collects the events of one streamed reply."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -55,19 +55,20 @@ class ReplyReader(ABC):
     @property
     @abstractmethod
     def patience_s(self) -> float | None:
-        """Seconds to wait for more data after the essential parts arrived; None before that."""
+        """Return how long to wait for more data, in seconds, once the essential parts have arrived; before
+        that None."""
 
     @property
     @abstractmethod
     def usage(self) -> Usage:
-        """The tokens reported so far; None where unknown."""
+        """Return the token counts reported so far. An unknown count is None."""
 
     @abstractmethod
     def read(self, name: str, data: dict[str, Any]) -> Iterable[Delta]:
-        """Read one event; raises the error that a provider's error event means."""
+        """Read one event and yield its deltas. Raises the error that a provider's error event describes."""
 
     def mark_done(self) -> None:
-        """Note that the `[DONE]` mark arrived."""
+        """Note that the mark `[DONE]` arrived."""
         self._is_done = True
 
     @abstractmethod
@@ -76,7 +77,7 @@ class ReplyReader(ABC):
 
 
 STRICT_TOOLS = "strict_tools"
-"""The optional field by which a provider enforces the schemas of tools."""
+"""The name of the optional field by which a provider enforces the schemas of tools."""
 
 
 class Dialect(ABC):
@@ -84,12 +85,13 @@ class Dialect(ABC):
 
     path: str
     optional_fields: Mapping[str, Pattern[str]]
-    """Optional fields with the pattern of errors about them; the first match is left out."""
+    """Name of an optional field -> the pattern of error texts about the field. The first field that matches
+    an error is left out."""
     reply: type[ReplyReader]
     binds_prefix = False
-    """True if a reply may be replayed only after exactly the messages that it answered."""
+    """Whether a reply may be sent back only after exactly the messages that it answered."""
     wire_type: type = list
-    """The format of the provider's own JSON of a reply."""
+    """The type of the provider's own JSON of a reply."""
     max_image_bytes = MAX_IMAGE_BYTES
     takes_text_files = False
 
@@ -106,31 +108,33 @@ class Dialect(ABC):
     def use_formatter(self, formatter: Formatter) -> None:
         """Let a program's formatter decide how messages are rendered from now on."""
         self._formatter = formatter
-        # Messages are shared by models with different formatters.
+        # Models with different formatters share the message objects, so each formatter needs a key of its
+        # own.
         self._formatter_key = f" formatted {next(_formatter_numbers)}"
 
     @property
     def key(self) -> str:
-        """The key of this dialect and its left-out parts in `Message.dialect_cache`."""
+        """Return the key of this dialect, including its left-out parts, in `Message.dialect_cache`."""
         left_out = "".join(f" without {kind}" for kind in sorted(self.files.refused))
         return f"{self._endpoint.profile.wire} {self._endpoint.name}{left_out}{self._formatter_key}"
 
     @abstractmethod
     def head(self, system: str, tools: tuple[ToolSpec, ...], without: frozenset[str]) -> bytes:
-        """Return the request up to the first message."""
+        """Return the beginning of the request, up to the first message."""
 
     @abstractmethod
     def items(self, message: Message) -> Sequence[dict[str, Any]]:
-        """Return the JSON objects for a message; none if there is nothing to send."""
+        """Return the JSON objects of a message; an empty sequence if there is nothing to send."""
 
     def render_blocks(self, blocks: Iterable[Block]) -> list[Text | SentFile]:
-        """Return the texts and files of a message or result in the form that the model gets."""
+        """Return the texts and files of a message or result in the form that this model gets."""
         parts = (block for block in blocks if isinstance(block, Text | AttachedFile))
         given = (self.files.render(part) for part in parts)
         return [one for one in given if isinstance(one, SentFile) or one.text]
 
     def follow_up(self, messages: Sequence[Message]) -> bytes:
-        """Return the message that follows the last result of a round, with the files in `messages`."""
+        """Return a message with the files in `messages`, for after the last result of a round. Empty: none is
+        needed."""
         return b""
 
     @abstractmethod
@@ -138,11 +142,12 @@ class Dialect(ABC):
         """Return the field that forces the model to call this tool."""
 
     def general_choice(self, kind: ToolChoiceKind) -> Any:
-        """Return the field that lets the model call any tool, makes it call one, or forbids every call."""
+        """Return the field for a general tool choice: the model may call any tool, must call one, or must not
+        call any."""
         return kind
 
     def sends(self, field: str, request: ModelRequest, without: frozenset[str]) -> bool:
-        """Return whether a request has this optional field, unless it is left out."""
+        """Return whether a request contains this optional field."""
         if field == "tool_choice":
             return request.forced_tool is not None or request.tool_choice != "auto"
         if field == STRICT_TOOLS:
@@ -160,7 +165,8 @@ class Dialect(ABC):
         return self._endpoint.profile.has_strict_tools and STRICT_TOOLS not in without
 
     def formats(self, output: OutputFormat, without: frozenset[str]) -> bool:
-        """Return whether the provider enforces this output format; otherwise the model gets a tool for it."""
+        """Return whether the provider enforces this output format. If not, the model gets a tool for the
+        answer."""
         return self._endpoint.profile.formats_output and "output_format" not in without
 
     @abstractmethod
@@ -171,12 +177,14 @@ class Dialect(ABC):
         return message.role
 
     def can_replay(self, message: Message) -> bool:
-        """Return whether this same model wrote the message in this format."""
+        """Return whether this same model wrote the message in this format, so that its own JSON can be sent
+        back."""
         wire = message.wire
         return wire is not None and self._endpoint.wrote(wire) and isinstance(wire.body, self.wire_type)
 
     def fragments(self, message: Message, replay: bool) -> tuple[Fragment, ...]:
-        """Return the message as pieces of JSON; `replay`: as the provider's own JSON of it."""
+        """Return the message as pieces of JSON. If `replay` is true, use the provider's own JSON of the
+        message."""
         if self._formatter is None:
             return (Fragment(self.role(message), encode(self._items(message, replay))[1:-1]),)
 
@@ -187,7 +195,7 @@ class Dialect(ABC):
         return tuple(map(self.encode_entry, formatted))
 
     def entries(self, message: Message, items: Sequence[Any]) -> Sequence[FormattedEntry]:
-        """Return the objects of a request that consist of the items of a message."""
+        """Return the objects of a request that contain the items of a message."""
         return items
 
     def encode_entry(self, entry: FormattedEntry) -> Fragment:
@@ -202,7 +210,7 @@ class Dialect(ABC):
         return body if self.wire_type is list else [body]
 
     def name_of(self, message: Message) -> str | None:
-        """Return the name that is sent in a field of the message; None if it is written in its text."""
+        """Return the name for a field of the message; None if the name goes into the message's text."""
         return find_name_field(self._endpoint, message)
 
     def glue(self, before: str | None, role: str) -> bytes:
@@ -235,15 +243,16 @@ class Body:
     """The JSON of one request."""
 
     content: bytes
-    """One piece: copying a megabyte is cheaper than sending it in parts."""
+    """The whole JSON text. It is one piece, because copying a megabyte is cheaper than sending it in
+    parts."""
     replays_wire: bool
-    """True if it contains the provider's own JSON of an earlier reply."""
+    """Whether the text contains the provider's own JSON of an earlier reply."""
     sent: frozenset[SentKind] = frozenset()
-    """What a server may reject about the files in it."""
+    """The kinds of files and addresses in the request, which a server may reject."""
 
 
 class RenderedHistory:
-    """The joined messages of one history, extended while the history grows."""
+    """The joined messages of one history. It is extended while the history grows."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -256,7 +265,7 @@ class RenderedHistory:
         self.replays_wire = False
         self.sent: set[SentKind] = set()
         self._unfollowed: list[Message] = []
-        """Results of the last round with files: the follow-up comes after the last one."""
+        """The results with files in the last round. The follow-up comes after the last result."""
 
     def leads_to(self, spans: Sequence[TranscriptRange]) -> bool:
         """Return whether the joined messages are the beginning of `spans`."""
@@ -311,7 +320,8 @@ class RenderedHistory:
             self._fresh, self._fresh_bytes = [], 0
 
     def _render_message(self, message: Message) -> tuple[tuple[Fragment, ...], bool]:
-        """Return the JSON of the message, from its cache slot if it is there."""
+        """Return the JSON of the message, and whether it is the provider's own. The message caches its
+        JSON."""
         key = self._dialect.key
         slot = message.dialect_cache
         is_wire = self._dialect.can_replay(message) and f"{key} rebuilt" not in slot
@@ -323,7 +333,7 @@ class RenderedHistory:
         return slot[key], is_wire
 
     def _is_moved(self, message: Message) -> bool:
-        """Return whether the messages before this one differ from those when it was first sent."""
+        """Return whether the messages before this one differ from those before it when it was first sent."""
         now = str(self._digest).encode()
         return message.dialect_cache.setdefault(f"{self._dialect.key} prefix", now) != now
 
@@ -332,7 +342,7 @@ class RenderedHistory:
 
 
 class Bodies:
-    """The bodies of one model's requests."""
+    """Builds the request bodies of one model."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -355,11 +365,11 @@ class Bodies:
         return Body(content, lineage.replays_wire, frozenset(lineage.sent))
 
     def start_over(self) -> None:
-        """Discard the joined messages: the dialect renders some of them differently now."""
+        """Discard the joined messages, because the dialect now renders some of them differently."""
         self._lineages = []
 
     def rebuild_all(self, request: ModelRequest) -> None:
-        """Stop replaying the provider's own JSON for the messages in this request."""
+        """Stop sending back the provider's own JSON for the messages in this request."""
         self.start_over()
         for message in request.messages:
             if self._dialect.can_replay(message):
@@ -383,7 +393,7 @@ def rebuild(dialect: Dialect, message: Message) -> None:
 def _spans(histories: Sequence[Transcript]) -> list[TranscriptRange]:
     spans = [span for history in histories for span in history.spans if span.end > span.start]
     if not all(span.is_loaded for span in spans):
-        raise LookupError("this history is in the store only; read it from there")
+        raise LookupError("these messages are not in memory, only in the store; read them from the store")
     return spans
 
 
@@ -400,12 +410,12 @@ def encode(value: Any) -> bytes:
 
 
 def encode_open_object(fields: dict[str, Any], last_field: str) -> bytes:
-    """Encode `fields` and one more field, a list, up to its open bracket."""
+    """Encode `fields` and one more field, whose value is a list, up to the opening bracket of the list."""
     return encode({**fields, last_field: []})[:-2]
 
 
 def words_of(given: Sequence[Text | SentFile]) -> str | None:
-    """Return a message of texts as one text; None if it contains a file."""
+    """Return the texts of a message as one text; None if the message contains a file."""
     if any(isinstance(one, SentFile) for one in given):
         return None
     return "\n".join(one.text for one in given if isinstance(one, Text))
@@ -421,7 +431,7 @@ def without_surrogates(text: str) -> str:
 
 
 def parse_object(arguments: str) -> dict[str, Any] | None:
-    """Return the arguments if they are one JSON object that every server can parse, else None."""
+    """Return the arguments if they are one JSON object that every server can parse, otherwise None."""
     try:
         value = json.loads(arguments, parse_constant=refuse_json_constant)
     except (ValueError, RecursionError):
@@ -430,25 +440,26 @@ def parse_object(arguments: str) -> dict[str, Any] | None:
 
 
 def sendable_object(arguments: str) -> dict[str, Any]:
-    """Return the arguments as an object; other text is wrapped in one unchanged."""
+    """Return the arguments as an object. Text that is not an object becomes the only value of a new
+    object."""
     found = parse_object(arguments)
     return {"invalid_json": arguments} if found is None else found
 
 
 def sendable_text(arguments: str) -> str:
-    """Return the arguments as JSON text; text that is no object is wrapped, because servers parse it."""
+    """Return the arguments as JSON text. Text that is not an object is wrapped, because servers parse it."""
     if parse_object(arguments) is not None:
         return arguments
     return json.dumps({"invalid_json": arguments})
 
 
 def legal_name(name: str) -> str:
-    """Return a function name that providers accept, for any name that a model wrote."""
+    """Return a function name that providers accept, made from any name that a model wrote."""
     return _ILLEGAL.sub("_", name)[:_MAX_NAME_CHARS] or "unnamed"
 
 
 def legal_id(call_id: str, max_chars: int, is_strict: bool) -> str:
-    """Return the id if it is legal, else a legal one that is unique for it."""
+    """Return the id if it is legal, otherwise a legal id that is unique for it."""
     is_legal = not _ILLEGAL.search(call_id) if is_strict else call_id.isascii() and call_id.isprintable()
     if call_id and is_legal and len(call_id) <= max_chars:
         return call_id

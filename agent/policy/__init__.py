@@ -1,1 +1,1 @@
-"""The gate: which calls run, which need approval, which are denied."""
+"""The gate: decides which calls run, which need approval, and which are denied."""

@@ -1,4 +1,4 @@
-"""Facts for the approval of a call: the reason for asking, its files and hosts, and its sandbox."""
+"""Facts for the approval of a call: the reason for the question, its files and hosts, and its sandbox."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,30 +23,31 @@ _UNCONFINED = "off: it runs with your rights"
 
 
 class ApprovalContext(NamedTuple):
-    """Facts about one call besides its arguments; all of them may contain text of the model."""
+    """Facts about one call besides its arguments. Every field may contain text of the model."""
 
     why: str = ""
-    """Why it needs approval."""
+    """Why the call needs approval."""
     leads: tuple[str, ...] = ()
-    """Files and folders of the call, if visible: links resolved, relative inside the workspace."""
+    """Files and folders of the call as far as they are visible, with links resolved. A path inside the
+    workspace is relative to the working folder."""
     hosts: tuple[str, ...] = ()
-    """The hosts that its arguments name."""
+    """The hosts that the arguments of the call name."""
     sandbox: str = ""
-    """The sandbox of a command; empty for other calls."""
+    """The sandbox of a command, as a short description; empty for other calls."""
     problem: str = ""
-    """Why it cannot run with these arguments."""
+    """Why the call cannot run with these arguments; empty if it can."""
 
 
 def build_approval_context(
     call: PendingCall, ports: Ports, mode: ExecutionMode, is_edited: bool
 ) -> ApprovalContext:
-    """Judge the call with today's rules; an unedited call keeps its stored reason."""
+    """Judge the call by today's rules. A call that was not edited keeps its stored reason."""
     wish = mask_call_fields(call.arguments, ports.masker)
     asked = call.model_copy(update={**wish, "masked": call.masked or wish["masked"]})
     now, arguments = judge_and_parse(asked, ports, mode)
     if now.decision == "invalid":
         return ApprovalContext(problem=now.reason)
-    why = f"it would run unasked now: {now.reason}" if now.decision == "approved" else now.reason
+    why = f"it would run without a question now: {now.reason}" if now.decision == "approved" else now.reason
     why = call.reason if call.reason and not is_edited else why
     why = "; ".join(filter(None, (why, why_incomplete(now.binding))))
     tool = ports.toolbox[call.tool]
@@ -77,13 +78,14 @@ def _places(tool: Tool, arguments: Any, ports: Ports) -> Iterator[str]:
     for path in _find_paths(call, workspace):
         try:
             real = workspace.real(path)
-        except (ValueError, OSError):  # not a valid path
+        except (ValueError, OSError):  # the path is not valid
             continue
         yield _format_place(real, workspace)
 
 
 def _find_paths(call: Call, workspace: Workspace) -> Iterator[str]:
-    """Yield the paths of a call; for a command the paths that it writes, then its words that exist."""
+    """Yield the paths of a call. For a command these are the paths that it writes, then its words that
+    exist."""
     if not call.traits.runs_commands:
         yield from call.paths
         return

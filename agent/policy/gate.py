@@ -31,10 +31,10 @@ PartT = TypeVar("PartT")
 
 
 class Policy:
-    """Deny beats ask beats allow; without a matching rule the mode decides; specific rules come first.
+    """A gate of rules and modes: deny beats ask, ask beats allow, and without a rule the mode decides.
 
-    Irreversible commands ask in every mode, and, if there are deny rules for commands, a command that hides
-    what it runs.
+    Among rules of one kind, the more specific ones come first. Irreversible commands ask in every mode. If
+    there are deny rules for commands, a command that hides what it runs asks, too.
     """
 
     def __init__(
@@ -48,7 +48,8 @@ class Policy:
         runs_catastrophes: bool = False,
         is_confined: bool = False,
     ) -> None:
-        """`is_confined`: commands run in a sandbox without any network."""
+        """`is_confined`: commands run in a sandbox without network access. `own` are the folders of Sandbur
+        itself."""
         self._allow, self._deny, self._ask = by_precision(allow), by_precision(deny), by_precision(ask)
         self._workspace = Workspace(cwd, add_dirs)
         self._own = tuple(realpath(folder) for folder in own)
@@ -59,7 +60,7 @@ class Policy:
 
     @classmethod
     def of_session(cls, session: SessionSettings, own: Sequence[Path], is_confined: bool) -> Self:
-        """Return the policy of these settings; raises `UsageError` for an invalid rule."""
+        """Return the policy for a session's settings; raises `UsageError` for an invalid rule."""
         return cls(
             parse_rules(session.allow),
             parse_rules(session.deny),
@@ -87,21 +88,22 @@ class Policy:
                 or self._make_firm_if_protected(call, self._decide_by_mode(call, mode))
             )
         except ValueError:
-            # A NUL or a lone surrogate: no system call accepts this as a path.
-            return Verdict("deny", f"{call.tool} was given something that cannot be a path")
+            # The path contains a NUL or a lone surrogate: no system call accepts it.
+            return Verdict("deny", f"{call.tool} was given a path that no system call accepts")
         except OSError as error:
-            # A link that changes while it is followed, or a cycle of links.
-            return Verdict("ask", f"leads nowhere that could be looked at: {error.strerror}")
+            # A link changed while it was followed, or links form a cycle.
+            return Verdict("ask", f"its path cannot be resolved: {error.strerror}")
 
     def is_allowed_by_rule(self, tool: Tool, arguments: Any) -> bool:
-        """Return whether allow rules cover the whole call, even if its mode allows it anyway."""
+        """Return whether allow rules cover the whole call, regardless of its mode."""
         return bool(self._find_allow_rules(Call.of(tool, arguments, None)))
 
     def _make_firm(self, verdict: Verdict | None) -> Verdict | None:
         return None if verdict is None else replace(verdict, is_firm=True)
 
     def _make_firm_if_protected(self, call: Call, verdict: Verdict) -> Verdict:
-        """Make a question about a protected place firm: only a person may answer it."""
+        """Return the verdict as a firm one, which only a person may answer, if it concerns a protected
+        place."""
         if verdict.decision != "ask":
             return verdict
         if call.traits.runs_commands:
@@ -120,7 +122,8 @@ class Policy:
         return None
 
     def _check_questions(self, call: Call, mode: ExecutionMode) -> Verdict | None:
-        """Return the question that no mode and no wide rule skips; plan mode denies at once."""
+        """Return the question that no mode and no wide rule skips, or None. In plan mode, deny in its
+        place."""
         verdict = self._question(call)
         if verdict is not None and mode == "plan" and self._concern(call) is not None:
             return Verdict("deny", f"plan mode only looks: {verdict.reason}", verdict.rule)
@@ -144,7 +147,7 @@ class Policy:
         return self._check_doubts(call) or self._check_destructive(call)
 
     def _why_always_asked(self, call: Call) -> str | None:
-        """Return the change that no mode and no wide rule allows; None if there is none."""
+        """Return the change of a call that no mode and no wide rule allows, or None."""
         if call.traits.runs_commands:
             return why_always_asked_write(call.sight, self._cwd_of(call), self._own)
         if call.traits.writes_files and not call.is_virtual:
@@ -154,7 +157,7 @@ class Policy:
         return None
 
     def _check_doubts(self, call: Call) -> Verdict | None:
-        """Ask if deny rules cannot be checked against everything that a command runs."""
+        """Return a question if a command may run parts that deny rules cannot be checked against, or None."""
         for rule in self._deny:
             if rule.names(call.tool) and rule.pattern is not None and call.sight.doubts:
                 why = next(iter(call.sight.doubts))
@@ -166,10 +169,10 @@ class Policy:
             return None
 
         why = find_destruction(call.subject, self._cwd_of(call), self._workspace.roots, call.sight)
-        return None if why is None else Verdict("ask", f"no undo reaches it: {why}")
+        return None if why is None else Verdict("ask", f"it cannot be undone: {why}")
 
     def _judge_network(self, call: Call, mode: ExecutionMode) -> Verdict | None:
-        """Judge a network call; None for other calls."""
+        """Return the verdict on a network call, or None for other calls."""
         if call.traits.reaches not in ("address", "service"):
             return None
 
@@ -184,7 +187,7 @@ class Policy:
         concern = self._concern(call)
         if concern is None:
             where = "is declared to only read" if call.traits.reaches else "only reads inside the workspace"
-            where = "only reads files that are none of the disk" if call.is_virtual else where
+            where = "only reads files that are not on the disk" if call.is_virtual else where
             by_proof = call.traits.runs_commands and not self._find_allow_rules(call)
             return Verdict("allow", f"{call.tool} {where}", by_proof=by_proof)
         if call.traits.asks == "never" and (mode != "plan" or call.traits.keeps_mode):
@@ -201,7 +204,8 @@ class Policy:
         return self._pass_inside(call, mode) or Verdict("ask", concern)
 
     def _pass_inside(self, call: Call, mode: ExecutionMode) -> Verdict | None:
-        """Allow a command that only edits the workspace, or that a sandbox keeps inside it."""
+        """Allow a command that only edits the workspace, or that a sandbox confines to the workspace, or
+        return None."""
         if mode == "auto-edit" and self._only_edits(call):
             why = "makes, copies or moves files inside the workspace, as auto-edit mode may"
             return Verdict("allow", why)
@@ -214,18 +218,18 @@ class Policy:
         return None
 
     def _only_edits(self, call: Call) -> bool:
-        """Return whether a command does no more than file tools may do in auto-edit mode."""
+        """Return whether a command does no more than the file tools may do in auto-edit mode."""
         if not call.traits.runs_commands or self._outside(call) or self._why_protected_write(call):
             return False
         return only_edits(call.subject, self._workspace, self._cwd_of(call), self._own)
 
     def _sandboxing(self, call: Call) -> Rule | None:
-        """Return the rule that allows a call inside a sandbox."""
+        """Return the rule that allows a call inside of a sandbox, or None."""
         rules = (rule for rule in self._allow if rule.tool == SANDBOXED)
         return next((rule for rule in rules if fnmatchcase(call.tool, rule.pattern or "*")), None)
 
     def _stays_inside(self, call: Call) -> bool:
-        """Return whether a command visibly concerns only the workspace; the sandbox enforces the rest."""
+        """Return whether a command visibly concerns only the workspace. The sandbox enforces the rest."""
         if not call.traits.runs_commands or self._outside(call) or call.sight.doubts:
             return False
 
@@ -236,7 +240,8 @@ class Policy:
         return self._why_protected_write(call) is None
 
     def _concern(self, call: Call) -> str | None:
-        """Return why a call needs a decision; None if it only reads non-secret files of the workspace."""
+        """Return why a call needs a decision, or None if it only reads files of the workspace that are not
+        secret."""
         if call.traits.runs_commands:
             return self._concern_of_command(call)
         if outside := self._outside(call):
@@ -268,11 +273,12 @@ class Policy:
         )
 
     def _why_git_runs_more(self, call: Call) -> str | None:
-        """Return which program of a repository git may run; no wildcard rule allows that."""
+        """Return the program of a repository that git may run, or None. No rule with a wildcard allows
+        that."""
         return why_git_may_run_programs(call.sight, self._cwd_of(call))
 
     def _why_protected_write(self, call: Call) -> str | None:
-        """Return the protected place to which a command visibly writes."""
+        """Return the protected place that a command visibly writes to, or None."""
         return why_protected_write(call.sight, self._cwd_of(call), self._own)
 
     def _outside(self, call: Call) -> str | None:
@@ -298,7 +304,7 @@ class Policy:
         if outside := self._outside(call):
             return Verdict("ask", outside)
         if call.is_virtual:
-            return Verdict("allow", "edits of files that are none of the disk are allowed in auto-edit mode")
+            return Verdict("allow", "edits of files that are not on the disk are allowed in auto-edit mode")
         if not call.paths:
             return Verdict("ask", f"may write anywhere: {_format_path(call.subject)}")
         for path in call.paths:
@@ -309,7 +315,8 @@ class Policy:
         return Verdict("allow", "edits inside the workspace are allowed in auto-edit mode")
 
     def _find_allow_rules(self, call: Call) -> list[str]:
-        """Return the rules that together cover the whole call; empty if any part of it is not covered."""
+        """Return the rules that together cover the whole call; an empty list if a part of it is not
+        covered."""
         rules = [rule for rule in self._allow if rule.names(call.tool)]
         if not rules:
             return []
@@ -353,7 +360,8 @@ class Policy:
         return path_rules.covers(pattern, path, self._workspace)
 
     def _covers_write(self, pattern: str, path: str) -> bool:
-        """A wide pattern does not cover a protected place that it does not name."""
+        """Return whether a pattern covers a write to a path. A protected place has to be named in the
+        pattern."""
         if not self._covers(pattern, path):
             return False
         real = self._workspace.real(path)
@@ -373,7 +381,8 @@ class Policy:
         return any(path_rules.hits(rule.pattern, path, self._workspace) for path in call.paths)
 
     def _find_hiding_rules(self, call: Call) -> tuple[Rule | None, Rule | None]:
-        """Return the rule that hides a path of the call, and the rule that hides something below it."""
+        """Return the rule that hides a path of the call, and the rule that hides a file below one of its
+        paths."""
         if not self._deny or not (call.traits.shows or call.traits.runs_commands):
             return None, None
         if call.is_virtual:
@@ -402,12 +411,12 @@ class Policy:
         return [rule for rule in self._deny if rule.pattern is not None and any(map(rule.names, readers))]
 
     def _cwd_of(self, call: Call) -> str:
-        """Return the folder in which a command runs."""
+        """Return the folder in which the command of a call runs."""
         return realpath(join(self._workspace.cwd, *call.paths[:1]))
 
 
 def _find_hiding_rules_off_disk(rules: Sequence[Rule], call: Call) -> tuple[Rule | None, Rule | None]:
-    """Do the same as `Policy._find_hiding_rules` for a path on a virtual back end."""
+    """Return the same as `Policy._find_hiding_rules`, for a path on a virtual back end."""
     patterns = [(rule, rule.pattern or "") for rule in rules]
     denying = next((rule for rule, pattern in patterns if fnmatchcase(call.subject, pattern)), None)
     if denying is not None or not implements(call.source, Searching):
@@ -423,7 +432,7 @@ def _find_hiding_rules_off_disk(rules: Sequence[Rule], call: Call) -> tuple[Rule
 def _find_covering_rules(
     rules: Sequence[Rule], parts: Iterable[PartT], covers: Callable[[str, PartT], bool]
 ) -> list[str]:
-    """Return the first rules that cover the parts; empty if any part is not covered."""
+    """Return the first covering rule of each part; an empty list if a part is not covered."""
     used: dict[str, None] = {}
     for part in parts:
         rule = next((rule for rule in rules if covers(rule.pattern or "", part)), None)

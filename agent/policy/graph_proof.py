@@ -1,8 +1,8 @@
 """Proves that no path of the graph reaches an effect without an approval or a rule.
 
-The state that conditions read is abstracted to a few thousand states. The search begins at the first action
-and tries every action in every reachable state, with every value that it may write; so it covers all
-reachable states. The real gate step and the real `human_confirm` give the kinds of calls.
+The state that conditions read is abstracted to a few thousand states. The search begins at the first action.
+In every reachable state it tries every action, with every value that the action may write. So it covers all
+reachable states. The kinds of calls come from the real gate step and the real `human_confirm`.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ _STEP = "1"
 
 
 class _Abstract(NamedTuple):
-    """The part of the state that conditions read."""
+    """The part of the state that the conditions of the graph read."""
 
     calls: frozenset[CallKind] = frozenset()
     phase: str = "idle"
@@ -35,7 +35,7 @@ class _Abstract(NamedTuple):
     overflow_from: str | None = None
     return_to: str | None = None
     step: str = "none"
-    """none, open, closed, or gone: its id is not in the plan."""
+    """The active plan step: `none`, `open`, `closed`, or `gone` if its id is not in the plan."""
 
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -46,7 +46,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "return_to": ("return_to",),
     "step": ("vibe_plan", "active_step_id"),
 }
-"""Part of the abstract state -> the fields that it represents."""
+"""The name of a part of the abstract state -> the fields that it stands for."""
 _LOOKED_AT = frozenset(name for names in _FIELDS.values() for name in names)
 _OVERLOOKED_OF_STATE = ApplicationState.model_fields.keys() - _LOOKED_AT
 _OVERLOOKED_OF_CALL = PendingCall.model_fields.keys() - {"decision"}
@@ -54,7 +54,7 @@ _OVERLOOKED_OF_STEP = VibeStep.model_fields.keys() - {"step_id", "status"}
 
 
 class UnprovableGraph(SandburError):
-    """This proof cannot handle the graph."""
+    """A condition of the graph reads a part of the state that this proof does not model."""
 
     code = "unprovable"
 
@@ -106,7 +106,7 @@ _STEPS = {
 
 @cache
 def _real(state: _Abstract) -> ApplicationState:
-    """Return an application state for evaluating conditions."""
+    """Return an application state with the values of an abstract state, to evaluate conditions with."""
     return _ANY.model_copy(
         update={
             "pending_tool_calls": tuple(_CALLS[kind] for kind in state.calls),
@@ -136,11 +136,11 @@ class Proof:
     points: int
     """The number of pairs of an action and a state in which it can begin."""
     steps: int
-    """The number of checked steps from one such pair to another."""
+    """The number of checked transitions from one such pair to another."""
     problem: str = ""
-    """The forbidden state that is reachable; empty if the proof holds."""
+    """The forbidden state that can be reached; empty if the proof holds."""
     path: tuple[str, ...] = ()
-    """The shortest path to it, one line for each action."""
+    """The shortest path to the forbidden state, one line per action."""
 
     @property
     def holds(self) -> bool:
@@ -148,7 +148,7 @@ class Proof:
 
 
 async def prove(graph: Graph) -> Proof:
-    """Check every path of the graph."""
+    """Check every path of the graph; raises `UnprovableGraph`."""
     return _Explorer(graph, find_gate_outcomes(), await find_person_outcomes()).proof()
 
 
@@ -215,7 +215,7 @@ class _Explorer:
         )
 
     def _keep_read_parts(self, point: _Point) -> _Abstract:
-        """Return the state without the parts that the action overwrites; it does not read them."""
+        """Return the state without the parts that the action overwrites without reading them."""
         free = {
             part: self._domains[part][0] for part in self._domains if self._is_written(part, point.action)
         }
@@ -225,7 +225,7 @@ class _Explorer:
         return not self._writes[action].isdisjoint(_FIELDS[part])
 
     def _following(self, point: _Point) -> Iterator[tuple[_Point, str]]:
-        """Yield the points that can follow an action, with reasons; a pause or message may be between."""
+        """Yield each point that can follow, with the reason. A pause or a message may come between."""
         for state in self._results(point):
             after = _Point(point.action, state)
             if after not in self._next:
@@ -235,7 +235,7 @@ class _Explorer:
             yield _Point(self._start, state), "a new message"
 
     def _results(self, point: _Point) -> Iterator[_Abstract]:
-        """Yield every state that the action may leave behind."""
+        """Yield every state that the action may produce."""
         action, state = point
         values = (
             self._domains[part] if self._is_written(part, action) else (getattr(state, part),)
@@ -244,9 +244,9 @@ class _Explorer:
         yield from map(_Abstract._make, product(self._calls_after(action, state.calls), *values))
 
     def _calls_after(self, action: str, calls: frozenset[CallKind]) -> list[frozenset[CallKind]]:
-        """Return the sets of calls that may wait after an action, simple ones first.
+        """Return the possible sets of waiting calls after an action, the simple ones first.
 
-        A resumed session judges waiting calls again.
+        A resumed session judges its waiting calls again.
         """
         left = {calls}
         if self._is_written("calls", action):
@@ -273,10 +273,10 @@ class _Explorer:
                     return to, condition.name
             except _Unforeseen as found:
                 raise UnprovableGraph(
-                    f"The way {after.action} -> {to} ({condition.name}) depends on {found},"
-                    " which the proof does not look at."
+                    f"The transition {after.action} -> {to} ({condition.name}) depends on {found},"
+                    " which the proof does not model."
                 ) from None
-        return self._start, "no way on"
+        return self._start, "no transition"
 
     def _path(self, last: _Point) -> list[str]:
         lines: list[str] = []
@@ -290,11 +290,11 @@ class _Explorer:
 
 
 def _problem(point: _Point) -> str:
-    """Return the problem of a point whose action runs calls; empty if there is none."""
+    """Return why an action must not run calls in this state; an empty text if it may."""
     if "undecided" in point.state.calls:
         return f"{point.action} begins while a call waits for a decision"
     if "ungranted" in point.state.calls:
-        return f"{point.action} runs a call that neither a rule, nor the mode, nor a person let through"
+        return f"{point.action} runs a call that neither a rule, nor the mode, nor a person allowed"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Applies deny rules for reading files to all tools that read files, and to commands."""
+"""Applies deny rules for reading files to commands and to all tools that read files."""
 
 import glob
 import re
@@ -20,7 +20,7 @@ _MENTIONS = frozenset((
     "echo", "printf", "true", "false", "test", "[", "mkdir", "cd", "which", "type", "basename", "dirname",
     "export", "rm", "rmdir", "touch", "kill", "sleep", "expr",
 ))  # fmt: skip
-"""Programs that do not print the content of files in their arguments."""
+"""Programs that do not print the content of the files in their arguments."""
 _READS_FOLDERS = frozenset(
     ("rg", "ag", "ack", "tar", "zip", "rsync", "scp", "7z", "cpio", "diff", "bsdtar", "pax")
 )
@@ -29,7 +29,7 @@ _GREPS = re.compile(r"[ef]?grep")
 
 
 class HiddenFiles:
-    """The files whose content deny rules hide."""
+    """The files whose content must not be read, because of deny rules."""
 
     def __init__(self, rules: Sequence[Rule], workspace: Workspace) -> None:
         self._rules = tuple(rules)
@@ -39,12 +39,12 @@ class HiddenFiles:
         return bool(self._rules)
 
     def rule_for(self, paths: Sequence[str]) -> Rule | None:
-        """Return the rule that hides one of the paths."""
+        """Return the rule that hides one of the paths, or None."""
         hits = partial(path_rules.hits, workspace=self._workspace)
         return next((rule for rule in self._rules for path in paths if hits(rule.pattern or "", path)), None)
 
     def rule_below(self, paths: Sequence[str]) -> Rule | None:
-        """Return a rule that hides something below one of the folders."""
+        """Return a rule that hides a file below one of the folders, or None."""
         for path in paths:
             folder = self._workspace.real(path)
             for count, entry in enumerate(below(folder)):
@@ -57,7 +57,8 @@ class HiddenFiles:
         return path_rules.means(rule.pattern or "", place, self._workspace)
 
     def rule_for_command(self, sight: Sight, cwd: str) -> tuple[Rule | None, Rule | None]:
-        """Return a rule that hides a path of a command, and one that hides something it may read."""
+        """Return a rule that hides a path of a command, and one that hides a file which the command may
+        read."""
         near: Rule | None = None
         here = cwd
         for seen in sight.commands:
@@ -73,7 +74,7 @@ class HiddenFiles:
 
 
 def _find_file_words(seen: SeenCommand) -> Iterator[str]:
-    """Yield the words that may be names of files."""
+    """Yield the words of a command that may be names of files."""
     if seen.program in _MENTIONS:
         return
     yield from (one.target for one in seen.redirections if one.operator in ("<", "<>"))

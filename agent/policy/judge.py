@@ -1,4 +1,4 @@
-"""Asks the gate about a hypothetical call: without session, model or store."""
+"""Asks the gate about a hypothetical call, without a session, a model or the store."""
 
 import json
 
@@ -7,17 +7,17 @@ from ...state.application import ExecutionMode
 
 
 class Judge:
-    """A gate and the tools whose calls it judges."""
+    """A gate, and the tools whose calls it judges."""
 
     def __init__(self, gate: Gate, toolbox: Toolbox) -> None:
         self._gate = gate
         self._toolbox = toolbox
 
     def verdict(self, tool: str, arguments: str, mode: ExecutionMode) -> Verdict:
-        """Return the verdict on JSON arguments; an invalid call is denied."""
+        """Return the verdict on a call with these JSON arguments. An invalid call is denied."""
         known = self._toolbox.get(tool)
         if known is None:
-            return Verdict("deny", f"There is no tool named {tool[:80]!r}. They are: {self._names()}.")
+            return Verdict("deny", f"There is no tool named {tool[:80]!r}. The tools are: {self._names()}.")
         try:
             parsed = known.parse(arguments)
         except BadArguments as error:
@@ -31,7 +31,7 @@ class Judge:
         return self.verdict(tool.spec.name, arguments, mode)
 
     def reading_verdict(self, path: str, mode: ExecutionMode) -> Verdict:
-        """Return the verdict on reading a file or a folder."""
+        """Return the verdict on reading a file or listing a folder."""
         shows = (tool for tool in self._toolbox.values() if tool.traits.shows)
         tool = next(one for one in shows if one.traits.subject == "path" and not one.traits.writes_files)
         return self.verdict(tool.spec.name, json.dumps({tool.traits.subject: path}), mode)

@@ -1,4 +1,4 @@
-"""Protected places: their files run commands or change rules, so no mode edits them without approval."""
+"""Protected places: files that run commands or change rules. No mode edits them without approval."""
 
 from collections.abc import Sequence
 from posixpath import dirname, expanduser, join, lexists, realpath
@@ -20,9 +20,10 @@ _OF_THE_HOME = (
 
 
 def why_always_asked(real: str, own: Sequence[str] = ()) -> str | None:
-    """Return the place of a resolved path that not even yolo mode changes without approval.
+    """Return the protected place of a resolved path that needs approval even in yolo mode, or None.
 
-    Writing there can disable approvals, permit a login, or run code with every shell.
+    A change there can disable approvals, permit a login, or run code with every shell. `own` are the folders
+    of Sandbur itself.
     """
     home = expanduser("~")
     places = {folder: f"{folder} belongs to Sandbur" for folder in own}
@@ -34,7 +35,7 @@ def why_always_asked(real: str, own: Sequence[str] = ()) -> str | None:
 
 
 def why_protected(real: str, own: Sequence[str] = ()) -> str | None:
-    """Return the protected place of a resolved path; `own` are the folders of Sandbur itself."""
+    """Return the protected place of a resolved path, or None. `own` are the folders of Sandbur itself."""
     for folder in own:
         if real == folder or real.startswith(folder.rstrip("/") + "/"):
             return f"{folder} belongs to Sandbur"
@@ -42,7 +43,7 @@ def why_protected(real: str, own: Sequence[str] = ()) -> str | None:
 
 
 def _in_bare_repository(real: str) -> str | None:
-    """Return why git would treat a folder above the path as a repository; None if it would not."""
+    """Return why git would treat a folder above the path as a repository, or None if it would not."""
     parts = real.split("/")
     for at, part in enumerate(parts):
         entry = part.lower()
@@ -59,7 +60,7 @@ def _in_bare_repository(real: str) -> str | None:
 
 
 def _makes_repository(folder: str, entry: str) -> bool:
-    """Return whether a folder with one more entry has all or nearly all parts of a git repository."""
+    """Return whether a folder, with `entry` added, has all or nearly all parts of a git repository."""
     present = {name.lower() for name in _OF_WHICH_GIT_LOOKS if lexists(join(folder, name))}
     if entry in _OBEYED:
         return "head" in present and len(present) > 1
@@ -71,7 +72,8 @@ def _makes_repository(folder: str, entry: str) -> bool:
 def looks_like_repository(folder: str) -> bool:
     """Return whether git may treat the folder itself as a repository.
 
-    The other parts besides `HEAD` may be files, and may be where `commondir` says.
+    The other parts of a repository besides `HEAD` may be files, or may be in the folder that `commondir`
+    names.
     """
     if not lexists(join(folder, "HEAD")):
         return False

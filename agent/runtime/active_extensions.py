@@ -1,4 +1,4 @@
-"""The extensions of one process: each runtime is created when it is first needed."""
+"""The extensions of one process. The runtime of an extension is created when it is first needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SessionParts:
-    """What all extensions add to one session."""
+    """The parts that all extensions together add to one session."""
 
     parts: tuple[SessionAdditions, ...]
     sources: tuple[ToolSource, ...]
@@ -57,10 +57,10 @@ class ActiveExtensions:
     def __init__(self, process: ProcessContext) -> None:
         self._process = process
         self._runtimes: dict[str, ExtensionRuntime] = {}
-        """By the name of the extension."""
+        """Name of an extension -> its runtime."""
 
     def get(self, name: str) -> ExtensionRuntime | None:
-        """Return the runtime of an extension; None: it is not installed, or not needed so far."""
+        """Return the runtime of an extension, or None if it is not installed or not needed so far."""
         return self._runtimes.get(name)
 
     def list_running(self) -> list[ExtensionRuntime]:
@@ -68,9 +68,10 @@ class ActiveExtensions:
         return list(self._runtimes.values())
 
     def for_session(self, session: SessionSettings | None) -> list[ExtensionRuntime]:
-        """Return the runtimes that a session needs; without a session, those that extend a new prompt.
+        """Return the runtimes that a session needs. For None, return those that extend the prompt of a new
+        session.
 
-        An agent in a program does not use extensions of installed packages.
+        An agent in a program does not use the extensions of installed packages.
         """
         found = extensions() if self._process.of_command else list_shipped()
         return [self._runtime(one) for one in found if self._is_needed(one, session)]
@@ -86,16 +87,16 @@ class ActiveExtensions:
         return SessionParts(tuple(runtime.open_session(context) for runtime in runtimes), tuple(sources))
 
     def secrets(self, session: SessionSettings) -> Mapping[str, str]:
-        """Return by name the values that are masked in a session."""
+        """Return name -> value of the secrets that are masked in a session."""
         found = (runtime.secrets(session) for runtime in self.for_session(session))
         return {name: value for one in found for name, value in one.items()}
 
     async def aclose(self) -> None:
-        """Close the runtimes, all at once; the store is still open."""
+        """Close the runtimes concurrently. The store is still open when this is called."""
         await asyncio.gather(*(runtime.aclose() for runtime in self._runtimes.values()))
 
     async def finish(self) -> str:
-        """Let the runtimes send remaining data; return a message for the person, or nothing."""
+        """Let the runtimes send remaining data; return a message for the person, or an empty text."""
         runtimes, self._runtimes = self._runtimes, {}
         found = [await runtime.finish() for runtime in runtimes.values()]
         return "\n".join(filter(None, found))

@@ -1,4 +1,4 @@
-"""The definition of an agent: everything that a user adds to Sandbur. All fields are optional."""
+"""The definition of an agent: everything that a user can add to Sandbur. All fields are optional."""
 
 from __future__ import annotations
 
@@ -27,54 +27,55 @@ class SessionPlace:
 
 
 Instructions = str | Callable[[SessionPlace], "str | Awaitable[str]"]
-"""A text, or a function that writes it when a session begins: it stays the same as long as that lives."""
+"""A text, or a function that writes the text when a session begins. The text stays for the whole session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
     source: str = ""
-    """`package.module:name` or the path of its file, where another process finds it; empty: nowhere."""
+    """`package.module:name`, or the path of the agent file, by which another process finds the agent. Empty:
+    no process can."""
     overrides: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Settings of the agent by key; flags override them."""
+    """Key -> value of the agent's settings. Flags take precedence."""
     model: Model | None = None
     """An object in place of the model that the settings name."""
     summary_model: Model | None = None
     """An object in place of the `compaction_model` of the settings."""
     on_elicitation: OnElicitation | None = None
-    """Answers questions of tool servers; None: they are declined, or kept for a person."""
+    """Answers the questions of tool servers. None: questions are declined, or kept for a person."""
     token_counter: TokenCounter | None = None
-    """None: the model counts if it can, otherwise requests are estimated."""
+    """Counts the tokens of requests. None: the model counts if it can, otherwise they are estimated."""
     formatter: Formatter | None = None
     """Decides how messages are sent; None: the built-in formats."""
     instructions: Instructions | None = None
     """None: Sandbur's own instructions for an agent in a terminal."""
     has_builtin_tools: bool = True
-    """Whether its sessions have the built-in tools in addition to its own."""
+    """Whether sessions of the agent have the built-in tools in addition to the agent's own."""
     has_planning: bool = True
     """Whether the model of a new session may make plans."""
     tools: tuple[Tool, ...] = ()
     sources: tuple[ToolSource, ...] = ()
     output: OutputFormat | None = None
-    """The type of its answers; None: text."""
+    """The type of the answers; None for text."""
     done_tool: str = ""
-    """The tool call that ends a run; empty: a reply in text ends it."""
+    """The name of the tool whose call ends a run. Empty: an answer in text ends it."""
     middleware: tuple[Middleware, ...] = ()
     user_input: UserInput | None = None
-    """Asks a person questions of tools and servers; None: nobody is there to answer."""
+    """Asks a person the questions of tools and servers. None: nobody can answer."""
     dependency_overrides: Overrides = field(default_factory=lambda: NO_OVERRIDES)
-    """Provider -> the provider that replaces it in every run."""
+    """A provider of a dependency -> the provider that replaces it in every run."""
     file: AgentFileText | None = None
-    """The file that describes it; None: a program does."""
+    """The agent file; None if a program defines the agent."""
     skills: tuple[str, ...] = ()
     """Names of the skills that its sessions have."""
     agents: tuple[SubAgentDefinition, ...] = ()
     """The agents that its sessions may start as sub-agents."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Values of `{var.NAME}` where a session has no others."""
+    """Name -> value of `{var.NAME}`, used if a session has no other value."""
     notices: tuple[str, ...] = ()
-    """For the person who begins a session."""
+    """Sentences for the person who begins a session."""
     restore: Callable[[SessionSettings], tuple[Definition, list[str]]] | None = None
-    """Returns the definition that a stored session began with, and notices; None: it is this one."""
+    """Returns the definition that a stored session began with, and notices. None: it is this definition."""
 
     def of_session(self, session: SessionSettings) -> tuple[Definition, list[str]]:
         """Return the definition for a stored session of this agent, and notices for the person."""
@@ -82,7 +83,8 @@ class Definition:
 
     @property
     def has_tools(self) -> bool:
-        """Return whether its sessions may have any tool, including those of servers and middleware."""
+        """Return whether sessions of the agent may have any tool, including tools of servers and
+        middleware."""
         own = self.has_builtin_tools or self.tools or self.sources or self.overrides.get("mcp_servers")
         return bool(own) or any(layer.tools for layer in self.middleware)
 
@@ -99,11 +101,11 @@ class SubAgentDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """What a file says about an agent."""
+    """The parts of an agent that its file describes."""
 
     file: AgentFileText
     arguments: Mapping[str, Any]
-    """Of `Agent`, by name."""
+    """Name -> value of the arguments for `Agent`."""
     output: OutputSchema | None = None
     skills: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -111,7 +113,7 @@ class AgentParts:
     notices: tuple[str, ...] = ()
 
     def complete(self, definition: Definition) -> Definition:
-        """Return the definition with what the file adds beside the arguments."""
+        """Return the definition with the parts of the file that are not arguments."""
         return replace(
             definition,
             source=self.file.path,
@@ -129,7 +131,7 @@ PLAIN = Definition()
 
 
 def find_variable(module_name: str, value: object) -> str:
-    """Return `module:name` of the variable of a module that holds a value; empty if there is none."""
+    """Return `module:name` of the module's variable that holds a value; empty if there is none."""
     module = sys.modules.get(module_name)
     if module is None or module_name == "__main__":
         return ""

@@ -1,4 +1,4 @@
-"""Creates sessions from their parts (gate, tools, model, ports, graph); shared parts live as long as the
+"""Creates sessions from their parts: gate, tools, model, ports and graph. Shared parts live as long as the
 process."""
 
 from __future__ import annotations
@@ -67,16 +67,16 @@ from .wiring import (
 
 if TYPE_CHECKING:
     from ...actions.tools.shell.sandbox.sandbox import Sandbox
-    from ..extensions.middleware.middleware_stack import Onion
+    from ..extensions.middleware.middleware_stack import MiddlewareStack
 
 
 class Assembly:
-    """Opens the sessions of a process, and closes what they used."""
+    """Opens the sessions of a process, and closes the parts that they used."""
 
     def __init__(
         self, overrides: Overrides, settings: Settings, store: Store, env: Mapping[str, str], of_command: bool
     ) -> None:
-        """`of_command`: use the tools and settings of the person and the folder."""
+        """If `of_command` is true, the tools and settings of the person and the folder are used."""
         self._overrides = overrides
         self._settings = settings
         self._store = store
@@ -84,22 +84,22 @@ class Assembly:
         self._loads = of_command
         self._models: list[Model] = []
         self._summarizer: Model | None = None
-        """The model of the setting `compaction_model`; all sessions share it."""
+        """The model of the setting `compaction_model`. All sessions share it."""
         self._run_models: dict[str, dict[str, Model]] = {}
-        """The models that single runs named, by session and name."""
+        """Session id -> name -> the model that a single run of the session named."""
         self._clients: Clients | None = None
         self._sandboxes: list[Sandbox] = []
         self._found: dict[Path, ToolSource | None] = {}
-        """Tools of packages and projects, by the folder of the sessions that have them."""
+        """Working folder -> the source of tools from packages and the project, for the sessions in it."""
         self._folders: dict[Path, Settings] = {settings.cwd: settings}
-        """The settings of the folders of sessions."""
+        """Working folder -> the settings for the sessions in it."""
         process = ProcessContext(
             settings, overrides, env, of_command, self._settings_of_folder, self._connect_for_extension,
             self.session, self.let_go,
         )  # fmt: skip
         self.extensions = ActiveExtensions(process)
         self._opened: dict[Session, Model] = {}
-        """The sessions that are watched, and the model that their middleware goes around."""
+        """Each session with observers -> its model without the middleware."""
 
     async def session(
         self,
@@ -110,7 +110,8 @@ class Assembly:
         needs_model: bool = True,
         deps: Any = None,
     ) -> Session:
-        """Open a session after its last step, or new with `new_state`; without a model nothing is run."""
+        """Open a session after its last step, or a new one with `new_state`. Without a model it cannot
+        run."""
         settings = settings.model_copy(update={"catastrophic": self._settings.catastrophic})
         sandbox, notice = await self._confine(settings, session_id) if needs_model else (None, "")
         masker = self.masker_of(settings, keys := key_names(self._settings.providers))
@@ -118,24 +119,24 @@ class Assembly:
         observers, places = Observers(events.notify), places_of(self._settings.home, session_id)
         context = SessionContext(session_id, settings, definition, masker, places.scratch, keys, needs_model)
         parts = self.extensions.open_session(context, definition)
-        onion = self._onion_of(settings, definition, parts, session_id, inputs) if needs_model else None
+        stack = self._middleware_of(settings, definition, parts, session_id, inputs) if needs_model else None
         sources = (*self._discover_tools(settings, definition), *parts.sources)
-        equipped = await self._equip(session_id, settings, definition, onion, sandbox, sources)
+        equipped = await self._equip(session_id, settings, definition, stack, sandbox, sources)
         learn_secrets(equipped.toolbox.values(), masker)
         settings = settings.model_copy(update={"own_tools": dict(equipped.own) or settings.own_tools})
         gate = SessionGate(gate_of := gates_of(self._settings, self._env, sandbox), settings)
         model = self._model_of(settings, definition, needs_model)
         toolbox = bind_callers(await self._with_files(session_id, equipped.toolbox))
         context.tools.update(toolbox)
-        observers.add(onion, *parts.observers)
+        observers.add(stack, *parts.observers)
         trace = observers.around_trace(await self._store.open_trace(session_id))
-        hooks = parts.hooks if onion is None else onion.around_hooks(parts.hooks)
+        hooks = parts.hooks if stack is None else stack.around_hooks(parts.hooks)
         position = Position(session_id, await self._application(session_id, new_state), self._store)
         inbox = SessionInbox(self._store.inbox(session_id), position, masker, hooks, events.notify)
         output, wrap = output_of(settings, definition.output), onion and onion.around_tools()
         ports = Ports(
-            session_id, model if onion is None else onion.around_model(model),
-            self._requests_of(settings, toolbox, definition, model, onion, output),
+            session_id, model if stack is None else stack.around_model(model),
+            self._requests_of(settings, toolbox, definition, model, stack, output),
             toolbox, gate, DiskWitness(), await self._store.open_journal(session_id), trace, masker,
             call_places(settings, places),
             call_settings(settings, sandbox, keys, wrap, definition.user_input, parts.sub_agents),
@@ -144,23 +145,25 @@ class Assembly:
         session = Session(
             position, ports, inbox, SessionRules(settings, gate_of, gate.change),
             self._limits(settings, definition), observers, whoami(self._env),
-            partial(self._connect_for_run, session_id, settings, onion),
+            partial(self._connect_for_run, session_id, settings, stack),
         )  # fmt: skip
         await session.inbox.read()
-        await self._begin(session, parts, onion, model)
+        await self._begin(session, parts, stack, model)
         session.notices = (*filter(None, [notice]), *equipped.notices, *_idle(settings, equipped.toolbox))
         return session
 
-    async def _begin(self, session: Session, parts: SessionParts, onion: Onion | None, model: Model) -> None:
+    async def _begin(
+        self, session: Session, parts: SessionParts, stack: MiddlewareStack | None, model: Model
+    ) -> None:
         """Notify extensions and middleware that a session is open."""
         parts.begin_session(session)
-        if onion is not None:
-            await onion.start()
+        if stack is not None:
+            await stack.start()
         if session.observers:
             self._opened[session] = model
 
     def _settings_of_folder(self, cwd: Path) -> Settings:
-        """Return the settings including those of a folder's project."""
+        """Return the settings, including those of the project that a folder belongs to."""
         if not self._loads:
             return self._settings
         if cwd not in self._folders:
@@ -175,11 +178,11 @@ class Assembly:
         session_id: str,
         settings: SessionSettings,
         definition: Definition,
-        onion: Onion | None,
+        stack: MiddlewareStack | None,
         sandbox: Sandbox | None,
         sources: Sequence[ToolSource],
     ) -> Equipped:
-        brought = () if onion is None else onion.tools
+        brought = () if stack is None else stack.tools
         search = search_of(self._settings, self._env)
         is_new = not self._store.index.exists(session_id)
         return await equip(settings, definition, brought, sources, search, sandbox, is_new)
@@ -201,7 +204,7 @@ class Assembly:
             await model.aclose()
 
     async def aclose(self) -> None:
-        """Close everything except the store; call `finish` after that is closed."""
+        """Close everything except the store. Call `finish` after the store is closed."""
         for session in list(self._opened):
             await self.close_observers(session)
         await self.extensions.aclose()
@@ -211,7 +214,7 @@ class Assembly:
             await asyncio.to_thread(sandbox.close)
 
     async def _with_files(self, session_id: str, toolbox: Toolbox) -> Toolbox:
-        """Return the tools, those over back ends with the files that the store keeps for the session."""
+        """Return the tools. Those over back ends get the files that the store keeps for the session."""
         over_back_ends = {
             name: tool
             for name, tool in toolbox.items()
@@ -222,18 +225,19 @@ class Assembly:
 
         own = await self._store.database.offload(lambda: self._store.open_session_files(session_id))
         kept = KeptFiles(own, self._store.open_shared_files())
-        # The order of the tools is that of every request.
+        # The order of the tools stays the same, because every request lists them in this order.
         return {**toolbox, **{name: tool.of_session(kept) for name, tool in over_back_ends.items()}}
 
     def masker_of(self, session: SessionSettings, keys: frozenset[str] | None = None) -> SecretMasker:
-        """Return what masks the secrets of the environment and the folder, and those of extensions."""
+        """Return the masker for the secrets of the environment, of the folder and of extensions."""
         keys = key_names(self._settings.providers) if keys is None else keys
         given = self.extensions.secrets(session)
         known = {**self._env, **given}
         return masker_for(known, Path(session.cwd), load_or_make_key(self._settings.home), keys | set(given))
 
     def _discover_tools(self, session: SessionSettings, definition: Definition) -> list[ToolSource]:
-        """Return the source of package and project tools; an agent has only the tools that it names."""
+        """Return the sources of package and project tools. An agent in a program has only the tools that it
+        names."""
         if not (self._loads and definition.has_builtin_tools):
             return []
         cwd = Path(session.cwd)
@@ -250,13 +254,13 @@ class Assembly:
         return FoundTools(cwd, self._env)
 
     async def close_observers(self, session: Session) -> Model:
-        """Close the observers of a session that ends; return its model."""
+        """Close the observers of a session that ends; return the session's model."""
         await session.observers.close()
         return self._opened.pop(session, session.ports.model)
 
     def _model_of(self, settings: SessionSettings, definition: Definition, needs_model: bool) -> Model:
         if needs_model and definition.model is not None and definition.model.name == settings.model:
-            # The owner created it, and the owner closes it.
+            # The caller created this model, so the caller closes it.
             return definition.model
         if needs_model:
             model = connect_models(self._settings, settings, self._env, self._share_clients)
@@ -273,13 +277,14 @@ class Assembly:
         toolbox: Toolbox,
         definition: Definition,
         model: Model,
-        onion: Onion | None,
+        stack: MiddlewareStack | None,
         output: OutputFormat | None,
     ) -> RequestSettings:
-        """Return how a session asks its model; one without a model asks none for summaries either."""
+        """Return the settings of a session's requests. A session without a model has no model for summaries,
+        either."""
         counter = counter_of(definition, model, self._settings.token_counting)
         summaries = (
-            None if isinstance(model, NoModel) else self._summary_model_of(settings, definition, onion)
+            None if isinstance(model, NoModel) else self._summary_model_of(settings, definition, stack)
         )
         return request_settings(
             settings, toolbox, self._settings.compress_at, output, counter,
@@ -287,9 +292,9 @@ class Assembly:
         )  # fmt: skip
 
     def _summary_model_of(
-        self, settings: SessionSettings, definition: Definition, onion: Onion | None
+        self, settings: SessionSettings, definition: Definition, stack: MiddlewareStack | None
     ) -> Model | None:
-        """Return the model that summarizes, inside of the middleware; None: that of the session."""
+        """Return the model that summarizes, inside of the middleware; None means the session's model."""
         model = definition.summary_model
         if model is None and self._settings.compaction_model is not None:
             if self._summarizer is None:
@@ -298,7 +303,7 @@ class Assembly:
                 self._summarizer = connect_models(self._settings, own, self._env, self._share_clients)
                 self._models.append(self._summarizer)
             model = self._summarizer
-        return model if model is None or onion is None else onion.around_model(model)
+        return model if model is None or stack is None else stack.around_model(model)
 
     def _share_clients(self) -> Clients:
         if self._clients is None:
@@ -306,7 +311,8 @@ class Assembly:
         return self._clients
 
     def keep_connections(self) -> None:
-        """Keep connections open between sessions, until `drop_connections` was called as often."""
+        """Keep connections open between sessions, until `drop_connections` has been called as often as
+        this."""
         self._share_clients().hold()
 
     async def drop_connections(self) -> None:
@@ -321,27 +327,32 @@ class Assembly:
         return sandbox, notice
 
     def _connect_for_run(
-        self, session_id: str, settings: SessionSettings, onion: Onion | None, name: str, given: Model | None
+        self,
+        session_id: str,
+        settings: SessionSettings,
+        stack: MiddlewareStack | None,
+        name: str,
+        given: Model | None,
     ) -> Model:
-        """Return the model that one run names, inside the session's middleware."""
+        """Return the model that a run names, inside of the session's middleware."""
         if given is not None:
-            # The owner created it, and the owner closes it.
-            return given if onion is None else onion.around_model(given)
+            # The caller created this model, so the caller closes it.
+            return given if stack is None else stack.around_model(given)
         known = self._run_models.setdefault(session_id, {})
         if name not in known:
             chosen = settings.model_copy(update={"model": name, "fallback_models": ()})
             known[name] = connect_models(self._settings, chosen, self._env, self._share_clients)
-        return known[name] if onion is None else onion.around_model(known[name])
+        return known[name] if stack is None else stack.around_model(known[name])
 
-    def _onion_of(
+    def _middleware_of(
         self,
         settings: SessionSettings,
         definition: Definition,
         parts: SessionParts,
         session_id: str,
         inputs: RunInputs,
-    ) -> Onion | None:
-        """Return the middleware of a session; None: it has none. Raises `MiddlewareError`."""
+    ) -> MiddlewareStack | None:
+        """Return the middleware of a session, or None if it has none. Raises `MiddlewareError`."""
         layers = (*definition.middleware, *parts.middleware)
         if not layers:
             return None
@@ -350,7 +361,7 @@ class Assembly:
         return stack_middleware(layers, session_id, settings, self._env, inputs)
 
     def _limits(self, session: SessionSettings, definition: Definition) -> Limits:
-        """Return the limits: those of flags, then of the agent, then of the settings."""
+        """Return the limits. Flags take precedence over the agent, and the agent over the settings."""
         limits = Limits.of(self._settings)
         given = definition.overrides
         own = {key: given[key] for key in asdict(limits) if key in given and self._overrides.get(key) is None}
@@ -370,7 +381,7 @@ class Assembly:
 
 
 def _idle(session: SessionSettings, toolbox: Toolbox) -> Iterator[str]:
-    """Return a notice about rules that match no tool."""
+    """Yield a notice for each rule that matches no tool."""
     rules = (*session.allow, *session.ask, *session.deny)
     if not rules:
         return
@@ -381,10 +392,10 @@ def _idle(session: SessionSettings, toolbox: Toolbox) -> Iterator[str]:
 
 
 def _check_position(session_id: str, state: Any, actions: Mapping[str, Any]) -> None:
-    """Raise an error for a session at an action that this graph does not have."""
+    """Raise `StoreError` if the session is at an action that this graph does not have."""
     position = state.get("__PRIOR_STEP")
     if state["graph_version"] > GRAPH_VERSION or (position is not None and position not in actions):
         raise SessionMismatch(
-            f"Session {session_id} was written by a newer Sandbur: its graph stands after {position!r}.",
-            "Upgrade Sandbur to go on with it.",
+            f"Session {session_id} was written by a newer Sandbur: its last action is {position!r}.",
+            "Upgrade Sandbur to continue it.",
         )

@@ -1,4 +1,4 @@
-"""Removes what killed processes left behind, and the files of deleted sessions."""
+"""Removes the files and processes that killed runs left behind, and the files of deleted sessions."""
 
 import shutil
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from .wiring import places_of
 
 
 def clear_up(home: Path) -> None:
-    """End commands that no process supervises any more, and remove unfinished files."""
+    """End the commands that no process supervises any more, and remove unfinished files."""
     if (scratch := home / "scratch").is_dir():
         end_abandoned(scratch)
     if (snapshots := home / "snapshots").is_dir():
@@ -23,13 +23,13 @@ def clear_scratch(home: Path, session_id: str) -> None:
 
 
 def strays(home: Path, sessions: Iterable[str]) -> list[Path]:
-    """Return the scratch folders that belong to none of these sessions."""
+    """Return the scratch folders that belong to no session in `sessions`."""
     known = {places_of(home, session_id).scratch for session_id in sessions}
     scratch = home / "scratch"
     return [folder for folder in scratch.iterdir() if folder not in known] if scratch.is_dir() else []
 
 
 def size_of(folders: Iterable[Path]) -> int:
-    """Return the bytes in all their files."""
+    """Return the total size of all files in the folders, in bytes."""
     files = (file for folder in folders for file in folder.rglob("*"))
     return sum(file.lstat().st_size for file in files if file.is_file())

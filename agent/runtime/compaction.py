@@ -9,23 +9,24 @@ from ...actions.ports import Model
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """What becomes of older messages when a request does not fit into the model's window.
+    """The compression of older messages when a request does not fit into the model's context window.
 
-    They always stay in the store.
+    The older messages always stay in the store.
     """
 
     kind: Literal["summary", "truncate", "off"] = "summary"
-    """`summary`: a model summarizes them; `truncate`: they are left out, and a note says so; `off`: the run
-    ends with the error `context_full`."""
+    """`summary`: a model summarizes the older messages. `truncate`: they are left out, and a note says so.
+    `off`: the run ends with the error `context_full`."""
     at: float | None = None
-    """The share of the window that a request may fill, 0.1 to 0.95. None: `compress_at` of the agent."""
+    """The part of the window that a request may fill, from 0.1 to 0.95. None: `compress_at` of the agent."""
     model: str | Model | None = None
-    """The model that summarizes; None: that of the agent."""
+    """The model that summarizes. None: the model of the agent."""
     prompt: str = ""
-    """The request for a summary; `{messages}` stands for the older messages, which otherwise follow it."""
+    """The request for a summary. `{messages}` stands for the older messages; without it they follow the
+    text."""
     keep_messages: int | None = None
-    """How many of the newest messages stay unchanged, if they fit; a tool result stays with its call. None:
-    those that fill a quarter of the window."""
+    """How many of the newest messages stay unchanged if they fit. A tool result stays with its call. None: as
+    many as fill a quarter of the window."""
 
 
 def compaction_settings(compaction: Compaction | None) -> Mapping[str, Any]:
@@ -43,6 +44,6 @@ def compaction_settings(compaction: Compaction | None) -> Mapping[str, Any]:
 
 
 def find_summary_model(compaction: Compaction | None) -> Model | None:
-    """Return the object that summarizes; None if a name, or nothing, says which model it is."""
+    """Return the model object that summarizes, or None if it is given by name or not at all."""
     model = None if compaction is None else compaction.model
     return None if isinstance(model, str) else model

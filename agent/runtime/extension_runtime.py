@@ -1,4 +1,4 @@
-"""The runtime of an extension: it provides tools, observers and hooks to the sessions of a process."""
+"""The runtime of an extension. It provides tools, observers and hooks to the sessions of a process."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class OpenSession(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProcessContext:
-    """The process that an extension works in; it has one store and one set of settings."""
+    """The process in which an extension works. It has one store and one set of settings."""
 
     settings: Settings
     overrides: Overrides
-    """The settings that the flags set, by key."""
+    """Key -> value of the settings that flags set."""
     env: Mapping[str, str]
     of_command: bool
-    """Whether the process is the command `sandbur`, and not an agent in a program."""
+    """Whether the process is the command `sandbur`, and not a program with an agent."""
     settings_of_folder: Callable[[Path], Settings]
-    """Returns the settings with the project configuration of a session's folder."""
+    """Returns the settings, including the project configuration of a session's working folder."""
     connect_model: Callable[[SessionSettings], Model]
     """Returns a new model, that of a session with its fallbacks; raises `UsageError`, `CredentialsError`."""
     open_session: OpenSession
@@ -57,56 +57,57 @@ class ProcessContext:
 
 @dataclass(frozen=True, slots=True)
 class SessionContext:
-    """A session that opens."""
+    """A session that is about to open."""
 
     id: str
     settings: SessionSettings
     definition: Definition
     masker: Masker
     scratch: Path
-    """The extension's folder for files that are kept until the session is deleted; it need not exist yet."""
+    """The folder for the extension's files about the session. It is deleted with the session, and may not
+    exist yet."""
     withheld: frozenset[str]
-    """Environment variables that hold keys of models; no program of an extension gets them."""
+    """The environment variables with keys of models. No program of an extension gets them."""
     has_model: bool
-    """Whether it runs; without a model a person only decides about its calls."""
+    """Whether the session has a model. Without one it cannot run; a person only decides about its calls."""
     tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
-    """All its tools; empty until the session is open."""
+    """All tools of the session by name; empty until the session is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptSection:
-    """What an extension adds to the system prompt of a new session."""
+    """The addition of an extension to the system prompt of a new session."""
 
     text: str = ""
     stored: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Fields of `SessionSettings` that the session keeps."""
+    """The fields of `SessionSettings` that the session stores for the extension."""
     notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SessionAdditions:
-    """What an extension adds to one session, beside tools."""
+    """The parts that an extension adds to one session, besides tools."""
 
     observers: tuple[Observer, ...] = ()
     """Observers of the session's events, in the order of the extensions."""
     middleware: tuple[Middleware, ...] = ()
-    """It goes around model calls and tool calls."""
+    """Middleware around the model calls and tool calls."""
     hooks: Advice | None = None
     """The hooks for prompts, calls and answers. The first extension that has hooks provides them."""
     sub_agents: SubAgents | None = None
     """Starts sub-agents. The first extension that has one provides it."""
     on_open: Callable[[Session], None] | None = None
-    """Called with the session once it is open, before its first run."""
+    """Called with the session after it is open and before its first run."""
 
 
 class ExtensionRuntime:
-    """One extension in one process. Override the methods that the extension needs."""
+    """One extension in one process. A subclass overrides the methods that the extension needs."""
 
     def __init__(self, process: ProcessContext) -> None:
         self.process = process
 
     def secrets(self, session: SessionSettings) -> Mapping[str, str]:
-        """Return values by name that are masked wherever they appear in the session."""
+        """Return name -> value of secrets. Every occurrence of such a value in the session is masked."""
         return {}
 
     async def extend_prompt(self, cwd: Path, definition: Definition) -> PromptSection:
@@ -118,30 +119,30 @@ class ExtensionRuntime:
     ) -> Sequence[ToolSource]:
         """Return the sources of tools for a session.
 
-        If `needs_model` is false no tool runs, but a person decides about calls, whose tools have to be
-        known.
+        If `needs_model` is false, no tool runs, but the tools have to be known: a person decides about calls.
         """
         return ()
 
     async def has_changed_tools(self, session: SessionSettings) -> bool:
-        """Return whether its tools differ from those that a session opened with; its next run gets them."""
+        """Return whether the tools have changed since a session opened. The session's next run then gets the
+        new ones."""
         return False
 
     def tool_servers(self, session: SessionSettings) -> ToolServers | None:
-        """Return the tool servers of a session for its program; None: it has none."""
+        """Return the tool servers of a session for its program, or None if it has none."""
         return None
 
     def open_session(self, context: SessionContext) -> SessionAdditions:
-        """Return the parts that the extension adds to a session, with or without a model. Raises
-        `SandburError`.
+        """Return the parts that the extension adds to a session. The session may have no model.
 
-        The tools of `context` are available once the session is open.
+        The tools of `context` are available once the session is open. Raises `SandburError`.
         """
         return SessionAdditions()
 
     async def aclose(self) -> None:
-        """Release all resources; the store is still open."""
+        """Release all resources. The store is still open when this is called."""
 
     async def finish(self) -> str:
-        """Send remaining data after the store is closed; return a message for the person, or nothing."""
+        """Send remaining data after the store is closed; return a message for the person, or an empty
+        text."""
         return ""

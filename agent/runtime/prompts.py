@@ -1,4 +1,4 @@
-"""The system prompt: who the agent is and how it works."""
+"""Writes the system prompt: the role of the agent, the rules of its work, and the person's instructions."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from .agent_definition import Instructions as OwnInstructions
 
 FILE_NAME = "AGENTS.md"
 MAX_BYTES = 64 * 1024
-"""Limit of one file; the rest is left out with a notice."""
+"""The most bytes of one instruction file. The rest of the file is left out with a notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class InstructionsFile:
     path: Path
     text: str
     cut_bytes: int = 0
-    """How many bytes of the file were left out."""
+    """The number of bytes that were left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeadingOutside:
-    """A file of instructions that is a link out of the repository and is not trusted."""
+    """An instruction file that is an untrusted link to a file outside of the repository."""
 
     link: Path
     target: Path
@@ -36,18 +36,18 @@ class LeadingOutside:
 
 class Found(NamedTuple):
     instructions: tuple[InstructionsFile, ...]
-    """Outermost first."""
+    """The instruction files, from the outermost folder to the nearest."""
     outside: tuple[LeadingOutside, ...]
     problems: tuple[str, ...]
-    """Why files were not read, a sentence each."""
+    """One sentence for each file that was not read."""
 
 
 def find_instructions(cwd: Path, env: Mapping[str, str]) -> Found:
-    """Return the instruction files from the working folder upwards; unreadable files are reported, not fatal.
+    """Return the instruction files from the working folder upwards. An unreadable file becomes a problem.
 
-    The search ends at the root of the repository; outside of one at the home folder, otherwise at `/`. Above
-    the working folder, files of other users (except root) are ignored, because anybody can write to folders
-    such as `/tmp`.
+    The search ends at the root of the repository; outside of a repository it ends at the home folder, or at
+    `/` if the folder is not in the home folder. Above the working folder, files of other users (except root)
+    are ignored, because anybody can write to folders such as `/tmp`.
     """
     folder = Path(os.path.realpath(cwd))
     root = repository_root(folder)
@@ -80,13 +80,13 @@ def _read(path: Path, root: Path, env: Mapping[str, str]) -> InstructionsFile | 
     real = Path(os.path.realpath(path))
     if path.is_symlink() and not real.is_relative_to(root) and not is_trusted_link(path, real, env):
         return LeadingOutside(path, real)
-    # The place that was judged is the one that is read.
+    # The resolved path is the one that was checked, so it is read without following a link again.
     found = read_bytes(real, MAX_BYTES, os.O_NOFOLLOW) if real.exists() else read_bytes(path, MAX_BYTES)
     if found is None:
         return None
     content, size = found
     if size > len(content):
-        # Cut after a whole line, or at least not inside a character.
+        # The text ends with a whole line if possible, and never inside of a character.
         line_end = content.rfind(b"\n") + 1
         content = content[:line_end] or content.decode(errors="ignore").encode()
     text = decode_text(content.removeprefix(b"\xef\xbb\xbf"), path).strip()
@@ -140,11 +140,11 @@ asked to touch."""
 async def session_prompt(
     place: SessionPlace, add_dirs: Sequence[Path], env: Mapping[str, str], definition: Definition = PLAIN
 ) -> tuple[str, list[str]]:
-    """Return the system prompt of a new session and notices for the person.
+    """Return the system prompt of a new session, and notices for the person.
 
-    The caller stores the text: it must stay the same, byte for byte, for the whole session. An agent's own
-    instructions replace those of the folder; only the parts about plans and tools are added to them, if it
-    has any.
+    The caller stores the text, because it must stay the same, byte for byte, for the whole session. An
+    agent's own instructions replace those of the folder. If the agent has tools, only the parts about plans
+    and tools are added.
     """
     if definition.instructions is not None:
         steps = _STEPS if definition.has_planning else ""
@@ -198,7 +198,7 @@ def _place(cwd: Path, add_dirs: Sequence[Path]) -> str:
 
 
 def _guidance(instructions: Sequence[InstructionsFile]) -> list[str]:
-    """Return the person's own instructions, outermost folder first; the nearest takes precedence."""
+    """Return the person's own instructions, the outermost folder first. The nearest takes precedence."""
     if not instructions:
         return []
     head = "# Instructions of this project\nOutermost folder first; where they differ the last one wins."

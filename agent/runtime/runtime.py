@@ -32,11 +32,11 @@ from .wiring import settings_of_resumed, settings_of_session
 if TYPE_CHECKING:
     pass
 
-_OTHER_FORM = "Answers have another form now; this session keeps the one that it began with."
+_OTHER_FORM = "The output type of the agent has changed; this session keeps the one that it began with."
 
 
 class Runtime:
-    """What one process of Sandbur works with."""
+    """The settings, the store and the extensions of one process, with which it opens sessions."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Runtime:
         self.env = env
         self._on_notice = on_notice
         self._definition = definition
-        """The definition of new sessions, and in a program of the user's own, of all sessions."""
+        """The definition for new sessions. In a program with its own agent it is used for all sessions."""
         self._loads = not is_embedded
         self._assembly = Assembly(overrides, settings, store, env, of_command=not is_embedded)
         self._turnstiles: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
@@ -69,8 +69,9 @@ class Runtime:
     ) -> Self:
         """Load the settings and open the store; raises `SandburError`.
 
-        `on_notice` is called if opening the store takes long, and if telemetry was lost. With a `definition`
-        of an agent neither the folder's configuration nor the agent that it names is used.
+        `on_notice` is called with a sentence if the store takes long to open, or if telemetry was lost. If an
+        agent's `definition` is given, the folder's configuration is not used, and neither is the agent that
+        it names.
         """
         env = os.environ if env is None else env
         if definition is None:
@@ -102,7 +103,7 @@ class Runtime:
         await self._assembly.let_go(session)
 
     async def refresh_tools(self, session: Session) -> Session:
-        """Return the session for its next run: opened again if tools of a source have changed since."""
+        """Return the session for its next run. It is opened again if the tools of a source have changed."""
         for runtime in self._assembly.extensions.list_running():
             if await runtime.has_changed_tools(session.settings):
                 return await self.reopen(session)
@@ -116,11 +117,12 @@ class Runtime:
         raise UsageError("This session has no tool servers.", "Configure some: Agent(mcp_servers={...}).")
 
     def extension(self, name: str) -> ExtensionRuntime | None:
-        """Return the runtime of an extension; None: it is not installed, or not needed so far."""
+        """Return the runtime of an extension, or None if it is not installed or not needed so far."""
         return self._assembly.extensions.get(name)
 
     def keep_connections(self) -> None:
-        """Keep connections open between sessions, until `drop_connections` was called as often."""
+        """Keep connections open between sessions, until `drop_connections` has been called as often as
+        this."""
         self._assembly.keep_connections()
 
     async def drop_connections(self) -> None:
@@ -135,10 +137,11 @@ class Runtime:
         deps: Any = None,
         labels: Mapping[str, Any] | None = None,
     ) -> Session:
-        """Start a session; it is stored with its first message.
+        """Start a session. It is stored with its first message.
 
-        Without any model it raises `CredentialsError`, or uses the demo model. `output_schema` and
-        `variables` replace those of agent and settings; `deps` and `labels` are those of a program.
+        If no model is available, raise `CredentialsError`, or use the demo model if `or_demo` is true.
+        `output_schema` and `variables` replace those of the agent and the settings. `deps` and `labels` are
+        those of a program.
         """
         await self._take_turns()
         definition = self._definition or PLAIN
@@ -160,7 +163,7 @@ class Runtime:
         session = session.model_copy(update=own)
         if self.store.index.exists(session_id):
             raise UsageError(
-                f"A session {session_id} exists already.", f"Go on with it: sandbur -r {session_id}"
+                f"A session {session_id} exists already.", f"Continue it with: sandbur -r {session_id}"
             )
         new_state = ApplicationState(execution_mode=self.settings.mode)
         try:
@@ -181,9 +184,10 @@ class Runtime:
         variables: Mapping[str, str] | None = None,
         deps: Any = None,
     ) -> Session:
-        """Open a stored session after its last step; flags of this run and `variables` change its settings.
+        """Open a stored session after its last step. Flags of this run and `variables` change its settings.
 
-        Without its model a session can only record decisions. `deps` are the dependencies of a program.
+        If `needs_model` is false, the session has no model and can only record decisions. `deps` are the
+        dependencies of a program.
         """
         await self._take_turns()
         stored = self.store.index.settings(session_id)
@@ -225,18 +229,20 @@ class Runtime:
         return opened
 
     async def require_free(self, session_id: str) -> None:
-        """Raise `SessionHeld` while another process runs a stored session."""
+        """Raise `SessionHeld` if another process runs a stored session."""
         await self.store.database.offload(lambda: self.store.index.require_free(session_id))
 
     async def _take_turns(self) -> None:
-        """Let sessions that start concurrently begin one by one, between other tasks of the loop."""
+        """Let sessions that start concurrently begin one after the other, so that other tasks run in
+        between."""
         async with self._turnstiles.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             await asyncio.sleep(0)
 
     async def _extend_prompt(
         self, system: str, definition: Definition
     ) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-        """Return the prompt with what extensions add, the fields that the session keeps, and notices."""
+        """Return the prompt with the additions of extensions, the fields for the session to store, and
+        notices."""
         stored: dict[str, Any] = {}
         notices: list[str] = []
         for runtime in self._assembly.extensions.for_session(None):
@@ -247,7 +253,7 @@ class Runtime:
         return system, stored, (*definition.notices, *notices)
 
     def _choose_model(self, or_demo: bool) -> tuple[str, list[str]]:
-        """Return the model of a new session, and a notice about the choice."""
+        """Return the model of a new session, and notices about the choice."""
         if self._definition is not None and self._definition.model is not None:
             return self._definition.model.name, []
         if self.settings.model is not None:
@@ -257,19 +263,20 @@ class Runtime:
         return choose_model(None, self.env, or_demo)
 
     async def _clear_up(self) -> None:
-        """Remove what killed processes left behind; called after the recovery, which reports it."""
+        """Remove the leftovers of killed processes. This runs after the recovery, which reports them."""
         if not any((self.settings.home / name).is_dir() for name in ("scratch", "snapshots")):
             return
 
         try:
             await asyncio.to_thread(clear_up, self.settings.home)
         except RuntimeError as refused:
-            # No session waits for this: where the system starts no thread, the next run does it.
+            # No session waits for this. If the system cannot start a thread, the next run cleans up.
             if to_exhausted(refused) is None:
                 raise
 
     async def reload(self, session: Session) -> Session:
-        """Open a session again after another process continued it; it keeps its mode and rules."""
+        """Open a session again after another process continued it. Its mode and rules in this process
+        stay."""
         self.store.forget(session.id)
         await self._assembly.close_observers(session)
         opened = await self.resume(session.id)
@@ -282,9 +289,9 @@ class Runtime:
         return opened
 
     async def reopen(self, session: Session, **changes: Any) -> Session:
-        """Open a session again with changed settings; `note` records the change in its history.
+        """Open a session again with changed settings. `Session.note` has to record the change in its history.
 
-        Raises `SandburError`, and then the session continues unchanged.
+        If it raises `SandburError`, the session continues unchanged.
         """
         settings = session.settings.model_copy(update=changes)
         definition, notices = self._definition_of(settings)
@@ -308,7 +315,7 @@ class Runtime:
         return await branch(self.store, session_id, at, changes)
 
     async def leave_message(self, session_id: str, kind: InboxKind, text: str) -> WaitingMessage:
-        """Store a message for a session that is not opened here; the process that runs it reads it.
+        """Store a message for a session that is not open in this process. The process that runs it reads it.
 
         Raises `UsageError` for an empty message and for a command.
         """
@@ -316,7 +323,7 @@ class Runtime:
         return await leave_message(self.store.inbox(session_id), masker, kind, text)
 
     def _definition_of(self, session: SessionSettings) -> tuple[Definition, list[str]]:
-        """Return the agent definition of a stored session, and a notice if it cannot be loaded."""
+        """Return the agent definition of a stored session, and notices if it cannot be loaded."""
         given = self._definition
         if given is not None and (
             given.source == session.agent or self.overrides.get("agent") or not self._loads
@@ -330,9 +337,10 @@ class Runtime:
 
 
 def _keep_definition(definition: Definition, masker: SecretMasker) -> dict[str, Any]:
-    """Return the values that a new session stores of its agent.
+    """Return the data about its agent that a new session stores.
 
-    Raises `ConfigError` for a variable of an agent file with a secret: a session stores its variables.
+    Raises `ConfigError` if a variable of an agent file holds a secret, because a session stores its
+    variables.
     """
     kept: dict[str, Any] = {
         "agent": definition.source,
@@ -347,14 +355,14 @@ def _keep_definition(definition: Definition, masker: SecretMasker) -> dict[str, 
         if masker.text(value) != value:
             raise ConfigError(
                 f"{definition.source}: the variable {name} holds a secret, which a session would store.",
-                "Write ${NAME} where it is sent, and set the variable NAME of the environment.",
+                "Write ${NAME} in the request that needs it, and set the environment variable NAME.",
             )
     text = masker.text(definition.file.text)
     return kept | {"agent_file": definition.file.model_copy(update={"text": text})}
 
 
 def _name_lost_files(state: ApplicationState) -> list[str]:
-    """Name the pictures and documents for the model whose bytes are missing in the store."""
+    """Return a sentence for each picture or document whose bytes the store has lost."""
     files = (file for message in state.active_history for file in message.files)
     labels = dict.fromkeys(file.label for file in files if file.read() is None)
     return [

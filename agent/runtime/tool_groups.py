@@ -9,10 +9,10 @@ from ..session.session import Session
 
 
 class ToolGroups:
-    """The groups that the tools of a session belong to, and which of them are active.
+    """The groups of a session's tools, and which of them are active.
 
-    A change holds from the next request on, and is stored with the next step of a run: from then on after a
-    resume and in a fork, too.
+    A change takes effect with the next request. It is stored with the next step of a run; after that, it also
+    applies after a resume and in a fork.
     """
 
     def __init__(self, session: Callable[[], Session]) -> None:
@@ -20,7 +20,7 @@ class ToolGroups:
 
     @property
     def active(self) -> tuple[str, ...]:
-        """The names of the active groups."""
+        """Return the names of the active groups."""
         session = self._session()
         choice, equipment = session.settings.tool_choice, session.state.equipment
         first = (*choice.groups, *choice.only)
@@ -31,7 +31,7 @@ class ToolGroups:
 
     @property
     def descriptions(self) -> Mapping[str, str]:
-        """The names of all groups with their descriptions; empty where a group has none."""
+        """Return name -> description of all groups; the description may be empty."""
         session = self._session()
         texts = session.settings.tool_choice.group_descriptions
         names = (group for tool in session.ports.toolbox.values() for group in tool.traits.groups)
@@ -43,7 +43,7 @@ class ToolGroups:
         self._session().change_equipment(Equipment(groups=names))
 
     def reset(self, *names: str) -> None:
-        """Take active groups back, by default all; raises `UsageError` as `activate` does."""
+        """Deactivate groups, by default all active ones; raises `UsageError` as `activate` does."""
         self._require_known(names)
         self._session().change_equipment(Equipment(reset_groups=names or self.active))
 

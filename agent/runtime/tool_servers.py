@@ -1,4 +1,5 @@
-"""Tool servers as programs and people use them, whichever extension connects to them."""
+"""The interface to tool servers for programs and people, independent of the extension that connects to
+them."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,18 +12,18 @@ from ...state.conversation.messages import Document, Image, Text
 
 @dataclass(frozen=True, slots=True)
 class Elicitation:
-    """A question of a server to the person."""
+    """A question of a tool server to the person."""
 
     server: str
     message: str
-    """Untrusted, without control characters."""
+    """The text of the question: untrusted, without control characters."""
     schema: Mapping[str, Any]
-    """Of the answer: an object of plain values; empty where an address is to be visited."""
+    """The JSON schema of the answer, an object of plain values. Empty: the person has to visit an address."""
     url: str = ""
 
 
 OnElicitation = Callable[[Elicitation], Awaitable[Mapping[str, Any] | None]]
-"""Answers a question of a server: the fields of its schema; None declines."""
+"""Answers a question of a tool server with the fields of its schema, or declines with None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,11 @@ class PromptArgument:
 
 @dataclass(frozen=True, slots=True)
 class ServerPrompt:
-    """A text that a server makes for a person to send."""
+    """A text that a server generates for a person to send."""
 
     server: str
     name: str
-    """As its server calls it."""
+    """The name of the prompt at its server."""
     description: str
     arguments: tuple[PromptArgument, ...]
 
@@ -60,22 +61,22 @@ class ServerPrompt:
 
 @dataclass(frozen=True, slots=True)
 class ServerResource:
-    """Something that a server has to read."""
+    """A resource that a server offers to read, or a template for the addresses of resources."""
 
     server: str
     uri: str
-    """The template of a URI, if `is_template`."""
+    """The URI, or a template of URIs if `is_template` is true."""
     name: str
     description: str
     media_type: str
-    """Empty: not known."""
+    """The media type; empty if unknown."""
     is_template: bool = False
 
 
 class ToolServers(Protocol):
-    """The tool servers of a session, for programs; each method raises `UsageError` for a problem of a server.
+    """The tool servers of a session, for programs. Each method raises `UsageError` if a server fails.
 
-    What a program asks of a server itself is neither judged nor in the journal.
+    The gate does not judge the calls that a program makes itself, and the journal does not record them.
     """
 
     async def list_tools(self) -> Sequence[ServerTool]:
@@ -97,7 +98,7 @@ class ToolServers(Protocol):
         ...
 
     async def list_resources(self, server: str) -> Sequence[ServerResource]:
-        """Return the resources of a server and its templates of resources."""
+        """Return the resources of a server, and its resource templates."""
         ...
 
     async def read_resource(self, server: str, uri: str) -> Sequence[Text | Image | Document]:

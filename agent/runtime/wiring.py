@@ -65,7 +65,7 @@ _REPLACED = ("fallback_models", "effort", "cwd", "add_dirs", "allow_net")
 _ADDED = ("allow", "deny", "ask")
 """Settings of a session that a flag of a later run extends."""
 _AT_FIRST = ("catastrophic", "mode", "max_result_tokens", "sandbox", "strict_tools")
-"""Settings that are fixed when a session begins, or that change in another way."""
+"""Settings that are fixed when a session begins, or that only commands of the session change."""
 _CHOICES = {
     "only": "tools",
     "never": "disallowed_tools",
@@ -74,14 +74,14 @@ _CHOICES = {
     "group_descriptions": "group_descriptions",
     "most_listed": "max_listed_tools",
 }
-"""The field of a session's tool selection -> the setting."""
+"""The field of a session's tool choice -> the key of the setting."""
 
 
 class SessionGate:
-    """The policy of a session; replaced when the person adds a rule while it runs."""
+    """The gate of a session. It is replaced when the person adds a rule during the session."""
 
     def __init__(self, gate_of: Callable[[SessionSettings], Gate], settings: SessionSettings) -> None:
-        """Create the policy now, so that an invalid rule is reported; otherwise it is created at the first
+        """Create the policy now if it has rules, so that an invalid rule is reported; otherwise at the first
         call."""
         self._first = partial(gate_of, settings)
         self._policy = self._first() if settings.allow or settings.deny or settings.ask else None
@@ -120,13 +120,13 @@ def settings_of_session(settings: Settings, model: str, system_prompt: str = "")
 
 
 def settings_of_resumed(stored: SessionSettings, settings: Settings, overrides: Overrides) -> SessionSettings:
-    """Return the stored settings with the changes by the flags of this run; raises `UsageError`."""
+    """Return the stored settings, changed by the flags of this run; raises `UsageError`."""
     chosen = _choices(settings, (name for name, key in _CHOICES.items() if overrides.get(key)))
     changes: dict[str, Any] = {
         **_values(settings, (key for key in ("model", *_REPLACED) if overrides.get(key))),
         **{key: (*getattr(stored, key), *overrides.get(key, ())) for key in _ADDED},
         "agent": overrides.get("agent"),
-        # Without a flag the stricter one counts.
+        # Without a flag the stricter of the two values counts.
         "sandbox": overrides.get("sandbox") or max(stored.sandbox, settings.sandbox, key=CONFINING.index),
         "variables": {**stored.variables, **_parse_variables(overrides.get("variables", ()))},
         "tool_choice": stored.tool_choice.model_copy(update=chosen),
@@ -171,14 +171,15 @@ def _parse_variables(variables: Sequence[str]) -> dict[str, str]:
 
 
 def own_folders(settings: Settings, env: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return Sandbur's own folders, which no call writes to without approval."""
+    """Return the folders of Sandbur itself, to which no call writes without approval."""
     return (settings.home, config_home(env))
 
 
 def policy_of(session: SessionSettings, own: Sequence[Path] = (), is_confined: bool = False) -> Policy:
     """Return the policy of a session; raises `UsageError` for an invalid rule.
 
-    `own`: see `own_folders`. `is_confined`: its commands run in a sandbox without a network.
+    `own` are the folders of `own_folders`. If `is_confined` is true, commands run in a sandbox without
+    network access.
     """
     from ..policy.gate import Policy
 
@@ -188,16 +189,16 @@ def policy_of(session: SessionSettings, own: Sequence[Path] = (), is_confined: b
 def gates_of(
     settings: Settings, env: Mapping[str, str], sandbox: Sandbox | None
 ) -> Callable[[SessionSettings], Policy]:
-    """Return what makes the gate of a session here: the same for a run, `policy check` and `policy test`.
+    """Return the function that makes the gate of a session. Runs, `policy check` and `policy test` share it.
 
-    `sandbox`: what its commands run in.
+    `sandbox` is the sandbox for the session's commands, or None.
     """
     is_confined = sandbox is not None and not sandbox.has_network
     return partial(policy_of, own=own_folders(settings, env), is_confined=is_confined)
 
 
 class Places(NamedTuple):
-    """Where the calls of a session keep what outlives a crash."""
+    """The folders for data of a session's calls that has to survive a crash."""
 
     scratch: Path
     cache: Path
@@ -212,13 +213,13 @@ def places_of(home: Path, session_id: str) -> Places:
 def sandbox_of(
     session: SessionSettings, settings: Settings, env: Mapping[str, str], session_id: str = ""
 ) -> tuple[Sandbox | None, str]:
-    """Return the sandbox for the commands of a session, if any, and a notice about it.
+    """Return the sandbox for a session's commands, or None, and a notice about it.
 
-    Without a `session_id` it leaves no files behind. Raises `SandboxMissing` if a sandbox is required and
-    none works here.
+    Without a `session_id` it leaves no files behind. Raises `SandboxMissing` if a sandbox is required, but
+    none works on this machine.
     """
     if session.sandbox == "off":
-        notice = "--allow-net means nothing without a sandbox." if session.allow_net else ""
+        notice = "--allow-net has no effect without a sandbox." if session.allow_net else ""
         return None, notice
     from ...actions.tools.shell.sandbox.sandbox import Workplace, open_sandbox
 
@@ -237,9 +238,9 @@ def sandbox_of(
 def gates_of_run(
     session: SessionSettings, settings: Settings, env: Mapping[str, str]
 ) -> tuple[Callable[[SessionSettings], Policy], str]:
-    """Return the arguments of the gate for a run here, and a notice about its sandbox.
+    """Return the function that makes the gate of a run, and a notice about its sandbox.
 
-    Raises `SandboxMissing` where a run would.
+    Raises `SandboxMissing` if a run would.
     """
     sandbox, notice = sandbox_of(session, settings, env)
     if sandbox is not None:
@@ -250,9 +251,9 @@ def gates_of_run(
 def offers_of(
     toolbox: Toolbox, session: SessionSettings, output: OutputFormat | None = None
 ) -> tuple[ToolListing, ToolListings | None]:
-    """Return the declarations of the tools in the first request, and of those that can be added later.
+    """Return the tool declarations of the first request, and those that can be added later.
 
-    An output type always has its tool, so that all models of a session get the same tools.
+    A session with an output type always has a tool for it, so that all models get the same tools.
     """
     steering = DECISION_TOOLS if session.has_planning else ()
     callers = [tool for tool in toolbox.values() if implements(tool, CallsTools)]
@@ -271,7 +272,8 @@ def offers_of(
 
 
 def output_of(session: SessionSettings, own: OutputFormat | None = None) -> OutputFormat | None:
-    """Return the output type of a session: its agent's `own`, if it is unchanged since the session began."""
+    """Return the output type of a session. It is its agent's type `own` if that has not changed since it
+    began."""
     stored = session.output_schema
     if stored is None:
         return None
@@ -305,7 +307,7 @@ def request_settings(
     compaction: CompactionRules = USUAL_COMPACTION,
     summary_model: Model | None = None,
 ) -> RequestSettings:
-    """Return the fixed part of a session's requests; `output` is the type of its answers."""
+    """Return the settings that all requests of a session share. `output` is the type of its answers."""
     first, offers = offers_of(toolbox, session, output)
     return RequestSettings(
         session.system_prompt, first, compress_at, offers, token_counter, masks_replies, session.strict_tools,
@@ -330,7 +332,8 @@ def call_settings(
     user_input: UserInput | None = None,
     sub_agents: SubAgents | None = None,
 ) -> CallSettings:
-    """Return how the calls of a session run; `withheld` are environment variables that no command sees."""
+    """Return the settings for a session's calls. `withheld` are the environment variables that no command
+    sees."""
     status = "off" if sandbox is None else sandbox.status
     return CallSettings(
         status, withheld, session.variables, session.max_result_tokens, wrap=wrap, user_input=user_input,
@@ -343,7 +346,7 @@ def turn_rules(session: SessionSettings, output: OutputFormat | None) -> TurnRul
 
 
 def conditions_of(settings: SessionSettings, ports: Ports) -> Conditions:
-    """Return the rules and limits of a run for its trace: a later replay needs exactly these."""
+    """Return the rules and limits of a run for its trace, because a later replay needs exactly these."""
     return Conditions(
         allow=settings.allow,
         deny=settings.deny,
@@ -370,7 +373,7 @@ def tool_digest(spec: ToolSpec) -> str:
 
 
 def compaction_of(settings: Settings) -> CompactionRules:
-    """Return what becomes of older messages, by the settings of this process."""
+    """Return the rules for the compression of older messages, from the settings of this process."""
     return CompactionRules(
         kind=settings.compaction,
         prompt=settings.compaction_prompt or "",
@@ -379,9 +382,9 @@ def compaction_of(settings: Settings) -> CompactionRules:
 
 
 def counter_of(definition: Definition, model: Model, counting: Counting = "estimate") -> TokenCounter | None:
-    """Return the token counter for requests; the model behind a fallback is not used for counting.
+    """Return the token counter for requests, or None. Only the first model counts, not its fallbacks.
 
-    `counting` is the setting: the provider is asked only where it says so.
+    `counting` is the setting: the provider is asked only if its value is `provider`.
     """
     if definition.token_counter is not None:
         return definition.token_counter

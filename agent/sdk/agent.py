@@ -1,4 +1,4 @@
-"""`Agent`: a model, instructions and tools that a program runs as a durable agent."""
+"""`Agent`: a model, instructions and tools, which a program runs as a durable agent."""
 
 from __future__ import annotations
 
@@ -172,10 +172,10 @@ class Agent(HasHooks, Generic[OutputT]):
     ) -> Agent[Any]:
         """Return the agent that a JSON, YAML or TOML file describes.
 
-        `tools` and `middleware` are added to those of the file; the other arguments replace what it says.
-        With an `output_schema` in the file, results are JSON values of it, otherwise texts. A session goes
-        on with the file that it began with, even if the file has changed. Raises `ConfigError` with file,
-        line and key.
+        `tools` and `middleware` are added to those of the file; the other arguments replace values of the
+        file. If the file has an `output_schema`, results are JSON values that fit it, otherwise texts. A
+        session continues with the file that it began with, even if the file has changed. Raises
+        `ConfigError` with file, line and key.
         """
         given = {"model": model, "limits": limits, "store": store, "cwd": cwd, "env": env}
         given |= {"tools": (own := as_tools(tools)), "middleware": tuple(middleware)}
@@ -201,7 +201,7 @@ class Agent(HasHooks, Generic[OutputT]):
 
     @property
     def definition(self) -> Definition:
-        """The definition from which the runtime opens sessions."""
+        """Return the definition from which the runtime opens sessions."""
         return self.definition_of(find_variable(self._module, self) or self._definition.source)
 
     def definition_of(self, source: str) -> Definition:
@@ -271,7 +271,7 @@ class Agent(HasHooks, Generic[OutputT]):
         output: TypeForm[Any] | None = None,
         **options: Unpack[NewRunArguments],
     ) -> RunResult[Any]:
-        """Do what `run` does without an event loop; raises `UsageError` if one is running."""
+        """Do the same as `run` without an event loop; raises `UsageError` if one is running."""
         forbid_loop()
         return asyncio.run(self.run(message, output=output, **options))
 
@@ -357,7 +357,7 @@ class Agent(HasHooks, Generic[OutputT]):
     async def _stored_session(
         self, session_id: str, options: RunArguments
     ) -> AsyncGenerator[AgentSession[OutputT]]:
-        """Open a session that exists; raises `SessionNotFound`."""
+        """Open an existing session; raises `SessionNotFound`."""
         async with self:
             await asyncio.to_thread(self._open.store.index.settings, session_id)
             async with self.session(session_id, deps=options.get("deps")) as session:
@@ -375,10 +375,10 @@ class Agent(HasHooks, Generic[OutputT]):
         limit: int | None = None,
         cursor: str | None = None,
     ) -> AsyncGenerator[SessionInfo]:
-        """Yield the stored sessions with all of these, the newest first.
+        """Yield the stored sessions that fit all given values, newest first.
 
-        `since` is the time of the last step, `text` a part of the title. `limit` bounds a page, and `cursor`
-        of its last session begins the next one.
+        `since` is the earliest time of the last step, `text` is a part of the title. `limit` is the most
+        sessions of one page, and the `cursor` of its last session begins the next page.
         """
         query = SessionQuery(app, user, tags, status, since, text, limit, cursor)
         async with self, aclosing(list_sessions(self._open.store, query)) as found:
@@ -388,8 +388,8 @@ class Agent(HasHooks, Generic[OutputT]):
     def output_validator(self, function: ValidatorT) -> ValidatorT:
         """Add a function that checks each output, as a decorator: `@agent.output_validator`.
 
-        It takes the output, and `RunContext` and `Depends` parameters. By `ModelRetry(reason)` or a
-        `ValueError` it sends the model back, at most three times in a row; then the run ends as an error.
+        The function takes the output, and `RunContext` and `Depends` parameters. If it raises
+        `ModelRetry(reason)` or `ValueError`, the model answers again, at most three times in a row.
         """
         self._rules.validators.append(OutputValidator(function))
         return function
@@ -397,8 +397,8 @@ class Agent(HasHooks, Generic[OutputT]):
     def clone(self, **changes: Unpack[AgentArguments]) -> Agent[OutputT]:
         """Return another agent with the arguments of this one, except the changed ones.
 
-        Objects such as tools and middleware are shared. A changed `output` changes the type of the agent:
-        annotate it.
+        Objects such as tools and middleware are shared. A changed `output` changes the type of the agent, so
+        annotate the result.
         """
         if unknown := changes.keys() - self._arguments.keys():
             raise WrongType(f"Agent takes no argument `{min(unknown)}`.")
@@ -409,14 +409,14 @@ class Agent(HasHooks, Generic[OutputT]):
         return made
 
     async def history(self, session_id: str) -> tuple[Message, ...]:
-        """Return the global history of a stored session; raises `SessionNotFound`."""
+        """Return the main history of a stored session; raises `SessionNotFound`."""
         async with self:
             return await asyncio.to_thread(load_history, self._open.store, session_id)
 
     async def observe(self, session_id: str, message: str) -> None:
-        """Add a message to the history of a session without a reply; it is stored when this returns.
+        """Add a message to the history of a session without a reply. It is stored when this returns.
 
-        A session that is open elsewhere takes it with its next model call; an unknown one is created.
+        If it is open elsewhere, its next model call contains the message. An unknown session is created.
         """
         async with self:
             if (session := self._open.find(session_id)) is not None:

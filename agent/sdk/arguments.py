@@ -1,4 +1,5 @@
-"""Checks the arguments of `Agent(...)`; an error names the argument, its value and what it accepts."""
+"""Checks the arguments of `Agent(...)`. An error names the argument, its value and the values that it
+accepts."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ from .runs.result import OutputT
 
 
 class AgentArguments(TypedDict, total=False):
-    """The arguments of `Agent` by name; their meaning is described there."""
+    """The arguments of `Agent` by name. The docstring of `Agent` describes them."""
 
     model: str | Model | None
     instructions: Instructions | Sequence[str | Callable[..., Any]]
@@ -79,7 +80,7 @@ _LISTS = {
     "add_dirs": "folders",
 }
 _DESCRIBED = ("groups", "available_groups")
-"""Lists of names that may also be dicts of names and descriptions."""
+"""The lists of names that may also be dicts of names and descriptions."""
 _OBJECTS: Mapping[str, tuple[type[object], str]] = {
     "limits": (Limits, "sandbur.Limits, such as Limits(timeout_s=60)"),
     "compaction": (Compaction, "sandbur.Compaction, such as Compaction(kind='truncate')"),
@@ -198,7 +199,7 @@ _SETTINGS = (
     "mode", "allow", "ask", "deny", "store", "fallback_models", "sandbox", "allow_net", "compress_at",
     "effort", "groups", "available_groups", "max_listed_tools", "max_result_tokens", "strict_tools",
 )  # fmt: skip
-"""The arguments that are settings of the same name."""
+"""The arguments that set the setting of the same name."""
 
 
 def define_agent(
@@ -257,7 +258,8 @@ def _require_agents(given: Sequence[Any]) -> None:
 
 
 def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that the arguments set, by key, lists as tuples; raises `UsageError`."""
+    """Return key -> value of the settings that the arguments set, with lists as tuples; raises
+    `UsageError`."""
     plain = (str, int, float, type(None))
     cwd, servers = given["cwd"], given["mcp_servers"]
     settings = {key: given[key] if isinstance(given[key], plain) else tuple(given[key]) for key in _SETTINGS}
@@ -276,7 +278,7 @@ def _collect_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe_groups(*given: Sequence[str] | Mapping[str, str]) -> dict[str, str] | None:
-    """Return the descriptions of groups by name; None if there are none."""
+    """Return name -> description of groups, or None if there are no descriptions."""
     found = {name: text for one in given if isinstance(one, Mapping) for name, text in one.items() if text}
     return found or None
 
@@ -298,19 +300,20 @@ def _servers(given: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def as_tools(tools: Iterable[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
-    """Return the tools, with functions wrapped as tools; raises `UsageError` for two tools of one name."""
+    """Return the tools, with functions wrapped as tools. Raises `UsageError` if two tools have the same
+    name."""
     given = tuple(tools)
     return tuple(with_brought(index_tools(given)).values()) if given else ()
 
 
 def parse_output_type(output: TypeForm[OutputT]) -> TypedOutput[OutputT] | None:
-    """Return the parser of an output type; None for a text."""
+    """Return the parser for an output type, or None for a text."""
     return None if cast("object", output) in (str, None) else output_format_of(output)
 
 
 def forbid_loop() -> None:
-    """Raise `UsageError` where an event loop runs, which a blocking call would stop."""
+    """Raise `UsageError` in a running event loop, which a blocking call would stop."""
     if is_in_loop():
         raise UsageError(
-            "run_sync cannot be called where an event loop is running.", "Write `await agent.run(...)`."
+            "run_sync cannot be called in a running event loop.", "Write `await agent.run(...)`."
         )

@@ -1,4 +1,4 @@
-"""Agents that files describe: reads a file, narrows that of a project, restores that of a stored session."""
+"""Agents from files: reads a file, restricts a project's agent, and restores that of a stored session."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .runs.rules import RunRules
 
 _MOST_BYTES = 1_000_000
 Build = Callable[[AgentParts], Definition]
-"""Makes an agent of the parts, with what its program adds, and returns its definition."""
+"""Makes an agent from the parts of a file and those of a program; returns its definition."""
 
 
 def read_agent_text(path: Path, error: type[SandburError] = ConfigError) -> AgentFileText:
-    """Read an agent file; raises `error` if there is none, and `ConfigError` if it cannot be read."""
+    """Read an agent file; raises `error` if it does not exist, and `ConfigError` if it cannot be read."""
     found = read_bytes(path, _MOST_BYTES)
     if found is None:
-        raise error(f"There is no file {path}.", "Check the path.")
+        raise error(f"The file {path} does not exist.", "Check the path.")
     content, size = found
     if size > len(content):
         raise ConfigError(f"{path} is larger than {_MOST_BYTES // 1_000_000} MB.", "Make it smaller.")
@@ -41,18 +41,18 @@ def read_agent_text(path: Path, error: type[SandburError] = ConfigError) -> Agen
 def parse_agent_text(
     file: AgentFileText, env: Mapping[str, str] | None = None, more_tools: frozenset[str] = frozenset()
 ) -> AgentParts:
-    """Return what a file says about an agent; raises `ConfigError` with file, line and key."""
+    """Return the parts of the agent in a file; raises `ConfigError` with file, line and key."""
     home = find_agent_file_parser(file.path)
     if home is None:
         raise ConfigError(
-            f"{file.path} is no agent file.", "Its name has to end with .json, .yaml, .yml or .toml."
+            f"{file.path} is not an agent file.", "Its name has to end with .json, .yaml, .yml or .toml."
         )
     parts: AgentParts = load(home)(file, env, more_tools)
     return parts
 
 
 def join_arguments(parts: AgentParts, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `Agent`: tools and middleware of both, everything else as it is given."""
+    """Return the arguments for `Agent`: tools and middleware of both; the given value for all others."""
     joined = {**parts.arguments, **{key: value for key, value in given.items() if value is not None}}
     for key in ("tools", "middleware"):
         joined[key] = (*parts.arguments.get(key, ()), *given.get(key, ()))
@@ -60,14 +60,14 @@ def join_arguments(parts: AgentParts, given: Mapping[str, Any]) -> dict[str, Any
 
 
 def complete_agent(parts: AgentParts, made: Definition) -> tuple[Definition, RunRules[Any]]:
-    """Return the definition of an agent with what its file adds, and the rules of its runs."""
+    """Return the definition of an agent with the additions of its file, and the rules of its runs."""
     own = parts.complete(made)
     typed: TypedOutput[Any] | None = None if own.output is None else TypedOutput(own.output, _keep_value)
     return own, RunRules(typed)
 
 
 def _keep_value(value: Any) -> Any:
-    """Return an answer as the JSON value that it is."""
+    """Return an answer as its JSON value."""
     return value
 
 
@@ -78,10 +78,10 @@ def restore_for(
     parse: Callable[[AgentFileText], AgentParts],
     may_use: Callable[[AgentFileText], bool] = lambda _: True,
 ) -> Callable[[SessionSettings], tuple[Definition, list[str]]]:
-    """Return what gives a stored session the agent that it began with, whatever the file says now.
+    """Return a function that returns the agent of a stored session as it was when the session began.
 
-    `current` returns the definition of `file`, as it is now. `may_use` decides whether a stored text counts:
-    who can write into a store must not choose what runs.
+    `current` returns the definition of the present `file`. `may_use` decides whether a stored text counts,
+    because a person who can write to a store must not choose which code runs.
     """
 
     def restore(session: SessionSettings) -> tuple[Definition, list[str]]:
@@ -90,10 +90,10 @@ def restore_for(
             return current(), []
         changed = f"The file {stored.path} has changed since this session began"
         if not stored.is_whole:
-            return current(), [f"{changed}, and had a secret in it: the session takes it as it is now."]
+            return current(), [f"{changed}, and contained a secret: the session uses the present file."]
         if not may_use(stored):
             return current(), [
-                f"{changed}, and the earlier one is not trusted here: the session takes it as it is now."
+                f"{changed}, and the earlier version is not trusted here: the session uses the present file."
             ]
         return build(parse(stored)), [f"{changed}: it goes on with what it began with."]
 
@@ -101,9 +101,9 @@ def restore_for(
 
 
 def narrow(parts: AgentParts, settings: Settings) -> AgentParts:
-    """Return the parts with nothing looser than what the person set: mode, limits, sandbox.
+    """Return the parts with mode, limits and sandbox no looser than the person's settings.
 
-    A project's file starts in no looser mode than the person's own, even where that is a default.
+    A project's file never starts in a looser mode than the person's own, even if that is the default.
     """
     arguments = dict(parts.arguments)
     notices = list(parts.notices)
@@ -115,7 +115,7 @@ def narrow(parts: AgentParts, settings: Settings) -> AgentParts:
     own: Limits = arguments.get("limits", Limits())
     limits: dict[str, Any] = {name: _lower(one, getattr(settings, name)) for name, one in asdict(own).items()}
     arguments["limits"] = Limits(**limits)
-    # What the file does not say is the person's, and not the default of `Agent`.
+    # A value that the file does not set is the person's, not the default of `Agent`.
     arguments |= {"sandbox": settings.sandbox, "compress_at": settings.compress_at}
     return replace(parts, arguments=arguments, notices=tuple(notices))
 

@@ -1,4 +1,4 @@
-"""Loads an agent that a program or a file defines, by `package.module:name` or by the path of the file."""
+"""Loads an agent from a program or a file, by `package.module:name` or by the path of the file."""
 
 import asyncio
 import importlib
@@ -37,7 +37,7 @@ def load_named_agent(settings: Settings, overrides: Overrides, env: Mapping[str,
     """Load the agent that a flag, a variable or a trusted configuration names.
 
     The agent is trusted from then on, so that its stored sessions can load it again. A file that a project
-    names has to be trusted before, in the very version that is there.
+    names has to be trusted before, in its present version.
     """
     source, folder = settings.agent or "", settings.cwd
     error: type[SandburError] = UsageError if overrides.get("agent") else ConfigError
@@ -61,7 +61,7 @@ def _load_named_file(settings: Settings, env: Mapping[str, str], error: type[San
     if not is_trusted_agent_file(path, file.digest, env):
         if is_project:
             raise error(
-                f"{named_by} names the agent file {path}, and this version of it is not trusted.",
+                f"{named_by} names the agent file {path}, but its present version is not trusted.",
                 f"Read it, and trust it once with --agent {path}",
             )
         trust_agent_file(path, file.digest, env)
@@ -69,7 +69,7 @@ def _load_named_file(settings: Settings, env: Mapping[str, str], error: type[San
 
 
 def _define(file: AgentFileText, settings: Settings, env: Mapping[str, str]) -> Definition:
-    """Return the definition of a file, with nothing looser than what the person set."""
+    """Return the definition in a file, with nothing looser than the person's settings."""
 
     def parse(text: AgentFileText) -> AgentParts:
         return narrow(parse_agent_text(text, env), settings)
@@ -85,7 +85,7 @@ def _define(file: AgentFileText, settings: Settings, env: Mapping[str, str]) -> 
 
 
 def _load_known_file(session: SessionSettings, env: Mapping[str, str]) -> tuple[Definition, list[str]]:
-    """Load the agent of a stored session as its file was; a text that is not trusted does not count."""
+    """Load the agent of a stored session from its stored file. A text that is not trusted does not count."""
     stored = session.agent_file
     again = f"Resume it with --agent {session.agent}"
     if stored is None or not is_trusted_agent_file(Path(stored.path), stored.digest, env):
@@ -109,16 +109,17 @@ def _load_known_file(session: SessionSettings, env: Mapping[str, str]) -> tuple[
 
 
 def load_known_agent(session: SessionSettings, env: Mapping[str, str]) -> tuple[Definition, list[str]]:
-    """Load the agent of a stored session if it is trusted for that folder on this machine.
+    """Load the agent of a stored session if it is trusted for the session's folder on this machine.
 
-    Otherwise return the plain agent and the notices for the user: a record must not choose which code runs.
+    Otherwise return the plain agent and notices for the user, because a record must not choose which code
+    runs.
     """
     source, folder = session.agent, Path(session.cwd)
     if find_agent_file_parser(source) is not None:
         return _load_known_file(session, env)
     again = f"Resume it with --agent {source}."
     if not is_trusted_agent(source, folder, env):
-        return PLAIN, [f"This session belongs to the agent {source}, which is not loaded by itself. {again}"]
+        return PLAIN, [f"This session belongs to the agent {source}, which is not trusted here. {again}"]
     try:
         return load_agent(source, folder, UsageError).of_session(session)
     except SandburError as error:
@@ -126,7 +127,7 @@ def load_known_agent(session: SessionSettings, env: Mapping[str, str]) -> tuple[
 
 
 def load_agent(source: str, folder: Path, error: type[SandburError]) -> Definition:
-    """Import an agent with `folder` on the import path; raises `error` with a message for the user."""
+    """Import an agent with `folder` on the import path; raises `error` with a sentence for the user."""
     if not _SOURCE.fullmatch(source):
         raise error(f"`{source}` names no agent.", "Write MODULE:NAME, such as support.bot:agent.")
     module_name, _, name = source.partition(":")
@@ -160,7 +161,7 @@ def _import_module(module_name: str, folder: Path, error: type[SandburError]) ->
 
 
 def _run_at_import(bug: Exception) -> str:
-    """Return the line of the module that started a run while it was imported; empty if no line did."""
+    """Return `FILE starts a run in line N` for a run that started during an import; otherwise empty."""
     frames = list(traceback.walk_tb(bug.__traceback__))
     if not any(frame.f_code in _STARTS_A_RUN for frame, _ in frames):
         return ""

@@ -33,13 +33,13 @@ OwnT = TypeVar("OwnT")
 StartRun = Callable[[Session, RunOptions], AsyncIterator[Event]]
 
 _MOST_NOTICES = 200
-"""The most notices that one result keeps."""
+"""The most notices in one result."""
 
 
 class AgentSession(Generic[OutputT]):
     """One durable session: `async with agent.session() as session`.
 
-    It has one run at a time. After any crash `agent.session(id)` continues at the exact action, from any
+    It has one run at a time. After any crash, `agent.session(id)` continues at the exact action, from any
     process that can open the store.
     """
 
@@ -51,9 +51,9 @@ class AgentSession(Generic[OutputT]):
         deps: Any,
         runtime: Callable[[], Runtime],
     ) -> None:
-        """`deps` are those of runs that name none.
+        """`deps` are the dependencies for runs that get none of their own.
 
-        `runtime` returns what has opened the session.
+        `runtime` returns the runtime that opened the session.
         """
         self._runtime = runtime
         self._opened = opened
@@ -61,15 +61,15 @@ class AgentSession(Generic[OutputT]):
         self._rules = rules
         self._deps = deps
         self._parse: Callable[[Any], Any] | None = None
-        """Makes the output of the last run of its answer; None: the output is a text."""
+        """Parses the answer of the last run into its output. None: the output is a text."""
         self._session: Session | None = None
         self._run: StreamedRun | None = None
-        """The run that began last."""
+        """The run that began last, or None."""
         self._last: RunFinished | None = None
         self._notices: list[str] = []
-        """The notices of the last run; those of opening the session are part of the first run's."""
+        """The notices of the last run. Notices about the opening of the session belong to the first run."""
         self._opening_notices: tuple[str, ...] = ()
-        """The notices of opening the session, until the first run has begun."""
+        """The notices about the opening of the session, until the first run has begun."""
         self._partial = PartialOutput(None)
         self._approvals = ApprovalHandler(None)
 
@@ -90,22 +90,23 @@ class AgentSession(Generic[OutputT]):
         return self._active_session.id
 
     async def rename(self, title: str) -> str:
-        """Store a new title of the session and return it in its stored form."""
+        """Store a new title for the session, and return it in its stored form."""
         return await self._active_session.rename(title)
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Notices of opening the session, such as tools that no longer exist; the first run has them, too."""
+        """Return the notices about the opening of the session, such as missing tools. The first run has them,
+        too."""
         return self._active_session.notices
 
     @property
     def pending(self) -> tuple[PendingToolCall, ...]:
-        """The calls that wait for a decision, including those that another process left."""
+        """Return the calls that wait for a decision, including those that another process left."""
         return tuple(map(PendingToolCall.of, self._active_session.state.calls_to_decide))
 
     @property
     def usage(self) -> SessionUsage:
-        """Tokens and cost of all runs of the session so far, in sum and by model.
+        """Return tokens and cost of all runs of the session so far, in sum and by model.
 
         Each access reads the store.
         """
@@ -114,12 +115,12 @@ class AgentSession(Generic[OutputT]):
 
     @property
     def app(self) -> str:
-        """The application that it was begun for; empty if none was named."""
+        """Return the application that the session was begun for; empty if none was named."""
         return self._active_session.settings.app
 
     @property
     def user(self) -> str:
-        """The user that it was begun for; empty if none was named."""
+        """Return the user that the session was begun for; empty if none was named."""
         return self._active_session.settings.user
 
     @property
@@ -128,24 +129,25 @@ class AgentSession(Generic[OutputT]):
 
     @property
     def history(self) -> tuple[Message, ...]:
-        """The global history as the next request sends it."""
+        """Return the main history, in the form that the next request sends."""
         return tuple(self._active_session.state.chat_history)
 
     @property
     def result(self) -> RunResult[OutputT] | None:
-        """The result of the last run of this object; None before the first one."""
+        """Return the result of the last run of this object, or None before the first run."""
         return None if self._last is None else result_of(self._last, self._parse, self._notices)
 
     @property
     def groups(self) -> ToolGroups:
-        """The groups of its tools: which are active, `activate(...)` and `reset(...)`."""
+        """Return the groups of the session's tools, with `activate(...)` and `reset(...)`."""
         return ToolGroups(lambda: self._active_session)
 
     @property
     def servers(self) -> ToolServers:
-        """Its tool servers: their tools, prompts and resources, for the program itself.
+        """Return the session's tool servers: their tools, prompts and resources, for use by the program
+        itself.
 
-        Raises `UsageError` if it has none.
+        Raises `UsageError` if the session has none.
         """
         session = self._active_session
         return self._runtime().tool_servers(session)
@@ -159,8 +161,9 @@ class AgentSession(Generic[OutputT]):
     ) -> EventStream:
         """Send a message, or without one continue an interrupted run; return the stream of events.
 
-        The last event is a `RunFinished`; `result` has it, too. To stop reading interrupts the run. The other
-        arguments are for this run alone; one that continues keeps those it was begun with, except `deps`.
+        The last event is a `RunFinished`; `result` has it, too. If the program stops reading, the run is
+        interrupted. The other arguments are for this run alone. A run that continues keeps those that it
+        began with, except `deps`.
         """
         return self.stream_request(message, make_request(output, options))
 
@@ -190,11 +193,11 @@ class AgentSession(Generic[OutputT]):
         return await self.run_request(message, make_request(output, options))
 
     async def run_request(self, message: UserContent | None, request: RunRequest[Any]) -> RunResult[Any]:
-        """Do what `run` does, with arguments that are checked already."""
+        """Do the same as `run`, with arguments that are checked already."""
         return await self._finish_run(self.stream_request(message, request))
 
     def stream_request(self, message: UserContent | None, request: RunRequest[Any]) -> EventStream:
-        """Do what `stream` does, with arguments that are checked already."""
+        """Do the same as `stream`, with arguments that are checked already."""
         if message is None:
             require_message(request)
             return self._stream(lambda session, options: session.carry_on(options), request)
@@ -220,7 +223,7 @@ class AgentSession(Generic[OutputT]):
         """
         chosen = self._select_calls(call_ids)
         if arguments is not None and len(chosen) != 1:
-            raise UsageError("An edit is for one call.", "Name the call that it is for.")
+            raise UsageError("Edited arguments are for one call.", "Name the id of this call.")
         text = arguments if isinstance(arguments, str | None) else json.dumps(dict(arguments))
         return await self.decide(
             (make_decision(each, "approve", arguments=text) for each in chosen), record_only, **options
@@ -249,7 +252,7 @@ class AgentSession(Generic[OutputT]):
         """Settle a call with an unknown outcome and continue the run.
 
         `outcome` is `done`, `failed`, `rerun` or `check` (the model finds out); `result` is the text that the
-        model gets as the result.
+        model reads as the result.
         """
         decision = make_decision(call_id, outcome, result)
         return await self.decide([decision], record_only, **options)
@@ -278,52 +281,53 @@ class AgentSession(Generic[OutputT]):
         )
 
     async def interrupt(self) -> None:
-        """End the current action; the run then ends as `interrupted`."""
+        """End the current action. The run then ends with the status `interrupted`."""
         self._approvals.stop()
         if self._session is not None:
             await self._session.interrupt()
 
     def load(self, messages: Iterable[Message]) -> None:
-        """Add messages of another conversation to the history; they are stored with the next step.
+        """Add messages of another conversation to the history. The next step stores them.
 
         Raises `UsageError` while a turn is open.
         """
         self._active_session.change_history(self._active_session.state.chat_history.append(*messages))
 
     def clear(self) -> None:
-        """Clear the history: no past message is sent again. The store keeps the messages.
+        """Clear the history, so that no earlier message is sent again. The store keeps the messages.
 
         Raises `UsageError` while a turn is open.
         """
         self._active_session.change_history(Transcript())
 
     async def steer(self, text: str) -> None:
-        """Send a message to the current run: stored when this returns, and read before the next model call.
+        """Send a message to the current run. It is stored when this returns; the next model call contains it.
 
-        A message that no run reads is part of the next run. Raises `UsageError` for a command.
+        A message that no run reads becomes part of the next run. Raises `UsageError` for a command.
         """
         await self._active_session.inbox.steer(text)
 
     async def queue(self, text: str) -> None:
-        """Queue a message for after the run: stored when this returns, and returned by `next_queued`."""
+        """Queue a message for after the run. It is stored when this returns; `next_queued` returns it."""
         await self._active_session.inbox.queue(text)
 
     async def observe(self, message: str) -> None:
-        """Add a message to the history without a reply; it is stored when this returns.
+        """Add a message to the history without a reply. It is stored when this returns.
 
-        The history has it at once if no run is open. During a run the next model call includes it, in the
-        order of arrival with steering messages; one that no call included comes before the next message.
+        If no run is open, the history has it at once. During a run the next model call contains it, with
+        steering messages in the order of arrival. A message that no model call contained comes before the
+        next message.
         """
         await self._active_session.observe(message)
 
     @property
     def observed_messages(self) -> tuple[WaitingMessage, ...]:
-        """The observed messages in the inbox, which are in no history yet."""
+        """Return the observed messages in the inbox, which no history contains yet."""
         return self._active_session.inbox.observed
 
     @property
     def waiting_messages(self) -> tuple[WaitingMessage, ...]:
-        """The messages in the inbox that are to be sent and are in no history yet."""
+        """Return the messages in the inbox that wait to be sent."""
         return self._active_session.inbox.waiting
 
     async def withdraw(self, number: int) -> str:
@@ -331,7 +335,7 @@ class AgentSession(Generic[OutputT]):
         return await self._active_session.inbox.withdraw(number)
 
     async def next_queued(self) -> str | None:
-        """Return the next queued message, None if there is none; pass it to `run` or `stream`."""
+        """Return the next queued message, or None if there is none. Pass the message to `run` or `stream`."""
         return await self._active_session.inbox.next_queued()
 
     @property
@@ -350,7 +354,7 @@ class AgentSession(Generic[OutputT]):
         return EventStream(lambda run: self._follow_run(run, start, request, begins), self._end_abandoned_run)
 
     async def _end_abandoned_run(self, run: StreamedRun) -> None:
-        """End a run with an abandoned stream; raises `UsageError` for a run that is still read."""
+        """End a run whose stream was abandoned; raises `UsageError` if the run is still read."""
         session = self._active_session
         while self._run is not None and not self._run.is_over:
             if not (self._run.is_abandoned or self._run.is_own):
@@ -387,7 +391,7 @@ class AgentSession(Generic[OutputT]):
             session.inputs.clear(self._deps)
 
     def _watch(self, event: Event) -> Iterator[Event]:
-        """Yield an event and those that follow from it; keep the notices and the result of the run."""
+        """Yield an event and the events that follow from it; keep the notices and the result of the run."""
         for one in (event, *self._notices_after(event), *self._partial.values_after(event)):
             if isinstance(one, Notice) and len(self._notices) < _MOST_NOTICES:
                 self._notices.append(one.message)
@@ -396,7 +400,7 @@ class AgentSession(Generic[OutputT]):
             yield one
 
     def _set_inputs(self, request: RunRequest[Any], begins: bool) -> None:
-        """Hand the session what no store keeps of a run."""
+        """Give the session the inputs of the run that no store keeps."""
         session, inputs = self._active_session, self._active_session.inputs
         inputs.deps = self._deps if request.deps is None else request.deps
         inputs.model, inputs.output = request.model, request.form
@@ -410,7 +414,7 @@ class AgentSession(Generic[OutputT]):
         self._partial = PartialOutput(form)
 
     async def _options_of(self, request: RunRequest[Any], begins: bool) -> RunOptions:
-        """Return what the session stores of the run."""
+        """Return the options of the run that the session stores."""
         if not begins:
             return request.options()
         session = self._active_session
@@ -418,7 +422,7 @@ class AgentSession(Generic[OutputT]):
         return request.options(await self._rules.write_instructions(session.id, cwd, session.inputs))
 
     def _choose_parser(self, request: RunRequest[Any], stored: RunOptions) -> Callable[[Any], Any] | None:
-        """Return what makes the output of an answer; None: it is a text."""
+        """Return the function that parses an answer into the output, or None if the output is a text."""
         if request.typed is not None:
             return request.typed.parse
         if request.is_text or stored.is_text:
@@ -428,7 +432,7 @@ class AgentSession(Generic[OutputT]):
         return None if self._rules.typed is None else self._rules.parse
 
     async def _refresh(self) -> Session:
-        """Return the session, opened again if a tool server has other tools now."""
+        """Return the session, opened again if the tools of a server have changed."""
         session = self._active_session
         self._session = refreshed = await self._runtime().refresh_tools(session)
         if refreshed is not session:
@@ -436,7 +440,8 @@ class AgentSession(Generic[OutputT]):
         return refreshed
 
     def _notices_after(self, event: Event) -> list[Notice]:
-        """Return the notices of opening the session, after the event that begins the first run."""
+        """Return the notices about the opening of the session, for after the event that begins the first
+        run."""
         if not isinstance(event, RunStarted):
             return []
         texts, self._opening_notices = self._opening_notices, ()
@@ -451,5 +456,5 @@ class AgentSession(Generic[OutputT]):
 
 
 def _keep_json(value: Any) -> Any:
-    """Return the answer of a continued run whose Python type is not known here: a JSON value."""
+    """Return the answer of a continued run as a JSON value, because its Python type is not known here."""
     return value

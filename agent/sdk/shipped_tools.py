@@ -18,7 +18,7 @@ from ...state.errors import UsageError
 def workspace_tools(*, files: FileBackend | Composite | None = None) -> tuple[Tool, ...]:
     """Return the built-in tools for files and commands in the agent's folder.
 
-    With `files` the file tools work on that back end; shell commands cannot see it.
+    With `files` the file tools work on that back end. Shell commands cannot see its files.
     """
     tools = builtin_tools()
     if files is not None:
@@ -35,8 +35,8 @@ def web_tools(
 ) -> tuple[Tool, ...]:
     """Return the built-in tools for web requests and pages, and with `search` a search tool.
 
-    `search_url` is the search service and `search_key_env` the variable that holds its key, if not the
-    usual ones; `env` replaces the environment of the process. Raises `UsageError`.
+    `search_url` is the address of the search service and `search_key_env` the variable with its key, if they
+    are not the usual ones. `env` replaces the environment of the process. Raises `UsageError`.
     """
 
     if search is None:

@@ -1,4 +1,4 @@
-"""Sessions of a program in the store: opens one, lists them, sums the usage of one up."""
+"""Stored sessions for programs: opens one, lists them, and adds up the usage of one."""
 
 import base64
 import binascii
@@ -26,14 +26,15 @@ from ..session.session import Session
 
 
 class SessionUsage(Usage):
-    """The sum over all runs of a session; the cost is in US dollars, None where no price is known."""
+    """The usage of all runs of a session. The cost is in US dollars; it is None if a price is unknown."""
 
     by_model: dict[str, Usage] = Field(default_factory=dict[str, Usage])
-    """`provider/model` as it was asked -> its share, without calls that no record has one by one."""
+    """`provider/model` of a request -> the usage of its calls, without calls that were not recorded one by
+    one."""
 
 
 def load_usage(store: Store, session_id: str, total: Usage) -> SessionUsage:
-    """Return the usage of a session with that of the sessions it was forked from, as far as it counts."""
+    """Return the usage of a session, with the part of its ancestors' usage that belongs to it."""
     by_model: dict[str, Usage] = {}
     for owner, last in store.index.lineage(session_id):
         for traced in list_traces(store.database, owner):
@@ -45,7 +46,7 @@ def load_usage(store: Store, session_id: str, total: Usage) -> SessionUsage:
 
 
 def load_history(store: Store, session_id: str) -> tuple[Message, ...]:
-    """Return the global history of a stored session with its files; raises `SessionNotFound`."""
+    """Return the main history of a stored session with its files; raises `SessionNotFound`."""
     history = tuple(store.show(session_id).state.chat_history)
     for file in (file for message in history for file in message.files):
         file.load()
@@ -62,7 +63,8 @@ class SessionInfo:
     id: str
     title: str
     status: str
-    """As `RunResult.status` of its last run; or `new`, `running`, `interrupted` if its process died."""
+    """The status of its last run, as in `RunResult.status`; or `new`, `running`, or `interrupted` if its
+    process died."""
     app: str
     user: str
     tags: tuple[str, ...]
@@ -70,12 +72,12 @@ class SessionInfo:
     created_at: datetime
     updated_at: datetime
     cursor: str
-    """Pass it to `Agent.sessions` for the sessions after this one."""
+    """The value for `Agent.sessions` that continues the list after this session."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionQuery:
-    """Which sessions a program asks for; None means any."""
+    """A selection of sessions. None in a field matches every session."""
 
     app: str | None = None
     user: str | None = None
@@ -94,7 +96,8 @@ class SessionQuery:
 
 
 async def list_sessions(store: Store, query: SessionQuery) -> AsyncGenerator[SessionInfo]:
-    """Yield the sessions of a query, the newest first; raises `UsageError` for a wrong cursor or time."""
+    """Yield the sessions that a query selects, newest first; raises `UsageError` for a wrong cursor or
+    time."""
     first, since = _parse_cursor(query.cursor), _format_since(query.since)
     place, given = first, 0
     while query.limit is None or given < query.limit:
@@ -110,9 +113,9 @@ async def list_sessions(store: Store, query: SessionQuery) -> AsyncGenerator[Ses
 def _select_page(
     store: Store, query: SessionQuery, place: tuple[str, str] | None, since: str
 ) -> list[SessionSummary]:
-    """Return the next sessions after a place.
+    """Return the next sessions after a place in the list.
 
-    This is the one place that selects: today from the list of all sessions, newest first.
+    No other function selects sessions. At present it filters the list of all sessions, newest first.
     """
     found: list[SessionSummary] = []
     for summary in store.newest_sessions():
@@ -149,13 +152,13 @@ def _parse_cursor(cursor: str | None) -> tuple[str, str] | None:
     except (ValueError, binascii.Error):
         found = None
     if not isinstance(found, list) or [type(each) for each in cast("list[Any]", found)] != [str, str]:
-        raise UsageError(f"{cursor!r} is no cursor.", "Pass `cursor` of the last session that was listed.")
+        raise UsageError(f"{cursor!r} is not a cursor.", "Pass `cursor` of the last session in the list.")
     updated_at, session_id = cast("list[str]", found)
     return updated_at, session_id
 
 
 def _format_since(since: datetime | None) -> str:
-    """Return a time as the store writes it; a time without a zone is local."""
+    """Return a time in the form of the store. A time without a zone is local."""
     return "" if since is None else format_time(since.astimezone(UTC))
 
 
@@ -163,7 +166,7 @@ _MOST_ID_CHARS = 64
 
 
 class SessionArguments(TypedDict, total=False):
-    """What a new session keeps; a program finds it again by these: see `Agent.sessions`."""
+    """Labels that a new session stores. A program finds the session by these labels: see `Agent.sessions`."""
 
     app: str
     user: str
@@ -171,7 +174,7 @@ class SessionArguments(TypedDict, total=False):
 
 
 def _read_labels(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a new session stores of itself; raises `WrongType` for values that are no texts."""
+    """Return the labels for a new session to store; raises `WrongType` for values that are not texts."""
     app, user, tags = given.get("app", ""), given.get("user", ""), given.get("tags", ())
     if isinstance(tags, str) or not all(isinstance(each, str) for each in (app, user, *tags)):
         raise WrongType("`app` and `user` of a session take a text, and `tags` a list of texts.")
@@ -180,24 +183,24 @@ def _read_labels(given: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a program asks for when it enters a session."""
+    """The arguments with which a program enters a session."""
 
     session_id: str | None
-    """None: a new session."""
+    """The id of the session; None for a new one."""
     variables: Mapping[str, str] | None
     deps: Any
     labels: Mapping[str, Any]
-    """The `app`, `user` and `tags` that a new session stores."""
+    """The `app`, `user` and `tags` for a new session to store."""
 
     @classmethod
     def of(
         cls, session_id: str | None, variables: Mapping[str, str] | None, deps: Any, given: Mapping[str, Any]
     ) -> Self:
-        """Return the opening with the labels in `given`; raises `WrongType` for values that are no texts."""
+        """Return the opening with the labels in `given`; raises `WrongType` for values that are not texts."""
         return cls(session_id, variables, deps, _read_labels(given))
 
     async def open(self, runtime: Runtime, session_id: str) -> Session:
-        """Return the session of this id, created if it does not exist; raises `SandburError`."""
+        """Return the session of this id, and create it if it does not exist; raises `SandburError`."""
         if not runtime.store.index.exists(session_id):
             return await runtime.create(
                 _check_id(session_id), variables=self.variables, deps=self.deps, labels=self.labels
@@ -207,12 +210,12 @@ class Opening:
         return await runtime.resume(session_id, variables=self.variables, deps=self.deps)
 
     def _require_owner(self, session_id: str, stored: SessionSettings) -> None:
-        """Raise `UsageError` for a session of another application or user."""
+        """Raise `UsageError` if the session belongs to another application or user."""
         for name in ("app", "user"):
             if self.labels[name] and self.labels[name] != getattr(stored, name):
                 raise UsageError(
                     f"Session {session_id} does not belong to the {name} {self.labels[name]!r}.",
-                    "A session keeps the app and user that it was begun with.",
+                    "A session keeps the app and the user with which it began.",
                 )
 
 

@@ -1,8 +1,8 @@
-"""How a decision about a waiting call is taken, in the one order that all front ends share.
+"""Decisions about waiting calls, in the one order of steps that all front ends share.
 
-A front end lists the answers of a call (`list_answers`), makes a decision of what the person chose
-(`make_decision`) and hands it to `Session.decide`. That checks and signs it (`check_and_sign`), judges the
-other waiting calls again, and records it.
+A front end lists the possible answers for a call (`list_answers`), makes a decision from the person's choice
+(`make_decision`) and passes it to `Session.decide`. The session checks and signs the decision
+(`check_and_sign`), judges the other waiting calls again, and records the decision.
 """
 
 import os
@@ -17,14 +17,14 @@ from ...state.conversation.messages import encodable
 from ...state.errors import UsageError
 
 ApprovalAnswer = Literal["approve", "deny"]
-"""The possible decisions about a call that has not run."""
+"""The possible decisions about a call that has not run: `approve` or `deny`."""
 APPROVAL_ANSWERS: tuple[ApprovalAnswer, ...] = get_args(ApprovalAnswer)
 OUTCOMES: tuple[Settlement, ...] = get_args(Settlement)
 """The possible decisions about a call whose outcome is unknown."""
 
 
 def list_answers(call: PendingCall) -> tuple[ApprovalAnswer | Settlement, ...]:
-    """Return the answers that a waiting call takes."""
+    """Return the answers that are possible for a waiting call."""
     return OUTCOMES if call.kind == "outcome_unknown" else APPROVAL_ANSWERS
 
 
@@ -33,8 +33,8 @@ def make_decision(
 ) -> CallDecision:
     """Return an answer in its recorded form.
 
-    `words` is the reason of a denial, or what the model reads about an outcome. `arguments` is the JSON text
-    that replaces the arguments of an approved call.
+    `words` is the reason of a denial, or the text that the model reads about an outcome. `arguments` is the
+    JSON text that replaces the arguments of an approved call.
     """
     if answer == "approve":
         return CallDecision(call_id=call_id, approved=True, arguments=arguments)
@@ -44,16 +44,16 @@ def make_decision(
 
 
 def find_waiting_call(state: ApplicationState, call_id: str) -> PendingCall | None:
-    """Return the call with this id; None if it no longer waits for a decision."""
+    """Return the call with this id, or None if it does not wait for a decision."""
     return next((call for call in state.calls_to_decide if call.call_id == call_id), None)
 
 
 def check_and_sign(
     state: ApplicationState, decisions: Sequence[CallDecision], by: str
 ) -> tuple[CallDecision, ...]:
-    """Return decisions with the name of who took them, if each is an answer that a waiting call accepts.
+    """Return the decisions with the name `by` of the person, if each is an answer that its call accepts.
 
-    Raises `UsageError` for a call that does not wait, and for one that waits for another kind of decision.
+    Raises `UsageError` for a call that does not wait, and for a call that waits for another kind of decision.
     """
     for decision in decisions:
         call = find_waiting_call(state, decision.call_id)
@@ -61,7 +61,7 @@ def check_and_sign(
             raise UsageError(f"No call {decision.call_id} waits for a decision.")
         if (decision.settle or APPROVAL_ANSWERS[0]) not in list_answers(call):
             meant = "settled" if call.kind == "outcome_unknown" else "approved or denied"
-            raise UsageError(f"Call {call.call_id} waits to be {meant}.")
+            raise UsageError(f"Call {call.call_id} has to be {meant}.")
     return tuple(each if each.by else each.model_copy(update={"by": by}) for each in decisions)
 
 
@@ -69,7 +69,8 @@ _MAX_CHARS = 120
 
 
 def whoami(env: Mapping[str, str] = os.environ) -> str:
-    """Return `SANDBUR_USER`, which a bot sets to pass on a person's decision, or user@host."""
+    """Return the name of the person who decides: `SANDBUR_USER`, which a bot sets for a person, or
+    user@host."""
     named = " ".join(env.get("SANDBUR_USER", "").split())
     return encodable(named)[:_MAX_CHARS] if named else _account()
 
@@ -79,6 +80,6 @@ def _account() -> str:
     uid = os.getuid()
     try:
         name = pwd.getpwuid(uid).pw_name
-    except KeyError:  # accounts in containers need no name
+    except KeyError:  # in a container the account may have no name
         name = str(uid)
     return encodable(f"{name}@{os.uname().nodename}")

@@ -1,5 +1,5 @@
-"""Messages that a person sends during a run: stored at once, and delivered to the next model call or after
-the run."""
+"""Messages that a person sends during a run. They are stored at once, and the model reads them with its next
+call or after the run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from .position import Position
 
 
 class SessionInbox:
-    """The inbox of one session for its runs."""
+    """The inbox of one session, as its runs use it."""
 
     def __init__(
         self,
@@ -26,21 +26,21 @@ class SessionInbox:
         advice: Advice | None,
         tell: Callable[[str], None],
     ) -> None:
-        """`advice` checks every steering message; `tell` is called with the reasons of refusals."""
+        """`advice` checks every steering message. `tell` is called with the reason of each refusal."""
         self.last_number = 0
-        """The number of the newest message that a model call included."""
+        """The number of the newest message that a model call contained."""
         self._next_taken: InboxTaken | None = None
-        """The messages that the next message of the session includes."""
+        """The numbers of the messages that the session's next message contains."""
         self._position = position
         self._inbox = inbox
         self._masker = masker
         self._advice = advice
         self._tell = tell
         self._advised: dict[int, WaitingMessage] = {}
-        """Message number -> the message from another process, with the context that hooks add."""
+        """Number of a message from another process -> the message with the context that hooks added."""
 
     async def load_new_messages(self, taken: InboxTaken) -> Sequence[WaitingMessage]:
-        """Return the steering and observed messages that are in no history yet, oldest first."""
+        """Return the steering and observed messages that no history contains yet, oldest first."""
         waiting = await self._inbox.read(taken)
         found = [await self._take_in(one) for one in waiting if one.kind != "queue"]
         new = [one for one in found if one is not None]
@@ -48,7 +48,7 @@ class SessionInbox:
         return new
 
     async def _take_in(self, message: WaitingMessage) -> WaitingMessage | None:
-        """Return a message after the hooks checked it; None: it was refused or withdrawn."""
+        """Return a message after the hooks checked it, or None if it was refused or withdrawn."""
         if self._advice is None or not message.is_from_outside:
             return message
         if message.number not in self._advised:
@@ -66,18 +66,18 @@ class SessionInbox:
         return self._advised[message.number]
 
     async def read(self) -> None:
-        """Read the messages that wait since the last run or came from another process."""
+        """Read the messages that have waited since the last run or came from another process."""
         await self._inbox.read(self._taken)
 
     @property
     def waiting(self) -> tuple[WaitingMessage, ...]:
-        """The known messages that are to be sent and are in no history yet, in order."""
+        """Return the known messages that wait to be sent, in order."""
         waiting = self._inbox.waiting(self._next_taken or self._taken)
         return tuple(one for one in waiting if one.kind != "observe")
 
     @property
     def observed(self) -> tuple[WaitingMessage, ...]:
-        """The known messages that were only observed and are in no history yet, in order."""
+        """Return the known observed messages that no history contains yet, in order."""
         return tuple(one for one in self._inbox.waiting(self._taken) if one.kind == "observe")
 
     @property
@@ -85,18 +85,19 @@ class SessionInbox:
         return self._position.state.inbox_taken
 
     async def steer(self, text: str) -> None:
-        """Send a message to the working model: it is on disk on return, and the next model call includes it.
+        """Send a message to the working model. It is on disk when this returns; the next model call contains
+        it.
 
-        If no run reads it, it is queued. Raises `UsageError` for a command.
+        If no run reads the message, it is queued. Raises `UsageError` for a command.
         """
         await self._add("steer", text)
 
     async def queue(self, text: str) -> None:
-        """Keep a message or a command, on disk now, that is to be sent when the run is over."""
+        """Store a message or a command to be sent after the run. It is on disk when this returns."""
         await self._add("queue", text)
 
     async def observe(self, text: str) -> None:
-        """Keep a message, on disk now, that is to be added to the history without a reply."""
+        """Store a message to be added to the history without a reply. It is on disk when this returns."""
         if self._advice is None:
             await self._add("observe", text)
             return
@@ -105,19 +106,19 @@ class SessionInbox:
         await self._advice.after_observed(rewritten)
 
     async def _add(self, kind: InboxKind, text: str) -> None:
-        """Store a message with its secrets masked; raises `UsageError` for what a model cannot be sent."""
+        """Store a message with its secrets masked. Raises `UsageError` if it cannot be sent to a model."""
         masked = self._mask(text)
         if not masked:
-            raise UsageError("There is nothing in this message.")
+            raise UsageError("The message is empty.")
         context = ""
         if kind != "queue":
             if kind == "steer" and _is_order(masked):
                 raise UsageError(
-                    f"{masked.split()[0][:40]} is a command: it cannot be sent to a model that works.",
-                    "Queue it: it is taken when the run is over.",
+                    f"{masked.split()[0][:40]} is a command: it cannot be sent to a working model.",
+                    "Queue it: the chat executes it after the run.",
                 )
             if self._advice is not None:
-                # A queued one is looked at when it is sent.
+                # Hooks check a queued message when it is sent.
                 found = await self._advice.on_prompt(masked)
                 if found.refusal:
                     raise UsageError(f"A hook refused the message: {found.refusal}")
@@ -128,21 +129,22 @@ class SessionInbox:
         return self._masker.text(encodable(text)).strip()
 
     async def withdraw(self, number: int) -> str:
-        """Take a message back and return it; raises `UsageError` once it was read, or is not there."""
+        """Remove a message and return it. Raises `UsageError` if the model has read it, or if it does not
+        wait."""
         found = next((one for one in self._inbox.waiting(self._taken) if one.number == number), None)
         is_read = found is not None and found.kind != "queue" and number <= self.last_number
         if found is None or (is_read and self._position.is_held):
             raise UsageError("The model has this message already.")
         if not await self._inbox.withdraw(number):
-            raise UsageError("This message does not wait any more.")
+            raise UsageError("This message no longer waits.")
         return found.text
 
     async def next_queued(self) -> str | None:
-        """Return the message to send now; None: there is none, or a call waits for a decision.
+        """Return the message to send now, or None if no message waits or a call waits for a decision.
 
-        Steering messages of a run that has ended come first, joined as one message. The next message of the
-        session removes it from the inbox, in the step that adds it to the history. A chat command has no such
-        step, so it is removed here; a shell command has one.
+        Steering messages of a run that has ended come first, joined to one message. A message is removed from
+        the inbox by the step that adds it to the history. A chat command has no such step, so it is removed
+        here; a shell command has one.
         """
         if self._position.next_action == "human_confirm":
             return None
@@ -165,15 +167,15 @@ class SessionInbox:
         return first.text
 
     def include_next(self) -> None:
-        """Make the next step record that it includes the message that `next_queued` returned."""
+        """Make the next step record that it contains the message that `next_queued` returned."""
         if self._next_taken is not None:
-            # A message may have been observed since.
+            # Another message may have been observed meanwhile.
             taken = self._next_taken.model_copy(update={"observe": self._taken.observe})
             self._position.change(inbox_taken=taken)
             self._next_taken = None
 
     async def _leave_out(self, message: WaitingMessage) -> bool:
-        """Withdraw a command that was not typed here: it came from another process, or was sent to the
+        """Withdraw a command that no person typed here: another process sent it, or it was sent to the
         model."""
         if not _is_order(message.text) or not (message.is_from_outside or message.kind == "steer"):
             return False
@@ -194,16 +196,16 @@ def _leads_to_no_step(text: str) -> bool:
 
 
 async def leave_message(inbox: Inbox, masker: Masker, kind: InboxKind, text: str) -> WaitingMessage:
-    """Keep a message for a session that this process does not run; it is on disk when this returns.
+    """Store a message for a session that this process does not run. It is on disk when this returns.
 
-    Raises `UsageError` for an empty message, and for a command, unless it is only observed.
+    Raises `UsageError` for an empty message, and for a command unless it is only observed.
     """
     masked = masker.text(encodable(text)).strip()
     if not masked:
-        raise UsageError("There is nothing in this message.", "Say what the model is to know.")
+        raise UsageError("The message is empty.", "Write what the model has to know.")
     if kind != "observe" and _is_order(masked):
         raise UsageError(
-            f"{masked.split()[0][:40]} is a command: it counts only where a person types it into the chat.",
-            "Say it in words, or go on with the session: sandbur -r ID",
+            f"{masked.split()[0][:40]} is a command: it works only if a person types it into the chat.",
+            "Write it in words, or continue the session: sandbur -r ID",
         )
     return await inbox.add_from_outside(kind, masked)

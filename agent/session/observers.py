@@ -1,4 +1,4 @@
-"""Observers: they are notified of the events in a session's runs, and change nothing."""
+"""Observers: they are notified of the events in the runs of a session, and change nothing."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -16,57 +16,60 @@ def _drop(text: str) -> None:
 
 
 class Observer:
-    """Override the methods that you need. An exception in an observer is logged, and the run continues."""
+    """A base class with one method per event. An exception in an observer is logged, and the run
+    continues."""
 
     notify: Callable[[str], None] = staticmethod(_drop)
-    """Shows the person a notice of the run; set when the observer is added to a session."""
+    """Displays a notice about the run to the person. It is set when the observer is added to a session."""
 
     def on_event(self, event: Event, state: ApplicationState) -> None:
-        """An action emits an event; `state` is what its step began with. The action waits for this."""
+        """Handle an event of an action, which waits for this. `state` is the state before the action's
+        step."""
 
     def on_record(self, record: TraceRecord) -> None:
-        """A trace record is about to be added."""
+        """Handle a trace record that is about to be added."""
 
     @property
     def trace_id(self) -> str:
-        """The id under which the observer exports the current run, stored when the run begins; empty:
-        none."""
+        """Return the id under which the observer exports the current run, or an empty text. The start of the
+        run stores it."""
         return ""
 
     async def before_run(self, text: str | None) -> None:
-        """A run begins, with a person's message or without one; it waits for this."""
+        """Handle the beginning of a run, which waits for this. `text` is the person's message, if there is
+        one."""
 
     @property
     def is_active(self) -> bool:
-        """Whether it has anything to do with the events that reach the reader of the run now."""
+        """Return whether the observer handles the events that reach the reader of the run now."""
         return True
 
     async def before_event(self, event: Event) -> Event | None:
-        """An event is about to reach the reader of the run, who waits for this.
+        """Handle an event that is about to reach the reader of the run, who waits for this.
 
-        Middleware may return another event of the same type for the reader; nothing of it is recorded.
+        Middleware may return another event of the same type for the reader. That event is not recorded.
         """
 
     async def after_event(self, event: Event) -> None:
-        """The reader of the run asks for the next event, so it has received this one."""
+        """Handle an event after the reader received it: the reader has asked for the next one."""
 
     async def close(self) -> None:
-        """The session closes."""
+        """Handle the closing of the session."""
 
 
 class Observers:
     """The observers of one session."""
 
     def __init__(self, emit: Callable[[str], None] = _drop) -> None:
-        """`emit` shows the person a notice while the actions of a run run."""
+        """`emit` displays a notice to the person while an action runs."""
         self._emit = emit
         self._observers: list[Observer] = []
         self._is_acting = False
-        """True while an event of an action reaches the reader of a run."""
+        """True while an event of an action is passed to the reader of a run."""
         self._notices: list[str] = []
 
     def add(self, *observers: Observer | None) -> None:
-        """Add those that are there, in the order in which they are called."""
+        """Add the observers that are not None. They are called in the order in which they were added."""
         for observer in observers:
             if observer is not None:
                 observer.notify = self._notify
@@ -81,12 +84,12 @@ class Observers:
                 each.on_event(event, state)
 
     def around_trace(self, trace: Trace) -> Trace:
-        """Return a trace that notifies the observers of its records; without observers the same trace."""
+        """Return a trace that notifies the observers of its records; without observers, the trace itself."""
         return _ObservedTrace(trace, self._observers) if self._observers else trace
 
     async def follow(self, events: AsyncIterator[Event], text: str | None) -> AsyncIterator[Event]:
-        """Yield the events of a run, each after all observers received it; `text` is the message."""
-        # A reader that stops ends the run now, and not when the generator is collected.
+        """Yield the events of a run, each after all observers received it. `text` is the person's message."""
+        # If the reader stops, the run ends at once, and not when the generator is collected.
         async with aclosing(cast("AsyncGenerator[Event]", events)), self._acting():
             await self._tell(lambda each: each.before_run(text))
             async for event in events:
@@ -101,14 +104,14 @@ class Observers:
                     yield notice
 
     async def close(self) -> None:
-        """Close them, the newest first."""
+        """Close the observers, the newest first."""
         while self._observers:
             each = self._observers.pop()
             with _log_bugs_of(each):
                 await each.close()
 
     async def _prepare_event(self, event: Event) -> Event:
-        """Return the event that the reader gets."""
+        """Return the event for the reader."""
         prepared = [event]
 
         async def prepare(observer: Observer) -> None:
@@ -137,7 +140,7 @@ class Observers:
         return [Notice(text) for text in notices]
 
     async def _tell(self, call: Callable[[Observer], Awaitable[None]]) -> None:
-        """Call each observer outside of the actions, where an emitted event would have no reader."""
+        """Call each observer while no action runs, because an action's event would have no reader then."""
         active = [each for each in self._observers if each.is_active]
         if not active:
             return

@@ -1,4 +1,4 @@
-"""Finds what became of a model request that was open when the process of the last run died."""
+"""Finds the outcome of a model request that was open when the process of the last run died."""
 
 from typing import NamedTuple, cast
 
@@ -13,30 +13,30 @@ from .position import Position
 UNKNOWN_USAGE = Usage(
     input_tokens=None, output_tokens=None, cache_read_tokens=None, cache_write_tokens=None, cost_usd=None
 )
-"""Stands for a request without a recorded reply; the call it was made for counts its tokens as unknown, as in
-other retries."""
+"""The result for a request without a recorded reply. Its tokens are unknown, and the next call counts them as
+it does for other retries."""
 LOST_REPLY = "lost"
-"""The code of the failure that is recorded for such a request."""
+"""The code of the failure that is recorded for a request without a recorded reply."""
 _NOTICE = (
-    "An answer that may have been shown was not kept, because the process died before it was recorded; it is"
-    " asked for again when the run goes on."
+    "The process died before it recorded an answer, part of which you may have seen. The model is"
+    " asked again when the run continues."
 )
 
 
 class OpenRequest(NamedTuple):
     reply: KeptReply = None
-    """It was recorded, and hooks were judging it."""
+    """The recorded reply, if the process died while hooks judged it."""
     notice: str = ""
     """A notice for the person."""
     used: Usage = Usage()
-    """The usage of the request, in addition to all that is recorded."""
+    """The usage of the request, in addition to all recorded usage."""
 
 
 async def find_open_request(position: Position, ports: Ports) -> OpenRequest:
     """Return the recorded reply of the interrupted request, or record that its usage is unknown.
 
-    There is no extra record of such a request: the process was about to send it after the last commit, and
-    recorded nothing afterwards.
+    An open request has no record of its own. It is known from the last commit: the process was about to send
+    the request and recorded nothing afterwards.
     """
     purpose = traits_of(position.next_action).asks_model
     if not purpose:

@@ -1,4 +1,4 @@
-"""The position of a session: Burr's application and the store, kept in step with each other."""
+"""The position of a session: keeps Burr's application and the store in step with each other."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -22,11 +22,11 @@ from ...state.store.writer import SessionWriter
 from ...state.trace import ModelCalled
 
 _PRIOR_STEP, _SEQUENCE_ID = "__PRIOR_STEP", "__SEQUENCE_ID"
-"""Burr's own fields: the action that ran last, and the number of its step."""
+"""Burr's own fields: the name of the action that ran last, and the number of its step."""
 
 
 class Position:
-    """The state in memory, what of it is on disk, and the right to write."""
+    """The state in memory, the part of it that is on disk, and the lease."""
 
     def __init__(self, session_id: str, application: Application[Any], store: Store) -> None:
         self.session_id = session_id
@@ -38,7 +38,7 @@ class Position:
         self.title = ""
         """The title of a session that is not stored yet."""
         self.on_lost: Callable[[SandburError], None] = _ignore
-        """Called when another process has taken over the session."""
+        """Called with an error when another process has taken over the session."""
 
     @property
     def state(self) -> ApplicationState:
@@ -51,7 +51,7 @@ class Position:
 
     @property
     def is_held(self) -> bool:
-        """True while this process has the right to write."""
+        """Return whether this process holds the lease of the session."""
         return self._writer.epoch is not None
 
     @property
@@ -61,23 +61,24 @@ class Position:
 
     @property
     def unrecorded(self) -> dict[str, Any]:
-        """Fields that were changed outside of an action since the newest step."""
+        """Return the fields that were changed outside of an action since the newest step."""
         return self._changes if self._changed_after == self._writer.last_seq else {}
 
     def change(self, **changes: Any) -> None:
-        """Change fields outside of an action; recorded with the next step."""
+        """Change fields outside of an action. The next step records them."""
         self._changes = self.unrecorded | changes
         self._changed_after = self._writer.last_seq
         self.application.update_state(self.application.state.update(**changes))
 
     def back_to_prompt(self) -> None:
-        """Abandon an interrupted turn: the next action is the entry point, which closes what is open."""
+        """Abandon an interrupted turn: the next action is the entry point, which closes open calls and
+        steps."""
         self.application.update_state(self.application.state.wipe(delete=[_PRIOR_STEP]))
 
     async def claim(self, settings: SessionSettings, message: str) -> None:
-        """Acquire the lease, which the next commit writes together with its records.
+        """Acquire the lease. The next commit writes it together with its records.
 
-        It creates the session if it is new. Raises `StoreError`.
+        A new session is created. Raises `StoreError`.
         """
         writer = self._writer
         known = writer.chain.records, writer.chain.digest
@@ -87,7 +88,7 @@ class Position:
         self.renumber()
 
     async def claim_lease(self, settings: SessionSettings, message: str) -> AsyncIterator[Notice]:
-        """Acquire the lease; yield notices while that takes time."""
+        """Acquire the lease, and yield notices if that takes time."""
         notices: asyncio.Queue[str | None] = asyncio.Queue()
         claim = partial(self.claim, settings, message)
         task = asyncio.ensure_future(route_notices(notices.put_nowait, claim))
@@ -102,26 +103,29 @@ class Position:
                 await asyncio.wait([task])
 
     async def rename(self, title: str) -> None:
-        """Call the session by this title from now on; one that is not stored yet, once it is."""
+        """Change the title of the session. For a session that is not stored yet, the title is stored with
+        it."""
         index = self.store.index
         if await self.store.database.offload(lambda: index.exists(self.session_id)):
             await self.store.database.offload(lambda: index.rename(self.session_id, title))
         self.title = title
 
     async def find_unused_reply(self) -> ModelCalled | None:
-        """Return a reply that is recorded and in no step, because its process died while hooks judged it."""
+        """Return a recorded reply that no step contains, because its process died while hooks judged it; or
+        None."""
         seq, database = self._writer.last_seq, self.store.database
         return await database.offload(lambda: find_unused_reply(database, self.session_id, seq))
 
     async def find_open_request(self) -> str:
-        """Return when the session last wrote, if its process died before an answer; empty if it did not."""
+        """Return the time of the last write if the process died while it waited for an answer; otherwise
+        empty."""
         if self._writer.is_foreign or not self._writer.chain.records:
             return ""
         head = await self.store.database.offload(lambda: self.store.index.head(self.session_id))
         return head.updated_at if head.life == "died" else ""
 
     async def take(self) -> None:
-        """Acquire the lease before anything else is written."""
+        """Acquire the lease before any other write."""
         await self._writer.commit()
 
     async def elsewhere(self) -> StoreError | None:
@@ -132,11 +136,11 @@ class Position:
         )
 
     async def settle(self) -> None:
-        """Write what an interruption kept from being written: results, then a finished step."""
+        """Write the records that an interruption kept from being written: results, then a finished step."""
         writer = self._writer
         fields = self.application.state.get_all()
         values = {name: value for name, value in fields.items() if not name.startswith("__")}
-        # Results come first and separately, because a step without them would be recorded as complete.
+        # Results are written first and separately, because a step without them would be recorded as complete.
         await writer.flush()
         position = fields.get(_PRIOR_STEP)
         if position is not None and writer.has_unsaved(values):
@@ -154,7 +158,7 @@ class Position:
             await self._give_back(epoch, status, wake_at)
 
     async def _give_back(self, epoch: int, status: str, wake_at: str) -> None:
-        """Write the end of the run; if that fails or is cancelled, at least release the lease."""
+        """Write the end of the run. If that fails or is cancelled, at least release the lease."""
         try:
             await self._writer.release(status, wake_at)
         except (StoreError, asyncio.CancelledError) as failed:
@@ -166,9 +170,9 @@ class Position:
             self._writer.epoch = None
 
     async def leave(self) -> None:
-        """Settle and release a run whose reader has stopped; nothing happens after a release."""
+        """Settle and release a run whose reader has stopped. After a release this does nothing."""
         if self.is_held:
-            # In a task of its own: the caller may be cancelled again meanwhile.
+            # This runs in a separate task, because the caller may be cancelled again meanwhile.
             await run_to_end(self._leave())
 
     async def _leave(self) -> None:
@@ -186,7 +190,7 @@ class Position:
         self.store.heartbeat.begin(self, partial(self._beat, self._writer, asyncio.get_running_loop()))
 
     async def _beat(self, writer: SessionWriter, loop: asyncio.AbstractEventLoop) -> None:
-        """Renew the lease until another process has it; a failing store is reported by the next write.
+        """Renew the lease until another process has it. If the store fails, the next write reports it.
 
         The heartbeat has an event loop of its own, because the loop of the run may be busy or closed.
         """
@@ -195,7 +199,7 @@ class Position:
             try:
                 await writer.beat()
             except SessionHeld as lost:
-                with suppress(RuntimeError):  # the loop has ended meanwhile
+                with suppress(RuntimeError):  # the loop has been closed meanwhile
                     loop.call_soon_threadsafe(self._lose, lost)
                 return
             except StoreError:
@@ -205,7 +209,7 @@ class Position:
         self.on_lost(error)
 
     def renumber(self) -> None:
-        """Make the next step follow the last stored one: Burr also counts steps that never finished."""
+        """Number the next step after the last stored one. Burr also counts steps that never finished."""
         state, last_seq = self.application.state, self._writer.last_seq
         if last_seq < 0:
             numbered = state.wipe(delete=[_SEQUENCE_ID])

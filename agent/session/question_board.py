@@ -1,4 +1,4 @@
-"""Questions to a person that wait until a program, such as a web page, gives the answer."""
+"""Questions to a person that wait until a program, such as a web page, provides the answer."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from ...state.errors import UsageError
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
     id: str
-    """Unique among the questions of one `QuestionBoard`."""
+    """The id, which is unique among the questions of one `QuestionBoard`."""
     question: UserQuestion
 
 
 class QuestionBoard:
-    """A `UserInput` for web pages and other front ends: they list the open questions and answer them.
+    """A `UserInput` for web pages and other front ends, which list the open questions and answer them.
 
-    Questions are in memory: a question ends with the run of the tool that asked it.
+    Questions are only in memory: a question ends with the run of the tool that asked it.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class QuestionBoard:
         self._changed = asyncio.Event()
 
     async def ask(self, question: UserQuestion) -> UserAnswer:
-        """Add a question and wait for its answer; implements `UserInput`."""
+        """Add a question and wait for its answer. This implements `UserInput`."""
         self._number += 1
         one = OpenQuestion(str(self._number), question)
         future: asyncio.Future[UserAnswer] = asyncio.get_running_loop().create_future()
@@ -40,18 +40,19 @@ class QuestionBoard:
 
     @property
     def questions(self) -> Mapping[str, UserQuestion]:
-        """The open questions by id, oldest first."""
+        """Return id -> open question, oldest first."""
         return {id: one.question for id, (one, _) in self._open.items()}
 
     async def next_question(self) -> OpenQuestion:
-        """Return the oldest open question; wait until there is one."""
+        """Return the oldest open question. If there is none, wait for one."""
         while not (waiting := [one for one, future in self._open.values() if not future.done()]):
             self._changed.clear()
             await self._changed.wait()
         return waiting[0]
 
     def answer(self, id: str, answer: UserAnswer | str) -> None:
-        """UserAnswer a question, a text being accepted as it is; raises `UsageError` if it is not open."""
+        """Answer a question; a text is accepted as an answer. Raises `UsageError` if the question is not
+        open."""
         _, future = self._open.get(id, (None, None))
         if future is None or future.done():
             raise UsageError(f"No question {id[:40]!r} is open.", "It was answered, or its run has ended.")

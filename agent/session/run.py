@@ -1,4 +1,4 @@
-"""One run: drives the graph in a task of its own, and converts every end to a result."""
+"""One run: drives the graph in a separate task, and converts every end of it to a result."""
 
 import asyncio
 import logging
@@ -54,15 +54,15 @@ from .open_request import OpenRequest
 from .position import Position
 from .run_result import make_run_finished, wake_time
 
-_GO_ON = "Resume to go on; the limit starts again."
+_GO_ON = "Resume to go on; the count starts again at 0."
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one run; each is a setting of the same name."""
+    """The limits of one run. Each is a setting of the same name."""
 
     max_turns: int | None = None
-    """Model calls."""
+    """The most model calls."""
     max_budget_usd: float | None = None
     timeout_s: float | None = None
 
@@ -81,8 +81,8 @@ class Limits:
             return
         if used.cost_usd is None:
             raise BudgetLimit(
-                "What a model call cost is not known (its answer was cut, or came without its usage), so no"
-                " budget can be kept.",
+                "The cost of a model call is unknown (its answer was cut, or came without its usage), so the"
+                " budget cannot be enforced.",
                 _GO_ON,
             )
         if used.cost_usd >= self.max_budget_usd:
@@ -96,38 +96,38 @@ _log = logging.getLogger("sandbur")
 
 
 class InternalError(SandburError):
-    """A bug: its traceback goes to the log, the session stays resumable."""
+    """A bug in Sandbur. Its traceback goes to the log; the session can be resumed."""
 
     code = "internal"
 
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """What a run begins with."""
+    """The inputs with which a run begins."""
 
     first: str | None = None
-    """The action that takes the inputs; None: continue where the session stopped."""
+    """The action that takes the inputs. None: continue where the session stopped."""
     inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     record_only: bool = False
-    """Stop once the inputs, which are decisions, are recorded."""
+    """If true, the run stops once its inputs, which are decisions, are recorded."""
     is_command: bool = False
-    """It answers a command and asks no model."""
+    """Whether the run answers a command and asks no model."""
 
     @property
     def message(self) -> UserContent | None:
-        """The person's message to the model; None: the run has none."""
+        """Return the person's message to the model, or None if the run has none."""
         is_message = not self.is_command and not self.inputs.get("runs")
         return self.inputs.get("user_input") if is_message else None
 
     @property
     def title(self) -> str:
-        """The text that names a new session; empty: there is none."""
+        """Return the text that names a new session; empty if there is none."""
         message = self.inputs["user_input"] if "observes" in self.inputs else self.message
         return "" if message is None else person_message(message).display_text
 
 
 class Run:
-    """Runs the graph from one action until it halts; its events end with exactly one `RunFinished`."""
+    """Runs the graph from one action until it halts. Its events end with exactly one `RunFinished`."""
 
     def __init__(
         self,
@@ -155,23 +155,23 @@ class Run:
         self._used_in_turn: Usage | None = None
         self._running: dict[str, ToolStarted] = {}
         self._read = ""
-        """The model's text in the current action."""
+        """The text of the model in the current action."""
         self._last = ""
-        """The action that ran last."""
+        """The name of the action that ran last."""
         self._before: Any = None
-        """Burr's state when it began."""
+        """Burr's state at the beginning of the current action."""
         self._events = EventQueue(ports.journal.after_commit)
         self._task: asyncio.Task[SandburError | None] | None = None
         self._was_interrupted = False
         self.is_over = False
-        """True once the session is free for another run."""
+        """Whether the session is free for another run."""
         self._has_begun = False
         self._is_recorded = False
-        """True once the trace contains the end."""
+        """Whether the trace contains the end of the run."""
         self._lost: SandburError | None = None
 
     def go_on_from(self, open_request: OpenRequest) -> None:
-        """Take over what the last process left open at this position."""
+        """Take over the model request that the previous process left open at this position."""
         self._kept, self._used = open_request.reply, open_request.used
 
     async def events(
@@ -183,9 +183,9 @@ class Run:
     ) -> AsyncIterator[Event]:
         """Acquire the lease and yield events: `RunStarted` once the start is on disk, the result last.
 
-        `rewrite` changes the input before anything of it is recorded. `claiming` is entered while the lease
-        is acquired; `prepare` is awaited under the lease, before the first action. Raises `SandburError` if
-        the run cannot start; then there is nothing to resume.
+        `rewrite` changes the input before any part of it is recorded. `claiming` is entered while the lease
+        is acquired; `prepare` is awaited under the lease, before the first action. If it raises
+        `SandburError`, the run has not started, and there is nothing to resume.
         """
         self._given = await rewrite(self._given)
         async with claiming:
@@ -205,14 +205,15 @@ class Run:
             await self._position.leave()
 
     def _note_end(self, taken: InboxTaken) -> None:
-        """Undo what a run that did not begin would have taken; record the end of one that was abandoned."""
+        """Undo what a run that did not begin was about to take from the inbox; record the end of an abandoned
+        run."""
         if not self._has_begun and taken != self._position.state.inbox_taken:
             self._position.change(inbox_taken=taken)
         if not self._is_recorded:
             self._ports.trace.add(RunEnded(status="interrupted", action=self._position.next_action))
 
     async def interrupt(self) -> None:
-        """Cancel the current action and wait until it has stopped; the start of the run is never
+        """Cancel the current action and wait until it has stopped. The start of the run is never
         interrupted."""
         task = self._task
         if task is not None and task.done():
@@ -226,7 +227,7 @@ class Run:
             await asyncio.wait([task])
 
     async def _follow(self, started: RunStarted) -> AsyncIterator[Event]:
-        """Run the graph in a task of its own, and yield its events."""
+        """Run the graph in a separate task, and yield its events."""
         began = time.monotonic()
         resumed = self._find_open_plan()
         work = route_notices(lambda text: self._events.put(Notice(text)), partial(self._run, started))
@@ -259,7 +260,7 @@ class Run:
             self._task.cancel()
 
     async def _cut_short(self) -> list[Event]:
-        """Return the ends of the calls that were running when the run was interrupted."""
+        """Return the end events of the calls that were running when the run was interrupted."""
         recorded = await self._ports.journal.load_calls(self._running)
         return [
             ToolFinished.of(call.result, self._running[call_id].step_id)
@@ -268,7 +269,7 @@ class Run:
         ]
 
     async def _ending(self, error: SandburError | None, duration_ms: int) -> list[Event]:
-        """Bring memory and disk in step and return the last events."""
+        """Bring memory and disk in step, and return the last events of the run."""
         position = self._position
         try:
             await position.settle()
@@ -305,12 +306,12 @@ class Run:
         return [*self._events.rest, *last, end]
 
     def _is_refused(self) -> bool:
-        """Return whether a call still waits although it was to be decided."""
+        """Return whether a call still waits although the run had to decide it."""
         decided = {decision.call_id for decision in self._given.inputs["decisions"]}
         return any(call.call_id in decided for call in self._position.state.calls_to_decide)
 
     def _last_event(self, error: SandburError | None, is_pending: bool) -> list[Event]:
-        """Return the event before the result, if there is one."""
+        """Return the event before the result, or an empty list."""
         if error is not None:
             return [ErrorRaised(error.code, error.message)]
         if is_pending:
@@ -318,7 +319,8 @@ class Run:
         return []
 
     async def _run(self, started: Event) -> SandburError | None:
-        """Run the graph; return the error that ended it. A cancellation by `interrupt` is not an error."""
+        """Run the graph; return the error that ended it, or None. A cancellation by `interrupt` is not an
+        error."""
         try:
             await self._begin(started)
             await self._run_in_time()
@@ -337,7 +339,7 @@ class Run:
         return None
 
     async def _begin(self, started: Event) -> None:
-        """Record the inputs of the run; no event is sent before they are on disk."""
+        """Record the inputs of the run. No event is sent before they are on disk."""
         held_back = [started]
         self._ports.events.listener = held_back.append
         if self._given.first is None:
@@ -353,7 +355,7 @@ class Run:
             raise asyncio.CancelledError
 
     async def _run_in_time(self) -> None:
-        """Run actions for as long as the limit allows; close what their calls opened, however it ends."""
+        """Run actions until the time limit; in every case, close the resources that their calls opened."""
         limit = asyncio.timeout(self._limits.timeout_s)
         try:
             async with limit:
@@ -362,7 +364,7 @@ class Run:
             if self._was_interrupted and self._lost is None:
                 await self._keep_cut_answer("the user")
             raise
-        except Exception:  # whatever the work that ran out of time made of its cancellation
+        except Exception:  # any error that the work raised instead of its cancellation
             if not limit.expired():
                 raise
             await self._keep_cut_answer("the time limit")
@@ -374,7 +376,7 @@ class Run:
             remove_if_empty(self._ports.places.scratch)
 
     async def _keep_cut_answer(self, stopped_by: str) -> None:
-        """Add the interrupted reply to the history, as a step of the action that requested it."""
+        """Add the interrupted reply to the history, in a step of the action that requested it."""
         position, text = self._position, self._read
         if text.strip() and position.application.state is self._before:
             position.renumber()
@@ -382,7 +384,7 @@ class Run:
             await self._steps(halt_after=[position.next_action], inputs={"cut": cut})
 
     async def _run_actions(self) -> None:
-        """Run actions until a person has to act, checking limits and hooks in between."""
+        """Run actions until a person has to act. Between actions, check limits and hooks."""
         self._check_hooks()
         if self._given.record_only or self._position.next_action in HALTS:
             return
@@ -435,7 +437,7 @@ class Run:
         return traits_of(self._position.next_action).waits_for == "decision"
 
     def _take(self, event: Event, is_committed: bool = False) -> None:
-        """Take an event of an action: for the reader, for observers, and for what the run counts."""
+        """Pass an event of an action to the reader and the observers, and count it."""
         self._events.put(event, is_committed)
         if self._observe is not None:
             self._observe(event, self._position.state)

@@ -1,4 +1,4 @@
-"""The options of one run: checks them, and merges those of a run with those of its resume."""
+"""The options of one run: checks them, and merges those of a continued run with new ones."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,7 +11,7 @@ from ...state.errors import UsageError
 GENERAL_CHOICES = ("", "auto", "required", "none")
 
 ConnectModel = Callable[[str, Model | None], Model]
-"""Returns the model of this name, or the given object, as a session uses it; raises `SandburError`."""
+"""Returns the model of this name, or the given object, wrapped for a session; raises `SandburError`."""
 
 
 def require_deps(ports: Ports) -> None:
@@ -32,7 +32,7 @@ def require_tool(choice: str, ports: Ports) -> None:
         known = ", ".join(ports.toolbox) or "it has none"
         raise UsageError(
             f"tool_choice={choice!r} names no tool of this session.",
-            f'It is "auto", "required", "none" or one of its tools: {known}.',
+            f'Use "auto", "required", "none" or the name of a tool: {known}.',
         )
 
 
@@ -44,9 +44,9 @@ def mask_instructions(options: RunOptions, masker: Masker) -> RunOptions:
 
 
 def merge_options(begun: RunOptions, given: RunOptions) -> RunOptions:
-    """Return the options of a run that continues: those it was begun with, changed by those given now.
+    """Return the options of a run that continues: those it began with, changed by those given now.
 
-    Instructions stay: the history has them already.
+    The instructions of the run stay, because the history already contains them.
     """
     changes = {name: getattr(given, name) for name in given.model_fields_set if name != "instructions"}
     if {"output", "is_text"} & changes.keys():
@@ -55,9 +55,9 @@ def merge_options(begun: RunOptions, given: RunOptions) -> RunOptions:
 
 
 def dump_changes(state: ApplicationState, unrecorded: Iterable[str]) -> dict[str, Any]:
-    """Return these fields of a state as JSON values, as the beginning of a run records them.
+    """Return these fields of a state as JSON values, in the form that the start of a run records.
 
-    Options that end are recorded as empty ones: a replay would keep the earlier ones otherwise.
+    Options that are no longer set are recorded as empty. Otherwise a replay would keep the earlier values.
     """
     names = set(unrecorded)
     reset: dict[str, Any] = {"run_options": {}} if "run_options" in names else {}

@@ -1,4 +1,4 @@
-"""The result of a run: its status, its exit code, its answer, and when it goes on by itself."""
+"""Builds the result of a run: its status, exit code and answer, and the time of an automatic resume."""
 
 from datetime import UTC, datetime, timedelta
 from typing import cast
@@ -12,7 +12,7 @@ from ...state.process.clock import format_time
 from ..graph import traits_of
 
 _WAIT_S = 300
-"""Seconds until the next try if the provider names none."""
+"""How long to wait until the next try, in seconds, if the provider names no time."""
 _LONGEST_WAIT_S = 24 * 3600
 EXIT_CODES: dict[RunStatus, int] = {
     "done": 0,
@@ -43,10 +43,11 @@ def make_run_finished(
     usage: Usage | None = None,
     output: OutputFormat | None = None,
 ) -> RunFinished:
-    """Return the result of a run that stopped before `next_action`; a command has no answer.
+    """Return the result of a run that stopped before `next_action`. A command has no answer.
 
-    `is_recorded`: the run had to record decisions and did, so stopping in the middle of a turn is no error.
-    `usage`: the usage of the turn if it is more than that of its finished steps. `output`: the output type.
+    If `is_recorded` is true, the run only had to record decisions and did so: then a stop in the middle of a
+    turn is no error. `usage` is the usage of the turn, if it is more than that of its finished steps.
+    `output` is the output type.
     """
     status: RunStatus = "done" if is_command else _status(state, next_action)
     is_asking = traits_of(next_action).waits_for == "decision"
@@ -81,14 +82,14 @@ def make_run_finished(
 
 
 def wake_time(error: Overloaded) -> str:
-    """Return when a run that was rate-limited continues by itself: UTC, ISO 8601."""
+    """Return the time at which a rate-limited run can continue by itself, UTC in ISO 8601."""
     wait_s = _WAIT_S if error.retry_after_s is None else min(error.retry_after_s, _LONGEST_WAIT_S)
     return format_time(datetime.now(UTC) + timedelta(seconds=wait_s))
 
 
 def answer(state: ApplicationState) -> str | None:
-    """Return the answer of the last turn, or None while it is open."""
-    # Messages that were only observed may stand after it.
+    """Return the answer of the last turn, or None while the turn is open."""
+    # Messages that were only observed may follow the answer.
     newest = reversed(state.chat_history)
     last = next((one for one in newest if one.role != "user" or one.is_user_command), None)
     if state.turn_open or last is None or last.role != "assistant":

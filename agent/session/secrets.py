@@ -1,4 +1,4 @@
-"""The secrets of a session by value: from the environment, and from the `.env` files of its folder."""
+"""The known secrets of a session: values from the environment and from the `.env` files of its folder."""
 
 import os
 import re
@@ -27,7 +27,7 @@ _ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def settings(text: str) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each setting; other lines are ignored."""
+    """Yield the name and the value of each setting in a text. Other lines are ignored."""
     at = 0
     while at < len(text):
         line_end = text.find("\n", at)
@@ -42,7 +42,7 @@ def settings(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _value(text: str, start: int, line_end: int) -> tuple[str, int]:
-    """Return a value and where it ends."""
+    """Return a value, and the position of its end."""
     if (quoted := _DOUBLE.match(text, start)) is not None:
         value = _ESCAPE.sub(lambda one: _ESCAPED.get(one[1], one[1]), quoted["value"])
         return value, quoted.end()
@@ -66,7 +66,7 @@ _WEAK_NAME = LatePattern(
     r"|(?!.*(?:api|access|private|account|encryption|signing|master|storage|license|secret|token|passw|auth))"
     r".*_key(?:_\d+)?"
 )
-"""Too weak a name on its own: the value has to look like a secret, too."""
+"""Names that are weak evidence: a value under such a name is a secret only if it also looks like one."""
 _PASSWORD_NAME = LatePattern(
     r"(?i)passw(?:or)?d|passphrase|passcode|pwd|(?:^|_)pass(?:_|$)|(?:^|_)(?:pin|otp|cvv|cvc)(?:_?code)?(?:_|$)"
 )
@@ -92,7 +92,7 @@ class SecretMasker:
     def __init__(
         self, env: Mapping[str, str], cwd: Path, references: References, withheld: frozenset[str]
     ) -> None:
-        """Take the environment, and the names of variables that are secret in any case."""
+        """Take the environment, and the names `withheld` of variables that are secret in any case."""
         self.references = references
         self._environment = tuple(_secrets(env.items(), False, withheld))
         self._withheld = withheld
@@ -101,7 +101,7 @@ class SecretMasker:
         self._files: tuple[Path, ...] = ()
         self._seen: tuple[object, ...] = ()
         self._in_files: dict[str, Path] = {}
-        """Name of a setting -> the file that sets it last."""
+        """Name of a setting -> the last file that sets it."""
         self._learned: dict[Path, tuple[int, ...]] = {}
         self._learned_pairs: dict[Path, tuple[tuple[str, str], ...]] = {}
         self._masker = TextMasker(named=self._environment, references=references)
@@ -113,11 +113,11 @@ class SecretMasker:
         return self._current().data(data)
 
     def windows(self, read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
-        """Return a masker for text in pieces, with the currently known values."""
+        """Mask data that is read in pieces, with the values that are known now; yield the masked pieces."""
         return self._current().windows(read, size)
 
     def stream(self) -> StreamMasker:
-        """Return a masker for live output, with the currently known values."""
+        """Return a masker for output that still grows, with the values that are known now."""
         return self._current().stream()
 
     def holds_secret(self, data: bytes) -> bool:
@@ -139,12 +139,12 @@ class SecretMasker:
                     self._learned_pairs[path] = tuple(islice(_short_secrets(_settings_in(path)), MOST_VALUES))
 
     def describe_access(self, placeholder: str) -> str:
-        """Describe how a command can use the value behind a placeholder; empty if unknown."""
+        """Describe how a command can use the value of a placeholder; empty if unknown."""
         self._current()
         label = placeholder.removeprefix("[masked ").removesuffix("]")
         for name in (name for name, _ in self._environment if make_value_label(name) == label):
             if name in self._withheld:
-                return f"Commands do not get {name}: it is a key of this program's own"
+                return f"Commands do not get {name}: this program uses it as its own key"
             return f'Write "${name}" instead: the variable is set'
         for name, path in self._in_files.items():
             if make_value_label(name) == label:
@@ -153,7 +153,7 @@ class SecretMasker:
         return ""
 
     def _current(self) -> TextMasker:
-        """Return a masker for the current files; costs a few file stats if nothing changed."""
+        """Return a masker for the present files. If no file changed, this costs a few calls of `stat`."""
         if (folder := _version(self._cwd)) != self._folder_seen:
             self._folder_seen = folder
             self._files = _environment_files(self._cwd)
@@ -178,7 +178,7 @@ _KEY_LINE = LatePattern(r"[A-Za-z0-9+/=]{16,512}")
 
 
 def _in_secret_file(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the secrets of a file with their labels: lines of a private key, or values of settings."""
+    """Yield the secrets of a file with their labels: the lines of a private key, or values of settings."""
     try:
         found = read_bytes(path, MOST_FILE_BYTES)
     except ConfigError:
@@ -193,12 +193,13 @@ def _in_secret_file(path: Path) -> Iterator[tuple[str, str]]:
 def masker_for(
     env: Mapping[str, str], cwd: Path, key: bytes = b"", withheld: frozenset[str] = frozenset()
 ) -> SecretMasker:
-    """Return the masker of a session; with a `key` its placeholders can be filled in again."""
+    """Return the masker of a session. With a `key`, tools can replace its placeholders by the values
+    again."""
     return SecretMasker(env, cwd, References(key), withheld)
 
 
 def masker_for_display(cwd: str) -> SecretMasker:
-    """Return a masker for records of a folder; its placeholders distinguish the values."""
+    """Return a masker for records of a folder. Its placeholders show which values are the same."""
     return masker_for(os.environ, Path(cwd), _display_key())
 
 
@@ -215,7 +216,7 @@ def says_secret(name: str) -> bool:
 def _secrets(
     pairs: Iterable[tuple[str, str]], is_file: bool, always: frozenset[str] = frozenset()
 ) -> Iterator[tuple[str, str]]:
-    """Yield secret values: by name, in a file by form, and passwords in URLs."""
+    """Yield the secret values: by their names, in a file also by their form, and passwords in URLs."""
     for name, value in islice(pairs, MOST_SETTINGS):
         if (url := _CREDENTIALS.match(value)) is not None:
             if not _is_ordinary(url["password"]):
@@ -233,15 +234,14 @@ def _is_named_secret(name: str, value: str, is_file: bool) -> bool:
 
 
 def _looks_secret(name: str, value: str) -> bool:
-    """Return whether a value is random, or resembles a password and not a list of words."""
+    """Return whether a value is random, or resembles a password rather than a list of words."""
     data = value.encode("utf-8", "surrogatepass")
     is_password = _PASSWORD_NAME.search(name) is not None
     return is_random(data) or (_JOINED.search(value) is None and is_quoted_secret(data, is_password))
 
 
 def _short_secrets(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield values of a secrets file that are so short or common that they are masked only next to their
-    name."""
+    """Yield values of a secrets file that are short or common. They are masked only next to their names."""
     for name, value in islice(pairs, MOST_SETTINGS):
         is_password = _PASSWORD_NAME.search(name) is not None
         if _NO_SECRET_NAME.search(name) is not None or not (is_password or says_secret(name)):
@@ -256,7 +256,8 @@ def _short_secrets(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]
 
 
 def _is_ordinary(value: str) -> bool:
-    """Return whether the value is short, a word, a number, a path or a URL, and so may appear anywhere."""
+    """Return whether the value is short, a word, a number, a path or a URL, so that it may appear
+    anywhere."""
     data = value.encode("utf-8", "surrogatepass")
     return _WORD.fullmatch(value) is not None or is_ruled_out(data)
 

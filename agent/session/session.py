@@ -1,4 +1,4 @@
-"""One conversation: takes messages and decisions in, and passes every event of a run on."""
+"""One conversation: accepts messages and decisions, and passes on every event of its runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from .waiting_calls import SessionRules, WaitingCalls
 
 
 class Session:
-    """A run is an iterator of events that ends with exactly one `RunFinished`; one run at a time."""
+    """One session in memory. Only one run at a time; its iterator of events ends with one `RunFinished`."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Session:
         by: str = "",
         connect: ConnectModel | None = None,
     ) -> None:
-        """`inbox` is that of the `ports`; `by` is who decides, without a name `whoami`.
+        """`inbox` is the inbox of `ports`. `by` is the name of the person who decides; empty: `whoami`.
 
         `connect` returns the model that a run names in place of the session's model.
         """
@@ -81,7 +81,7 @@ class Session:
         self._position = position
         self._run: Run | None = None
         self._holder: Run | None = None
-        """The run that acquired the lease last."""
+        """The run that last acquired the lease."""
         self._adding = asyncio.Lock()
         """Held while a run claims the session, and while an observed message is added to the history."""
         self._is_examined = False
@@ -101,7 +101,7 @@ class Session:
 
     @property
     def next_action(self) -> str:
-        """The action that the graph runs next."""
+        """Return the action that the graph runs next."""
         return self._position.next_action
 
     @property
@@ -111,23 +111,24 @@ class Session:
 
     @property
     def offered(self) -> ToolListing:
-        """The current tool declarations and prompt, without the conversation."""
+        """Return the present tool declarations and the system prompt, without the conversation."""
         return self.ports.requests.offer(self.state.equipment)
 
     @property
     def inputs(self) -> RunInputs:
-        """What the program passes to the next run; the caller sets its fields before the run."""
+        """Return the inputs that the program passes to the next run. The caller sets their fields before the
+        run."""
         return self.ports.inputs
 
     @property
     def output(self) -> OutputFormat | None:
-        """The format of the answer of the current or last run; None: a text."""
+        """Return the format of the answer in the current or last run; None for a text."""
         return find_run_output(self.state, self.ports)
 
     def send(self, message: UserContent, options: RunOptions = NO_OPTIONS) -> AsyncIterator[Event]:
-        """Send a message or a command, and run until done or stopped.
+        """Send a message or a command, and run until the turn is done or the run stops.
 
-        A message is a text, or a list of texts, pictures and documents; a list is never a command. `options`
+        A message is a text, or a list of texts, pictures and documents. A list is never a command. `options`
         are for this run alone. Raises `UsageError` for a file that the model does not accept.
         """
         content = self._mask_content(message)
@@ -135,17 +136,18 @@ class Session:
         if isinstance(content, str) and content.lstrip().startswith("/"):
             answer = answer_command(content.strip(), self.state)
         if answer is not None and self.next_action != "prompt":
-            # The turn is unfinished, and a command does not end it.
+            # The turn is not finished, and a command does not end it.
             self._position.change(**answer.changes)
             return self._answer(answer.notice)
         given = RunInput("prompt", {"user_input": content}, is_command=answer is not None)
         return self._start(given, options)
 
     def run_command(self, command: str, origin: Origin = "person") -> AsyncIterator[Event]:
-        """Run a shell command of the person through the gate; the model reads it with its next call.
+        """Run a shell command of the person through the gate. The model reads it with its next call.
 
-        Typing the command approves it; a `command` from a file is judged like a model's call. It ends an open
-        turn, as a message does. Raises `UsageError` if the command is empty or there is no shell tool.
+        Typing the command approves it. A `command` from a file is judged like a call of the model. The
+        command ends an open turn, as a message does. Raises `UsageError` if it is empty or there is no shell
+        tool.
         """
         tool = shell_of(self.ports.toolbox)
         if not command.strip():
@@ -156,14 +158,14 @@ class Session:
         return self._start(RunInput("prompt", {"user_input": f"!{masked}", "runs": origin}))
 
     def note(self, command: str, notice: str) -> AsyncIterator[Event]:
-        """Record a command that has been done by changes of this object or of its settings."""
+        """Record a command that was carried out by changing this object or its settings."""
         masked = self.ports.masker.text(encodable(command))
         if self.next_action != "prompt":
             return self._keep_notice(notice)
         return self._start(RunInput("prompt", {"user_input": masked, "noted": notice}, is_command=True))
 
     async def _keep_notice(self, notice: str) -> AsyncIterator[Event]:
-        """Write the settings down in the middle of a turn, which stays where it is."""
+        """Store the settings in the middle of a turn, whose position stays the same."""
         summary = self._position.store.index.summary(self.id)
         async for waiting in self._position.claim_lease(self.settings, ""):
             yield waiting
@@ -195,10 +197,10 @@ class Session:
         return tuple(masker.text(encodable(part)) if isinstance(part, str) else part for part in message)
 
     async def observe(self, text: str) -> None:
-        """Add a message to the history without a reply; it is on disk when this returns.
+        """Add a message to the history without a reply. It is on disk when this returns.
 
-        It is in the history at once if no turn is open here. Otherwise it waits in the inbox: the next model
-        call includes it, or it comes before the next message.
+        If no turn is open in this process, the history contains it at once. Otherwise it waits in the inbox:
+        the next model call contains it, or it comes before the next message.
         """
         await self.inbox.observe(text)
         async with self._adding:
@@ -206,15 +208,15 @@ class Session:
             if is_running or self.state.turn_open or self.next_action != "prompt":
                 return
             given = RunInput("prompt", {"user_input": text, "observes": True}, is_command=True)
-            # The process that runs the session takes the message from the inbox.
+            # The process that runs the session reads the message from the inbox.
             with suppress(SessionHeld, SessionMoved):
                 async for _ in self._events_of(given, self.state.run_options):
                     pass
 
     def carry_on(self, options: RunOptions = NO_OPTIONS) -> AsyncIterator[Event]:
-        """Continue from the exact action where the session stopped; `options` change those of the run.
+        """Continue from the exact action where the session stopped. `options` change those of the run.
 
-        Raises `UsageError` if it has no messages.
+        Raises `UsageError` if the session has no messages.
         """
         if not len(self.state.chat_history) and not self.state.pending_tool_calls:
             raise UsageError(
@@ -230,11 +232,11 @@ class Session:
         way: str = "",
         options: RunOptions = NO_OPTIONS,
     ) -> AsyncIterator[Event]:
-        """Record decisions about pending calls and go on, unless they are only to be recorded.
+        """Record decisions about pending calls, and continue unless `record_only` is true.
 
-        `way` is where the person decided, such as `in a browser`; it is recorded with the name. `options`
-        change those of the run. Raises `UsageError` if a call does not wait, or waits for another kind of
-        decision.
+        `way` is the place of the decision, such as `in a browser`; it is recorded with the person's name.
+        `options` change those of the run. Raises `UsageError` if a call does not wait, or waits for another
+        kind of decision.
         """
         if self.next_action != "human_confirm":
             raise UsageError(f"No call of session {self.id} waits for a decision.")
@@ -281,23 +283,23 @@ class Session:
         return None if self._run is None else self._run.error
 
     def carry_over(self, earlier: Session) -> None:
-        """Take over the unrecorded changes of another object of this session."""
+        """Take over the unrecorded changes of another object for this session."""
         self._position.change(**earlier._position.unrecorded)
 
     async def rename(self, title: str) -> str:
-        """Rename the session durably; return the stored title. Raises `UsageError` for an empty one."""
+        """Rename the session durably; return the stored title. Raises `UsageError` for an empty title."""
         kept = clean_title(self.ports.masker.text(encodable(title)))
         if not kept:
-            raise UsageError("A title needs at least one letter.", "Say how the session is to be called.")
+            raise UsageError("A title needs at least one letter.", "Write the new title of the session.")
         await self._position.rename(kept)
         return kept
 
     def change_mode(self, mode: ExecutionMode) -> None:
-        """Change what runs unasked; recorded with the next step."""
+        """Change the mode: which calls run without a question. The next step records the change."""
         self._position.change(execution_mode=mode)
 
     def change_equipment(self, change: Equipment) -> None:
-        """Activate groups of tools or take them back; recorded with the next step.
+        """Activate or deactivate groups of tools. The next step records the change.
 
         Raises `UsageError` during a run.
         """
@@ -306,20 +308,21 @@ class Session:
         self._position.change(equipment=self.state.equipment.merge(change))
 
     def change_history(self, history: Transcript) -> None:
-        """Replace the global history; recorded with the next step. Raises `UsageError` in an open turn."""
+        """Replace the main history. The next step records the change. Raises `UsageError` in an open turn."""
         if self.state.turn_open:
             raise UsageError("The history cannot be changed in the middle of a turn.", "Let it end first.")
         self._position.change(chat_history=history)
 
     def take_over(self) -> None:
-        """Record that permissions from where the session ran before are not valid here."""
+        """Record that permissions from another machine or folder, where the session ran before, are not valid
+        here."""
         state = self.state
         self._position.change(
             execution_mode=state.execution_mode, pending_tool_calls=state.pending_tool_calls
         )
 
     async def interrupt(self) -> None:
-        """Cancel the current action; the running iterator then ends as `interrupted`."""
+        """Cancel the current action. The iterator of the run then ends with the status `interrupted`."""
         if self._run is not None:
             await self._run.interrupt()
 
@@ -345,7 +348,7 @@ class Session:
         return run.events(self.settings, prepare, self._rewrite_message, claiming)
 
     async def _rewrite_message(self, given: RunInput) -> RunInput:
-        """Return the input of a run, with the person's message as hooks rewrite it."""
+        """Return the input of a run with the person's message as hooks rewrote it."""
         hooks, message = self.ports.hooks, given.message
         if hooks is None or message is None:
             return given
@@ -353,7 +356,7 @@ class Session:
         return replace(given, inputs={**given.inputs, "user_input": rewritten})
 
     def _choose_options(self, first: str | None, given: RunOptions) -> RunOptions:
-        """Return the options of the next run; a run that continues keeps those that it was begun with.
+        """Return the options of the next run. A run that continues keeps those that it began with.
 
         Raises `UsageError` for options that no run of this session can have.
         """
@@ -373,7 +376,7 @@ class Session:
             self.ports = replace(self.ports, model=model)
 
     async def _prepare(self, run: Run, given: RunInput, options: RunOptions) -> RunStarted:
-        """Bring the session to where the run begins, and record that it does."""
+        """Bring the session to the position where the run begins, and record the beginning."""
         position, self._holder = self._position, run
         await self.examine()
         if given.first == "prompt" and position.next_action != "prompt":

@@ -1,6 +1,6 @@
-"""What a person sees of a waiting call, and the evidence about one of unknown outcome: files and processes.
+"""Describes waiting calls for a person, and collects evidence about a call of unknown outcome.
 
-A bug in a description is logged, and the question is asked without it.
+A bug in a description is logged, and the person is asked without it.
 """
 
 from __future__ import annotations
@@ -33,29 +33,30 @@ _MOST_FILES = 8
 _MOST_GIT_BYTES = 100_000
 _MOST_CHARS = 300
 _MAY_BE_EARLIER_S = 0.05
-"""How far the clock of a file system may lag behind, in seconds."""
+"""How far the clock of a file system may be behind, in seconds."""
 _MEANINGS = {"??": "new", "D": "removed", "M": "changed", "A": "added", "R": "renamed"}
 
 
 class Aftermath(NamedTuple):
-    """Names of files are relative to the workspace; they may contain text from a model."""
+    """Evidence about a call of unknown outcome. File names are relative to the workspace; they may contain
+    text of a model."""
 
     made: tuple[str, ...] = ()
-    """The file changes that the call itself recorded."""
+    """Descriptions of the file changes that the call itself recorded."""
     since: tuple[str, ...] = ()
-    """Files that changed since it started, by any process; newest first, limited in number."""
+    """Files that any process changed after the call started; newest first, limited in number."""
     more: int = 0
-    """How many more there are."""
+    """The number of further changed files."""
     is_complete: bool = True
-    """False if not every file was looked at."""
+    """False if not all files were checked."""
     git: tuple[str, ...] = ()
-    """What git calls changed, whenever that was."""
+    """The changed files according to `git status`, regardless of the time of the change."""
     running: tuple[str, ...] | None = None
-    """Processes of the call that still run; None if that is unknown."""
+    """Processes of the call that still run, or None if that is unknown."""
 
 
 async def aftermath(call: PendingCall, ports: Ports) -> Aftermath:
-    """Collect the evidence; checks that take too long are left out."""
+    """Collect the evidence about a call. Checks that take too long are left out."""
     stop = Event()
     made = [
         _describe_change(change, ports.places.cwd)
@@ -82,7 +83,7 @@ def _describe_change(change: FileChange, cwd: Path) -> str:
 
 
 def _since(started_at: str, ports: Ports, stop: Event) -> tuple[tuple[str, ...], int, bool]:
-    """Return the newest files, how many more there are, and whether all were looked at."""
+    """Return the newest changed files, how many more there are, and whether all files were checked."""
     try:
         start = datetime.fromisoformat(started_at).timestamp() - _MAY_BE_EARLIER_S
     except ValueError:
@@ -98,7 +99,7 @@ def _since(started_at: str, ports: Ports, stop: Event) -> tuple[tuple[str, ...],
             break
         with suppress(OSError):
             status = os.lstat(ports.places.cwd / path)
-            # Who sets the time of a file back changes it now.
+            # A program that sets the modification time back changes the other time stamp (ctime) to now.
             if (latest := max(status.st_mtime, status.st_ctime)) >= start and not _is_below(
                 str(ports.places.cwd / path), own
             ):
@@ -112,7 +113,7 @@ def _is_below(path: str, folders: Sequence[str]) -> bool:
 
 
 def _git(cwd: Path) -> tuple[str, ...]:
-    """Return the output of `git status`, if it can run no other program."""
+    """Return the changed files from `git status`; empty if git might run another program."""
     if find_repository(str(cwd)) is None or why_git_may_run_more(str(cwd)) is not None:
         return ()
     words = ["git", "-c", "core.fsmonitor=false", "status", "--porcelain=v1", "-z", "--no-renames", "--", "."]
@@ -149,13 +150,13 @@ if TYPE_CHECKING:
 
 
 class CallDescriptions:
-    """Describes waiting calls."""
+    """Describes waiting calls and suggests rules for them."""
 
     @staticmethod
     def suggest_rules(
         call: PendingCall, ports: Ports, rules: SessionRules, state: ApplicationState
     ) -> tuple[RuleSuggestion, ...]:
-        """Suggest rules for a waiting call; each of them would allow this call."""
+        """Suggest rules for a waiting call. Each rule would allow this call."""
         with BugsLogged(f"the rules that would let a call of {call.tool} pass"):
             mode = state.execution_mode
             return suggest_rules_for_call(call, ports, rules.settings, rules.gate_of, mode)
@@ -165,14 +166,14 @@ class CallDescriptions:
     def describe(
         call: PendingCall, ports: Ports, state: ApplicationState, is_edited: bool
     ) -> ApprovalContext:
-        """Describe why a waiting call asks, where its addresses lead and which sandbox it runs in."""
+        """Describe why a waiting call asks, which files and hosts it names, and in which sandbox it runs."""
         with BugsLogged(f"the description of a call of {call.tool}") as border:
             return build_approval_context(call, ports, state.execution_mode, is_edited)
         return ApprovalContext(f"{call.reason}; the rest is not known: a bug in Sandbur ({border.bug})")
 
     @staticmethod
     async def inspect(call: PendingCall, ports: Ports) -> Aftermath:
-        """Collect for at most two seconds what a call of unknown outcome may have done."""
+        """Collect, for at most two seconds, the evidence about a call of unknown outcome."""
         with BugsLogged(f"what a call of {call.tool} has left"):
             return await aftermath(call, ports)
         return Aftermath(is_complete=False)

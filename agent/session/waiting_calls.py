@@ -1,4 +1,4 @@
-"""The calls of a session that wait for a person: their description, a second judgement, and rules that allow
+"""The calls of a session that wait for a person: describes them, judges them again, and adds rules for
 them."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SessionRules:
-    """The settings of a session, whose rules may change while it is open."""
+    """The settings of a session. Their rules may change while the session is open."""
 
     def __init__(
         self,
@@ -30,13 +30,13 @@ class SessionRules:
         gate_of: Callable[[SessionSettings], Gate],
         change_gate: Callable[[Gate], None],
     ) -> None:
-        """`gate_of` makes the gate of some settings, `change_gate` puts it in the place of the old one."""
+        """`gate_of` makes the gate for settings; `change_gate` replaces the session's gate by it."""
         self.settings = settings
         self.gate_of = gate_of
         self._change_gate = change_gate
 
     def allow_always(self, rule: str) -> None:
-        """Allow what `rule` covers for the rest of this session; raises `UsageError`."""
+        """Allow the calls that `rule` covers for the rest of this session; raises `UsageError`."""
         self.change(allow=(*self.settings.allow, rule))
 
     def judge_reading(self, path: str, mode: ExecutionMode) -> Verdict:
@@ -46,7 +46,7 @@ class SessionRules:
         return Judge(self.gate_of(self.settings), builtin_tools()).reading_verdict(path, mode)
 
     def change(self, **rules: tuple[str, ...]) -> None:
-        """Replace the rules of these kinds for the rest of this session; raises `UsageError`."""
+        """Replace the rules of the given kinds for the rest of this session; raises `UsageError`."""
         changed = self.settings.model_copy(update=rules)
         self._change_gate(self.gate_of(changed))
         self.settings = changed
@@ -59,35 +59,34 @@ class WaitingCalls:
         self._rules = rules
 
     def suggest_rules(self, call: PendingCall) -> tuple[RuleSuggestion, ...]:
-        """Suggest rules for a waiting call; each of them would allow this call."""
+        """Suggest rules for a waiting call. Each rule would allow this call."""
         return self._descriptions.suggest_rules(call, self._ports, self._rules, self._position.state)
 
     def accept(self, offer: RuleSuggestion) -> None:
-        """Allow what was suggested for the rest of this session."""
+        """Apply a suggestion for the rest of this session."""
         if offer.mode is None:
             self._rules.allow_always(offer.rule)
         else:
             self._position.change(execution_mode=offer.mode)
 
     def describe(self, call: PendingCall, is_edited: bool = False) -> ApprovalContext:
-        """Describe why a waiting call asks, where its addresses lead and which sandbox it runs in, as of
-        now."""
+        """Describe why a waiting call asks now, which files and hosts it names, and in which sandbox it
+        runs."""
         return self._descriptions.describe(call, self._ports, self._position.state, is_edited)
 
     async def inspect(self, call: PendingCall) -> Aftermath:
-        """Collect for at most two seconds what a call of unknown outcome may have done."""
+        """Collect, for at most two seconds, the evidence about a call of unknown outcome."""
         return await self._descriptions.inspect(call, self._ports)
 
     @property
     def _descriptions(self) -> type[CallDescriptions]:
-        """What is loaded only when a call waits for a person."""
+        """Return the class with the descriptions. It is imported only when a call waits for a person."""
         from .unknown_outcome import CallDescriptions
 
         return CallDescriptions
 
     def judge_again(self, but: Set[str] = frozenset()) -> None:
-        """Judge waiting calls again by the current mode and rules, if these judged them when they were
-        proposed.
+        """Judge waiting calls again by the present mode and rules, if mode and rules judged them before.
 
         `but` are the ids of calls that a person has just decided about.
         """
@@ -95,7 +94,7 @@ class WaitingCalls:
         self.change(tuple(call if call.call_id in but else self._judge_again(call) for call in calls))
 
     def change(self, calls: tuple[PendingCall, ...]) -> None:
-        """Replace the pending calls; recorded with the next step."""
+        """Replace the pending calls. The next step records them."""
         if calls != self._position.state.pending_tool_calls:
             self._position.change(pending_tool_calls=calls)
 
@@ -111,6 +110,6 @@ class WaitingCalls:
             return call
         again = judge(call, self._ports, mode)
         if call.decision == again.decision == "undecided" and call.binding is not None:
-            # Keep the reason that the person sees and decides about.
+            # The call keeps its reason, because the person sees it and decides by it.
             return call
         return again

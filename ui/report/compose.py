@@ -306,7 +306,7 @@ def _call_parts(call: run_report.CallAccount, state: str) -> Iterator[Note | Ver
         yield Verbatim(call.content, f"Output: {lines}{whole}", is_open=state not in ("ok", "denied"))
 
 
-def _verdict(one: run_report.ShownVerdict) -> list[Inline]:
+def _verdict(one: run_report.RecordedVerdict) -> list[Inline]:
     return [Stamp(one.at), " ", words.verdict(one), words.reason(one)]
 
 

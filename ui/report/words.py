@@ -11,8 +11,8 @@ from ...agent.history.reports.run_report import (
     CutText,
     Facts,
     ModelUsed,
+    RecordedVerdict,
     RunBoundary,
-    ShownVerdict,
 )
 from ...state.application import Usage
 from ...state.conversation.messages import parse_json_object
@@ -129,7 +129,7 @@ def model_call(used: ModelUsed) -> str:
 _DECIDERS = {"policy": "the policy", "rule": "a rule", "runtime": "Sandbur", "hook": "a hook"}
 
 
-def verdict(call_verdict: ShownVerdict) -> str:
+def verdict(call_verdict: RecordedVerdict) -> str:
     """Return the decision and its author, without the reason."""
     who = one_line(call_verdict.who) or _DECIDERS.get(
         call_verdict.by, one_line(call_verdict.by) or "the policy of then"
@@ -140,12 +140,12 @@ def verdict(call_verdict: ShownVerdict) -> str:
     return f"{who} {done}{' it, edited' if call_verdict.is_edited else ''}"
 
 
-def telling_verdicts(call: CallAccount) -> list[ShownVerdict]:
+def telling_verdicts(call: CallAccount) -> list[RecordedVerdict]:
     """Return the decisions except those without a question."""
     return [one for one in call.verdicts if one.decision != "approved" or one.who]
 
 
-def reason(call_verdict: ShownVerdict) -> str:
+def reason(call_verdict: RecordedVerdict) -> str:
     """Return the reason of a denial as a suffix."""
     return f": {call_verdict.reason}" if call_verdict.reason and call_verdict.decision != "approved" else ""
 

@@ -1,1 +1,1 @@
-"""Changes settings files and keeps what their owner wrote in them."""
+"""Edits configuration files and keeps everything else that people wrote in them."""

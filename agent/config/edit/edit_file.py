@@ -1,4 +1,4 @@
-"""Edits a configuration file: chooses it, refuses what is not trusted, and replaces it atomically."""
+"""Edits a configuration file: selects it, refuses an untrusted one, and replaces its content atomically."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 class ConfigPlace(NamedTuple):
-    """The configuration file to edit, and the folder of its project."""
+    """A configuration file to edit, and the folder of its project."""
 
     path: Path
     project: Path | None
-    """The project folder of the file; None: the person's own file, which applies in every folder."""
+    """The project folder of the file. None: the file is the person's own and applies in every folder."""
 
 
 def place_for(cwd: Path, env: Mapping[str, str]) -> ConfigPlace:
@@ -56,7 +56,7 @@ def user_place(env: Mapping[str, str]) -> ConfigPlace:
 
 
 def keep(place: ConfigPlace, key: str, value: str, env: Mapping[str, str]) -> None:
-    """Add a rule to the list `key`, or set the mode; raises `ConfigError` and then changed nothing."""
+    """Add a rule to the list `key`, or set the mode. If it raises `ConfigError`, nothing was changed."""
 
     def change(document: TomlDocument) -> None:
         if key == "mode":
@@ -68,8 +68,9 @@ def keep(place: ConfigPlace, key: str, value: str, env: Mapping[str, str]) -> No
 
 
 def edit_config(place: ConfigPlace, change: Callable[[TomlDocument], None], env: Mapping[str, str]) -> None:
-    """Change a configuration and trust the new bytes; raises `ConfigError` and then changed nothing."""
-    # Only what edits a file needs the parser that keeps comments.
+    """Change a configuration file and trust its new content. If it raises `ConfigError`, nothing was
+    changed."""
+    # Only edits of files need this parser, which keeps comments.
     from .toml_document import edit_text
 
     def edit(old: str, path: Path) -> str:
@@ -93,8 +94,8 @@ def replace_text(
 ) -> bytes:
     """Replace the text of a file by `change(text, path)` and return its new bytes.
 
-    `is_trusted_content` decides about the present content of a project's file; None: the file is the
-    person's own. Raises `ConfigError` and then changed nothing.
+    `is_trusted_content` decides whether the present content of a project's file is trusted; None means that
+    the file is the person's own. If it raises `ConfigError`, nothing was changed.
     """
     is_own = is_trusted_content is None
     try:
@@ -105,25 +106,25 @@ def replace_text(
             refuse_if_world_writable(path)
         elif found is not None and not is_trusted_content(found):
             raise ConfigError(
-                f"{path} is not trusted, or was changed meanwhile, so nothing is changed in it.",
-                "Look at it in the chat first.",
+                f"{path} is not trusted, or has changed meanwhile, so it was not edited.",
+                "Review and trust it in the chat first.",
             )
         old = found or b""
         new = change(decode_text(old, path), path).encode()
         if len(new) > MAX_CONFIG_BYTES:
-            raise ConfigError(f"{path} would have {len(new):,} bytes; {MAX_CONFIG_BYTES:,} is the most.")
+            raise ConfigError(f"{path} would have {len(new):,} bytes; the limit is {MAX_CONFIG_BYTES:,}.")
         if new != old:
             path.parent.mkdir(mode=0o700 if is_own else 0o777, parents=True, exist_ok=True)
             replace_content(path, new, expected)
     except FileProblem as problem:
         raise ConfigError(str(problem), "Nothing was changed.") from None
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}.", "Check its rights.") from None
+        raise ConfigError(f"{path} cannot be written: {error.strerror}.", "Check its permissions.") from None
     return new
 
 
 def toml_string(text: str) -> str:
-    """Return a text as a TOML string with all invisible characters escaped."""
+    """Return a text as a TOML string in which all invisible characters are escaped."""
     return "".join(
         each if each.isprintable() else f"\\U{ord(each):08x}" for each in json.dumps(text, ensure_ascii=False)
     )
@@ -134,5 +135,6 @@ def _is_foreign(folder: Path, env: Mapping[str, str], content: bytes) -> bool:
 
 
 def _leads_away(folder: Path) -> bool:
-    """Return whether a link of the repository leads from its file to another place."""
+    """Return whether a link leads from a repository's configuration file to a file outside of the
+    repository."""
     return (folder / CONFIG_NAME).resolve() != folder.resolve() / CONFIG_NAME

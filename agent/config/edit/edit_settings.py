@@ -12,13 +12,13 @@ from ..values import parse_value
 from .edit_file import ConfigPlace, edit_config
 
 _ENTRIES = ("aliases", "windows")
-"""Tables whose entries are single values and can be set one by one as KEY.NAME."""
+"""Tables whose entries are single values. Each entry can be set as KEY.NAME."""
 _MOST_LINES = 200
-"""Of one value."""
+"""The most lines of one value."""
 
 
 def setting_named(text: str) -> tuple[Setting, str]:
-    """Return the setting, and for `KEY.NAME` the name of its entry; raises `UsageError`."""
+    """Return the setting, and the name of the entry if `text` is `KEY.NAME`; raises `UsageError`."""
     key, _, entry = text.partition(".")
     rows = {row.key: row for row in SETTINGS if row.about}
     if key not in rows and load_extensions():
@@ -28,12 +28,12 @@ def setting_named(text: str) -> tuple[Setting, str]:
         hint = f"Did you mean {near}?" if near else "`sandbur config list` lists them."
         raise UsageError(f"There is no setting `{key}`.", hint)
     if entry and rows[key].kind not in _ENTRIES:
-        raise UsageError(f"`{key}` has no entries that can be named.", f"Say only: {key}")
+        raise UsageError(f"`{key}` has no entries that can be named.", f"Write only: {key}")
     return rows[key], entry
 
 
 def set_value(place: ConfigPlace, name: str, text: str, env: Mapping[str, str]) -> None:
-    """Set a value, parsed as that of an environment variable; raises `UsageError` or `ConfigError`."""
+    """Set a value, parsed like that of an environment variable; raises `UsageError` or `ConfigError`."""
     row, entry = setting_named(name)
     value = _value(row, entry, text, place.path)
     if place.project is not None and row.key == "catastrophic":
@@ -59,5 +59,5 @@ def _value(row: Setting, entry: str, text: str, path: Path) -> Any:
         hint = f"Name an entry: {row.key}.NAME" if row.kind in _ENTRIES else f"Write it into {path}."
         raise UsageError(f"`{row.key}` is a table, not one value.", hint)
     if row.key == "mode" and text == "yolo":
-        raise UsageError("Yolo mode is chosen for each run.", "Say -y or --mode yolo when you start.")
+        raise UsageError("Yolo mode is chosen for each run.", "Use -y or --mode yolo when you start.")
     return parse_value(row, entry, text)

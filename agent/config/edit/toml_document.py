@@ -1,4 +1,4 @@
-"""A TOML text that is edited in place: comments and layout of everything else stay."""
+"""A TOML text that is edited in place: the comments and the layout of the rest stay."""
 
 import json
 import tomllib
@@ -16,16 +16,16 @@ from .edit_file import toml_string
 
 
 class TomlDocument:
-    """One file while it is edited. A place in it is named by its keys from the outside in."""
+    """One file while it is edited. A place in the file is named by its keys, the outermost key first."""
 
     def __init__(self, text: str) -> None:
-        """Parse a text that is valid TOML."""
+        """Parse a text, which has to be valid TOML."""
         self._document: Any = tomlkit.parse(text)
         self.values: dict[str, Any] = tomllib.loads(text)
-        """The values as they are after the edits."""
+        """The values after the edits so far."""
 
     def set(self, names: Sequence[str], value: Any) -> None:
-        """Set a value; a table that does not exist is added, at the end of the file."""
+        """Set a value. A missing table is added at the end of the file."""
         table, values = self._document, self.values
         for name in names[:-1]:
             if name not in table:
@@ -35,7 +35,7 @@ class TomlDocument:
         values[names[-1]] = value
 
     def append(self, key: str, value: str) -> None:
-        """Add an element to the array `key` of the outermost table; it is created if it does not exist."""
+        """Add an element to the array `key` of the top level. A missing array is created."""
         if key not in self.values:
             self.set((key,), [value])
             return
@@ -55,7 +55,7 @@ class TomlDocument:
         return is_removed
 
     def as_text(self) -> str | None:
-        """Return the edited text; None if it would not hold exactly `values`."""
+        """Return the edited text, or None if the text would not have exactly the values of `values`."""
         text = tomlkit.dumps(self._document)
         try:
             written = tomllib.loads(text)
@@ -67,7 +67,7 @@ class TomlDocument:
 def edit_text(text: str, path: Path, change: Callable[[TomlDocument], None]) -> str:
     """Return the valid TOML text of the file `path` after a change.
 
-    Raises `ConfigError` if the change cannot be made without losing something else.
+    Raises `ConfigError` if the change cannot be made without a loss of other content.
     """
     try:
         document = TomlDocument(text)
@@ -76,12 +76,12 @@ def edit_text(text: str, path: Path, change: Callable[[TomlDocument], None]) -> 
     except TOMLKitError:
         edited = None
     if edited is None:
-        raise ConfigError(f"{path} cannot be changed without losing something.", "Edit it yourself.")
+        raise ConfigError(f"{path} cannot be changed without a loss of other content.", "Edit it yourself.")
     return edited
 
 
 def _item(value: Any, is_inline: bool = False) -> Any:
-    """Return a value as an element of a document; inside an inline table, tables are inline, too."""
+    """Return a value as an element of a document. Tables inside an inline table are inline, too."""
     if not isinstance(value, Mapping):
         return tomlkit.value(_literal(value))
     table = tomlkit.inline_table() if is_inline else tomlkit.table()
@@ -91,10 +91,10 @@ def _item(value: Any, is_inline: bool = False) -> Any:
 
 
 def _remove(container: Container, names: Sequence[str]) -> bool:
-    """Remove an element from the text of a table; return whether it was there.
+    """Remove an element from the text of a table; return whether it existed.
 
-    A table may be written in several parts with others between them. One without a header of its own goes
-    with its last entry.
+    A table may be written in several parts with other tables in between. A part without a header of its own
+    is removed with its last entry.
     """
     for at, (key, item) in enumerate(container.body):
         if key is None or key != names[0]:
@@ -106,7 +106,7 @@ def _remove(container: Container, names: Sequence[str]) -> bool:
             has_header = not (key.is_dotted() or (isinstance(item, Table) and item.is_super_table()))
             if has_header or any(key is not None for key, _ in inner.body):
                 return True
-        # A comment would bring a header to a table that has none; white space is written as it is, too.
+        # The library would write a header for a comment in a table that has none; white space stays as it is.
         comments = _last_comments(item)
         container.body[at] = (None, Whitespace(comments) if comments else Null())
         return True
@@ -114,7 +114,7 @@ def _remove(container: Container, names: Sequence[str]) -> bool:
 
 
 def _last_comments(item: Any) -> str:
-    """Return the comments after the last value of a table: they may be about what follows it."""
+    """Return the comments after the last value of a table, because they may be about the following table."""
     while isinstance(item, Table):
         body = item.value.body
         last = max((at for at, (key, _) in enumerate(body) if key is not None), default=-1)
@@ -133,5 +133,6 @@ def _literal(value: Any) -> str:
 
 
 def _without_empty_tables(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A table may go with its last entry, or stay as an empty one."""
+    """Return the values without empty tables: removing the last entry of a table may or may not remove the
+    table."""
     return {key: value for key, value in values.items() if value != {}}

@@ -1,1 +1,1 @@
-"""The tools of a session, and the part of them that the model gets in its requests."""
+"""The tools of a session, and the choice of those that a model request offers."""

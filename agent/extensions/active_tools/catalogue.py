@@ -1,4 +1,4 @@
-"""A list of tools that fits into a description, however many they are."""
+"""Lists any number of tools in a description of limited length."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ _LINE_CHARACTERS = 100
 
 
 def catalogue(head: str, specs: Sequence[ToolSpec]) -> str:
-    """Return `head` with a line for each tool; with the names alone, or as many of them, as there is room."""
+    """Return `head` with a line for each tool. If that is too long, list only names, as many as fit."""
     lines = [f"- {spec.name}: {first_words(spec.description)}" for spec in specs]
     if sum(map(len, lines)) + len(lines) <= _MOST_CHARACTERS:
         return "\n".join((head, *lines))

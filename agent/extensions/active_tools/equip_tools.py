@@ -1,4 +1,4 @@
-"""The tool `equip_tools`: the model activates a group of tools that the person has made available."""
+"""The tool `equip_tools`: the model activates a group of tools that the person made available."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,12 +11,12 @@ from ....state.conversation.messages import Equipment
 
 _DESCRIPTION = (
     "Make a group of further tools active for the rest of the session. Their descriptions come with the next"
-    " message. Do it once the work needs them, not before: it makes the session read everything anew."
+    " message. Do it once the work needs them, not before: it makes the model read the whole session again."
     " The groups:"
 )
 _MOST_GROUPS = 100
 _MOST_TOOLS = 20
-"""Of a group, in its line."""
+"""The most tools of a group that its line names."""
 
 
 class EquipToolsArguments(ToolArguments):
@@ -24,7 +24,7 @@ class EquipToolsArguments(ToolArguments):
 
 
 class EquipOrResetArguments(EquipToolsArguments):
-    reset: bool = Field(default=False, description="Take the group back: its tools are no longer needed.")
+    reset: bool = Field(default=False, description="Deactivate the group: its tools are no longer needed.")
 
 
 class EquipTools(BuiltinTool[EquipToolsArguments]):
@@ -37,7 +37,8 @@ class EquipTools(BuiltinTool[EquipToolsArguments]):
         texts: Mapping[str, str] | None = None,
         can_reset: bool = False,
     ) -> None:
-        """`groups` may be activated, and taken back with `can_reset`; `texts` say what they are for."""
+        """`groups` can be activated, and deactivated if `can_reset` is true. `texts` maps a group to its
+        purpose."""
         self._members = {
             group: [name for name, tool in tools.items() if group in tool.traits.groups] for group in groups
         }
@@ -53,7 +54,7 @@ class EquipTools(BuiltinTool[EquipToolsArguments]):
         names, group = self._members.get(arguments.group), arguments.group
         if names is None:
             known = ", ".join(list(self._members)[:_MOST_GROUPS])
-            return ToolOutcome("error", f"There is no group {group[:80]!r} to be had. There are: {known}.")
+            return ToolOutcome("error", f"There is no group {group[:80]!r}. The groups are: {known}.")
         if isinstance(arguments, EquipOrResetArguments) and arguments.reset:
             message = f"The group {group} is no longer active: {_join_names(names)}."
             return ToolOutcome("ok", message, equips=Equipment(reset_groups=(group,)))

@@ -22,25 +22,25 @@ _USUAL, _MOST = 8, 20
 _SATURATION = 1.2
 _LENGTH_SHARE = 0.75
 _NAME_WEIGHT = 4
-"""A match in a tool's name counts this many times a match in its text."""
+"""A match in a tool's name counts as much as this number of matches in its text."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _DESCRIPTION = (
-    "There are more tools than are described here. Say in a few words what you need, or name tools: those"
-    " that fit best can be called from the next message on. Look for all that the work needs at once: each"
-    " search that finds something new makes the session read everything anew. The tools:"
+    "There are more tools than are described here. Write in a few words what you need, or name tools: the"
+    " tools that fit best can be called from the next message on. Search for everything that the work needs"
+    " at once: after each search that finds something new, the whole session is read again. The tools:"
 )
 
 
 class SearchToolsArguments(ToolArguments):
     query: PlainText = Field(max_length=2000, description="Words, or names of tools.")
-    limit: Count = Field(_USUAL, description=f"How many tools. Default: {_USUAL}, most: {_MOST}.")
+    limit: Count = Field(_USUAL, description=f"The most tools to find. Default: {_USUAL}, limit: {_MOST}.")
 
 
 class SearchTools(BuiltinTool[SearchToolsArguments]):
     traits = ToolTraits(subject="query", is_quiet=True, equips="tools")
 
     def __init__(self, tools: Mapping[str, Tool], groups: Collection[str]) -> None:
-        """`groups` are active from the beginning."""
+        """`groups` are the groups that are active when the session begins."""
         super().__init__("search_tools", _DESCRIPTION, SearchToolsArguments)
         self._tools = dict(tools)
         self._groups = frozenset(groups)
@@ -53,7 +53,7 @@ class SearchTools(BuiltinTool[SearchToolsArguments]):
         most = min(arguments.limit, _MOST)
         found = await asyncio.to_thread(lambda: self._index.best(arguments.query, most))
         if not found:
-            return ToolOutcome("ok", f"None of the {len(self._tools):,} tools fits. Try other words.")
+            return ToolOutcome("ok", f"None of the {len(self._tools):,} tools matches. Try other words.")
         return ToolOutcome("ok", "\n".join(map(self._line, found)), equips=Equipment(tools=tuple(found)))
 
     def _line(self, name: str) -> str:
@@ -77,7 +77,7 @@ class WordIndex:
     """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        """`texts` are indexed by their content and by their names."""
+        """Index the texts under their names, by the words of both."""
         self._names = list(texts)
         self._by_name = {name.lower(): number for number, name in enumerate(texts)}
         self._places: dict[str, dict[int, int]] = {}
@@ -92,8 +92,8 @@ class WordIndex:
         self._usual_length = sum(self._lengths) / max(len(self._lengths), 1) or 1.0
 
     def best(self, query: str, most: int) -> list[str]:
-        """Return the names of the best matches, best first. Exact names in the query come before all
-        others."""
+        """Return at most `most` names of matching texts, best first. A text whose exact name is in the query
+        comes before all others."""
         named = (self._by_name.get(part.lower()) for part in re.split(r"[\s,]+", query))
         scores: dict[int, float] = {number: float("inf") for number in named if number is not None}
         for word in set(_words(query)):

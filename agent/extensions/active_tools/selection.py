@@ -16,13 +16,13 @@ from .search_tools import SearchTools
 class Selected(NamedTuple):
     tools: dict[str, Tool]
     unknown: tuple[str, ...]
-    """Names that the person gave and that mean nothing here, a sentence each."""
+    """One sentence for each name of the person's lists that matches no tool and no group."""
     unreachable: tuple[str, ...]
-    """Tools that are left out because of their groups: one sentence per group."""
+    """One sentence for each group whose tools are left out, because it is neither active nor available."""
 
 
 def select_tools(tools: Mapping[str, Tool], choice: ToolChoice) -> Selected:
-    """Return the tools that the model can ever be offered under a choice."""
+    """Return the tools that the choice allows the model to use, now or after it activates a group."""
     there = {name: tool for name, tool in tools.items() if _is_wanted(name, tool.traits, choice)}
     within_reach = {*active_groups(choice), *choice.available_groups}
     kept = {
@@ -39,12 +39,12 @@ def select_tools(tools: Mapping[str, Tool], choice: ToolChoice) -> Selected:
 
 
 def active_groups(choice: ToolChoice) -> frozenset[str]:
-    """Return the groups that are active from the beginning."""
+    """Return the groups that are active when the session begins."""
     return frozenset((*choice.groups, *choice.only)) - {*choice.never}
 
 
 def is_named(name: str, traits: ToolTraits, choice: ToolChoice) -> bool:
-    """Return whether the person names this tool itself, regardless of its groups."""
+    """Return whether the person's list names this tool itself, not only its group."""
     return any(_means(entry, name, traits) for entry in choice.only)
 
 
@@ -57,7 +57,7 @@ def _is_wanted(name: str, traits: ToolTraits, choice: ToolChoice) -> bool:
 
 
 def _means(entry: str, name: str, traits: ToolTraits) -> bool:
-    """Return whether an entry matches a tool: by name, glob, server, or the name that other agents use."""
+    """Return whether an entry matches a tool: by name, glob, server, or its name in other agents."""
     return fnmatchcase(name, entry) or name.startswith(f"{entry}__") or entry.lower() in traits.also_called
 
 
@@ -97,9 +97,9 @@ def _unreachable(missing: Mapping[str, list[str]]) -> Iterable[str]:
 
 
 def complete_groups(tools: Mapping[str, Tool], session: SessionSettings) -> dict[str, Tool]:
-    """Return the tools of a session with those by which a model finds its way among them.
+    """Return the tools of a session, and the tools by which the model activates, finds or reads more.
 
-    Raises `ConfigError` where one of these has the name of another tool.
+    Raises `ConfigError` if one of these added tools has the name of another tool.
     """
     choice, whole = session.tool_choice, dict(tools)
     own = {name: tool for name, tool in tools.items() if name not in load_declared_traits()}
@@ -114,5 +114,5 @@ def complete_groups(tools: Mapping[str, Tool], session: SessionSettings) -> dict
 def _add(tools: dict[str, Tool], ours: Tool) -> None:
     name = ours.spec.name
     if name in tools:
-        raise ConfigError(f"A tool cannot be called {name} here: Sandbur's own is.", "Rename it.")
+        raise ConfigError(f"A tool cannot be called {name}: Sandbur has a tool of that name.", "Rename it.")
     tools[name] = ours

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Equipped(NamedTuple):
     toolbox: dict[str, Tool]
     own: Mapping[str, str]
-    """Tools that are not built in: name -> digest of the tool's declaration."""
+    """Name -> digest of the declaration, for every tool that is not built in."""
     notices: tuple[str, ...]
 
 
@@ -37,10 +37,11 @@ async def equip(
     sandbox: Sandbox | None = None,
     is_new: bool = False,
 ) -> Equipped:
-    """Return the tools and messages of a session, including the tools `brought` by its middleware.
+    """Return the tools of a session and messages about them. `brought` are the tools that its middleware
+    adds.
 
-    Raises `ConfigError` for duplicate tool names. Unknown tool or group names raise `UnknownTool` in a
-    session that `is_new`; in a resumed one they become a notice.
+    Raises `ConfigError` if two tools have the same name. A name of a tool or group that does not exist raises
+    `UnknownTool` if `is_new` is true; in a resumed session it becomes a notice.
     """
     shipped: dict[str, Tool] = {}
     if definition.has_builtin_tools:
@@ -65,7 +66,7 @@ async def equip(
 
 
 def bind_callers(toolbox: Toolbox) -> Toolbox:
-    """Return the tools, those that call others bound to them, in the same order."""
+    """Return the tools in the same order. Tools that call other tools are bound to them."""
     if not any(implements(tool, CallsTools) for tool in toolbox.values()):
         return toolbox
     return {
@@ -75,7 +76,10 @@ def bind_callers(toolbox: Toolbox) -> Toolbox:
 
 
 def rename_duplicates(tools: Iterable[Tool], taken: Mapping[str, Tool]) -> dict[str, Tool]:
-    """Return tools by name; raises `ConfigError` where a name means two of them, or a step of the graph."""
+    """Return the tools by name.
+
+    Raises `ConfigError` if two tools have the same name, or if a tool has a name that the graph uses.
+    """
     found: dict[str, Tool] = {}
     for tool in tools:
         name = tool.spec.name
@@ -90,7 +94,7 @@ def rename_duplicates(tools: Iterable[Tool], taken: Mapping[str, Tool]) -> dict[
 
 
 def _origin(tool: Tool) -> str:
-    """Return where a tool comes from."""
+    """Return where a tool comes from, for a message."""
     return getattr(tool, "origin", "") or f"{type(tool).__module__}.{type(tool).__qualname__}"
 
 
@@ -101,11 +105,11 @@ def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     notices: list[str] = []
     if gone:
         notices.append(
-            f"This session had tools that are not here: {_join_names(gone)}. Calls of them cannot run;"
-            " resume it with the agent that brings them: --agent MODULE:NAME."
+            f"This session had tools that are missing now: {_join_names(gone)}. Their calls cannot run;"
+            " resume the session with the agent that has these tools: --agent MODULE:NAME."
         )
     if other:
-        notices.append(f"Tools of this session were changed since: {_join_names(other)}.")
+        notices.append(f"Tools of this session have changed since it began: {_join_names(other)}.")
     return notices
 
 
@@ -118,7 +122,7 @@ def _join_names(names: list[str]) -> str:
 
 
 def learn_secrets(tools: Iterable[Tool], masker: Masker) -> None:
-    """Register the secrets that the tools send with the session's masker."""
+    """Add the secrets that the tools send to the session's masker."""
     for tool in tools:
         if implements(tool, HoldsSecrets):
             found = {(value, make_value_label(name)) for name, value in tool.secrets().items()}

@@ -12,12 +12,13 @@ from .selection import active_groups, is_named
 
 
 class Offers:
-    """Caches tool declarations, so that requests share their bytes; the newest tool stays at the end."""
+    """Makes and caches the tool declarations of requests. New tools come last, so that providers can cache
+    the rest."""
 
     def __init__(
         self, toolbox: Toolbox, choice: ToolChoice, system: str, steering: tuple[ToolSpec, ...] = ()
     ) -> None:
-        """`steering` are the decision tools."""
+        """`steering` are the declarations of the decision tools."""
         self._toolbox = toolbox
         self._choice = choice
         self._system = system
@@ -60,7 +61,8 @@ class Offers:
         return spec
 
     def _list_names(self, active: Equipment, equipment: Equipment) -> Iterator[str]:
-        """Yield the tools in their order that `active` makes active, without those to be searched for."""
+        """Yield the tools that `active` makes active, in their order, without those that only a search
+        offers."""
         is_searched = self._is_searched(equipment)
         for name, tool in self._toolbox.items():
             if tool.traits.equips == "tools":
@@ -74,13 +76,13 @@ class Offers:
         return bool(most) and "tools" in self._meta and len(self._active_own(equipment)) > most
 
     def _find_names(self, equipment: Equipment) -> Iterable[str]:
-        """Return the names of active tools that a search found; if there are too many, the newest."""
+        """Return the active tools that a search found; if there are too many, only the newest ones."""
         there = [name for name in equipment.tools if name in self._toolbox]
         active = [name for name in there if self._is_active(name, equipment)]
         return active[-self._choice.most_listed :]
 
     def _is_found(self, name: str) -> bool:
-        """Return whether a tool is offered only after a search when there are too many tools."""
+        """Return whether a search is needed for the tool once there are too many tools."""
         tool = self._toolbox[name]
         return not (name in load_declared_traits() or tool.traits.equips or tool.traits.is_done_tool)
 

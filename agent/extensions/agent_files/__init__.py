@@ -1,4 +1,4 @@
-"""Agent files: an agent that a JSON, YAML or TOML file describes."""
+"""Agent files: descriptions of agents in JSON, YAML or TOML."""
 
 from types import MappingProxyType
 

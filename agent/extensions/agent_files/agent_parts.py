@@ -1,4 +1,4 @@
-"""Turns an agent file into the arguments of an agent."""
+"""Turns the text of an agent file into the parts of an agent."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def parse_agent_file(
 ) -> AgentParts:
     """Return the parts of an agent; raises `ConfigError` with file, line and key.
 
-    `more_tools` are the names of tools that a program adds; action books may name them.
+    `more_tools` are the names of tools that a program adds. The action books of the file may name them.
     """
     document = read_document(Path(text.path), text.text)
     file = read_agent_file(document)
@@ -53,7 +53,7 @@ def parse_agent_file(
     flows = prepare_flows(file.flows, document)
     has_plans = any(flow.plan is not None for flow in file.flows)
     if has_plans and file.planning == "off":
-        document.refuse(("planning",), "is off, and a flow has a plan", "Leave `planning` out.")
+        document.refuse(("planning",), "is off, but a flow has a plan", "Remove `planning`.")
     arguments: dict[str, Any] = {
         "model": file.model,
         "name": file.basic_settings.name,
@@ -77,14 +77,14 @@ def parse_agent_file(
         skills=tuple(file.skills),
         variables=_variables_of(file),
         needs_planning=has_plans,
-        notices=tuple(_ignored(file, text)),
+        notices=tuple(_list_ignored_keys(file, text)),
     )
 
 
-def _ignored(file: AgentFile, text: AgentFileText) -> Iterator[str]:
-    """Yield what a project's file cannot decide."""
+def _list_ignored_keys(file: AgentFile, text: AgentFileText) -> Iterator[str]:
+    """Yield a notice for each key that a project's file cannot set."""
     if text.is_project and file.rules.allow:
-        yield f"Ignored `rules.allow` in {text.path}: a project's file only narrows what passes."
+        yield f"Ignored `rules.allow` in {text.path}: a project's file may only restrict what is allowed."
 
 
 def _make_tools(
@@ -99,7 +99,7 @@ def _make_tools(
         elif entry in shipped:
             tool = shipped[entry]
         else:
-            document.refuse(place, f"names no tool that ships: {entry}", f"There are: {', '.join(shipped)}.")
+            document.refuse(place, f"names no tool of Sandbur: {entry}", f"There are: {', '.join(shipped)}.")
         name = tool.spec.name
         if name in found or name in RESERVED_NAMES:
             other = "a second tool" if name in found else "not the only tool"
@@ -119,12 +119,12 @@ def _check_rules(file: AgentFile, document: ParsedFile, tools: set[str]) -> None
 
 
 def _clause(error: SandburError) -> str:
-    """Return the sentence of an error as a clause."""
+    """Return the sentence of an error as a clause, without its full stop."""
     return f"{error.message[:1].lower()}{error.message[1:]}".rstrip(".")
 
 
 def _check_servers(file: AgentFile, document: ParsedFile) -> Mapping[str, Any]:
-    """Return the tool servers; raises `ConfigError` for one that does not fit."""
+    """Return the tool servers; raises `ConfigError` for a server that does not fit the schema."""
     row = settable_rows().get("mcp_servers")
     if file.mcp_servers and row is None:
         document.refuse(("mcp_servers",), "needs the extension for tool servers", "Install Sandbur again.")
@@ -145,7 +145,7 @@ def _output_of(file: AgentFile, document: ParsedFile) -> OutputSchema | None:
     try:
         return output_schema(file.output_schema)
     except BadSchema as problem:
-        document.refuse(("output_schema",), f"is no schema: {str(problem).rstrip('.')}")
+        document.refuse(("output_schema",), f"is not a JSON schema: {str(problem).rstrip('.')}")
 
 
 def _variables_of(file: AgentFile) -> dict[str, str]:
@@ -185,5 +185,5 @@ def _books(books: list[ActionBook]) -> Iterator[str]:
 
 
 def _indent(text: str) -> str:
-    """Return a text whose further lines stand below its first one."""
+    """Return a text whose lines after the first one are indented."""
     return "\n   ".join(line.strip() for line in text.strip().splitlines())

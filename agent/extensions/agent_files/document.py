@@ -1,4 +1,4 @@
-"""Reads the text of an agent file to plain values, and keeps the line of each."""
+"""Parses an agent file into plain values, and finds the line number of each value."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from .toml_lines import find_toml_lines
 Place = tuple[str | int, ...]
 """The keys and indexes that lead to a value."""
 _YAML = ".agent.extensions.agent_files.yaml_document:parse_yaml"
-"""Loaded for YAML alone: it needs a package that may be missing."""
+"""The home of the YAML parser. It is loaded for YAML files only, because its package may be missing."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """The values of a file, and where they are."""
+    """The values of a file, and their line numbers."""
 
     path: Path
     values: Mapping[str, Any]
     lines: Mapping[Place, int]
-    """The line of each key and item, from 1 on."""
+    """Place of a key or an item -> its line number, counted from 1."""
 
     def line_of(self, place: Place) -> int:
-        """Return the line of a value, or of the nearest value around it that has one."""
+        """Return the line number of a value; if it has none, that of the nearest value around it."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place, 1)
 
     def refuse(self, place: Place, problem: str, hint: str = "Correct it.") -> NoReturn:
-        """Raise `ConfigError` with file, line and key in front of the problem."""
+        """Raise `ConfigError` with the file, the line and the key before the problem."""
         where = f"{self.path}, line {self.line_of(place)}"
         raise ConfigError(f"{where}: `{spell(place)}` {problem}." if place else f"{where}: {problem}.", hint)
 
 
 def spell(place: Place) -> str:
-    """Return a place as people write it, such as `tools[0].endpoint.url`."""
+    """Return a place in the form for messages, such as `tools[0].endpoint.url`."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}"[:81] for part in place)
     return "".join(parts).lstrip(".")
 
@@ -58,7 +58,7 @@ def read_document(path: Path, text: str) -> ParsedFile:
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply.", "Simplify it.") from None
     if not isinstance(values, dict):
-        raise ConfigError(f"{path}, line 1: the file holds no table.", "Write keys such as `basic_settings`.")
+        raise ConfigError(f"{path}, line 1: the file is not a table.", "Write keys such as `basic_settings`.")
     return ParsedFile(path, cast("dict[str, Any]", values), lines)
 
 
@@ -87,7 +87,7 @@ def _read_json(path: Path, text: str) -> tuple[Any, dict[Place, int]]:
 
 
 class _NotInJson(ValueError):
-    """What the parser takes and an agent file must not have."""
+    """A value that the JSON parser accepts and that an agent file must not have."""
 
     def __init__(self, what: str, line: int) -> None:
         super().__init__(what)
@@ -95,9 +95,9 @@ class _NotInJson(ValueError):
 
 
 def find_json_lines(text: str) -> dict[Place, int]:
-    """Return the line of each key and item of a text that the parser accepted.
+    """Return the line number of each key and item of a text that the JSON parser accepted.
 
-    Raises `_NotInJson` for a number that is none, and for a second key of one name.
+    Raises `_NotInJson` for `NaN` and infinite numbers, and for a key that an object has twice.
     """
     lines: dict[Place, int] = {}
     tokens = _number_tokens(text)

@@ -1,4 +1,4 @@
-"""Flows: a message of a registered form gets its plan, answer or instructions without a model's decision."""
+"""Flows: a message of a known form gets a plan, an answer or instructions without a decision of the model."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .schema import Flow
 
 @dataclass(frozen=True, slots=True)
 class ReadyFlow:
-    """A flow with its phrases."""
+    """A flow with its parsed phrases."""
 
     flow: Flow
     phrases: tuple[Phrase, ...]
 
 
 def prepare_flows(flows: Sequence[Flow], document: ParsedFile) -> tuple[ReadyFlow, ...]:
-    """Return the flows with their phrases; raises `ConfigError` with file, line and key."""
+    """Parse the phrases of the flows; raises `ConfigError` with file, line and key."""
     ready: list[ReadyFlow] = []
     names: set[str] = set()
     for number, flow in enumerate(flows):
         place = ("flows", number)
         if flow.name in names:
-            document.refuse((*place, "name"), f"is the name of another flow, too: {flow.name}", "Rename one.")
+            document.refuse((*place, "name"), f"is the name of a second flow: {flow.name}", "Rename one.")
         names.add(flow.name)
         phrases: list[Phrase] = []
         for index, text in enumerate(flow.phrases):
@@ -49,10 +49,10 @@ def prepare_flows(flows: Sequence[Flow], document: ParsedFile) -> tuple[ReadyFlo
 
 
 class FlowRouter(Middleware):
-    """Answers the model calls that a flow decides; all others go to the model.
+    """Answers the model calls that a flow decides. All other calls go to the model.
 
-    What it answers is recorded as the reply of a model that cost nothing, so that a killed run goes on as
-    any other does.
+    An answer of a flow is recorded as the reply of a model that cost nothing, so a killed run resumes like
+    any other run.
     """
 
     priority = FEATURE
@@ -75,7 +75,8 @@ class FlowRouter(Middleware):
         return await next(self._with_instructions(request))
 
     def _find(self, message: Message) -> tuple[Flow, Mapping[str, str]] | None:
-        """Return the first flow that a message of a person starts, and the values of its gaps."""
+        """Return the first flow that the person's message starts, and the values of the gaps in its
+        phrase."""
         text = message.text
         for ready in self._flows:
             for phrase in ready.phrases:
@@ -85,7 +86,7 @@ class FlowRouter(Middleware):
         return None
 
     def _with_instructions(self, request: ModelRequest) -> ModelRequest:
-        """Return the request with the instructions of flows after the messages that started them."""
+        """Return the request with the instructions of flows, each after the message that started the flow."""
         if not self._has_prompts:
             return request
         changed: list[Message] = []
@@ -106,7 +107,7 @@ def _is_of_person(message: Message) -> bool:
 
 
 def _newest_request(history: Transcript) -> tuple[Message | None, list[Message]]:
-    """Return the newest message of a person, and what came after it."""
+    """Return the newest message of a person, or None, and the messages after it."""
     later: list[Message] = []
     for message in reversed(history):
         if _is_of_person(message):
@@ -118,7 +119,7 @@ def _newest_request(history: Transcript) -> tuple[Message | None, list[Message]]
 def _decide(
     flow: Flow, values: Mapping[str, str], message: Message, later: Sequence[Message], request: ModelRequest
 ) -> Reply | None:
-    """Return the reply that the flow gives in place of the model; None: the model is asked."""
+    """Return the reply that the flow gives in place of the model, or None if the model has to answer."""
     is_first = not any(one.role == "assistant" for one in later)
     if flow.reply is not None:
         answer = assistant_message(fill_gaps(flow.reply, values))

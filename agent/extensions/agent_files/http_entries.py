@@ -1,4 +1,4 @@
-"""Makes the HTTP tools of an agent file, and fills in what the system knows and the model does not."""
+"""Makes the HTTP tools of an agent file, and fills in the values that the model does not choose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .document import ParsedFile, Place
 from .schema import HttpToolEntry
 
 AUTOFILL = "todo_autofill_by_system"
-"""As a value: the session's variable of the same name as the key goes there."""
+"""A value with this text stands for the session's variable that has the same name as the key."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BY_CAUTION = ("read", "idempotent", "effect")
 
@@ -26,7 +26,7 @@ def make_http_tool(
 ) -> HttpTool:
     """Return the tool; raises `ConfigError` with file, line and key.
 
-    A file of a project may declare a call as more dangerous than its method is, and never as less.
+    A file of a project may declare a stricter effect class than that of the HTTP method, but no weaker one.
     """
     endpoint, where = entry.endpoint, (*place, "endpoint")
     effect, ask = entry.effect, entry.ask
@@ -63,7 +63,7 @@ def _most_careful(effect: Any, method: str) -> Any:
 
 
 def _key_of(message: str, entry: HttpToolEntry, endpoint: Place) -> Place:
-    """Return the place of the key that a sentence about a tool means."""
+    """Return the place of the key that an error sentence about a tool is about."""
     for key in ("url", "headers", "query_params", "body", "form"):
         if f"`{key}`" in message or (key == "headers" and "header" in message):
             return (*endpoint, key)
@@ -76,7 +76,7 @@ def _key_of(message: str, entry: HttpToolEntry, endpoint: Place) -> Place:
 
 
 def _find_text(text: str, value: Any, place: Place) -> Place:
-    """Return where a text stands in a structure; the structure's own place if it is nowhere."""
+    """Return the place of a text in a structure, or the place of the structure if the text is not in it."""
     items: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
         items = list(cast("dict[Any, Any]", value).items())
@@ -93,7 +93,7 @@ def _find_text(text: str, value: Any, place: Place) -> Place:
 
 
 def _fill(value: Any, document: ParsedFile, place: Place) -> Any:
-    """Return a structure in which a variable of the session stands wherever `AUTOFILL` was a value."""
+    """Return the structure with each value `AUTOFILL` replaced by the session's variable for its key."""
     if isinstance(value, dict):
         return {
             key: _fill(one, document, (*place, key)) for key, one in cast("dict[str, Any]", value).items()
@@ -108,7 +108,7 @@ def _fill(value: Any, document: ParsedFile, place: Place) -> Any:
     if not _VARIABLE.fullmatch(name):
         document.refuse(
             place,
-            f"cannot be {AUTOFILL}: `{name}` is no name of a variable",
+            f"cannot be {AUTOFILL}: `{name}` is not the name of a variable",
             "Write {var.NAME} in its place.",
         )
     return f"{{var.{name}}}"

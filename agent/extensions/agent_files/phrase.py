@@ -1,4 +1,4 @@
-"""Phrases that start flows: words, `*` for anything, and {name} for anything that has a name."""
+"""Phrases that start flows: words, `*` for any text, and {name} for any text that gets a name."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ _MOST_CHARS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A pattern that is matched in linear time, whatever the message is."""
+    """A pattern for messages. Matching takes linear time for every message."""
 
     literals: tuple[str, ...]
-    """The words before, between and after the gaps, in lower case."""
+    """The texts before, between and after the gaps, in lower case."""
     gaps: tuple[str, ...]
-    """The names of the gaps; empty for `*`."""
+    """The names of the gaps; the name of `*` is empty."""
 
     def match(self, message: str) -> Mapping[str, str] | None:
-        """Return the values of the named gaps; None if the message has another form.
+        """Return the values of the named gaps, or None if the message does not match.
 
-        Upper case, blanks and the sign at the end make no difference. A gap with a name is never empty.
+        Upper case, repeated blanks and a sign at the end make no difference. The value of a named gap is
+        never empty.
         """
         text = _plain(message)
         folded = text.lower()
@@ -51,7 +52,7 @@ class Phrase:
 
 
 def parse_phrase(text: str) -> Phrase:
-    """Return the phrase of a text; raises `ValueError` for one that any message would match."""
+    """Parse a phrase; raises `ValueError` if it has no word, or two gaps without a text between them."""
     literals: list[str] = []
     gaps: list[str] = []
     plain = _plain(text)
@@ -64,20 +65,20 @@ def parse_phrase(text: str) -> Phrase:
     if not "".join(literals).strip():
         raise ValueError("has no word, so that every message would start it")
     if any(not literal for literal in literals[1:-1]):
-        raise ValueError("has two gaps with nothing in between")
+        raise ValueError("has two gaps without a text between them")
     names = [name for name in gaps if name]
     if len(set(names)) < len(names):
-        raise ValueError("has two gaps of one name")
+        raise ValueError("has two gaps with the same name")
     return Phrase(tuple(literals), tuple(gaps))
 
 
 def _plain(text: str) -> str:
-    """Return a text with single blanks, without the sign at its end."""
+    """Return a text with single blanks and without a sign at its end."""
     return " ".join(text.split()).rstrip(".!? 。！？")
 
 
 def fill_gaps(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with the values in place of their names; other braces stay."""
+    """Replace each {name} in a text by its value; other braces stay."""
     return _PIECE.sub(lambda found: values.get(found[1] or "", found[0]), text)
 
 

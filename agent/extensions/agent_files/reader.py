@@ -1,4 +1,4 @@
-"""Checks the values of an agent file: every mistake is one sentence with file, line and key."""
+"""Checks the values of an agent file. Each mistake becomes one sentence with file, line and key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .schema import AgentFile
 
 
 def read_agent_file(document: ParsedFile) -> AgentFile:
-    """Return the content of an agent file; raises `ConfigError`."""
+    """Return the content of an agent file; raises `ConfigError` with file, line and key."""
     try:
         return AgentFile.model_validate(document.values)
     except ValidationError as invalid:
@@ -23,20 +23,20 @@ def read_agent_file(document: ParsedFile) -> AgentFile:
 
 def _refuse(invalid: ValidationError, document: ParsedFile) -> NoReturn:
     errors = invalid.errors(include_url=False, include_input=False)
-    # A misspelled key explains a missing one, not the other way round.
+    # A misspelled key is reported first, because it can be the reason that another key is missing.
     first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
     place, last = _find_place(first["loc"], document.values)
     if first["type"] == "extra_forbidden":
-        document.refuse(place, "is no key here", _suggest(place))
+        document.refuse(place, "is not a key here", _suggest(place))
     if first["type"] == "missing" and place:
         document.refuse(place, f"lacks the key `{last}`", "Add it.")
     document.refuse(place, f"does not fit: {describe_problem(first['msg'])}")
 
 
 def _find_place(loc: tuple[str | int, ...], values: Any) -> tuple[Place, str]:
-    """Return the place in the file that a validator means, and the last part that is not in the file.
+    """Return the place in the file that a validation error means, and the last part that the file lacks.
 
-    A validator names types of choices, too, which no file has.
+    The location of a validation error also contains names of types, which are not in the file.
     """
     place: Place = ()
     missing = ""
@@ -50,7 +50,7 @@ def _find_place(loc: tuple[str | int, ...], values: Any) -> tuple[Place, str]:
 
 
 def _suggest(place: Place) -> str:
-    """Return the nearest keys of the table that a key stands in."""
+    """Return a hint with the nearest keys, or with all keys, of the table that contains a key."""
     kind: type[BaseModel] = AgentFile
     for part in place[:-1]:
         if isinstance(part, str) and part in kind.model_fields:
@@ -63,7 +63,7 @@ def _suggest(place: Place) -> str:
 
 
 def _table_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the table that a field holds, alone or as a choice or in a list."""
+    """Return the table type in a field's annotation, which may be a choice or a list; None without one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for one in get_args(annotation) if (found := _table_in(one))), None)
@@ -72,9 +72,10 @@ def _table_in(annotation: Any) -> type[BaseModel] | None:
 def require_known_tools(
     file: AgentFile, document: ParsedFile, known: set[str], open_prefixes: tuple[str, ...]
 ) -> None:
-    """Refuse an action book with a tool that the agent does not have; raises `ConfigError`.
+    """Raise `ConfigError` if an action book names a tool that the agent does not have.
 
-    `open_prefixes`: names that begin so belong to servers, whose tools are not known before a session.
+    Names that begin with one of `open_prefixes` belong to tool servers, whose tools are unknown before a
+    session starts.
     """
     for number, book in enumerate(file.action_books):
         for index, name in enumerate(book.tools):

@@ -23,48 +23,48 @@ class _Table(BaseModel):
 
 
 class BasicSettings(_Table):
-    """Who the agent is."""
+    """The identity of the agent."""
 
     name: _Line = ""
-    """The name under which it speaks."""
+    """The name of the agent."""
     description: _Text = ""
-    """What it is and does."""
+    """What the agent is and does."""
     background: _Text = ""
-    """What it has to know: the company, the product, the customers."""
+    """What the agent has to know: the company, the product, the customers."""
     language: _Line = ""
-    """The language of its answers, such as English."""
+    """The language of the agent's answers, such as English."""
     tone: _Line = ""
-    """How it writes, such as friendly and brief."""
+    """The style of the agent's answers, such as friendly and brief."""
     chatbot_id: _Line = ""
     """The value of the variables `chatbot_id` and `chatbotId`."""
 
 
 class ActionBook(_Table):
-    """What the agent does when something is the case."""
+    """A condition, and what the agent does while it holds."""
 
     condition: Annotated[_Text, Field(min_length=1)]
-    """When it counts."""
+    """When the agent has to act."""
     action: Annotated[_Text, Field(min_length=1)]
-    """What the agent does then."""
+    """What the agent does if the condition holds."""
     tools: list[_Line] = Field(default_factory=list)
-    """The tools that it uses for it."""
+    """The names of the tools that the agent uses for the action."""
 
 
 class EndpointTable(_Table):
-    """The request that a tool sends. Texts may have placeholders, such as {email}."""
+    """The HTTP request that a tool sends. Texts may have placeholders, such as {email}."""
 
     url: _Line
-    """The address; its host is fixed."""
+    """The address of the request. Its host must not contain placeholders."""
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "GET"
     headers: dict[str, _Line] = Field(default_factory=dict, max_length=50)
     query_params: dict[str, Any] = Field(default_factory=dict, max_length=100)
-    """Fields of the query."""
+    """The fields of the query."""
     body: Any = None
-    """What is sent as JSON."""
+    """The body of the request, sent as JSON."""
     form: dict[str, Any] | None = None
-    """What is sent as a form, in place of a body."""
+    """The fields of a form, sent in place of a body."""
     timeout: Seconds = 30
-    """Seconds for one call."""
+    """The time limit of one call, in seconds."""
 
 
 class HttpToolEntry(_Table):
@@ -72,30 +72,31 @@ class HttpToolEntry(_Table):
 
     name: _Name
     description: Annotated[str, StringConstraints(min_length=1, max_length=4000)]
-    """What the model reads about it."""
+    """The description of the tool that the model reads."""
     parameters: dict[str, Any] = Field(default_factory=dict)
     """The JSON schema of the arguments, or name -> schema."""
     endpoint: EndpointTable
     effect: SafeEffect | None = None
-    """What a second call of the same would mean; without it the method says it."""
+    """The effect class: what a second run of a call would mean. Without it, the HTTP method decides."""
     ask: Ask = "by_rule"
-    """Whether a call asks a person, where no rule says it."""
+    """Whether a person is asked about a call that no rule decides."""
     private: bool = False
-    """Whether its host may be on a private network."""
+    """Whether the host of the tool may be on a private network."""
 
 
 class Flow(_Table):
-    """What happens without a question to the model when a message has the form of a trigger."""
+    """The reaction to messages that match a trigger, without a decision of the model."""
 
     name: _Name
     trigger: _Line | _Phrases
-    """Phrases; `*` stands for anything, and {name} for anything that `prompt`, `plan` and `reply` may use."""
+    """Phrases that start the flow. `*` stands for any text; {name} stands for any text, which `prompt`,
+    `plan` and `reply` may use."""
     prompt: Annotated[_Text, Field(min_length=1)] | None = None
-    """Instructions that the model gets with the message."""
+    """Instructions that the model reads with the message."""
     plan: Annotated[list[_Line], Field(min_length=1, max_length=MAX_STEPS)] | None = None
     """The steps of the plan for the message."""
     goal: _Line | None = None
-    """The goal of the plan; without it the message."""
+    """The goal of the plan. Without it, the goal is the message."""
     reply: Annotated[_Text, Field(min_length=1)] | None = None
     """The answer to the message."""
 
@@ -113,7 +114,7 @@ class Flow(_Table):
 
     @property
     def texts(self) -> list[str]:
-        """All texts in which placeholders may stand."""
+        """Return all texts of the flow that may contain placeholders."""
         return [text for text in (self.prompt, self.goal, self.reply, *(self.plan or ())) if text is not None]
 
 
@@ -121,9 +122,9 @@ class RulesTable(_Table):
     """Rules about calls, such as `save_customer`."""
 
     allow: list[str] = Field(default_factory=list)
-    """Calls that never ask."""
+    """Calls that run without a question."""
     ask: list[str] = Field(default_factory=list)
-    """Calls that always ask."""
+    """Calls that always ask a person."""
     deny: list[str] = Field(default_factory=list)
     """Calls that never run."""
 
@@ -132,11 +133,11 @@ class LimitsTable(_Table):
     """The limits of one run."""
 
     max_turns: Annotated[int, Field(ge=1)] | None = None
-    """Model calls."""
+    """The most model calls of one run."""
     max_budget_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """US dollars."""
+    """The most that one run may cost, in US dollars."""
     timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Seconds."""
+    """The time limit of one run, in seconds."""
 
 
 def _kind_of_tool(value: Any) -> str:
@@ -149,41 +150,41 @@ ToolEntry = Annotated[
 
 
 class AgentFile(_Table):
-    """An agent of Sandbur."""
+    """The description of one agent."""
 
     schema_address: str = Field(default="", alias="$schema")
-    """Where an editor finds this schema."""
+    """The address of this schema, for editors."""
     basic_settings: BasicSettings = BasicSettings()
     instructions: _Text = ""
-    """More of the system prompt, after the basic settings."""
+    """Instructions for the system prompt, after the basic settings."""
     action_books: Annotated[list[ActionBook], Field(max_length=500)] = Field(default_factory=list[ActionBook])
-    """What the agent does when; the system prompt lists them."""
+    """Conditions and actions, which the system prompt lists."""
     tools: Annotated[list[ToolEntry], Field(max_length=500)] = Field(default_factory=list[ToolEntry])
-    """HTTP requests, and the names of tools that ship."""
+    """HTTP requests, and names of tools of Sandbur."""
     flows: Annotated[list[Flow], Field(max_length=200)] = Field(default_factory=list[Flow])
-    """What happens without a question to the model."""
+    """Reactions to messages of a known form, without a decision of the model."""
     skills: list[_Line] = Field(default_factory=list)
-    """Names of skills of the working folder, its parents and the home folder."""
+    """The names of skills in the working folder, its parents or the home folder."""
     mcp_servers: dict[_Name, dict[str, Any]] = Field(default_factory=dict)
-    """Tool servers, as `mcpServers` of a `.mcp.json` has them."""
+    """Tool servers, in the form of `mcpServers` in a `.mcp.json`."""
     model: _Line | None = None
-    """PROVIDER/MODEL; without it the one of the command."""
+    """The model, as PROVIDER/MODEL. Without it, the model of the command is used."""
     fallback_models: list[_Line] = Field(default_factory=list)
-    """Models that are used while the first one is down."""
+    """Models that replace the first one while it cannot be used."""
     effort: Effort | None = None
-    """How much the model thinks."""
+    """How much the model reasons before it answers."""
     mode: Mode | None = None
-    """What runs without a question."""
+    """The mode: which calls run without a question."""
     planning: Literal["auto", "off"] = "auto"
     """Whether the model may make plans."""
     rules: RulesTable = RulesTable()
     limits: LimitsTable = LimitsTable()
     variables: dict[_Variable, str] = Field(default_factory=dict)
-    """Values of {var.NAME}, where a session does not give others."""
+    """Values of {var.NAME}, used where a session gives no other value."""
     output_schema: dict[str, Any] | None = None
-    """The JSON schema of the answers; without it they are texts."""
+    """The JSON schema of the answers. Without it, the answers are texts."""
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON schema of agent files."""
+    """Return the JSON schema of agent files for editors."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **AgentFile.model_json_schema()}

@@ -1,4 +1,4 @@
-"""Finds the lines of keys and items in a valid TOML text, which `tomllib` does not tell."""
+"""Finds the line numbers of keys and items in a valid TOML text, which `tomllib` does not return."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _VALUE = re.compile(
 
 
 def find_toml_lines(text: str) -> dict[_Place, int]:
-    """Return the line of each key and item, from 1 on."""
+    """Return the line number of each key and item, counted from 1."""
     return _Scanner(text).scan()
 
 
 class _Scanner:
-    """Walks through the text once; the parser has accepted it before."""
+    """Reads the text once, from its beginning to its end. The TOML parser has accepted the text before."""
 
     def __init__(self, text: str) -> None:
         self._text = text.replace("\r\n", "\n")
         self._at = 0
         self._counted = (0, 1)
-        """A position that was noted, and its line: the next one to note comes after it."""
+        """A position in the text and its line number. The next position to look up lies behind it."""
         self._lines: dict[_Place, int] = {}
         self._tables: Counter[_Place] = Counter()
-        """How many tables each array of tables has so far."""
+        """Place of an array of tables -> the number of its tables so far."""
 
     def scan(self) -> dict[_Place, int]:
         table: _Place = ()
@@ -83,7 +83,7 @@ class _Scanner:
         return place
 
     def _enter(self, keys: list[str]) -> _Place:
-        """Return the place of keys below arrays of tables: they mean the last table."""
+        """Return the place that keys mean. Below an array of tables they mean its last table."""
         place: _Place = ()
         for key in keys:
             place = (*place, key)

@@ -1,4 +1,4 @@
-"""Reads YAML as another spelling of JSON: without tags, aliases, dates, and without `yes` as true."""
+"""Parses YAML with the values of JSON only: no tags, no aliases, no dates, and `yes` is a text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 from ....state.errors import ConfigError
 
 _YAML: Any = yaml
-"""Its functions, of which type checkers know only a part."""
+"""The YAML library, typed as `Any`: type checkers know only a part of its functions."""
 _Place = tuple[str | int, ...]
 _NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
@@ -22,7 +22,8 @@ _STANDARD_TAGS = frozenset(
 
 
 def parse_yaml(path: Path, text: str) -> tuple[Any, dict[_Place, int]]:
-    """Return the values and the line of each; raises `ConfigError` with file and line."""
+    """Return the values, and the line number of each by its place; raises `ConfigError` with file and
+    line."""
     try:
         _refuse_references(path, text)
         root = cast("yaml.Node | None", _YAML.compose(text, Loader=yaml.SafeLoader))
@@ -50,7 +51,7 @@ def _refuse_references(path: Path, text: str) -> None:
 
 
 class _Reader:
-    """Turns the nodes of one document into values."""
+    """Converts the nodes of one document to values, and notes the line number of each."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -73,17 +74,18 @@ class _Reader:
         for key, value in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                _refuse(self._path, line, "a key has to be a text")
+                _refuse(self._path, line, "a key must be a text")
             name = str(key.value)
             if name in found:
-                _refuse(self._path, line, f"the key `{name[:40]}` is here a second time", "Write it once.")
+                _refuse(self._path, line, f"the key `{name[:40]}` appears a second time", "Write it once.")
             self.lines[(*place, name)] = line
             found[name] = self.read(value, (*place, name))
         return found
 
 
 def _value_of(node: yaml.ScalarNode) -> Any:
-    """Return a text, a number, true, false or nothing; only these are meant by a word without quotes."""
+    """Return the value of a word without quotes: null, true, false, a number, or otherwise the text
+    itself."""
     text = str(node.value)
     if node.style is not None:
         return text

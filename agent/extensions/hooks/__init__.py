@@ -5,7 +5,7 @@ from ..extension import ConfigFile, Extension
 
 EXTENSION = Extension(
     name="hooks",
-    about="commands that see what happens in a session, and may refuse it",
+    about="commands that run on events of a session and may refuse them",
     page="hooks.md",
     folders=("agent/extensions/hooks",),
     settings=(

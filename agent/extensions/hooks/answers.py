@@ -11,9 +11,9 @@ from .declared import HookCommand, HookEvent
 from .program import HookEnd
 
 BLOCKS = 2
-"""The exit code that refuses."""
-_TELLS_IN_TEXT: frozenset[HookEvent] = frozenset({"SessionStart", "UserPromptSubmit"})
-"""Events for which plain text on stdout is for the model."""
+"""The exit code by which a hook refuses."""
+_TEXT_IS_CONTEXT: frozenset[HookEvent] = frozenset({"SessionStart", "UserPromptSubmit"})
+"""The events for which plain text on a hook's stdout is context for the model."""
 _MOST_CHARS = 10_000
 
 Answered = Literal["", "allow", "ask", "deny"]
@@ -22,15 +22,15 @@ Answered = Literal["", "allow", "ask", "deny"]
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
     decision: Answered = ""
-    """`deny`: refused, blocked, or for `Stop`: not to stop."""
+    """`deny` refuses the event; for the event `Stop`, it keeps the run from ending."""
     reason: str = ""
     updated_input: dict[str, Any] | None = None
     context: str = ""
-    """For the model."""
+    """A text for the model to read."""
     stop_reason: str = ""
-    """Why the run is to end."""
+    """Why the run has to end; empty if it may go on."""
     notices: tuple[str, ...] = ()
-    """For the person."""
+    """Sentences for the person."""
 
 
 class _Output(BaseModel):
@@ -72,8 +72,8 @@ _PLAIN: dict[str, Answered] = {
 
 
 def answer_of(hook: HookCommand, end: HookEnd) -> HookAnswer:
-    """Return the answer of a hook. A malformed answer becomes a notice, or a refusal if the configuration
-    asks for that."""
+    """Return the answer of a hook. A malformed answer becomes a notice, or a refusal if the configuration of
+    the hook says `block`."""
     if end.problem:
         return _make_failure(hook, end.problem)
     if end.status == BLOCKS:
@@ -83,11 +83,11 @@ def answer_of(hook: HookCommand, end: HookEnd) -> HookAnswer:
         return _make_failure(hook, f"it ended with {end.status}{error_text}")
     text = end.stdout.strip()
     if text.startswith("{"):
-        return _spoken(hook, text)
-    return HookAnswer(context=_cut(text) if hook.event in _TELLS_IN_TEXT else "")
+        return _parse_json_answer(hook, text)
+    return HookAnswer(context=_cut(text) if hook.event in _TEXT_IS_CONTEXT else "")
 
 
-def _spoken(hook: HookCommand, text: str) -> HookAnswer:
+def _parse_json_answer(hook: HookCommand, text: str) -> HookAnswer:
     try:
         answer = cast(dict[str, Any], json.loads(text))
         if "continue" in answer:
@@ -96,9 +96,9 @@ def _spoken(hook: HookCommand, text: str) -> HookAnswer:
     except ValidationError as invalid:
         first = invalid.errors(include_url=False, include_input=False)[0]
         where = ".".join("continue" if part == "goes_on" else str(part) for part in first["loc"])
-        return _make_failure(hook, f"`{where}` of what it printed does not fit")
+        return _make_failure(hook, f"`{where}` of its output does not fit")
     except (ValueError, RecursionError):
-        return _make_failure(hook, "it printed what is no JSON")
+        return _make_failure(hook, "its output is not valid JSON")
     specific = output.hookSpecificOutput
     asked = specific.decision
     decision = specific.permissionDecision or asked.behavior or output.decision or ""
@@ -109,7 +109,7 @@ def _spoken(hook: HookCommand, text: str) -> HookAnswer:
         context=_cut(specific.additionalContext),
         stop_reason=""
         if output.goes_on
-        else _cut(output.stopReason) or f"the hook `{hook.display_name}` says so",
+        else _cut(output.stopReason) or f"stopped by the hook `{hook.display_name}`",
         notices=(_cut(output.systemMessage),) if output.systemMessage.strip() else (),
     )
 
@@ -130,7 +130,7 @@ _MILDEST_FIRST: tuple[Answered, ...] = ("allow", "ask", "deny")
 
 
 def combine_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
-    """Combine the answers: deny beats ask, ask beats allow; the first changed input counts."""
+    """Combine the answers: deny beats ask, and ask beats allow; the first changed input counts."""
     found = list(answers)
     decisions = {one.decision for one in found}
     decision: Answered = ""

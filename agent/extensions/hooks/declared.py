@@ -1,4 +1,4 @@
-"""Hooks as the configuration declares them, in the schema that other agents use too."""
+"""Hooks as the configuration declares them, in the schema that other agents use, too."""
 
 import re
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ MAX_TIMEOUT_S = 3600
 class HookCommand:
     event: HookEvent
     matcher: str
-    """A regular expression for the whole subject of the event, such as a tool name; empty or `*`:
-    everything."""
+    """A regular expression that has to match the whole subject of the event, such as a tool name. An empty
+    text or `*` matches every subject."""
     command: str
     timeout_s: float = DEFAULT_TIMEOUT_S
     blocks_on_failure: bool = False
@@ -34,7 +34,7 @@ class HookCommand:
 
     @property
     def display_name(self) -> str:
-        """Return the name that people see."""
+        """Return the name of the hook in messages."""
         first = self.command.strip().partition("\n")[0]
         return first if len(first) <= _MAX_NAME_CHARS else f"{first[:_MAX_NAME_CHARS]}..."
 
@@ -51,7 +51,7 @@ class _CommandTable(_Table):
     type: Literal["command"] = "command"
     command: Annotated[str, StringConstraints(min_length=1, max_length=_MOST_COMMAND_CHARS)]
     timeout: float = Field(DEFAULT_TIMEOUT_S, gt=0, le=MAX_TIMEOUT_S)
-    """Seconds."""
+    """The time limit in seconds."""
     onFailure: Literal["continue", "block"] = "continue"  # noqa: N815
 
 
@@ -59,7 +59,7 @@ def _check_pattern(matcher: str) -> str:
     try:
         re.compile("" if matcher == "*" else matcher)
     except re.error as error:
-        raise ValueError(f"it is no regular expression ({error.msg})") from None
+        raise ValueError(f"it is not a regular expression ({error.msg})") from None
     return matcher
 
 
@@ -78,6 +78,6 @@ def _flat(tables: dict[HookEvent, list[_GroupTable]]) -> Any:
 
 
 class HooksConfiguration(_Table):
-    """What `hooks` of a configuration is; read, it is a list of `HookCommand`."""
+    """The value of `hooks` in a configuration. The reader turns it into a list of `HookCommand`."""
 
     hooks: Annotated[dict[HookEvent, list[_GroupTable]], AfterValidator(_flat)]

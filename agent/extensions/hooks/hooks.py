@@ -1,4 +1,4 @@
-"""The hooks of one session: called by the actions and by the code that drives its runs."""
+"""The hooks of one session. The actions of the graph and the code that drives runs call them."""
 
 import asyncio
 import json
@@ -23,10 +23,10 @@ _MODES: Mapping[ExecutionMode, str] = {
     "auto-edit": "acceptEdits",
     "yolo": "bypassPermissions",
 }
-"""Permission modes by the names that hooks expect."""
+"""Mode -> its name in the schema of hooks."""
 _MOST_AT_ONCE = 8
 _END_S = 5.0
-"""How long the end of a session waits for its hooks."""
+"""How long the end of a session waits for its hooks, in seconds."""
 NOTHING = HookAnswer()
 
 
@@ -36,7 +36,7 @@ def _no_mode() -> ExecutionMode:
 
 @dataclass(slots=True)
 class HookSession:
-    """The session data that hooks receive."""
+    """The data of the session that each hook receives."""
 
     id: str
     place: HookPlace
@@ -47,22 +47,24 @@ class HookSession:
 
 
 class ObservedSession(Protocol):
-    """What hooks read of the session that they observe."""
+    """The part of a session that hooks read."""
 
     @property
     def state(self) -> ApplicationState: ...
 
 
 class Hooks(Observer):
-    """The hooks of a session: implements `actions.ports.hooks.Advice`, and observes its runs."""
+    """The hooks of a session. The class implements `actions.ports.hooks.Advice`, and it observes runs."""
 
     def __init__(self, commands: Sequence[HookCommand], session: HookSession) -> None:
         self.session = session
         self._commands = commands
         self._context = ""
-        """Context from the start of the session, until there is a message to add it to."""
+        """Context from the hooks of the session's start. It waits here for the first message, which it
+        joins."""
         self._about: dict[str, str] = {}
-        """Call id -> comment from before the call ran; the model reads it with the result."""
+        """Call id -> the comment of hooks before the call ran. The model reads the comment with the
+        result."""
         self._has_begun = False
         self._stop_reason = ""
         self._is_given_up = False
@@ -70,7 +72,7 @@ class Hooks(Observer):
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
 
     def begin_session(self, session: ObservedSession) -> None:
-        """Take over from the session whether it has a past, and ask it for its mode from now on."""
+        """Ask the session whether it was resumed, and read its mode from it from now on."""
         self.session.is_resumed = len(session.state.chat_history) > 0
         self.session.mode = lambda: session.state.execution_mode
 
@@ -176,7 +178,8 @@ class Hooks(Observer):
                 await self._ask("SubagentStop", "step", **about, last_assistant_message=event.summary or "")
 
     async def close(self) -> None:
-        """Run the hooks for the end of the session, if it began; hooks that are too slow are stopped."""
+        """Run the hooks for the end of the session, if the session began. Hooks that are too slow are
+        stopped."""
         if not self._has_begun:
             return
         try:
@@ -186,7 +189,7 @@ class Hooks(Observer):
             self.notify("The hooks of the session's end took too long and were stopped.")
 
     async def _ask(self, event: HookEvent, *names: str, **args: Any) -> HookAnswer:
-        """Run the hooks of an event concurrently; return their combined answer without secrets."""
+        """Run the hooks of an event concurrently, and return their combined answer with masked secrets."""
         chosen = [one for one in self._commands if one.event == event and (not names or one.matches(*names))]
         if not chosen:
             return NOTHING

@@ -1,4 +1,4 @@
-"""How the setting `hooks` is read, and the hooks of each session of a process."""
+"""Reads the setting `hooks` and opens the hooks of each session in a process."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -30,21 +30,21 @@ class HooksReader(SettingReader):
 
 
 def parse_hooks(content: bytes, path: Path) -> tuple[list[HookCommand], list[str]]:
-    """Return the hooks of a `hooks.json`, with or without `hooks` as its only key, and no notices.
+    """Return the hooks of a `hooks.json`, and an empty list of notices. Raises `ConfigError`.
 
-    Raises `ConfigError`.
+    The file holds the table of events, alone or as the value of its only key `hooks`.
     """
     try:
         values = json.loads(decode_text(content, path))
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is no valid JSON: {error}.", "Correct it.") from None
+        raise ConfigError(f"{path} is not valid JSON: {error}.", "Correct it.") from None
     table = cast(dict[str, Any], values) if isinstance(values, dict) else {"hooks": values}
     whole = table if list(table) == ["hooks"] else {"hooks": table}
     return HooksReader().check(whole["hooks"], str(path), ConfigError), []
 
 
 class HooksRuntime(ExtensionRuntime):
-    """Starts the hooks of the configuration."""
+    """Adds the configured hooks to each session."""
 
     def open_session(self, context: SessionContext) -> SessionAdditions:
         if not context.has_model:

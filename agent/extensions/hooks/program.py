@@ -1,4 +1,4 @@
-"""Runs the command of a hook under the supervisor of shell commands, so that nothing of it outlives us."""
+"""Runs the command of a hook under a supervisor, so that no process of the hook outlives the agent."""
 
 import asyncio
 import os
@@ -30,19 +30,19 @@ read -r status <"$folder/status" && exit "$status"
 
 @dataclass(frozen=True, slots=True)
 class HookPlace:
-    """Where the hooks of a session run."""
+    """The place where the hooks of a session run: folders and environment."""
 
     cwd: Path
     scratch: Path | None
-    """The folder for the temporary folders of single runs; None: the system's temporary folder."""
+    """The folder that holds the temporary folder of each hook run. None: the system's temporary folder."""
     withheld: Set[str] = frozenset()
-    """Environment variables that hooks do not see."""
+    """The environment variables that hooks do not see."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookEnd:
     status: int | None = None
-    """Exit code, or the negative number of a signal; None: the hook was stopped or never started."""
+    """The exit code, or the negative number of a signal. None: the hook was stopped or never started."""
     stdout: str = ""
     stderr: str = ""
     problem: str = ""
@@ -50,11 +50,11 @@ class HookEnd:
 
 
 async def run_hook(hook: HookCommand, given: str, place: HookPlace) -> HookEnd:
-    """Run a hook with `given` on its standard input; cancellation leaves no process behind."""
+    """Run a hook with `given` on its standard input. A cancellation leaves no process behind."""
     try:
         folder = _new_folder(place.scratch)
     except OSError as error:
-        return HookEnd(problem=f"it cannot be given its input: {error.strerror}")
+        return HookEnd(problem=f"its input cannot be written: {error.strerror}")
     try:
         return await _run(hook, given, place, folder)
     except OSError as error:

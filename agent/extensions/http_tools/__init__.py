@@ -1,4 +1,4 @@
-"""HTTP tools: requests and APIs of a configuration file as tools of sessions."""
+"""HTTP tools: single requests, and operations of APIs, that a configuration file makes tools of sessions."""
 
 from ...config.setting import Flag, Setting
 from ..extension import Extension

@@ -1,4 +1,4 @@
-"""The HTTP tools of the configuration: how their tables are read, and the tools that they make."""
+"""The HTTP tools of the configuration: reads their tables and makes the tools."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ from ...runtime.extension_runtime import ExtensionRuntime
 
 @dataclass(frozen=True, slots=True)
 class Configured(Generic[TableT]):
-    """A table and who wrote it."""
+    """A table of the configuration and its origin."""
 
     table: TableT
     source: str
-    """The file that sets it."""
+    """The file that sets the table."""
     folder: Path
-    """A relative file starts here."""
+    """The folder that relative file names in the table start from."""
 
 
 def _read_configuration(values: Sequence[SettingValue]) -> dict[str, Configured[Any]]:
@@ -39,7 +39,7 @@ def _read_configuration(values: Sequence[SettingValue]) -> dict[str, Configured[
 
 
 class HttpToolsReader(SettingReader):
-    """Reads `http_tools`."""
+    """Reads the setting `http_tools`."""
 
     def check(self, value: Any, source: str, error: type[SandburError]) -> Any:
         return parse_tables("http_tools", value, HttpToolTable, source)
@@ -52,7 +52,7 @@ class HttpToolsReader(SettingReader):
 
 
 class OpenApiReader(SettingReader):
-    """Reads `openapi`."""
+    """Reads the setting `openapi`."""
 
     def check(self, value: Any, source: str, error: type[SandburError]) -> Any:
         return parse_tables("openapi", value, OpenApiTable, source)
@@ -69,20 +69,20 @@ class OpenApiReader(SettingReader):
 
 
 def require_hosts(apis: Mapping[str, OpenApiTable], path: Path) -> None:
-    """Refuse an API of a project without an address: the trust in a project does not cover its file.
+    """Raise `ConfigError` if an API of a project's configuration has no base address.
 
-    Raises `ConfigError`.
+    The trust in a project does not cover the description of the API, which could otherwise name any host.
     """
     for name, table in apis.items():
         if table.base_url is None:
             raise ConfigError(
-                f"{path}: `openapi.{name}` has no `base_url`, and {table.file} may be changed by others.",
-                "In a project's configuration, write where the API is.",
+                f"{path}: `openapi.{name}` has no `base_url`, and other people may change {table.file}.",
+                "Write the address of the API in the project's configuration.",
             )
 
 
 class HttpToolsRuntime(ExtensionRuntime):
-    """Provides the HTTP tools of the session's folder; an agent in a program brings its own."""
+    """Provides the HTTP tools of the configuration. An agent in a program brings its own tools."""
 
     def tool_sources(
         self, session: SessionSettings, definition: Definition, needs_model: bool
@@ -95,7 +95,7 @@ class HttpToolsRuntime(ExtensionRuntime):
 
 
 class ConfiguredTools:
-    """The HTTP tools of the settings, as a source of tools."""
+    """The HTTP tools of the settings, as a tool source."""
 
     name = "http"
 
@@ -111,7 +111,7 @@ class ConfiguredTools:
         self._made: tuple[HttpTool, ...] | None = None
 
     async def tools(self) -> Sequence[Tool]:
-        """Return them all; raises `ConfigError`."""
+        """Return all HTTP tools; raises `ConfigError`."""
         return self._all()
 
     def notices(self) -> Sequence[str]:
@@ -123,7 +123,7 @@ class ConfiguredTools:
         )
 
     async def aclose(self) -> None:
-        """Do nothing: a connection lives only as long as its call."""
+        """Do nothing: a connection exists only during a call."""
 
     def _all(self) -> tuple[HttpTool, ...]:
         if self._made is None:

@@ -42,7 +42,7 @@ EXTENSION = Extension(
         SlashEntry(
             name="mcp",
             usage="",
-            summary="list what tool servers wrote to be sent",
+            summary="list the prompts of tool servers",
             home=".ui.chat.slash.server_prompts:show",
             editor=".ui.chat.slash.server_prompts:show_in_editor",
             group="Settings",

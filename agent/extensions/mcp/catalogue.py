@@ -1,4 +1,4 @@
-"""The tools that a server lists, read within limits and compared with what the session recorded of them."""
+"""The tools that a server lists: read within limits, and compared with those that a session recorded."""
 
 import asyncio
 import hashlib
@@ -16,26 +16,26 @@ MOST_TOOLS = 128
 MOST_PAGES = 20
 _SETTLING_S = 0.1
 _DEBOUNCE_S = 2.0
-"""A list that changes all the time is not read more often."""
+"""The shortest time between two readings of a list that changes all the time, in seconds."""
 
 
 class ListedTool:
-    """A tool as its server describes it."""
+    """A tool as its server describes it, with digests of the description."""
 
     def __init__(self, tool: types.Tool) -> None:
-        """Raises `UnfitSchema`."""
+        """Check the tool; raises `UnfitSchema` if its schema cannot be used."""
         self.tool = tool
         self.schema = usable(tool.input_schema)
         described = [tool.name, tool.description, tool.input_schema]
         self.digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:8]
-        """Digest of the declaration that a person's approval depends on."""
+        """The digest of the declaration. A person's approval depends on it."""
         self.form = hashlib.sha256(json.dumps([tool.name, self.schema], sort_keys=True).encode()).hexdigest()
-        """Digest of the parts that a call depends on; a fallback server may describe the same tool in other
-        words."""
+        """The digest of the name and the schema, which a call depends on. A fallback server may describe the
+        same tool in other words."""
 
     @property
     def hints(self) -> str:
-        """Return the server's own, unchecked hints about the tool, for a person to read."""
+        """Return the hints of the server about the tool, for a person to read. Nothing verifies them."""
         notes = self.tool.annotations
         if notes is None:
             return ""
@@ -49,27 +49,27 @@ class ListedTool:
 
 
 class Catalogue:
-    """The tools of one server, by the names that it gives them."""
+    """The tools of one server, under the names that the server gives them."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self.connection = connection
         self.notices: list[str] = []
-        """Sentences about entries of the list that were left out."""
+        """Sentences about list entries that were left out."""
         self.has_changed = False
-        """Whether the list differs from what sessions recorded."""
+        """Whether the list differs from the one that sessions recorded."""
         self._current: dict[str, ListedTool] = {}
         self._announced: frozenset[str] = frozenset()
         self._link: Link | None = None
         self.is_stale = False
-        """Whether the server has reported a change since the list was read."""
+        """Whether the server has reported a change since the list was last read."""
         self._read_at = 0.0
         self._reading = asyncio.Lock()
         connection.on_change = self._outdate
 
     async def read(self) -> Sequence[ListedTool]:
-        """Return the tools that the configuration wants, in the server's order.
+        """Return the tools that the configuration selects, in the server's order.
 
-        Raises what `ServerConnection.ask` raises.
+        Raises the exceptions of `ServerConnection.ask`.
         """
         link = await self.connection.ensure_link()
         await self._read(link)
@@ -87,21 +87,21 @@ class Catalogue:
         return tuple(tool for name, tool in self._current.items() if name in wanted)
 
     async def describe_change(self, listed: ListedTool, link: Link) -> str:
-        """Return why a tool differs from what the session recorded; empty if it does not."""
+        """Return a sentence if the tool differs from what the session recorded; otherwise an empty text."""
         async with self._reading:
             if link is not self._link or self._needs_reading():
                 await self._read(link)
         now = self._current.get(listed.tool.name)
         if now is None:
-            return f"{self._who} has no tool {listed.tool.name} any more, and this was not run."
+            return f"{self._who} has no tool {listed.tool.name} any more. The call did not run."
         is_same = now.digest == listed.digest
         if link.server is not self.connection.server:
             is_same = now.form == listed.form
         if is_same:
             return ""
         return (
-            f"{self._who} has changed its tool {listed.tool.name} since this session learnt of it, and this"
-            " was not run. The next run uses it as it is now."
+            f"{self._who} has changed its tool {listed.tool.name} since this session recorded it."
+            " The call did not run. The next run uses the changed tool."
         )
 
     @property
@@ -128,7 +128,7 @@ class Catalogue:
         if len(listed) > MOST_TOOLS:
             self.notices.append(
                 f"{self._who} lists {len(listed):,} tools or more; the first {MOST_TOOLS} are used."
-                " Name those you want in `tools` of its configuration."
+                " Select tools by name in `tools` of its configuration."
             )
         self.notices += [f"{self._who}: {note}." for note in self.connection.health.notes]
         self._current, self._link = found, link
@@ -136,7 +136,7 @@ class Catalogue:
         self._read_at = asyncio.get_running_loop().time()
 
     def _add_tool(self, tool: types.Tool, found: dict[str, ListedTool]) -> str:
-        """Add a tool, or return a clause that says why it was left out."""
+        """Add a tool to `found`; return an empty text, or a clause that says why it was left out."""
         if tool.name in found:
             return f"it lists {one_line(tool.name, 60)} twice; the first one counts"
         try:

@@ -1,4 +1,5 @@
-"""The connection to one tool server: its client belongs to one task, which reconnects with back-off."""
+"""The connection to one tool server. Its client belongs to one task, which reconnects after growing
+delays."""
 
 from __future__ import annotations
 
@@ -29,20 +30,20 @@ if TYPE_CHECKING:
 AnswerT = TypeVar("AnswerT")
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.5, 30.0
 _PATIENCE_S = 2.0
-"""A call waits so long for the next try to reach the server."""
+"""How long a call waits for the next try to reach the server, in seconds."""
 _ENDING_S = 12.0
 _LAST_WORDS_S = 1.0
 _MOST_CALLS = 8
-"""At once, of one server."""
+"""The most calls to one server at the same time."""
 CONNECTION_CLOSED, REQUEST_TIMEOUT = -32000, -32001
 _LOGGERS = ("mcp", "client")
-"""Of the library."""
+"""The names of the MCP library's loggers."""
 
 State = Literal["idle", "up", "down", "closed"]
 
 
 class ServerDown(Exception):
-    """The server cannot be reached; nothing was sent to it."""
+    """The server cannot be reached; nothing was sent to the server."""
 
 
 class ServerLost(Exception):
@@ -59,11 +60,11 @@ class ServerRefused(Exception):
 
 @dataclass(slots=True)
 class Link:
-    """One client while it lasts."""
+    """One client, from its connection to its end."""
 
     client: Client
     server: McpServer
-    """The connected server, which may be the fallback."""
+    """The connected server. It is the fallback if the first server cannot be reached."""
     stop: asyncio.Event
     owner: asyncio.Task[None]
 
@@ -74,24 +75,26 @@ class ServerHealth:
 
     state: State = "idle"
     problem: str = ""
-    """Why it is down, in a clause."""
+    """Why the server cannot be used, as a clause; empty if it can."""
     failures: int = 0
-    """Since it last answered."""
+    """The number of failures since the server last answered."""
     version: str = ""
-    """Version of the protocol."""
+    """The version of the protocol."""
     notes: list[str] = field(default_factory=list[str])
-    """Parts of its answers that were left out, as clauses."""
+    """Clauses about the parts of the server's answers that were left out."""
 
 
 class ServerConnection:
-    """Starts or connects to a server on first use; any number of tasks may send requests concurrently."""
+    """Starts a server, or connects to it, on first use. Any number of tasks may send requests
+    concurrently."""
 
     def __init__(self, servers: Sequence[McpServer], env: Mapping[str, str], logs: Path, host: Host) -> None:
-        """`servers`: the server and its fallbacks. `logs`: a folder for their standard error."""
+        """`servers` are the server and its fallbacks, in order. `logs` is the folder for their standard
+        error."""
         self.server = servers[0]
         self.health = ServerHealth()
         self.on_change: Callable[[], None] = _nothing
-        """Called when the server reports that its tools changed."""
+        """Called after the server reported that its tools changed."""
         self._servers = servers
         self._env = env
         self._logs = logs
@@ -104,16 +107,16 @@ class ServerConnection:
 
     @property
     def has_person(self) -> bool:
-        """Whether a person can answer a server's question now."""
+        """Return whether a person can answer a question of the server now."""
         return self._host.has_person
 
     async def ensure_link(self) -> Link:
-        """Return a client that is connected; raises `ServerDown`."""
+        """Return a connected client; raises `ServerDown`."""
         async with self._starting:
             if self._link is not None and not self._link.stop.is_set():
                 return self._link
             if self.health.state == "closed":
-                raise ServerDown("this session is over")
+                raise ServerDown("the session is closed")
             await self._wait_for_turn()
             self._link = await self._connect()
             self.health.state, self.health.problem = "up", ""
@@ -136,14 +139,14 @@ class ServerConnection:
         except (ValidationError, RuntimeError, ValueError, LookupError, TypeError) as error:
             if link.stop.is_set():
                 raise await self._report_loss(link, "it ended") from None
-            raise ServerRefused(f"what it answered does not fit: {one_line(str(error))}") from None
+            raise ServerRefused(f"its answer does not fit the protocol: {one_line(str(error))}") from None
         except (httpx2.HTTPError, OSError, BaseExceptionGroup) as error:
             raise await self._report_loss(link, _problem(error)) from None
         self.health.failures = 0
         return answer
 
     async def aclose(self) -> None:
-        """Close the connection and end the server; the wait is limited."""
+        """Close the connection and end the server. The wait for the end is limited."""
         self.health.state = "closed"
         if self._link is not None:
             self._link.stop.set()
@@ -153,7 +156,7 @@ class ServerConnection:
                 owner.cancel()
 
     async def _report_loss(self, link: Link, why: str) -> ServerLost:
-        """Drop a client that no longer works and find the reason for it."""
+        """Drop a client that no longer works; return an error with the reason."""
         if not link.stop.is_set():
             link.stop.set()
             self._fail(why)
@@ -187,7 +190,7 @@ class ServerConnection:
         raise ServerDown(self.health.problem)
 
     async def _start(self, server: McpServer) -> Link:
-        """Return a client of this very server; raises `ServerDown`."""
+        """Start the server and return a client of it, not of a fallback; raises `ServerDown`."""
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         stop, why = asyncio.Event(), list[str]()
         owner = asyncio.create_task(self._own(server, ready, stop, why))
@@ -213,7 +216,8 @@ class ServerConnection:
     async def _own(
         self, server: McpServer, ready: asyncio.Future[Client], stop: asyncio.Event, why: list[str]
     ) -> None:
-        """Keep a client open until it is to stop: it has to be closed by the task that opened it."""
+        """Open a client, keep it open until `stop` is set, and close it in this same task, as the library
+        requires."""
         log = ErrorLog(self._logs / f"{server.name}.log")
 
         def report_end(clause: str) -> None:
@@ -289,7 +293,8 @@ class ServerConnection:
     def _handle_end(self, owner: asyncio.Task[None]) -> None:
         self._owners.discard(owner)
         if not owner.cancelled():
-            # Retrieve the exception, or asyncio logs it; the caller has received it already.
+            # `exception()` marks the exception as retrieved, or else asyncio logs it. The caller has received
+            # it.
             owner.exception()
 
     def _note(self, clause: str) -> None:
@@ -297,12 +302,12 @@ class ServerConnection:
             self.health.notes.append(one_line(clause))
 
     async def _handle_message(self, message: Any) -> None:
-        """Handle a notification of a server with an older protocol version."""
+        """Handle a notification from a server with an older protocol version."""
         if getattr(message, "method", "") == "notifications/tools/list_changed":
             self.on_change()
 
     async def _watch(self, client: Client) -> None:
-        """Watch for list changes of a server with a newer protocol version."""
+        """Wait for changes of the lists of a server with a newer protocol version."""
         tools = client.server_capabilities.tools
         if tools is None or not tools.list_changed:
             return
@@ -311,13 +316,14 @@ class ServerConnection:
                 async for _ in changes:
                     self.on_change()
         except (MCPError, RuntimeError, OSError, TimeoutError, ValueError, httpx2.HTTPError):
-            # An old server sends changes to `_handle_message`; the next call notices a lost connection.
+            # An old server reports changes to `_handle_message`. The next call notices a lost connection.
             return
 
 
 @contextmanager
 def _off_the_terminal() -> Generator[None]:
-    """Keep the library's log messages about server errors off standard error if no handler is configured."""
+    """Keep the MCP library's log messages about server errors off the terminal if no log handler is set
+    up."""
     silence, loggers = logging.NullHandler(), [logging.getLogger(name) for name in _LOGGERS]
     for logger in loggers:
         logger.addHandler(silence)

@@ -1,4 +1,4 @@
-"""The tool servers of the sessions of a process; the library is imported when the first one starts."""
+"""The tool servers of the sessions in a process. The MCP library is imported when the first server starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...runtime.agent_definition import Definition
 from ...runtime.extension_runtime import ExtensionRuntime, ProcessContext
 from ...runtime.tool_servers import OnElicitation, ToolServers
 from ...runtime.wiring import tool_digest
-from .configuration.servers import hidden_values, stored_tokens
+from .configuration.servers import hidden_values, read_tokens
 
 if TYPE_CHECKING:
     from .content.prompts import Prompts
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class LazyServers:
-    """Starts the servers with the first session that asks for their tools."""
+    """Starts the servers when the first session needs their tools."""
 
     name = "mcp"
 
@@ -40,10 +40,10 @@ class LazyServers:
         show_sign_in: Callable[[str], Awaitable[None]] | None = None,
         user_input: UserInput | None = None,
     ) -> None:
-        """`connect` creates the model that servers may use; None: sampling is not available.
+        """`connect` creates the model that servers may call; None: servers cannot call a model.
 
-        `on_elicitation`, or else `user_input`, answers questions of servers; `show_sign_in` shows where to
-        sign in.
+        `on_elicitation`, or `user_input` without it, answers questions of servers. `show_sign_in` shows a
+        person the address where to sign in.
         """
         self._on_elicitation, self._show_sign_in = on_elicitation, show_sign_in
         self._user_input = user_input
@@ -60,7 +60,7 @@ class LazyServers:
         return () if self._source is None else self._source.notices()
 
     async def has_changed(self, known: Mapping[str, str]) -> bool:
-        """Return whether the tools differ from `known`, those of a session: name -> digest."""
+        """Return whether the tools differ from those that a session knows; `known` is name -> digest."""
         if self._source is None or not self._source.may_have_changed:
             return False
         now = {tool.spec.name: tool_digest(tool.spec) for tool in await self._source.tools()}
@@ -82,7 +82,7 @@ class LazyServers:
                 from .source import open_source
             except ModuleNotFoundError as missing:
                 raise ConfigError(
-                    f"Tool servers are configured, and the package {missing.name} is not installed.",
+                    f"Tool servers are configured, but the package {missing.name} is not installed.",
                     f"Install it with: {make_install_command('mcp')}",
                 ) from None
             self._source, self._sampler = open_source(
@@ -97,7 +97,7 @@ class LazyServers:
 
 
 class McpRuntime(ExtensionRuntime):
-    """Brings the tools of the servers that are configured for the folder of a session."""
+    """Adds the tools of the servers that the configuration for a session's folder names."""
 
     def __init__(self, process: ProcessContext) -> None:
         super().__init__(process)
@@ -108,13 +108,13 @@ class McpRuntime(ExtensionRuntime):
         servers, env = self.process.settings.of("mcp_servers"), self.process.env
         return {
             **hidden_values(servers, env),
-            **stored_tokens(servers, env, self.process.settings.home / "mcp"),
+            **read_tokens(servers, env, self.process.settings.home / "mcp"),
         }
 
     def tool_sources(
         self, session: SessionSettings, definition: Definition, needs_model: bool
     ) -> Sequence[ToolSource]:
-        # Policy decisions need the tools of a waiting call, too.
+        # A policy decision about a waiting call needs its tool, too.
         if not needs_model and not any(name.startswith(SERVER_PREFIX) for name in session.own_tools):
             return ()
         cwd = Path(session.cwd)
@@ -122,7 +122,7 @@ class McpRuntime(ExtensionRuntime):
             settings = self.process.settings_of_folder(cwd)
             if not settings.of("mcp_servers"):
                 return ()
-            # Sampling has no place in the session's usage records, so no budget could be enforced.
+            # Model calls of servers are not in the session's usage records, so a budget would not cover them.
             has_budget = settings.max_budget_usd is not None
             connect = None if has_budget else partial(self.process.connect_model, session)
             self._servers[cwd] = LazyServers(
@@ -143,7 +143,7 @@ class McpRuntime(ExtensionRuntime):
         return None if servers is None else servers.source().for_program()
 
     def prompts(self, session: SessionSettings) -> Prompts | None:
-        """Return the prompts of a session's servers; None: it has no servers."""
+        """Return the prompts of a session's servers, or None if the session has no servers."""
         servers = self._servers.get(Path(session.cwd))
         return None if servers is None else servers.source().prompts
 

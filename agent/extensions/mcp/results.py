@@ -1,4 +1,4 @@
-"""Converts a server's answer to a tool outcome; all of its content is untrusted."""
+"""Converts a server's answer to a tool outcome. All content of the answer is untrusted."""
 
 import base64
 import binascii
@@ -16,9 +16,9 @@ from ....state.errors import UsageError
 
 MAX_TEXT_CHARS = 50_000
 _MOST_BLOCKS = 20
-"""Images and documents of one result."""
+"""The most images and documents in one result."""
 _MOST_BLOCK_BYTES = 5_000_000
-"""Base64, as providers count it."""
+"""The most bytes of one image or document, as base64 text: providers count this size."""
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 Block = Text | AttachedFile
@@ -31,7 +31,7 @@ def outcome_of(result: types.CallToolResult) -> ToolOutcome:
 
 
 def make_outcome(texts: Sequence[str], blocks: Sequence[Block], outcome: Outcome = "ok") -> ToolOutcome:
-    """Return the outcome of these texts. Long texts are truncated and kept in full in the artifact store."""
+    """Return an outcome with these texts. A long text is cut; the artifact store keeps it in full."""
     whole = encodable("\n".join(texts)) or ("" if blocks else "(the server answered nothing)")
     if len(whole) <= MAX_TEXT_CHARS:
         return ToolOutcome(outcome, whole, blocks=tuple(blocks))
@@ -43,7 +43,7 @@ def make_outcome(texts: Sequence[str], blocks: Sequence[Block], outcome: Outcome
 
 
 def read_blocks(content: Sequence[Any]) -> tuple[list[str], list[Block]]:
-    """Return the texts of content blocks, and the images for the model."""
+    """Return the texts of content blocks, and the images and documents for the model."""
     texts: list[str] = []
     blocks: list[Block] = []
     for one in content:
@@ -53,7 +53,7 @@ def read_blocks(content: Sequence[Any]) -> tuple[list[str], list[Block]]:
         elif len(blocks) < _MOST_BLOCKS:
             blocks.append(found)
         else:
-            texts.append("(one more, which is not shown)")
+            texts.append("(one more file, which is left out)")
     return texts, blocks
 
 
@@ -69,11 +69,11 @@ def _read(block: Any) -> str | Block:
         return f"(resource {block.uri}: {block.title or block.name}{about})"
     if isinstance(block, types.EmbeddedResource):
         return read_contents(block.resource)
-    return "(content of a kind that is not known here)"
+    return "(content of an unknown kind)"
 
 
 def read_contents(contents: Any) -> str | Image | Document:
-    """Return the text of a resource, or an image for the model."""
+    """Return the text of a resource, or an image or document for the model."""
     if isinstance(contents, types.TextResourceContents):
         return f"[{contents.uri}]\n{contents.text}"
     kind: str = contents.mime_type or "application/octet-stream"
@@ -93,7 +93,7 @@ def _image(kind: str, data: str) -> str | Image:
     try:
         return Image.from_bytes(base64.b64decode(data))
     except UsageError:
-        return f"(an image whose bytes are no picture, although its type is {kind}: not shown)"
+        return f"(an image whose bytes are not a picture of type {kind}: not shown)"
 
 
 def _unfit(data: str) -> str:
@@ -107,7 +107,7 @@ def _unfit(data: str) -> str:
 
 
 def _render_structured(content: Any, texts: Sequence[str]) -> list[str]:
-    """Return structured content as JSON, or nothing if a text block has the same content."""
+    """Return structured content as JSON, or an empty list if a text block has the same content."""
     if content is None:
         return []
     try:

@@ -19,24 +19,24 @@ _DROPPED = frozenset(
     {"$schema", "$id", "$defs", "definitions", "$comment", "$anchor", "$dynamicAnchor", "examples"}
 )
 _UNCHECKED = frozenset({"pattern", "patternProperties", "format", "$dynamicRef", "unevaluatedProperties"})
-"""Keywords that can take unbounded time on a crafted text; the server validates them itself."""
+"""Keywords whose check can take unbounded time on a crafted text. The server validates them itself."""
 
 
 class UnfitSchema(Exception):
-    """No provider would take this; the message is a clause."""
+    """A schema that no provider would accept. The message is a clause."""
 
 
 def usable(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of an arguments object without references; raises `UnfitSchema`.
 
-    What refers to itself is open from there on.
+    A part that refers to itself becomes an empty schema, which accepts every value.
     """
     try:
         size = len(json.dumps(schema))
     except (ValueError, RecursionError, TypeError):
         raise UnfitSchema("its schema is no plain JSON") from None
     if size > MOST_SCHEMA_BYTES:
-        raise UnfitSchema(f"its schema takes {size:,} bytes; {MOST_SCHEMA_BYTES:,} is the most")
+        raise UnfitSchema(f"its schema has {size:,} bytes; the limit is {MOST_SCHEMA_BYTES:,}")
     if schema.get("type", "object") != "object":
         raise UnfitSchema("its arguments are no object")
     flat = _Flattening(schema).node(schema, (), 0)
@@ -73,7 +73,7 @@ class _Flattening:
             return self._inline_reference(reference, given, seen, depth)
         made = {key: self.node(one, seen, depth + 1) for key, one in given.items() if key not in _DROPPED}
         if made.get("type") == "array" and "items" not in made:
-            # Some providers refuse the whole request for a list of nothing in particular.
+            # Some providers refuse the whole request if the items of a list have no schema.
             made["items"] = {}
         return made
 
@@ -98,12 +98,12 @@ class _Flattening:
             elif isinstance(place, dict) and key in place:
                 place = cast("dict[str, Any]", place)[key]
             else:
-                raise UnfitSchema(f"its schema refers to what is not there: {one_line(reference, 80)}")
+                raise UnfitSchema(f"its schema refers to a missing part: {one_line(reference, 80)}")
         return place
 
 
 class Arguments:
-    """Holds a model's arguments against the schema of one tool."""
+    """Validates a model's arguments against the schema of one tool."""
 
     def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
         self._name = name
@@ -111,7 +111,7 @@ class Arguments:
         self._validator: Any = None
 
     def parse_arguments(self, text: str) -> dict[str, Any]:
-        """Return the arguments; raises `BadArguments` with a sentence that says what to change."""
+        """Return the arguments. Raises `BadArguments` with a sentence that says what to change."""
         try:
             value = json.loads(text or "{}", parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
@@ -126,7 +126,8 @@ class Arguments:
         return arguments
 
     def _without_added_nulls(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Leave out nulls for optional arguments; those of an invalid schema stay."""
+        """Remove null from optional arguments whose schema does not allow it. An invalid schema removes
+        nothing."""
         try:
             return without_added_nulls(self._schema, arguments, self._schema)
         except (BadSchema, RecursionError, TypeError, ValueError, AttributeError):
@@ -139,7 +140,7 @@ class Arguments:
             errors = iter(self._validator.iter_errors(arguments))
             error = cast("Any", exceptions).best_match(errors)
         except (exceptions.SchemaError, RecursionError, TypeError, ValueError, AttributeError):
-            # An invalid schema is ignored; the server validates the call.
+            # Arguments cannot be checked against an invalid schema; the server validates the call.
             return ""
         if error is None:
             return ""
@@ -164,7 +165,10 @@ def _validator(schema: Mapping[str, Any]) -> Any:
 
 
 def _without_patterns(value: Any) -> Any:
-    """Drop what may take for ever; a property that is called like a keyword is not checked."""
+    """Return the schema without keywords of unbounded time.
+
+    A property whose name is such a keyword is not checked, either.
+    """
     if isinstance(value, list):
         return [_without_patterns(one) for one in cast("list[Any]", value)]
     if isinstance(value, dict):

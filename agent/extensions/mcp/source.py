@@ -1,4 +1,4 @@
-"""The tools of all configured servers, as a source of tools for the sessions of a process."""
+"""The tools of all configured tool servers, as a tool source for the sessions of a process."""
 
 import asyncio
 import hashlib
@@ -28,21 +28,21 @@ from .tool import McpTool
 from .transport.oauth import ShowAddress
 
 SLOW_S = 4.0
-"""A longer wait for a server at session start is reported, in seconds."""
+"""A longer wait for a server at the start of a session is reported, in seconds."""
 _MOST_NAME_CHARS = 64
-"""Providers take no longer name."""
+"""The longest tool name that all providers accept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What one server brings into a session."""
+    """The tools and notices of one server for a session."""
 
     tools: tuple[Tool, ...] = ()
     notices: tuple[str, ...] = ()
     problem: str = ""
-    """Why the server is left out; empty: it is available."""
+    """Why the server is left out; empty if it is available."""
     may_ask: bool = False
-    """It can end a call with a question to the person."""
+    """Whether the server can end a call with a question for the person."""
 
 
 class McpSource:
@@ -59,7 +59,8 @@ class McpSource:
         host: Host | None = None,
         slow_s: float = SLOW_S,
     ) -> None:
-        """`logs`: the folder for the standard error of servers; `slow_s`: a longer wait is reported."""
+        """`logs` is the folder for the standard error of servers. A wait of more than `slow_s` seconds is
+        reported."""
         self._slow_s = slow_s
         self._waited_s: dict[str, float] = {}
         self._was_read_again = False
@@ -78,7 +79,7 @@ class McpSource:
     async def tools(self) -> Sequence[Tool]:
         """Return the tools of every server that is ready in time; each server is asked once.
 
-        Raises `ConfigError` if a required server fails; the next session tries again.
+        Raises `ConfigError` if a required server fails. The next session then tries again.
         """
         async with self._opening:
             missing = [name for name in self._connections if self._needs_asking(name)]
@@ -91,7 +92,7 @@ class McpSource:
             for name in refused:
                 raise ConfigError(
                     f"The tool server {name} is required and cannot be used: {found[name].problem}.",
-                    "Let it run, or take `required` out of its configuration.",
+                    "Make the server work, or remove `required` from its configuration.",
                 )
         tools: dict[str, Tool] = {}
         for offered in self._in_order():
@@ -108,20 +109,20 @@ class McpSource:
 
     @property
     def may_have_changed(self) -> bool:
-        """Whether a server has ever reported that its list of tools changed."""
+        """Return whether any server has reported a change of its list of tools."""
         return self._was_read_again or any(catalogue.is_stale for catalogue in self._catalogues.values())
 
     def notices(self) -> Sequence[str]:
         found_notices = [notice for offered in self._in_order() for notice in offered.notices]
         changed = [
-            f"The tool server {name} has changed its list of tools; the next run uses it as it is now."
+            f"The tool server {name} has changed its list of tools. The next run uses the new list."
             for name, catalogue in self._catalogues.items()
             if catalogue.has_changed
         ]
         return (*self._notices, *self._slowest(), *found_notices, *changed)
 
     def for_program(self) -> ProgramServers:
-        """Return the servers as a program uses them."""
+        """Return the interface to the servers for programs."""
         return ProgramServers(self)
 
     def _is_required(self, name: str) -> bool:
@@ -132,7 +133,7 @@ class McpSource:
         return {name: connection.health for name, connection in self._connections.items()}
 
     async def aclose(self) -> None:
-        """End every server, all at once."""
+        """End all servers concurrently."""
         await asyncio.gather(*(connection.aclose() for connection in self._connections.values()))
 
     def connection_of(self, server: str) -> ServerConnection:
@@ -143,7 +144,7 @@ class McpSource:
         return self._connections[server]
 
     def list_server_tools(self) -> Sequence[McpTool]:
-        """Return the tools of all servers, as sessions have them."""
+        """Return the tools of all servers, under their names in sessions."""
         return [tool for offered in self._in_order() for tool in offered.tools if isinstance(tool, McpTool)]
 
     def _in_order(self) -> list[Offered]:
@@ -157,7 +158,7 @@ class McpSource:
             self._waited_s[name] = time.monotonic() - began
 
     def _slowest(self) -> list[str]:
-        """Return which server delayed the session start most, if it was long; all start concurrently."""
+        """Return a notice about the server that delayed the session start most, if the delay was long."""
         name = max(self._waited_s, key=self._waited_s.__getitem__, default="")
         waited_s = self._waited_s.get(name, 0.0)
         if waited_s <= self._slow_s:
@@ -180,14 +181,14 @@ class McpSource:
         return Offered((*tools, *readers), tuple(catalogue.notices), may_ask=may_ask)
 
     def _name_tools(self, definitions: Sequence[ListedTool], catalogue: Catalogue) -> list[McpTool]:
-        """Return the tools under the names that models use; a name that is already in use is reported."""
+        """Return the tools under their names for models. A name that is already in use is reported."""
         found: dict[str, McpTool] = {}
         server = catalogue.connection.server.name
         for definition in definitions:
             name = tool_name(server, definition.tool.name)
             if name in found:
                 catalogue.notices.append(
-                    f"The tool server {server} has two tools that would be called {name}."
+                    f"The tool server {server} has two tools whose names would become {name}."
                 )
                 continue
             found[name] = McpTool(name, definition, catalogue, self._inquiries)
@@ -201,13 +202,13 @@ def _with_fallback(
     if fallback is None:
         return (server,)
     if fallback not in servers or fallback == server.name:
-        notices.append(f"The tool server {server.name} names a fallback that is no other server: {fallback}.")
+        notices.append(f"The fallback of the tool server {server.name} is not another server: {fallback}.")
         return (server,)
     return server, servers[fallback]
 
 
 def tool_name(server: str, tool: str) -> str:
-    """Return `mcp__server__tool` with characters, and in a length, that every provider takes."""
+    """Return `mcp__server__tool`, changed to the characters and the length that every provider accepts."""
     name = f"{SERVER_PREFIX}{server}__{re.sub(r'[^A-Za-z0-9_-]', '_', tool)}"
     if len(name) <= _MOST_NAME_CHARS:
         return name
@@ -222,10 +223,10 @@ def open_source(
     show_sign_in: ShowAddress | None = None,
     user_input: UserInput | None = None,
 ) -> tuple[McpSource, Sampler | None]:
-    """Return the configured servers, and what asks a model for them; `connect` creates that model.
+    """Return the configured servers, and the sampler that calls a model for them; None without `connect`.
 
-    `on_elicitation`, or else `user_input`, answers their questions; `show_sign_in` begins a new sign-in where
-    a server wants one.
+    `connect` creates the model. `on_elicitation`, or `user_input` without it, answers questions of servers.
+    `show_sign_in` begins a new sign-in where a server requires one.
     """
     sampler = None if connect is None else Sampler(connect)
     host = Host(

@@ -6,11 +6,11 @@ from ....state.conversation.messages import encodable
 
 _MOST_LINE_CHARS = 300
 _JOINERS = "\u200c\u200d"
-"""Without them some scripts and emoji fall apart."""
+"""Characters that some scripts and emoji need, although they are invisible."""
 
 
 def plain(text: str, most_chars: int) -> str:
-    """Return the text without what could hide or fake something, cut where it is too long."""
+    """Return the text without control and invisible characters, cut to `most_chars`."""
     text = encodable(text)
     if not (text.isascii() and text.isprintable()):
         text = "".join(char for char in text[: most_chars + 1] if _is_visible(char))
@@ -22,5 +22,5 @@ def _is_visible(char: str) -> bool:
 
 
 def one_line(text: str, most_chars: int = _MOST_LINE_CHARS) -> str:
-    """Return the text as one line."""
+    """Return the text as one line of at most `most_chars` characters."""
     return plain(" ".join(text[: 4 * most_chars].split()), most_chars)

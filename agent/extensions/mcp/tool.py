@@ -1,4 +1,4 @@
-"""One tool of a server, as one of ours."""
+"""One tool of a tool server as a tool of sessions."""
 
 import asyncio
 import json
@@ -20,15 +20,15 @@ from .server_requests.inquiry import Inquiries, Inquiry, Responses, ask_client, 
 from .text import one_line, plain
 
 Answered = tuple[Inquiry, dict[str, dict[str, Any]]]
-"""The question of a server, and the answers by field name."""
+"""A question of a server, and the answers: key of a request -> field name -> value."""
 MOST_DESCRIPTION_CHARS = 4000
 _TIMES_LONGER = 10
-"""A call that reports progress may take so many times its limit."""
+"""A call that reports progress may take this many times its time limit."""
 _TELL_EVERY_S = 0.2
 
 
 def effect_by_hints(tool: types.Tool) -> Effect:
-    """Return the effect of a tool if its server is believed."""
+    """Return the effect class of a tool according to the server's hints."""
     notes = tool.annotations
     if notes is None:
         return "effect"
@@ -38,7 +38,7 @@ def effect_by_hints(tool: types.Tool) -> Effect:
 
 
 class McpTool:
-    """A tool of a server. A call always has an outcome, whatever the server does."""
+    """A tool of a server. Each call returns an outcome, even if the server fails."""
 
     def __init__(self, name: str, definition: ListedTool, catalogue: Catalogue, inquiries: Inquiries) -> None:
         self._catalogue = catalogue
@@ -54,12 +54,12 @@ class McpTool:
 
     @property
     def server(self) -> str:
-        """The name of its server."""
+        """Return the name of the server."""
         return self._connection.server.name
 
     @property
     def name_there(self) -> str:
-        """Its name at the server."""
+        """Return the name of the tool at its server."""
         return self._definition.tool.name
 
     def parse(self, arguments: str) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class McpTool:
         return self.effect
 
     def subject(self, arguments: dict[str, Any]) -> str:
-        """Return the arguments as JSON: only the server knows what they mean."""
+        """Return the arguments as JSON, because only the server knows their meaning."""
         return json.dumps(arguments, ensure_ascii=False, sort_keys=True)
 
     def paths(self, arguments: Any) -> Sequence[str]:
@@ -81,13 +81,13 @@ class McpTool:
     async def go_on(
         self, inquiry: Inquiry, contents: dict[str, dict[str, Any]], context: ToolContext
     ) -> ToolOutcome:
-        """Continue a call whose server asked a question that is now answered."""
+        """Continue a call whose server asked a question, now with the person's answer."""
         return await self._with_care(
             lambda: self._call_server(inquiry.arguments, context, (inquiry, contents))
         )
 
     async def _with_care(self, work: Callable[[], Awaitable[ToolOutcome]]) -> ToolOutcome:
-        """Call the server; retry once if the connection was lost and repeating the call is harmless."""
+        """Call the server. Retry once if the connection was lost and a repetition is harmless."""
         try:
             return await work()
         except ServerLost as lost:
@@ -101,7 +101,7 @@ class McpTool:
     async def _call_server(
         self, arguments: dict[str, Any], context: ToolContext, answered: Answered | None = None
     ) -> ToolOutcome:
-        """Call it once; raises `ServerLost`."""
+        """Call the server once; raises `ServerLost`."""
         progress = CallProgress(context, self._connection.server.table.timeout_s)
         try:
             link = await self._connection.ensure_link()
@@ -126,13 +126,14 @@ class McpTool:
             server = self._connection.server.name
             return ToolOutcome(
                 "timeout",
-                f"The tool server {server} was called, and asked to stop: {late}. It may have taken effect.",
+                f"The tool server {server} was asked to cancel the call: {late}. It may have taken effect.",
             )
         except ServerRefused as refusal:
             return self._make_error(f"refused: {refusal}")
 
     def _inquire(self, arguments: dict[str, Any], result: types.InputRequiredResult) -> ToolOutcome:
-        """Store the server's question for the person, and report it to the model."""
+        """Store the server's question for the person, and return an outcome that describes it to the
+        model."""
         required = result.model_dump_json(by_alias=True, exclude_none=True)
         inquiry = Inquiry(tool=self.spec.name, arguments=arguments, required=required)
         name = self._inquiries.keep(inquiry)
@@ -150,7 +151,7 @@ class McpTool:
 
 
 class CallProgress:
-    """The progress of a running call, which also extends its time limit."""
+    """Reports the progress of a running call. Each report restarts the call's time limit."""
 
     def __init__(self, context: ToolContext, quiet_s: float) -> None:
         self.longest_s = quiet_s * _TIMES_LONGER
@@ -169,14 +170,14 @@ class CallProgress:
             self._context.emit(f"{progress:g}{of} {one_line(message or '')}".rstrip() + "\n")
 
     async def watch_work(self, work: Any) -> Any:
-        """Return the result of `work`; raises `NoAnswer` after that time without a message."""
+        """Return the result of `work`. Raises `NoAnswer` after `quiet_s` seconds without a message."""
         try:
             async with asyncio.timeout(self._quiet_s) as self._deadline:
                 return await work
         except TimeoutError:
-            raise NoAnswer(f"it was silent for {self._quiet_s:g} s") from None
+            raise NoAnswer(f"it sent no message for {self._quiet_s:g} s") from None
 
 
 def _describe_tool(server: str, definition: ListedTool) -> str:
-    hints = f"; it says of it: {definition.hints}" if definition.hints else ""
+    hints = f"; the server states: {definition.hints}" if definition.hints else ""
     return f"a tool of the server {server}{hints} (definition {definition.digest})"

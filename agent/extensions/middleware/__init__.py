@@ -1,1 +1,1 @@
-"""What goes around the model calls and the tool calls of a session."""
+"""Middleware: functions of a program around the model calls and the tool calls of a session."""

@@ -1,4 +1,4 @@
-"""The hooks of agents: of one agent, and of a class of agents."""
+"""Hooks for one agent, and hooks for all agents of a class."""
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -7,28 +7,29 @@ from typing import Any, cast
 from .hooks import AddHook, HookMiddleware, HookMoment, HookTable
 
 _TABLE = "_own_class_hooks"
-"""The attribute of a class with its table."""
+"""The name of the class attribute that holds the hook table of the class."""
 
 
 def _table_of(owner: type) -> HookTable:
-    """Return the table of this very class, and not of one that it derives from."""
+    """Return the hook table of this class itself, not the one of a parent class."""
     if _TABLE not in vars(owner):
         setattr(owner, _TABLE, HookTable())
     return cast(HookTable, vars(owner)[_TABLE])
 
 
 class _AddClassHook:
-    """The attribute that adds hooks to the class that it is read from."""
+    """A class attribute that adds hooks to the class through which it is accessed."""
 
     def __get__(self, agent: object, owner: type) -> AddHook:
         return AddHook(_table_of(owner))
 
 
 class HasHooks:
-    """What has hooks: those of its classes come first, of the class that others derive from outermost."""
+    """A base class for agents with hooks. Hooks of classes wrap the agent's own hooks; hooks of a parent
+    class wrap those of a subclass."""
 
     add_class_hook = _AddClassHook()
-    """Adds a hook for all agents of this class and of classes that derive from it, as `add_hook` does."""
+    """Adds a hook for all agents of this class and of its subclasses, as `add_hook` does for one agent."""
 
     @cached_property
     def add_hook(self) -> AddHook:

@@ -8,11 +8,11 @@ from ....state.errors import TurnLimit
 from .middleware import FEATURE, Middleware, MiddlewareSession, NextModelCall, NextToolCall, ToolCallRequest
 
 _MODEL = ""
-"""The key in a `Counter` for model calls; tool calls are counted under the names of the tools."""
+"""The key of a `Counter` for model calls. Tool calls are counted under the names of their tools."""
 
 
 class CallLimit(Middleware):
-    """Limits the number of calls, per run and per session."""
+    """Limits the number of model calls and tool calls in each run of a session."""
 
     priority = FEATURE
 
@@ -22,10 +22,11 @@ class CallLimit(Middleware):
         tool_calls: int | None = None,
         per_tool: Mapping[str, int] | None = None,
     ) -> None:
-        """`per_tool`: name of a tool -> limit; None: no limit of that kind.
+        """Set the limits of one run; None sets no limit of that kind. `per_tool` maps the name of a tool to
+        its limit.
 
-        Too many model calls end the run (exit 53); it continues when it is resumed. Too many tool calls are
-        reported to the model, which can go on without them.
+        Too many model calls end the run (exit code 53); a resume continues it with a new count. Too many tool
+        calls are reported to the model, which can go on without them.
         """
         self._model_calls = model_calls
         self._tool_calls = tool_calls
@@ -43,7 +44,7 @@ class CallLimit(Middleware):
         if self._model_calls is not None and self._count_call(_MODEL) > self._model_calls:
             raise TurnLimit(
                 f"The limit of {self._model_calls} model calls in one run is reached.",
-                "Resume to go on; the limit starts again.",
+                "Resume to go on; the count starts again at 0.",
             )
         return await next(request)
 

@@ -1,6 +1,6 @@
-"""Functions that watch or change one moment of an agent's runs, added and removed while it works.
+"""Hooks: functions that watch or change one moment of an agent's runs, added and removed at any time.
 
-They are a middleware: its methods call the functions that are there at that moment.
+`HookMiddleware` calls the functions that are registered at that moment.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ HookMoment = Literal[
 ]  # fmt: skip
 ValueT = TypeVar("ValueT")
 Changes = Callable[[ValueT], ValueT | Awaitable[ValueT | None] | None]
-"""Returns a changed value, or None to leave it as it is."""
+"""A function that returns a changed value, or None to leave the value as it is."""
 ChangesOutcome = Callable[[ToolCallRequest, ToolOutcome], ToolOutcome | Awaitable[ToolOutcome | None] | None]
 Watches = Callable[[ValueT], object]
-"""Its result is ignored; an awaitable is awaited."""
+"""A function whose result is ignored; if the result is awaitable, it is awaited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Hook:
     moment: HookMoment
     function: Callable[..., Any]
     name: str
-    """Empty: it was added without a name."""
+    """The name of the hook; empty if it was added without one."""
 
     @property
     def title(self) -> str:
@@ -47,7 +47,7 @@ class HookTable:
         self._hooks: tuple[Hook, ...] = ()
 
     def add(self, hook: Hook) -> None:
-        """Add a hook; raises `UsageError` for a name that another hook of the moment has."""
+        """Add a hook. Raises `UsageError` if another hook of the same moment has this name."""
         if hook.name and any(one.name == hook.name for one in self.of(hook.moment)):
             raise UsageError(f"A hook {hook.name!r} for {hook.moment} exists already.", "Remove it first.")
         self._hooks = (*self._hooks, hook)
@@ -69,7 +69,7 @@ class HookTable:
 
 
 class AddHook:
-    """Adds hooks to a table: called with the moment, the function and perhaps a name."""
+    """Adds hooks to a table. It is called with the moment, the function and an optional name."""
 
     def __init__(self, table: HookTable) -> None:
         self._table = table
@@ -99,10 +99,10 @@ class AddHook:
     @overload
     def __call__(self, moment: Literal["post_observe"], hook: Watches[str], name: str = "") -> None: ...
     def __call__(self, moment: HookMoment, hook: Callable[..., Any], name: str = "") -> None:
-        """Call a function, sync or async, at this moment from now on, in sessions that are open, too.
+        """Register a function, sync or async, for this moment. Sessions that are open call it, too.
 
-        It gets what the moment is about, and returns a changed one, or None to leave it. Raises `UsageError`
-        for an unknown moment, and for a name that another hook of the moment has.
+        The function gets the value of the moment, and returns a changed value, or None to leave it as it is.
+        Raises `UsageError` for an unknown moment, and for a name that another hook of the moment has.
         """
         if moment not in get_args(HookMoment):
             raise UsageError(
@@ -114,12 +114,12 @@ class AddHook:
 
 
 class HookMiddleware(Middleware):
-    """Calls the hooks of some tables: in order on the way in, in reverse order on the way out."""
+    """Calls the hooks of several tables: in order before a call, in reverse order after it."""
 
     name = "hooks"
 
     def __init__(self, tables: Callable[[], Iterable[HookTable]]) -> None:
-        """`tables` returns the tables that count now, the outermost first."""
+        """`tables` returns the tables that are active now, the outermost first."""
         self._tables = tables
 
     @property
@@ -172,10 +172,10 @@ class HookMiddleware(Middleware):
 
 
 async def _call(hook: Hook, kind: type[Any], value: ValueT, *args: object) -> ValueT:
-    """Return the hook's value, or `value` if it returned None; raises `SandburError`."""
+    """Return the result of the hook, or `value` if the hook returned None. Raises `SandburError`."""
     try:
         changed = await await_if_needed(hook.function(*args))
-    except Exception as error:  # from a person's code
+    except Exception as error:  # the hook is code of a person
         if isinstance(error, SandburError):
             raise
         raise MiddlewareError(
@@ -188,6 +188,6 @@ async def _call(hook: Hook, kind: type[Any], value: ValueT, *args: object) -> Va
         raise MiddlewareError(
             f"The hook {hook.title} ({hook.moment}) returned {type(changed).__name__},"
             f" not a {kind.__name__}.",
-            "It has to return what it was given, a changed one, or None.",
+            "It has to return the value that it was given, a changed one, or None.",
         )
     return changed

@@ -1,4 +1,4 @@
-"""Runs one middleware in one call and reports any mistake in it as one sentence with its name."""
+"""Runs one middleware in one call. An error in the middleware becomes one sentence with its name."""
 
 from __future__ import annotations
 
@@ -43,21 +43,24 @@ class Layer(Generic[GivenT, AnswerT]):
         inner: Callable[[Layer[GivenT, AnswerT], GivenT], Awaitable[AnswerT]],
         kind: type[AnswerT],
     ) -> None:
-        """`kind`: the type that `wrap` has to return. `inner` receives the layer that calls it."""
+        """`kind` is the type that `wrap` has to return. `inner` receives the layer that calls it."""
         self.middleware = middleware
         self.times = 0
-        """How often it called `next`."""
+        """How often the middleware called `next`."""
         self._wrap = wrap
         self._inner = inner
         self._kind = kind
         self._failed: BaseException | None = None
 
     async def run(self, given: GivenT) -> AnswerT:
-        """Return the answer. Errors of inner layers pass unchanged; every other error becomes
-        `MiddlewareError`."""
+        """Return the answer of the middleware.
+
+        A `SandburError` and an error of an inner layer pass unchanged; any other error becomes
+        `MiddlewareError`.
+        """
         try:
             answer = await await_if_needed(self._wrap(given, self._next))
-        except Exception as error:  # from a person's code
+        except Exception as error:  # the middleware is code of a person
             if error is self._failed or isinstance(error, SandburError):
                 raise
             raise failure(self.middleware, self._wrap.__name__, error) from error
@@ -65,7 +68,7 @@ class Layer(Generic[GivenT, AnswerT]):
             raise MiddlewareError(
                 f"The middleware {name_of(self.middleware)} returned {type(answer).__name__} from"
                 f" {self._wrap.__name__}, not a {self._kind.__name__}.",
-                "It has to return what `next` gave, or one of its own.",
+                "It has to return the answer of `next`, or one of its own.",
             )
         return answer
 
@@ -73,6 +76,6 @@ class Layer(Generic[GivenT, AnswerT]):
         self.times += 1
         try:
             return await self._inner(self, given)
-        except BaseException as error:  # known again when it comes out of the person's code
+        except BaseException as error:  # kept, so that `run` recognizes it when it leaves the middleware
             self._failed = error
             raise

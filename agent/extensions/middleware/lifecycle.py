@@ -1,4 +1,4 @@
-"""Notifies middleware of events in a session; an observer that fails does not end the run."""
+"""Notifies middleware of the events in a session. A failure of one middleware does not end the run."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ LifecycleMoment = Literal[
 
 
 class Lifecycle:
-    """The methods of one session's middleware that are overridden, by the moment that they watch."""
+    """The lifecycle methods that the middleware of one session overrides, by the moment of their calls."""
 
     def __init__(self, layers: Sequence[Middleware], session: MiddlewareSession) -> None:
         self.session = session
@@ -37,9 +37,10 @@ class Lifecycle:
             current_session.reset(token)
 
     async def tell(self, moment: LifecycleMoment, *args: Any) -> list[str]:
-        """Call every observer, outermost first; return messages about those that failed.
+        """Call the method of every middleware for this moment, outermost first; return a message per failure.
 
-        A failure is reported once, because the report itself may be what fails.
+        The message about a failing method is returned only once, because the message itself may make it fail
+        again.
         """
         problems: list[str] = []
         for middleware, method in self._watchers(moment):
@@ -55,7 +56,7 @@ class Lifecycle:
         with self.in_session():
             try:
                 await await_if_needed(method(*args))
-            except Exception as error:  # from a person's code
+            except Exception as error:  # the middleware is code of a person
                 if isinstance(error, SandburError):
                     raise
                 raise failure(middleware, method.__name__, error) from error
@@ -69,5 +70,5 @@ class Lifecycle:
 
 
 def is_overridden(middleware: Middleware, method: str) -> bool:
-    """Return whether a subclass overrides the method."""
+    """Return whether the class of the middleware overrides the method."""
     return getattr(getattr(middleware, method), "__func__", None) is not getattr(Middleware, method)

@@ -1,4 +1,4 @@
-"""The class that a person derives from to go around model calls and tool calls, and to watch a session."""
+"""The class `Middleware`: a program derives from it to wrap model and tool calls and to watch a session."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from ....state.calls import Effect, parent_call_id_of
 from ....state.conversation.messages import Outcome, UserContent, assistant_message, parse_json_object
 
 SYSTEM, FEATURE, PERSON = 0, 100, 500
-"""The first priority of the system, of features, and of a person's own middleware."""
+"""The lowest priority number of the system's, of features' and of a person's own middleware."""
 
 
 class ToolCallRequest:
@@ -31,7 +31,7 @@ class ToolCallRequest:
 
     @property
     def name(self) -> str:
-        """The tool's."""
+        """Return the name of the tool."""
         return self._tool.spec.name
 
     @property
@@ -40,7 +40,7 @@ class ToolCallRequest:
 
     @property
     def parent_call_id(self) -> str:
-        """The call whose tool makes this one; empty: the model made it."""
+        """Return the id of the call whose tool makes this call; empty if the model made it."""
         return parent_call_id_of(self.call_id)
 
     @property
@@ -50,7 +50,7 @@ class ToolCallRequest:
 
     @property
     def effect(self) -> Effect:
-        """What running this very call twice would mean."""
+        """Return the effect class of this call: what a second run of it would mean."""
         return self._tool.effect_of(self._arguments)
 
     @property
@@ -58,49 +58,50 @@ class ToolCallRequest:
         return self._context
 
     async def run(self) -> ToolOutcome:
-        """Run the tool itself; only the innermost layer does."""
+        """Run the tool itself. Only the innermost layer calls this."""
         return await self._tool.run(self._arguments, self._context)
 
 
 @dataclass(frozen=True, slots=True)
 class ProposedCall:
-    """A call that the model wants, before the gate judges it."""
+    """A call that the model proposed, before the gate judges it."""
 
     name: str
-    """The tool's."""
+    """The name of the tool."""
     call_id: str
     arguments: Mapping[str, Any]
-    """Without secrets. Change them with `dataclasses.replace`."""
+    """The arguments with masked secrets. Change them with `dataclasses.replace`."""
 
 
 NextModelCall = Callable[[ModelRequest], Awaitable[Reply]]
-"""Calls the inner layers and finally the model, and shows the stream meanwhile. It may be called
-repeatedly."""
+"""Calls the inner layers and finally the model, and displays the streamed text meanwhile. A middleware may
+call it repeatedly."""
 NextToolCall = Callable[[ToolCallRequest], Awaitable[ToolOutcome]]
-"""Passes the very call on; a second time only where its effect is `read` or `idempotent`."""
+"""Passes the same call on to the inner layers. A second time is allowed only if the effect class of the call
+is `read` or `idempotent`."""
 
 
-def _unheard(text: str) -> None:
+def _discard(text: str) -> None:
     pass
 
 
 @dataclass(slots=True)
 class MiddlewareSession:
-    """The session that a middleware works in just now."""
+    """The session in which a middleware works at the moment."""
 
     id: str
     model: str
     cwd: Path
-    notify: Callable[[str], None] = field(default=_unheard)
-    """Shows the person a notice."""
+    notify: Callable[[str], None] = field(default=_discard)
+    """Displays a notice to the person."""
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
-    """The environment variables that the session uses instead of those of the process."""
+    """The environment variables that the session uses in place of those of the process."""
     inputs: RunInputs = field(default_factory=RunInputs, repr=False)
-    """What the program passed to the current run."""
+    """The inputs that the program passed to the current run."""
 
     @property
     def run(self) -> RunContext[Any]:
-        """The current run, with the `deps` that the program passed to it."""
+        """Return the current run, with the `deps` that the program passed to it."""
         return RunContext.of_run(self.id, self.cwd, self.inputs.deps)
 
 
@@ -117,27 +118,28 @@ class Middleware:
     """
 
     priority: int = PERSON
-    """A lower number is further out: 0 to 99 for the system, 100 to 499 for features, 500 and above for the
-    person's own."""
+    """Middleware with a lower number is further out: 0 to 99 is for the system, 100 to 499 for features, 500
+    and above for a person's own middleware."""
     name: str = ""
-    """The name that people see; empty: the name of the class."""
+    """The name in messages. If it is empty, the name of the class is used."""
     tools: Sequence[Tool] = ()
-    """Tools that it adds for the model."""
+    """The tools that the middleware adds for the model."""
 
     @property
     def is_enabled(self) -> bool:
-        """Whether it has anything to do now; asked before each call that it would wrap or rewrite."""
+        """Return whether the middleware is active now. This is called before each call that it may wrap or
+        rewrite."""
         return True
 
     @property
     def session(self) -> MiddlewareSession:
-        """The current session; raises `LookupError` outside of a session."""
+        """Return the current session; raises `LookupError` outside of a session."""
         return current_session.get()
 
     def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Awaitable[Reply] | Reply:
         """Wrap a model call and return the reply to use.
 
-        `await next(request)` returns the reply after all of it was displayed. The request may be changed
+        `await next(request)` returns the reply after its whole text was displayed. The request may be changed
         (`dataclasses.replace`), including its `model`. If `next` is not called, no model is called;
         `Middleware.reply` creates an answer. A reply that is not returned still counts in usage and cost.
         """
@@ -148,88 +150,91 @@ class Middleware:
     ) -> Awaitable[ToolOutcome] | ToolOutcome:
         """Wrap a tool call and return the outcome to use.
 
-        If `next` is not called, the tool does not run; `Middleware.outcome` creates what the model reads.
-        File changes of a call are recorded whatever is returned.
+        If `next` is not called, the tool does not run; `Middleware.outcome` creates an outcome
+        for the model to read. File changes of a call are recorded in every case.
         """
         return next(call)
 
     def rewrite_message(self, message: UserContent) -> Awaitable[UserContent] | UserContent:
-        """Return the person's message as it is to begin the run and to be recorded.
+        """Return the person's message in the form that begins the run and is recorded.
 
-        This method and the other `rewrite_` methods run once for what they change: it is recorded as changed,
-        and a resume or a replay reads the record. If one fails, so does the run, which a resume continues.
+        This method and the other `rewrite_` methods run once for each value: the changed value is recorded,
+        and a resume or a replay reads the record. If such a method fails, the run fails; a resume continues
+        it.
         """
         return message
 
     def rewrite_call(self, call: ProposedCall) -> Awaitable[ProposedCall] | ProposedCall:
-        """Return a call that the model wants with the arguments to run it with.
+        """Return the call that the model proposed, with the arguments to run it with.
 
-        The gate judges them in place of the model's, a person approves them, and exactly they run. If this
-        fails, the call is denied with the error as the reason.
+        The gate judges these arguments in place of the model's, a person approves them, and the call runs
+        with exactly them. If this method fails, the call is denied with the error as the reason.
         """
         return call
 
     def rewrite_answer(self, text: str) -> Awaitable[str] | str:
-        """Return the text of an answer as it is to be recorded, before its format is checked.
+        """Return the text of an answer in the form that is recorded, before its format is checked.
 
         The answer of a tool that ends the run is the tool's result: see `wrap_tool_call`.
         """
         return text
 
     def rewrite_observed(self, text: str) -> Awaitable[str] | str:
-        """Return a message that is only observed as it is to be stored."""
+        """Return an observed message in the form that is stored."""
         return text
 
     def after_observed(self, text: str) -> Awaitable[None] | None:
-        """An observed message was stored. This method only observes."""
+        """Handle an observed message after it was stored. The return value is ignored."""
 
     def rewrite_event(self, event: Event) -> Awaitable[Event] | Event:
-        """Return an event of the same type that is displayed in place of this one; the record keeps this one.
+        """Return an event of the same type to display in place of this one. The record keeps this one.
 
-        The result of a run cannot be changed. If this fails, the person is notified and the event displayed.
+        The result of a run cannot be changed. If this fails, the person is notified and this event displayed.
         """
         return event
 
     def on_start(self, session: MiddlewareSession) -> Awaitable[None] | None:
-        """A session opens; an exception keeps it from opening."""
+        """Handle the opening of a session. An exception keeps the session from opening."""
 
     def on_stop(self, session: MiddlewareSession) -> Awaitable[None] | None:
-        """A session closes. Called once for every `on_start` that returned."""
+        """Handle the closing of a session. This is called once for every `on_start` that returned."""
 
     def before_reply(self, text: str | None) -> Awaitable[None] | None:
-        """A run begins with the person's message, or with None if it continues without one.
+        """Handle the beginning of a run. `text` is the person's message, or None if the run continues without
+        one.
 
         This method and those below only observe: their return value is ignored. If one fails, the person is
         notified and the run goes on.
         """
 
     def after_reply(self, result: RunFinished) -> Awaitable[None] | None:
-        """A run ended."""
+        """Handle the end of a run."""
 
     def before_reasoning(self, request: ModelRequest) -> Awaitable[None] | None:
-        """The model is about to be called; the request is as it is before every `wrap_model_call`."""
+        """Handle a request that is about to be sent, in its form before every `wrap_model_call`."""
 
     def after_reasoning(self, reply: Reply) -> Awaitable[None] | None:
-        """The model has answered; the reply is as it is after every `wrap_model_call`."""
+        """Handle a reply of the model, in its form after every `wrap_model_call`."""
 
     def before_acting(self, call: ToolCallRequest) -> Awaitable[None] | None:
-        """A tool is about to run; its start is on disk."""
+        """Handle a tool call that is about to run. Its start is on disk."""
 
     def after_acting(self, call: ToolCallRequest, outcome: ToolOutcome) -> Awaitable[None] | None:
-        """A tool has run; the outcome is as it is after every `wrap_tool_call`. Not called if the tool
-        raised."""
+        """Handle an outcome, in its form after every `wrap_tool_call`. This is not called if the tool raised
+        an exception."""
 
     def before_observing(self, call: ToolCallRequest, outcome: ToolOutcome) -> Awaitable[None] | None:
-        """An outcome is about to be masked, and recorded for the model to read."""
+        """Handle an outcome that is about to be masked, and recorded for the model to read."""
 
     def after_observing(self, result: ToolFinished) -> Awaitable[None] | None:
-        """A result was added to the history, of a call that ran or was refused, as the model will read it."""
+        """Handle a result that was added to the history, of a call that ran or was refused, as the model
+        reads it."""
 
     def before_printing(self, event: Event) -> Awaitable[None] | None:
-        """An event is about to be displayed."""
+        """Handle an event that is about to be displayed."""
 
     def after_printing(self, event: Event) -> Awaitable[None] | None:
-        """An event was displayed."""
+        """Handle an event after it was displayed."""
 
     @staticmethod
     def reply(text: str) -> Reply:
@@ -238,5 +243,5 @@ class Middleware:
 
     @staticmethod
     def outcome(text: str, outcome: Outcome = "ok") -> ToolOutcome:
-        """Create the outcome that the model reads for a call."""
+        """Create the outcome of a call for the model to read."""
         return ToolOutcome(outcome, text)

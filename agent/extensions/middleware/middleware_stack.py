@@ -1,4 +1,4 @@
-"""The middleware of one session, in order, around its model and its tools and along with its runs."""
+"""The middleware of one session, in its order: it wraps the model and the tools, and watches the runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST = 100
 def in_order(middleware: Iterable[Middleware]) -> tuple[Middleware, ...]:
     """Sort middleware, outermost first; equal priorities keep their order.
 
-    Raises `MiddlewareError` for an object that is not middleware or can never work.
+    Raises `MiddlewareError` for an object that is not middleware, or that has a wrong priority or signature.
     """
     given = tuple(middleware)
     if len(given) > _MOST:
@@ -42,10 +42,10 @@ def stack_middleware(
     settings: SessionSettings,
     env: Mapping[str, str],
     inputs: RunInputs,
-) -> Onion:
-    """Return the middleware around the model and the tools of a session; raises `MiddlewareError`."""
+) -> MiddlewareStack:
+    """Return the middleware stack of a session; raises `MiddlewareError`."""
     session = MiddlewareSession(session_id, settings.model, Path(settings.cwd), env=env, inputs=inputs)
-    return Onion(layers, session)
+    return MiddlewareStack(layers, session)
 
 
 def _check(given: object) -> None:
@@ -79,18 +79,18 @@ def _check_signature(middleware: Middleware, name: str) -> None:
         ) from None
 
 
-class Onion(Observer):
+class MiddlewareStack(Observer):
     """Wraps the model and the tools of a session, and observes its runs."""
 
     def __init__(self, middleware: Iterable[Middleware], session: MiddlewareSession) -> None:
-        """Take them in any order; raises `MiddlewareError`."""
+        """Sort the middleware by priority; raises `MiddlewareError`."""
         self.session = session
         self._layers = in_order(middleware)
         self._lifecycle = Lifecycle(self._layers, session)
         self._started: list[Middleware] = []
         self._rewriting_events = self._wrapping("rewrite_event")
-        self._complaints: set[str] = set()
-        """Failures of `rewrite_event` that the person has seen."""
+        self._reported_failures: set[str] = set()
+        """The failures of `rewrite_event` that the person was notified of."""
         session.notify = lambda text: self.notify(text)
 
     @property
@@ -105,14 +105,14 @@ class Onion(Observer):
         return LayeredModel(model, layers, self._lifecycle)
 
     def around_tools(self) -> WrapToolCall | None:
-        """Return the wrapper of every tool call; None: there is none."""
+        """Return the wrapper of every tool call, or None if no middleware wraps tool calls."""
         layers = self._wrapping("wrap_tool_call")
         if layers or self._lifecycle.watches("before_acting", "after_acting", "before_observing"):
             return LayeredTools(layers, self._lifecycle)
         return None
 
     def around_hooks(self, hooks: Advice | None) -> Advice | None:
-        """Return the hooks of the user with the middleware that rewrites; None: there are neither."""
+        """Return the user's hooks with the rewriting middleware around them, or None if there is neither."""
         if not any(self._wrapping(method) for method in REWRITES):
             return hooks
         return RewritingAdvice(hooks, self._layers, self._lifecycle)
@@ -122,8 +122,10 @@ class Onion(Observer):
         return any(each.is_enabled for each in self._layers)
 
     async def start(self) -> None:
-        """Notify middleware that the session opens. Raises `SandburError`, after stopping those that had
-        started."""
+        """Notify the middleware that the session opens.
+
+        Raises `SandburError` if one fails, after it stopped those that had started.
+        """
         for each in self._layers:
             try:
                 await self._lifecycle.call(each, each.on_start, self.session)
@@ -133,7 +135,8 @@ class Onion(Observer):
             self._started.append(each)
 
     async def stop(self) -> None:
-        """Notify middleware that the session closes, innermost first; the person sees failures."""
+        """Notify the middleware that the session closes, innermost first. The person is notified of
+        failures."""
         while self._started:
             each = self._started.pop()
             try:
@@ -154,15 +157,15 @@ class Onion(Observer):
         return await self._rewrite_event(event)
 
     async def _rewrite_event(self, event: Event) -> Event | None:
-        """Return the event as middleware displays it; None: unchanged."""
+        """Return the event as middleware displays it, or None if it is unchanged."""
         layers = [each for each in self._rewriting_events if each.is_enabled]
         if not layers:
             return None
         try:
             return await rewrite(layers, "rewrite_event", event, type(event), self._lifecycle)
         except SandburError as error:
-            if error.message not in self._complaints:
-                self._complaints.add(error.message)
+            if error.message not in self._reported_failures:
+                self._reported_failures.add(error.message)
                 self.notify(error.message)
             return None
 

@@ -1,4 +1,4 @@
-"""A model with middleware around it: what streams in passes through while they wait for the reply."""
+"""A model with middleware around it. Text streams to the person while the middleware waits for the reply."""
 
 import asyncio
 from collections import deque
@@ -16,10 +16,10 @@ from .middleware import Middleware
 
 
 class LayeredModel(WrappedModel):
-    """Has its calls wrapped."""
+    """A model whose calls pass through middleware."""
 
     def __init__(self, model: Model, layers: Sequence[Middleware], lifecycle: Lifecycle) -> None:
-        """`layers`: outermost first."""
+        """`layers` begin with the outermost one."""
         super().__init__(model)
         self._layers = layers
         self._lifecycle = lifecycle
@@ -51,13 +51,13 @@ class LayeredModel(WrappedModel):
 
 @dataclass(slots=True)
 class _Asked:
-    """The model that was called last."""
+    """Keeps the model that was called last."""
 
     name: str
 
 
 class _Exchange:
-    """One call of the model on its way in through the layers and out again."""
+    """One model call on its way through the layers, to the model and back."""
 
     def __init__(
         self, model: Model, layers: Sequence[Middleware], lifecycle: Lifecycle, asked: _Asked
@@ -69,12 +69,12 @@ class _Exchange:
         self._events: deque[ModelEvent | None] = deque()
         self._arrived = asyncio.Event()
         self._emitted: list[str] = []
-        """The text of the newest answer."""
+        """The pieces of the newest answer that were streamed to the person."""
         self._replies: list[Reply] = []
         self._was_asked = self._is_asking = False
 
     def put(self, event: ModelEvent | None) -> None:
-        """Add an event; None marks the end."""
+        """Add an event to the stream; None marks its end."""
         self._events.append(event)
         self._arrived.set()
 
@@ -86,17 +86,17 @@ class _Exchange:
 
     async def run(self, request: ModelRequest) -> Reply:
         with self._lifecycle.in_session():
-            self._complain(await self._lifecycle.tell("before_reasoning", request))
+            self._notify_failures(await self._lifecycle.tell("before_reasoning", request))
             reply = await self._through(0, request)
-            self._complain(await self._lifecycle.tell("after_reasoning", reply))
+            self._notify_failures(await self._lifecycle.tell("after_reasoning", reply))
             return reply
 
-    def _complain(self, problems: Iterable[str]) -> None:
+    def _notify_failures(self, problems: Iterable[str]) -> None:
         for problem in problems:
             self.put(Notice(problem))
 
     def rest(self, reply: Reply | None) -> Iterator[ModelEvent]:
-        """Yield the events after the last delta; replies that were not used are charged, too."""
+        """Yield the events after the last delta, including the usage of replies that no layer returned."""
         counted = next((one for one in self._replies if reply is not None and one.usage == reply.usage), None)
         for one in self._replies:
             if one is not counted:
@@ -126,13 +126,13 @@ class _Exchange:
         reply = await Layer(middleware, middleware.wrap_model_call, inner, Reply).run(request)
         if (reply.message.role, reply.message.origin) != ("assistant", "model"):
             raise MiddlewareError(
-                f"The middleware {name_of(middleware)} returned a reply that is no message of a model.",
+                f"The middleware {name_of(middleware)} returned a reply that is not a message of a model.",
                 "Make one with Middleware.reply(TEXT).",
             )
         return reply
 
     def _void(self) -> Iterator[Notice]:
-        """Withdraw the text that was displayed, if any."""
+        """Yield a notice that withdraws the displayed text, if there is any."""
         if self._emitted:
             yield Notice("The partial answer above is discarded.", "discarded")
         self._emitted = []

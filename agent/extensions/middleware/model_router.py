@@ -1,4 +1,4 @@
-"""Middleware that selects the model: by rule, by price for summaries, and by availability."""
+"""Middleware that selects the model of a request: by rule, by price for summaries, and by availability."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,21 +12,21 @@ from ...models.prices.pricing import price_of
 from .middleware import FEATURE, Middleware, MiddlewareSession, NextModelCall
 
 _TYPICAL = Usage(llm_calls=1, input_tokens=20_000, output_tokens=1_000)
-"""Tokens of a typical summary, for comparing prices."""
+"""The token counts of a typical summary, to compare prices of models."""
 _BYTES_A_TOKEN = 4
 _USED_SHARE = 0.8
 
 
 class Route(NamedTuple):
-    """Sends requests for which `when` returns true to `model`: an object, or `provider/model`."""
+    """Sends the requests for which `when` returns true to `model`: a model object, or `provider/model`."""
 
     when: Callable[[ModelRequest], bool]
     model: Model | str
 
 
 class ModelRouter(Middleware):
-    """The first matching route decides; otherwise a summary goes to the cheapest model, everything else to
-    the session's."""
+    """Selects the model. The first matching route decides; without one, summaries go to the cheapest model,
+    and all other requests to the session's model."""
 
     priority = FEATURE + 70
 
@@ -36,10 +36,12 @@ class ModelRouter(Middleware):
         summaries: Sequence[Model | str] = (),
         fall_back: Sequence[Model | str] = (),
     ) -> None:
-        """Name models as in `-m`; their keys come from the environment of the session.
+        """Set the models. A text names a model as `-m` does; its key comes from the environment of the
+        session.
 
-        `summaries`: the cheapest of these with enough context writes the summaries of older messages.
-        `fall_back`: these are tried in order while the model before is overloaded or cannot be reached.
+        `summaries`: the cheapest of these models with a large enough context writes the summaries of older
+        messages. `fall_back`: these models are tried in order while the previous one is overloaded or cannot
+        be reached.
         """
         self._routes = routes
         self._summaries = summaries
@@ -51,7 +53,7 @@ class ModelRouter(Middleware):
         self._sessions += 1
 
     async def on_stop(self, session: MiddlewareSession) -> None:
-        """Close the connections to the models that were named, once no session needs them."""
+        """Close the connections to the models that were given by name, once no session needs them."""
         self._sessions -= 1
         if not self._sessions:
             connected, self._connected = self._connected, {}
@@ -76,7 +78,7 @@ class ModelRouter(Middleware):
         return self._cheapest(request) if request.purpose == "summary" else None
 
     def _cheapest(self, request: ModelRequest) -> Model | str | None:
-        """Return the cheapest model with enough context; a model without a known price comes last."""
+        """Return the cheapest model with a large enough context. A model without a known price comes last."""
         needed = request.size_bytes / _BYTES_A_TOKEN
         fits = [each for each in self._summaries if needed <= self._model(each).context_window * _USED_SHARE]
         return min(fits, key=_price, default=None)

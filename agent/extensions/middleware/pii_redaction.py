@@ -18,7 +18,7 @@ PersonalData = Literal["email", "phone", "card", "iban", "ssn", "ip"]
 class _Form(NamedTuple):
     pattern: re.Pattern[str]
     is_one: Callable[[str], bool] = bool
-    """Checks a match of the pattern further."""
+    """Returns whether a match of the pattern is such a value."""
 
 
 def _is_card(text: str) -> bool:
@@ -48,11 +48,12 @@ _MARK_CHARS = 4
 
 
 class PIIRedaction(Middleware):
-    """Replaces a value by a mark such as `[email 1f0c]`; the same value has the same mark in a session.
+    """Replaces personal data by marks such as `[email 1f0c]`. Within a session, equal values have equal
+    marks.
 
     Requests to the model and recorded tool results are redacted; the person's own messages are recorded
-    unchanged. The model cannot pass a redacted value to a tool. Only values with a known format are found: no
-    names, no postal addresses.
+    unchanged. The model cannot pass a redacted value to a tool. Only values with a known format are found, so
+    names and postal addresses are not.
     """
 
     priority = FEATURE + 80
@@ -63,7 +64,8 @@ class PIIRedaction(Middleware):
             raise ValueError(f"unknown kind of personal data {unknown[0]!r}; known are {', '.join(_FORMS)}")
         self._forms = {kind: form for kind, form in _FORMS.items() if kind in (kinds or _USUAL)}
         self._redacted: dict[str, dict[int, tuple[Message, Message]]] = {}
-        """Session -> identity of a message -> the message, and what goes out for it."""
+        """Session id -> identity (`id`) of a message -> that message, and the redacted one that is sent in
+        its place."""
 
     def on_stop(self, session: MiddlewareSession) -> None:
         self._redacted.pop(session.id, None)
@@ -106,8 +108,8 @@ class PIIRedaction(Middleware):
         known = self._redacted.setdefault(self.session.id, {})
         for message in history:
             if id(message) not in known:
-                # The original is kept in the entry, so that no other object can have its id as long as the
-                # entry exists.
+                # The entry keeps the original message alive. So no other object can have the same `id`
+                # as long as the entry exists.
                 known[id(message)] = (message, self._message_without(message))
             yield known[id(message)][1]
 
@@ -118,7 +120,7 @@ class PIIRedaction(Middleware):
         blocks = tuple(map(self._block_without, text.blocks))
         if blocks == text.blocks:
             return message
-        # A new message instead of a copy: a copy would keep the values computed from its old blocks.
+        # A new message, not a copy: a copy would keep the values that were computed from the old blocks.
         return Message(role=message.role, origin=message.origin, blocks=blocks)
 
     def _block_without(self, block: Block) -> Block:

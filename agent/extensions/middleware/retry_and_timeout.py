@@ -1,4 +1,4 @@
-"""Middleware that retries failed calls that may be repeated, and ends calls that take too long."""
+"""Middleware that repeats failed calls where that is harmless, and ends calls that take too long."""
 
 import asyncio
 import random
@@ -15,16 +15,20 @@ _FAILED = ("error", "timeout")
 
 
 class Retry(Middleware):
-    """Retries a model call after the model's own retries, and a tool call if repeating it is harmless."""
+    """Repeats a model call after the model's own retries failed, and a tool call if a repetition is
+    harmless."""
 
     priority = FEATURE + 50
 
     def __init__(
         self, model_tries: int = 2, tool_tries: int = 3, first_delay_s: float = 1.0, max_delay_s: float = 30
     ) -> None:
-        """Each number of tries includes the first one; the wait doubles, a random part of it is waited."""
+        """Set the numbers of tries, which include the first one, and the delays in seconds.
+
+        The delay doubles with each try. The actual wait is a random part of the delay.
+        """
         if min(model_tries, tool_tries) < 1:
-            raise ValueError("the number of tries includes the first one, so that it is at least 1")
+            raise ValueError("the number of tries includes the first one, so it has to be at least 1")
         self._model_tries = model_tries
         self._tool_tries = tool_tries
         self._first_delay_s = first_delay_s
@@ -55,7 +59,7 @@ class Retry(Middleware):
 
 
 class TimeLimit(Middleware):
-    """Ends a model call or a tool call that takes too long; None: no limit of that kind."""
+    """Ends a model call or a tool call that takes too long. The limits are in seconds; None sets no limit."""
 
     priority = FEATURE + 60
 

@@ -1,4 +1,4 @@
-"""Middleware that rewrites what a session records: messages, calls and answers, before the user's hooks."""
+"""Lets middleware rewrite the messages, calls and answers that a session records, before the user's hooks."""
 
 import json
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ _NO_CALL_ADVICE = CallAdvice()
 async def rewrite(
     layers: Sequence[Middleware], method: str, value: ValueT, kind: type[Any], lifecycle: Lifecycle
 ) -> ValueT:
-    """Return the value after each layer rewrote it, in this order; raises `SandburError`.
+    """Return the value after each layer rewrote it, in the order of `layers`; raises `SandburError`.
 
-    `kind`: what a layer has to return.
+    `kind` is the type that each layer has to return.
     """
     with lifecycle.in_session():
         for each in layers:
@@ -35,7 +35,7 @@ async def rewrite(
 async def _rewrite_once(layer: Middleware, method: str, value: ValueT, kind: type[Any]) -> ValueT:
     try:
         changed = await await_if_needed(getattr(layer, method)(value))
-    except Exception as error:  # from a person's code
+    except Exception as error:  # the middleware is code of a person
         if isinstance(error, SandburError):
             raise
         raise failure(layer, method, error) from error
@@ -43,16 +43,17 @@ async def _rewrite_once(layer: Middleware, method: str, value: ValueT, kind: typ
         raise MiddlewareError(
             f"The middleware {name_of(layer)} returned {type(changed).__name__} from {method},"
             f" not a {kind.__name__}.",
-            "It has to return what it was given, or a changed one.",
+            "It has to return the value that it was given, or a changed one.",
         )
     return cast(ValueT, changed)
 
 
 class RewritingAdvice:
-    """Implements `actions.ports.advice.Advice`: the middleware, and after it the user's own hooks."""
+    """Calls the rewriting middleware first and the user's own hooks second. It implements
+    `actions.ports.advice.Advice`."""
 
     def __init__(self, inner: Advice | None, layers: Sequence[Middleware], lifecycle: Lifecycle) -> None:
-        """`layers`: outermost first."""
+        """`layers` begin with the outermost one."""
         self._inner = inner
         self._lifecycle = lifecycle
         self._layers = {
@@ -68,7 +69,7 @@ class RewritingAdvice:
         return self._inner is not None and self._inner.comments_results
 
     def judges(self, reply: Message) -> bool:
-        rewrites = bool(reply.tool_uses and self._enabled("rewrite_call"))
+        rewrites = bool(reply.tool_uses and self._list_enabled("rewrite_call"))
         return rewrites or (self._inner is not None and self._inner.judges(reply))
 
     def give_up(self) -> None:
@@ -76,16 +77,16 @@ class RewritingAdvice:
             self._inner.give_up()
 
     async def rewrite_message(self, message: UserContent) -> UserContent:
-        layers = self._enabled("rewrite_message")
+        layers = self._list_enabled("rewrite_message")
         return await rewrite(layers, "rewrite_message", message, Sequence, self._lifecycle)
 
     async def rewrite_answer(self, text: str) -> str:
-        # What goes out passes the outermost layer last.
-        layers = self._enabled("rewrite_answer")[::-1]
+        # An answer passes the layers from the inside out: the outermost one is last.
+        layers = self._list_enabled("rewrite_answer")[::-1]
         return await rewrite(layers, "rewrite_answer", text, str, self._lifecycle)
 
     async def rewrite_observed(self, text: str) -> str:
-        layers = self._enabled("rewrite_observed")
+        layers = self._list_enabled("rewrite_observed")
         return await rewrite(layers, "rewrite_observed", text, str, self._lifecycle)
 
     async def after_observed(self, text: str) -> None:
@@ -127,20 +128,24 @@ class RewritingAdvice:
             await self._inner.after_compression(summary)
 
     async def _rewrite_call(self, use: ToolUse) -> str | None:
-        """Return the JSON text of rewritten arguments; None: they stay. Raises `SandburError`."""
-        layers, arguments = self._enabled("rewrite_call"), parse_json_object(use.arguments)
+        """Return the JSON text of the rewritten arguments, or None if they stay. Raises `SandburError`."""
+        layers, arguments = self._list_enabled("rewrite_call"), parse_json_object(use.arguments)
         if not layers or arguments is None:
             return None
         given = ProposedCall(use.tool, use.call_id, arguments)
         call = await rewrite(layers, "rewrite_call", given, ProposedCall, self._lifecycle)
         if (call.name, call.call_id) != (use.tool, use.call_id):
-            raise MiddlewareError(f"A middleware made another call of {use.tool}: only arguments may change.")
+            raise MiddlewareError(
+                f"A middleware returned another call than {use.tool}: only arguments may change."
+            )
         try:
             changed = json.dumps(dict(call.arguments), ensure_ascii=False)
         except (TypeError, ValueError) as error:
-            raise MiddlewareError(f"A middleware gave {use.tool} arguments without JSON: {error}.") from None
-        # Parsed again, because a middleware may have changed the given object in place.
+            raise MiddlewareError(
+                f"A middleware gave {use.tool} arguments that are not JSON: {error}."
+            ) from None
+        # The arguments are parsed again, because a middleware may have changed the given object in place.
         return None if parse_json_object(changed) == parse_json_object(use.arguments) else changed
 
-    def _enabled(self, method: str) -> list[Middleware]:
+    def _list_enabled(self, method: str) -> list[Middleware]:
         return [each for each in self._layers[method] if each.is_enabled]

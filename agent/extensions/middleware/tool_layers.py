@@ -1,4 +1,4 @@
-"""Middleware around a tool call: only the approved call runs, and its effects are always recorded."""
+"""Runs a tool call inside middleware: only the approved call runs, and its effects are always recorded."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ _SAFE_TWICE = ("read", "idempotent")
 
 
 class LayeredTools:
-    """Implements `actions.ports.WrapToolCall`."""
+    """Wraps every tool call in middleware. It implements `actions.ports.WrapToolCall`."""
 
     def __init__(self, layers: Sequence[Middleware], lifecycle: Lifecycle) -> None:
-        """`layers`: outermost first."""
+        """`layers` begin with the outermost one."""
         self._layers = layers
         self._lifecycle = lifecycle
 
     async def __call__(self, tool: Tool, arguments: Any, context: ToolContext) -> ToolOutcome:
-        """Return the outcome of the call; raises what the tool raises."""
+        """Return the outcome of the call; raises the exceptions of the tool."""
         call = ToolCallRequest(tool, arguments, context)
         with self._lifecycle.in_session():
             await self._tell("before_acting", call)
@@ -39,7 +39,7 @@ class LayeredTools:
 
 
 class _Passage:
-    """One call on its way in through the layers and out again."""
+    """One tool call on its way through the layers, to the tool and back."""
 
     def __init__(self, call: ToolCallRequest, layers: Sequence[Middleware], lifecycle: Lifecycle) -> None:
         self._call = call
@@ -47,11 +47,11 @@ class _Passage:
         self._lifecycle = lifecycle
         self._runs = 0
         self._last: ToolOutcome | None = None
-        """The last outcome of the tool itself."""
+        """The last outcome that the tool itself returned."""
         self._changed = NO_FILE_CHANGES
-        """What all its runs did to files."""
+        """The file changes of all runs of the tool in this call."""
         self._repeating = ""
-        """Who passed the call on a second time."""
+        """The name of the middleware that passed the call on a second time."""
 
     async def outcome(self) -> ToolOutcome:
         try:
@@ -60,7 +60,8 @@ class _Passage:
             found = self._make_error(error.message)
         if found is self._last and self._runs == 1:
             return found
-        # File changes and reads are facts, whatever outcome the middleware returns.
+        # File changes and file reads are facts. They are recorded even if the middleware returns another
+        # outcome.
         seen = found.seen if found.seen is not None or self._last is None else self._last.seen
         return replace(found, changed=self._changed if self._runs else found.changed, seen=seen)
 
@@ -72,8 +73,8 @@ class _Passage:
         async def inner(layer: Layer[ToolCallRequest, ToolOutcome], given: ToolCallRequest) -> ToolOutcome:
             if given is not call:
                 raise MiddlewareError(
-                    f"The middleware {name_of(middleware)} passed on another call than it was given:"
-                    " what runs is what was approved."
+                    f"The middleware {name_of(middleware)} passed on another call than the one that it was"
+                    " given: only the approved call may run."
                 )
             if layer.times > 1:
                 self._repeating = name_of(middleware)
@@ -101,8 +102,8 @@ class _Passage:
         call, who = self._call, self._repeating
         if call.effect not in _SAFE_TWICE:
             raise MiddlewareError(
-                f"The middleware {who} would run {call.name} twice for one call, and that is not the same as"
-                " running it once."
+                f"The middleware {who} would run {call.name} twice for one call, but a second run"
+                " is not harmless."
             )
         self._lifecycle.session.notify(f"The middleware {who} runs {call.name} again ({call.call_id}).")
 
@@ -112,7 +113,7 @@ class _Passage:
             self._changed = FileChanges((*self._changed.changes, *changed.changes), images)
 
     def _make_error(self, problem: str) -> ToolOutcome:
-        """Describe the error; the effects of the tool stay recorded."""
+        """Return an error outcome that keeps the recorded effects of the tool."""
         if self._last is not None:
             return replace(self._last, content=f"{self._last.content}\n({problem})")
         if self._runs:

@@ -1,4 +1,4 @@
-"""Code as action: the tool `execute_python` for the sessions of the command, where a setting asks for it."""
+"""The tool `execute_python`: a model acts by Python code, in sessions of the command with that setting."""
 
 from ...config.setting import Setting
 from ..extension import Extension

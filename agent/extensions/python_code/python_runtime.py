@@ -1,4 +1,4 @@
-"""Brings the tool `execute_python` into the sessions of the command."""
+"""Adds the tool `execute_python` to the sessions of the command `sandbur`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,8 @@ from ...runtime.extension_runtime import ExtensionRuntime
 
 
 class PythonRuntime(ExtensionRuntime):
-    """An agent in a program brings its own tool: `sandbur.python_tool`."""
+    """Adds the tool where the setting asks for it. An agent in a program adds `sandbur.python_tool`
+    itself."""
 
     def tool_sources(
         self, session: SessionSettings, definition: Definition, needs_model: bool
@@ -22,7 +23,8 @@ class PythonRuntime(ExtensionRuntime):
 
 
 class PythonSource:
-    """The one tool; which functions its code has is known when the session has all its tools."""
+    """The source of the tool `execute_python`. The functions for its code are bound later, once the session
+    has all of its tools."""
 
     name = "python"
 
@@ -33,4 +35,4 @@ class PythonSource:
         return ()
 
     async def aclose(self) -> None:
-        """Do nothing: its processes end with their calls."""
+        """Do nothing: the processes of the tool end with their calls."""

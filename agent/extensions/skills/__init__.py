@@ -1,4 +1,4 @@
-"""Skills: instructions for kinds of work, which a model reads when it begins such work."""
+"""Skills: instructions for kinds of work. A model reads a skill when it begins such work."""
 
 from ..extension import Extension, SlashEntry
 
@@ -8,7 +8,7 @@ EXTENSION = Extension(
     page="skills.md",
     folders=("agent/extensions/skills", "ui/chat/slash/skills.py"),
     runtime=".agent.extensions.skills.skills_runtime:SkillsRuntime",
-    # A new session asks for trust in its folder.
+    # A new session needs the runtime even without skills, because it asks for trust in the folder.
     is_used=lambda settings, session: session is None or bool(session.skills),
     slash=(
         SlashEntry(

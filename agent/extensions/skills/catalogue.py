@@ -22,10 +22,10 @@ class Skill:
     description: str
     body: str
     allowed_tools: str
-    """Informative only; the policy decides."""
+    """The tools that the skill names. The list is only displayed; the policy decides about each call."""
     within: TextFolder
     place: str
-    """The skill's folder within `folder`."""
+    """The path of the skill's folder within `folder`."""
 
     @property
     def folder(self) -> Path:
@@ -52,7 +52,7 @@ class FoundSkills(NamedTuple):
 
 
 def find_skills(cwd: Path, env: Mapping[str, str]) -> FoundSkills:
-    """Return the skills that count in a folder; of two with one name the nearer."""
+    """Return the skills that are active in a folder; of two with the same name, the nearer one counts."""
     notices: list[str] = []
     read = partial(_read, notices)
     found, untrusted = list_files("skill", f"*/{FILE_NAME}", cwd, env, _MOST_SKILLS, read, notices)

@@ -1,4 +1,4 @@
-"""The tool `read_skill`: a model reads the instructions for a kind of work, and the files that they name."""
+"""The tool `read_skill`: a model reads the instructions for a kind of work, and files of the skill."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -23,19 +23,19 @@ Instructions for kinds of work. Where a task fits one of these descriptions, rea
 before you begin. A skill is advice for the work: it allows nothing that the person's rules do not allow."""
 
 
-class ToldSkills(NamedTuple):
+class ListedSkills(NamedTuple):
     """The skills that a session began with."""
 
     section: str
-    """Of its system prompt; empty without skills."""
+    """The section of the system prompt that lists the skills; empty without skills."""
     names: tuple[str, ...]
     notices: tuple[str, ...]
 
 
 def list_skills_for_prompt(
     cwd: Path, env: Mapping[str, str], names: Sequence[str] | None = None
-) -> ToldSkills:
-    """Return the skills of a folder; with `names` these alone, and a notice for each that is not there."""
+) -> ListedSkills:
+    """Return the skills of a folder. With `names`, return only those, and a notice for each missing one."""
     found = find_skills(cwd, env)
     skills = found.skills
     missing: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ def list_skills_for_prompt(
         skills = {name: skills[name] for name in names if name in skills}
         missing = tuple(f"There is no skill {name} here." for name in names if name not in skills)
     section = catalogue(skills) if skills else ""
-    return ToldSkills(section, tuple(skills), (*found.notices, *missing))
+    return ListedSkills(section, tuple(skills), (*found.notices, *missing))
 
 
 def catalogue(skills: Mapping[str, Skill]) -> str:

@@ -1,4 +1,4 @@
-"""Skills in sessions: a section of the system prompt, and the tool that reads one."""
+"""Skills in sessions: a section of the system prompt, and the tool that reads a skill."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SkillsRuntime(ExtensionRuntime):
-    """A session keeps the names of the skills that its prompt lists."""
+    """Adds skills to sessions. A session stores the names of the skills that its prompt lists."""
 
     async def extend_prompt(self, cwd: Path, definition: Definition) -> PromptSection:
         is_plain = self.process.of_command and definition.instructions is None
@@ -40,7 +40,8 @@ class SkillsRuntime(ExtensionRuntime):
 
 
 def _load_tools() -> type[SkillTools]:
-    """Return the source of the tool, which needs pydantic; sessions without skills do without."""
+    """Return the class of the tool source. It needs pydantic, so it is imported only for sessions with
+    skills."""
     from .read_skill import SkillTools
 
     return SkillTools

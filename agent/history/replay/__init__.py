@@ -4,7 +4,7 @@ from ...extensions.extension import CommandEntry, Extension
 
 EXTENSION = Extension(
     name="replay",
-    about="recorded runs once more through today's graph, and as tests of a project",
+    about="replays of recorded runs with today's graph, and recorded runs as tests of a project",
     page="testing.md",
     folders=(
         "agent/history/replay",

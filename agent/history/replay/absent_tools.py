@@ -1,5 +1,4 @@
-"""Stand-ins for the tools of a recorded run that this program does not have; their calls and decisions are on
-record."""
+"""Replaces the tools of a recorded run that this program lacks, by their recorded calls and decisions."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ from .recorded_ports import Stage
 
 
 class AbsentTool:
-    """Stands in for a missing tool of an agent, a server or a project; its calls have their recorded
-    results."""
+    """Replaces a missing tool of an agent, a server or a project. Its calls return their recorded results."""
 
     effect: Effect = "effect"
 
@@ -48,10 +46,10 @@ class AbsentTool:
         return ()
 
     async def run(self, arguments: AbsentCall, context: ToolContext) -> ToolOutcome:
-        raise AssertionError("a tool that is not here was to run")
+        raise AssertionError("a missing tool was called, which has no code to run")
 
     def _find_recorded_call(self, arguments: str) -> PendingCall | None:
-        """Return the call as it was recorded in this step or before it."""
+        """Return the call in the form that this step, or the newest step before, recorded."""
         for values in (self._stage.moment.after, self._stage.moment.before):
             calls: Sequence[PendingCall] = values["pending_tool_calls"]
             for call in calls:
@@ -69,7 +67,7 @@ _VERDICTS = {"approved": "allow", "undecided": "ask", "denied": "deny"}
 
 
 class RecordedGate:
-    """Judges as today's gate does, and calls of tools that are not here as they were judged then."""
+    """Judges calls as today's gate does. Calls of missing tools keep their recorded verdicts."""
 
     def __init__(self, today: Gate) -> None:
         self._today = today
@@ -83,7 +81,7 @@ class RecordedGate:
         if call is None or call.decided_by == "person":
             return Verdict("allow", "" if call is None else call.reason)
         if call.decided_by == "hook" and call.hook is not None:
-            # The gate decided nothing: a hook allowed what the gate asks about, or was stricter.
+            # A hook decided, not the gate: the hook allowed a call that the gate asks about, or was stricter.
             return Verdict("ask" if call.hook.decision == "allow" else "allow", "")
         decision: Any = _VERDICTS[call.decision]
         return Verdict(decision, call.reason, call.reason if call.decided_by == "rule" else "")

@@ -1,4 +1,4 @@
-"""Compares the state after a step with the recorded one, field by field, and histories by content."""
+"""Compares the state after a step with the recorded state, field by field, and histories by content."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from .replay_steps import Moment, RecordedLogs, Values
 
 
 class Difference(NamedTuple):
-    """One value that differs; None: the field is missing on that side."""
+    """One differing value, recorded and of today. None: the field is missing on that side."""
 
     path: str
     recorded: Any
@@ -26,7 +26,7 @@ class Difference(NamedTuple):
 
 
 def differences(recorded: Values, today: Values, logs: RecordedLogs) -> list[Difference]:
-    """Return what differs; values are as JSON has them."""
+    """Return the differing values in their JSON form."""
     found: list[Difference] = []
     for name in ApplicationState.model_fields:
         old, new = recorded[name], today[name]
@@ -47,7 +47,8 @@ _Calls = tuple[PendingCall, ...]
 
 
 def _drop_equal_calls(old: _Calls, new: _Calls) -> tuple[_Calls, _Calls]:
-    """Return the calls; those that may run or wait on both sides without why: that gets better with time."""
+    """Return the differing calls. Two calls that may run, or that wait, count as equal even if their reasons
+    differ: a later version may word the reasons better."""
     plain = [_plain(*pair) for pair in zip(old, new, strict=False)]
     shared = len(plain)
     return (*(one for one, _ in plain), *old[shared:]), (*(one for _, one in plain), *new[shared:])
@@ -92,8 +93,8 @@ def _in_histories(path: str, old: Transcript, new: Transcript, logs: RecordedLog
 
 
 def _apart(old: Transcript, new: Transcript) -> tuple[int, Transcript, Transcript]:
-    """Return the length of the common beginning of two message lists, judged by their logs, and the rest of
-    each."""
+    """Return the length of the common beginning of two histories, and the rest of each. Logs are compared,
+    not messages."""
     shared = 0
     for left, right in zip(old.spans, new.spans, strict=False):
         if not _is_same_log(left, right) or left.start != right.start:
@@ -112,7 +113,7 @@ def _is_same_log(left: TranscriptRange, right: TranscriptRange) -> bool:
 
 
 def _comparable_content(message: Message) -> Any:
-    """Return a message as JSON without what cannot be the same twice."""
+    """Return a message as JSON without the durations of its tool results, which differ in every run."""
     blocks = tuple(
         block.model_copy(update={"duration_ms": None}) if isinstance(block, ToolResult) else block
         for block in message.blocks
@@ -127,7 +128,7 @@ def _json(value: Any) -> Any:
 
 
 def between(path: str, old: Any, new: Any) -> Iterator[Difference]:
-    """Yield the innermost values that differ."""
+    """Yield the innermost differing values."""
     if old == new:
         return
     if isinstance(old, dict) and isinstance(new, dict):
@@ -146,7 +147,7 @@ _CONTEXT_LINES = 2
 
 
 def diff_lines(differences: Sequence[Difference]) -> tuple[str, ...]:
-    """Return readable lines, cut where there are too many."""
+    """Return the differences as readable lines. If there are too many, the last line says so."""
     lines = list(islice(_lines(differences), _MOST_LINES + 1))
     if len(lines) <= _MOST_LINES:
         return tuple(lines)
@@ -171,7 +172,7 @@ def _list_changes(old: list[str], new: list[str]) -> Iterator[str]:
 
 
 def _format_lines(value: object) -> list[str]:
-    """Return a value as lines; no lines for a missing value."""
+    """Return a value as lines; an empty list for a missing value."""
     if value is None:
         return []
     if isinstance(value, str):
@@ -187,7 +188,7 @@ def _count_equal_chars(old: str, new: str) -> int:
 
 
 def _cut(line: str, around: int = 0) -> str:
-    """Cut a long line to the part around one of its characters."""
+    """Cut a long line to the part around its character at `around`."""
     if len(line) <= _MOST_CHARS:
         return line
     first = max(0, around - _MOST_CHARS // 3)
@@ -199,7 +200,7 @@ _PLAIN = ("workflow_mode", "execution_mode", "phase", "active_step_id", "turn_op
 
 
 def loose_differences(before: Values, recorded: Values, today: Values) -> list[Difference]:
-    """Compare two states after the same step, ignoring the wording of texts."""
+    """Compare two states after the same step without the wording of texts."""
     old, new = (_outline(before, values) for values in (recorded, today))
     return [difference for name in old for difference in between(name, old[name], new[name])]
 
@@ -223,7 +224,7 @@ def _outline(before: Values, values: Values) -> dict[str, Any]:
 
 
 def _list_added(before: Transcript, after: Transcript) -> list[str]:
-    """Return tool and outcome of each result that was added."""
+    """Return tool and outcome of each added result."""
     results = (result for message in after.part(len(before)) for result in message.tool_results)
     return [f"{result.tool} {result.outcome}" for result in results]
 
@@ -231,10 +232,10 @@ def _list_added(before: Transcript, after: Transcript) -> list[str]:
 def request_divergence(
     moment: Moment, asked: RequestShape | None, tools: Mapping[str, str], after: tuple[str, ...]
 ) -> Divergence | None:
-    """Return how the request of a step differs.
+    """Return how the request of a step differs from the recorded one, or None.
 
-    `tools` are the current declarations, name -> digest; `after` is the difference after the step, which
-    shows changed texts.
+    `tools` maps the name of a current tool to the digest of its declaration. `after` are the lines about the
+    difference in the state after the step, which show changed texts.
     """
     recorded = moment.called.request if moment.called is not None else None
     if recorded == asked or recorded is None:
@@ -245,7 +246,7 @@ def request_divergence(
     began = moment.began
     known = began.conditions.tools if began is not None and began.conditions is not None else {}
     found = list(_differences(recorded, asked, known, tools))
-    summary = f"The model is asked something else: {', '.join(one.path for one in found)}."
+    summary = f"The request to the model differs in: {', '.join(one.path for one in found)}."
     lines = diff_lines(found)
     if recorded.histories != asked.histories:
         lines += after

@@ -1,5 +1,4 @@
-"""The ports of a recorded run: the model repeats its recorded replies, and tools return their recorded
-results."""
+"""The ports of a replay: the model returns its recorded replies, and tools return their recorded results."""
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,15 +51,17 @@ class Divergence:
     seq: int
     action: str
     kind: DivergenceKind
-    """What differs: the state after the step, the model request, or the next action."""
+    """`state`: the state after the step differs. `request`: the model request does. `route`: the next action
+    does."""
     summary: str
-    """One sentence; untrusted."""
+    """One sentence about the difference; untrusted text."""
     lines: tuple[str, ...] = ()
-    """What differs: `-` is recorded, `+` is today; untrusted."""
+    """The differing values: a line with `-` is recorded, a line with `+` is of today's program; untrusted
+    text."""
 
 
 class DivergenceError(SandburError):
-    """Raised inside an action that does something that was not recorded."""
+    """An action of today's program does something that the recorded run did not do."""
 
     code = "divergence"
 
@@ -71,17 +72,17 @@ class DivergenceError(SandburError):
 
 @dataclass(slots=True)
 class Stage:
-    """The recorded step that is being replayed; every port of a walk reads it."""
+    """The recorded step that is being replayed. Every port of a walk reads from it."""
 
     moment: Moment = field(init=False)
     asked: RequestShape | None = None
-    """The requests that the current program sent to the model."""
+    """The shape of the requests that today's program sent to the model in this step; None if it sent none."""
 
     def enter(self, moment: Moment) -> None:
         self.moment, self.asked = moment, None
 
     def add(self, record: TraceRecord) -> None:
-        """Be the trace of the walk: keep the request, write nothing."""
+        """Handle a record of the walk's trace: keep the shape of a request, write nothing."""
         if isinstance(record, ModelCalled):
             self.asked = record.request
 
@@ -89,7 +90,7 @@ class Stage:
 
 
 class RecordedModel:
-    """Answers each request with the reply that was recorded in this step, or passes it on to a real model."""
+    """Answers a request with the reply that this step recorded, or passes the request on to a real model."""
 
     def __init__(self, stage: Stage, name: str, context_window: int, real: Model | None = None) -> None:
         self.name = name
@@ -118,7 +119,7 @@ class RecordedModel:
 
 
 class RecordedCounter:
-    """Reports that a request fits the context if it was sent in the recorded run."""
+    """Reports that a request fits into the context if the recorded run sent it."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -128,7 +129,7 @@ class RecordedCounter:
 
 
 class RecordedTool:
-    """Has the declaration of the current tool; its calls return the recorded results."""
+    """A tool with the current declaration whose calls return their recorded results."""
 
     def __init__(self, tool: Tool, stage: Stage) -> None:
         self._tool = tool
@@ -182,13 +183,13 @@ def _list_waiting(call_id: str, pending: Sequence[PendingCall]) -> tuple[Pending
 
 
 def _find_settled_text(result: ToolResult, pending: Sequence[PendingCall]) -> str:
-    """Return what the tool returned, without the prefix that the runtime adds."""
+    """Return the text that the tool returned, without the prefix that the runtime adds."""
     call = next((call for call in pending if call.call_id == result.call_id), None)
     return result.content if call is None else result.content.removeprefix(edit_note(call))
 
 
 def make_recorded_check(stage: Stage) -> Callable[[Any], str]:
-    """Return an output check with the recorded verdict, whatever made it."""
+    """Return an output check that repeats the recorded verdict, regardless of the check that gave it."""
 
     def check(value: Any) -> str:
         before, after = stage.moment.before, stage.moment.after
@@ -199,8 +200,9 @@ def make_recorded_check(stage: Stage) -> Callable[[Any], str]:
     return check
 
 
-def recorded_validation(moment: Moment) -> ValidateAnswer | None:
-    """Return what repeats the recorded verdict of a program on an answer; None: no answer was refused."""
+def make_recorded_validation(moment: Moment) -> ValidateAnswer | None:
+    """Return a validator that repeats a program's recorded verdict on an answer, or None if none was
+    refused."""
     refused, before = moment.after["rejected_answers"], moment.before["rejected_answers"]
     if not before and refused <= before:
         return None
@@ -213,7 +215,7 @@ def recorded_validation(moment: Moment) -> ValidateAnswer | None:
 
 
 class RecordedWitness:
-    """Returns the recorded evidence of approvals; the current content of the disk does not matter."""
+    """Returns the recorded fingerprints of approvals. The present content of the disk does not matter."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -230,10 +232,10 @@ class RecordedWitness:
 
 
 class RecordedInbox:
-    """Returns steering messages in the step that recorded them."""
+    """Returns each steering message in the step that recorded it."""
 
     last_number = sys.maxsize
-    """Always 0: no message is new."""
+    """The largest number, so that the inbox is read in every step."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -243,7 +245,7 @@ class RecordedInbox:
 
 
 class RecordedAdvice:
-    """Returns the recorded answers of hooks; no hook runs."""
+    """Returns the recorded answers of hooks. No hook runs."""
 
     stop_reason = ""
     comments_results = False
@@ -281,10 +283,10 @@ class RecordedAdvice:
         return CallAdvice(call.hook, call.arguments if call.hook.edited else None)
 
     async def on_question(self, call: PendingCall) -> HookVerdict | None:
-        """Do nothing: the recorded answer is already known."""
+        """Do nothing: the recorded call already has the answer."""
 
     async def after_call(self, call: PendingCall, outcome: ToolOutcome, duration_ms: int) -> str:
-        # The recorded result has it.
+        # The recorded result contains the comment already.
         return ""
 
     async def on_answer(self, text: str, is_second: bool) -> str:
@@ -295,13 +297,13 @@ class RecordedAdvice:
     async def after_compression(self, summary: str) -> None: ...
 
     def _next_comment(self) -> str:
-        """Return the runtime's newest comment in the step."""
+        """Return the runtime's next comment that the step recorded."""
         last: Message | None = self._stage.moment.after["chat_history"].last
         return last.text if last is not None and last.origin == "runtime" else ""
 
 
 class _Known:
-    """What one session of a lineage recorded of calls, by call."""
+    """The records of calls in one session of a lineage, by call."""
 
     def __init__(self, owner: Owner) -> None:
         self.moves: dict[str, list[CallMove]] = {}
@@ -315,7 +317,7 @@ class _Known:
 
 
 class RecordedJournal:
-    """Answers as the journal of the session did then."""
+    """Returns the records that the session's journal held when each action began."""
 
     def __init__(self, owner: Owner, stage: Stage) -> None:
         self._stage = stage
@@ -323,9 +325,9 @@ class RecordedJournal:
         self._ancestors = [_Known(ancestor) for ancestor in owner.ancestors]
         self._undone = owner.undone
         self._seen: set[tuple[int, str]] = set()
-        """Step and call id."""
+        """The pairs of step and call id that the replay has handled."""
         self._started: set[tuple[int, str]] = set()
-        """Step and id of the calls that the replay has started."""
+        """The pairs of step and call id of the calls that the replay has started."""
 
     async def load_calls(self, call_ids: Iterable[str]) -> dict[str, JournaledCall]:
         found = ((call_id, self._call(call_id)) for call_id in call_ids)
@@ -340,7 +342,7 @@ class RecordedJournal:
     async def record_nested_proposal(self, nested: NestedCall) -> None: ...
 
     async def load_nested_calls(self, parent_call_id: str) -> Sequence[NestedCall]:
-        """Return nothing: the recorded result of a call already contains what its nested calls came to."""
+        """Return nothing: the recorded result of a call already contains the results of its nested calls."""
         return ()
 
     async def record_start(
@@ -352,7 +354,8 @@ class RecordedJournal:
         if pending.call_id not in self._stage.moment.started:
             raise DivergenceError(
                 "state",
-                f"today's program runs the call {pending.call_id} ({pending.tool}), which did not run then",
+                f"today's program runs the call {pending.call_id} ({pending.tool}),"
+                " which the recorded run did not",
             )
         self._started.add((self._stage.moment.seq, pending.call_id))
 
@@ -368,7 +371,7 @@ class RecordedJournal:
     ) -> None: ...
 
     async def load_known_files(self) -> None:
-        """Return nothing: the recorded file contents are not those on the disk now."""
+        """Return nothing: the recorded file contents are not those that are on the disk now."""
 
     async def record_changes(
         self, call_id: str, changes: Sequence[FileChange], pre_images: Mapping[str, bytes]
@@ -381,7 +384,7 @@ class RecordedJournal:
         return None if result is None else KeptResult(tool=result.tool, content=result.display_text)
 
     def after_commit(self, work: Callable[[], None]) -> None:
-        """Do nothing: side effects of a call belong to the recorded run."""
+        """Do nothing: the side effects of a call belong to the recorded run."""
 
     async def load_agreed_digest(self, call_id: str) -> str:
         return ""
@@ -390,17 +393,19 @@ class RecordedJournal:
         return ()
 
     def _moves(self, call_id: str) -> Iterator[tuple[CallMove, bool]]:
-        """Yield the moves on disk, and whether each belongs to the session itself."""
+        """Yield each move of the call that was on disk, and whether the session itself recorded it."""
         moment = self._stage.moment
         until = moment.run.at if moment.run is not None else ""
         for known in self._ancestors:
-            # Rows of other sessions are ordered with ours by the clock alone.
+            # The row numbers of other sessions cannot be compared with this session's, so only times order
+            # them.
             yield from ((move, False) for move in known.moves.get(call_id, ()) if move.at <= until)
         own = self._own.moves.get(call_id, ())
         yield from ((move, True) for move in own if move.row < moment.since)
 
     def _call(self, call_id: str) -> JournaledCall | None:
-        """Follow the moves as `CallJournal` does: of another session only effects count."""
+        """Apply the moves as `CallJournal` does: moves of another session count only if they had an
+        effect."""
         call: JournaledCall | None = None
         for found, is_own in self._moves(call_id):
             starts = call.starts if call is not None else 0

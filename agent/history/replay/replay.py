@@ -1,4 +1,4 @@
-"""Replays a session or a recording file, and reports where the current program first behaves differently."""
+"""Replays a session or a recording file, and reports the first difference to the current program."""
 
 import tempfile
 from collections.abc import Callable, Generator
@@ -18,13 +18,12 @@ from .walk import Live, Today, Walk
 class Replayed:
     session_id: str
     steps: int
-    """How many were run and compared, the one that differs included."""
+    """The number of steps that were run and compared, including the one that differs."""
     first_seq: int
     last_seq: int
-    """The steps that were looked at."""
+    """The last of the steps to replay; `first_seq` is the first one."""
     recorded_only: tuple[int, ...]
-    """The number of steps that no run made, or whose run recorded too little; they are accepted as
-    recorded."""
+    """The number of steps that no run made, or whose run recorded too little. They are taken as recorded."""
     divergence: Divergence | None
 
     @property
@@ -41,11 +40,11 @@ async def replay(
     ignores_tools: bool = False,
     watch: Callable[[int, int], object] = lambda number, total: None,
 ) -> Replayed:
-    """Replay a session with the current program, starting after step `from_seq`; nothing is written.
+    """Replay a session with the current program, starting after step `from_seq`. Nothing is written.
 
-    `ignores_tools`: changed, new and removed tools alone are no difference. `watch` is called before each
-    step with its number and the total. Raises `UsageError` if there is nothing to replay, `StoreError` if the
-    records are damaged.
+    If `ignores_tools` is true, changed, new and removed tools alone are not a difference. `watch` is called
+    before each step with its number and the total. Raises `UsageError` if nothing can be replayed, and
+    `StoreError` if the records are damaged.
     """
     recording = await store.database.offload(lambda: read_recording(store, session_id))
     first = _first(recording, from_seq)
@@ -66,16 +65,17 @@ async def replay(
             break
     if not steps:
         raise UsageError(
-            f"No step of session {session_id} can be replayed: they were recorded by a version that did not"
-            " keep what a replay needs, or were made by hand.",
-            "What the session does from now on can be.",
+            f"No step of session {session_id} can be replayed: an older version recorded them, which"
+            " did not store enough for a replay, or were made by hand.",
+            "The next steps of the session can be replayed.",
         )
     return Replayed(session_id, steps, first, seq, tuple(skipped), divergence)
 
 
 @contextmanager
 def recording_store(path: Path) -> Generator[tuple[Store, str]]:
-    """Lend a store that holds the session of a recording file, and its id; raises `UsageError`."""
+    """Open a temporary store with the session of a recording file; yield it and the id. Raises
+    `UsageError`."""
     with tempfile.TemporaryDirectory(prefix="sandbur-replay-") as folder:
         store = Store.open(f"sqlite:///{folder}/sandbur.db")
         try:
@@ -99,6 +99,6 @@ def _first(recording: Recording, from_seq: int | None) -> int:
     if from_seq is not None and from_seq >= last:
         raise UsageError(
             f"Session {recording.session_id} has no step after step {from_seq}.",
-            f"Its last one is step {last}: name an earlier one with --from.",
+            f"The last step is {last}: name an earlier one with --from.",
         )
     return 0 if from_seq is None else from_seq + 1

@@ -1,4 +1,5 @@
-"""A recorded run, step by step: the states before and after, and the external inputs in between."""
+"""The steps of a recorded run: the states before and after each step, and the external inputs of its
+action."""
 
 from __future__ import annotations
 
@@ -32,11 +33,11 @@ from ....state.store.store import Store
 from ....state.trace import ModelCalled, RunBegan, RunEnded
 
 Values = Mapping[str, Any]
-"""Field -> value, as in `ApplicationState`."""
+"""Field -> value, for fields of `ApplicationState`."""
 
 
 class RecordedLogs:
-    """All logs of a session and of those that it was forked from, loaded whole; read-only."""
+    """All logs of a session and its ancestors, completely loaded and read-only."""
 
     def __init__(self, owners: Iterable[Owner]) -> None:
         self._logs: dict[tuple[str, int], Log] = {}
@@ -50,7 +51,7 @@ class RecordedLogs:
         name = session_id, number
         if name not in self._logs:
             log = self._logs[name] = Log(session_id, number)
-            # A walk appends its messages to logs of its own.
+            # The log is sealed: a walk appends its messages to new logs.
             log.sealed = True
         return self._logs[name]
 
@@ -58,7 +59,7 @@ class RecordedLogs:
         raise LookupError("a recording is only read")
 
     def load_history(self, history: Transcript) -> Transcript:
-        """Return the history with the messages of spans that only refer to the store."""
+        """Return the history with loaded messages in place of references to the store."""
         spans = [
             span if span.is_loaded else span._replace(log=self.log(span.log.session_id, span.log.number))
             for span in history.spans
@@ -68,17 +69,17 @@ class RecordedLogs:
 
 
 class StateReader:
-    """Follows the steps of a recording; a field that did not change stays the very same object."""
+    """Computes the state after each step of a recording. An unchanged field stays the same object."""
 
     def __init__(self, logs: RecordedLogs, mode: ExecutionMode, graph_version: int) -> None:
-        """Begin with the state of a new session in this mode, of the graph of then."""
+        """Begin with the state of a new session in this mode, with the recorded version of the graph."""
         self._logs = logs
         self._before: Values | None = None
         self.values: Values = dict(ApplicationState(execution_mode=mode, graph_version=graph_version))
 
     def take(self, step: RecordedStep) -> Values:
-        """Return every field after the next step."""
-        # This may differ from the step: an import revokes approvals between two steps.
+        """Return all fields after the next step."""
+        # The state before may differ from the previous step's: an import revokes approvals between two steps.
         before = step.before if self._before is None else self._before
         self._before = step.after
         changed = {
@@ -95,28 +96,28 @@ class StateReader:
         return values
 
 
-class SaidMessage(NamedTuple):
+class MessageRow(NamedTuple):
     log: int
     message: Message
     row: int
-    """Its number in the session's hash chain."""
+    """The number of the message's row in the session's hash chain."""
 
 
 class Owner(NamedTuple):
-    """One session of the lineage, with its own records."""
+    """One session of a lineage, with its own records."""
 
     session_id: str
     settings: SessionSettings
     steps: Sequence[RecordedStep]
-    """As far as they count."""
-    messages: Sequence[SaidMessage]
-    """In the order of their logs, and of their places there."""
+    """The steps up to the fork, or all steps of the session itself."""
+    messages: Sequence[MessageRow]
+    """The messages, sorted by their log and their place in it."""
     moves: Sequence[CallMove]
     traces: Sequence[Traced]
     ancestors: tuple[Owner, ...]
-    """Oldest first."""
+    """The sessions that this one was forked from, oldest first."""
     undone: frozenset[str]
-    """Calls of ancestors whose whole effect was reverted when this session was forked."""
+    """The ids of ancestors' calls whose whole effect was reverted when this session was forked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,31 +126,31 @@ class Moment:
     seq: int
     action: str
     came_from: str | None
-    """The action before; None if the run entered the graph here."""
+    """The previous action, or None if the run entered the graph at this step."""
     run: Traced | None
-    """The start record of the run that the step belongs to; None: there is no record of it."""
+    """The record of the start of the step's run, or None if there is none."""
     acts: bool
-    """False if no action ran: a run that stopped where it began wrote what had changed before it."""
+    """False if no action ran: the run stopped at once, and only stored changes from before it."""
     since: int
-    """Rows below this one were on disk when the action began."""
+    """The first row number that was not on disk when the action began."""
     before: Values
     after: Values
     goes_to: str | None
-    """The next action, or the one that was about to run; None if unknown."""
+    """The next action, or the action that was about to run; None if unknown."""
     called: ModelCalled | None = None
-    """The model call of the step."""
+    """The model call of the step, or None."""
     reply: Message | None = None
-    """The model's reply, as the history recorded it."""
+    """The reply of the model in the form that the history recorded, or None."""
     cut: tuple[Message, ...] = ()
-    """The partial reply of an interrupted call, with the mark that follows it."""
+    """The partial reply of an interrupted model call, and the mark after it."""
     results: Mapping[str, ToolResult] = field(default_factory=dict[str, ToolResult])
-    """Call id -> result that the step put into a history."""
+    """Call id -> the result that the step added to a history."""
     started: frozenset[str] = frozenset()
-    """Calls that the action started."""
+    """The ids of the calls that the action started."""
     message: Message | None = None
-    """The person's message, if it began a turn."""
+    """The person's message if it began a turn in this step."""
     steering: Sequence[WaitingMessage] = ()
-    """Steering messages from while the model worked, which the step added to the history."""
+    """The steering messages that arrived while the model worked and that this step added to the history."""
 
     @property
     def began(self) -> RunBegan | None:
@@ -161,14 +162,14 @@ class Recording:
     session_id: str
     logs: RecordedLogs
     owners: Sequence[Owner]
-    """The sessions that the steps belong to, oldest first."""
+    """The sessions that recorded the steps, oldest first."""
 
     @property
     def last_seq(self) -> int:
         return max((owner.steps[-1].seq for owner in self.owners if owner.steps), default=-1)
 
     def moments(self) -> Iterator[Moment]:
-        """Yield every step, oldest first."""
+        """Yield all steps, oldest first."""
         first = self.owners[0]
         version = first.steps[0].after.get("graph_version", 1) if first.steps else GRAPH_VERSION
         reader = StateReader(self.logs, _first_mode(first), version)
@@ -180,7 +181,7 @@ class Recording:
 
 
 def read_recording(store: Store, session_id: str) -> Recording:
-    """Read a session together with the sessions that it was forked from; raises `StoreError`."""
+    """Read a session and the sessions that it was forked from; raises `StoreError`."""
     fold = StepFold(store.database)
     owners: list[Owner] = []
     for name, last in store.index.lineage(session_id):
@@ -209,14 +210,14 @@ def _owner(
     )
 
 
-def _messages(database: Database, session_id: str) -> Iterator[SaidMessage]:
+def _messages(database: Database, session_id: str) -> Iterator[MessageRow]:
     ends: dict[int, int] = {}
     for log, position, row, message in list_messages(database, session_id):
         expected = ends.get(log, 0)
         if position != expected or message is None:
             raise _damage_error(session_id, f"message {log}/{expected} is missing or cannot be read")
         ends[log] = position + 1
-        yield SaidMessage(log, message, row)
+        yield MessageRow(log, message, row)
 
 
 def _refuse_damaged(database: Database, session_id: str) -> None:
@@ -269,7 +270,7 @@ def _moments(owner: Owner, reader: StateReader, action: str | None) -> Iterator[
 
 
 def _list_new_numbers(before: Values, after: Values) -> list[tuple[int, InboxKind]]:
-    """Return number and kind of the newest messages that a step took from the inbox, in order."""
+    """Return number and kind of the newest messages that a step took from the inbox, in their order."""
     old: InboxTaken = before["inbox_taken"]
     new: InboxTaken = after["inbox_taken"]
     kinds: tuple[InboxKind, ...] = ("steer", "observe")
@@ -277,31 +278,31 @@ def _list_new_numbers(before: Values, after: Values) -> list[tuple[int, InboxKin
 
 
 def _opens_turn(action: str, after: Values) -> bool:
-    """Return whether a step begins a turn with a message, and does not only add observed ones."""
+    """Return whether a step begins a turn with a message, and does not only add observed messages."""
     return action == "prompt" and after["turn_open"]
 
 
 def _enters(run: Traced) -> bool:
-    """Return whether a run entered the graph with a message, whatever action came before."""
+    """Return whether a run entered the graph with a message, so that the previous action does not matter."""
     return isinstance(run.record, RunBegan) and run.record.action == "prompt"
 
 
 def _only_began(run: Traced, action: str, before: Values, after: Values) -> bool:
-    """Return whether the first step of a run contains only changes from before the run."""
+    """Return whether the first step of a run only stored changes that were made before the run."""
     if isinstance(run.record, RunBegan) and run.record.action != action:
         return True
     return all(after[name] is before[name] or after[name] == before[name] for name in after)
 
 
 def _first_mode(owner: Owner) -> ExecutionMode:
-    """Return the mode that a session began with; an imported session has a different one now."""
+    """Return the mode in which a session began. An imported session may have another mode now."""
     began = (one.record.mode for one in owner.traces if isinstance(one.record, RunBegan))
     known: dict[str, ExecutionMode] = {mode: mode for mode in MODES}
     return known.get(next(began, ""), owner.settings.mode)
 
 
 def _apply_run_settings(values: Values, run: Traced) -> Values:
-    """Apply settings that were changed between actions before the run began."""
+    """Return the fields with the settings that were changed before the run began, between two actions."""
     changes = run.record.changes if isinstance(run.record, RunBegan) else {}
     if not changes:
         return values
@@ -310,7 +311,7 @@ def _apply_run_settings(values: Values, run: Traced) -> Values:
 
 
 class _Parts:
-    """The records of a session apart from its steps."""
+    """The records of a session other than its steps."""
 
     def __init__(self, owner: Owner) -> None:
         self._traces = owner.traces
@@ -318,34 +319,36 @@ class _Parts:
         self._messages = sorted(owner.messages, key=lambda message: message.row)
 
     def beginning(self, first: int, last: int) -> Traced | None:
-        """Return the newest beginning of a run among the rows from `first` to before `last`."""
+        """Return the newest start of a run among the rows from `first` to before `last`, or None."""
         began = reversed(select_rows_between(self._traces, first, last))
         return next((one for one in began if isinstance(one.record, RunBegan)), None)
 
     def next_action(self, step: RecordedStep, following: Sequence[RecordedStep]) -> str | None:
-        """Return the action after a step, or the one that its run was about to start when it ended."""
+        """Return the action after a step, or the action that the run was about to start when it ended."""
         for one in select_rows_between(self._traces, step.row, following[0].row if following else 2**62):
             if one.seq != step.seq or isinstance(one.record, RunBegan):
-                # The process died in between, or what follows belongs to a past that does not count.
+                # The process died between two steps, or the following steps belong to a part that a fork left
+                # out.
                 return None
             if isinstance(one.record, RunEnded):
                 return one.record.action
         return following[0].action if following else None
 
     def of(self, first: int, last: int, earliest: int) -> dict[str, Any]:
-        """Return the external inputs of the action that wrote these rows.
+        """Return the external inputs of the action that wrote the rows from `first` to before `last`.
 
-        Its reply may be from a run that died while hooks checked it, in a row from `earliest` on.
+        If a run died while hooks checked the reply, a later run uses that reply. It is in a row from
+        `earliest` on.
         """
         called = self._model_call(first, last) or self._model_call(earliest, first, is_kept=True)
         messages = [one.message for one in select_rows_between(self._messages, first, last)]
         moves = select_rows_between(self._moves, first, last)
         cut = tuple(messages[-2:]) if messages and messages[-1].is_cut_mark else ()
         return {
-            # The interrupted call has no reply: the step has its partial reply instead.
+            # An interrupted call has no reply. The step has its partial reply in place of one.
             "called": None if cut else called,
             "cut": cut,
-            # The partial reply comes first.
+            # A partial reply comes before the person's message.
             "message": next((one for one in reversed(messages) if _is_persons_message(one)), None),
             "reply": next((one for one in messages if one.origin == "model"), None),
             "results": {result.call_id: result for one in messages for result in one.tool_results},
@@ -353,7 +356,8 @@ class _Parts:
         }
 
     def _model_call(self, first: int, last: int, is_kept: bool = False) -> ModelCalled | None:
-        """Return the newest model call in these rows; one that `is_kept` has its reply with it."""
+        """Return the newest model call in these rows, or None. With `is_kept`, a call without a kept reply is
+        None, too."""
         traces = (one.record for one in reversed(select_rows_between(self._traces, first, last)))
         called = next((one for one in traces if isinstance(one, ModelCalled)), None)
         return None if called is not None and is_kept and called.reply is None else called
@@ -366,10 +370,10 @@ class _Parts:
         newest: Sequence[tuple[int, InboxKind]],
         instructions: str = "",
     ) -> list[WaitingMessage]:
-        """Return the messages of the inbox that these rows contain; `newest` are the last of each kind.
+        """Return the inbox messages in these rows. `newest` are the number and kind of the last of each kind.
 
-        The rows hold texts only. Which of the earlier ones had which kind changes nothing in a step.
-        `instructions` are those of the run, which belong to none of them.
+        The rows hold only texts; the kinds of earlier messages make no difference in a step. `instructions`
+        are those of the run, which are not an inbox message.
         """
         rows = select_rows_between(self._messages, first, last)
         if instructions and opens_turn:
@@ -383,7 +387,7 @@ class _Parts:
                 found[-1] = found[-1][0], row.message.text
             elif found:
                 break
-        # The message that begins a turn comes after waiting steering messages.
+        # The message that begins a turn comes after the waiting steering messages.
         found = found[:-1] if opens_turn else found
         number, kind = newest[0]
         earlier: list[tuple[int, InboxKind]] = [
@@ -394,12 +398,12 @@ class _Parts:
 
 
 def _is_persons_message(message: Message) -> bool:
-    """Return whether a person wrote this text, rather than a command that generated it."""
+    """Return whether a person wrote this text, and not a command that generated it."""
     return message.origin == "person" and not message.is_user_command
 
 
 def inputs_of(moment: Moment) -> dict[str, Any]:
-    """Return the inputs of the action, derived from its results."""
+    """Return the inputs of the recorded action, computed from its results."""
     if moment.action == "prompt":
         if moment.steering and not moment.after["turn_open"]:
             return {"user_input": "", "observes": True}
@@ -423,7 +427,7 @@ def _decisions(moment: Moment) -> Iterator[CallDecision]:
     before: dict[str, PendingCall] = {call.call_id: call for call in moment.before["pending_tool_calls"]}
     for call in moment.after["pending_tool_calls"]:
         was = before.get(call.call_id)
-        # What still waits was not decided, or in a way that did not count.
+        # A call that still waits was not decided, or its decision had no effect.
         if was is not None and was.decision == "undecided" and call.decision != "undecided":
             yield _decision(call)
 

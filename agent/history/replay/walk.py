@@ -1,4 +1,4 @@
-"""One walk: every step is run by today's program, from the recorded state, and compared with the record."""
+"""A walk: today's program runs each step from its recorded state, and the results are compared."""
 
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -54,7 +54,7 @@ from .recorded_ports import (
     RecordedWitness,
     Stage,
     make_recorded_check,
-    recorded_validation,
+    make_recorded_validation,
 )
 from .replay_steps import Moment, Owner, Recording, Values, inputs_of, read_recording
 
@@ -63,18 +63,18 @@ _RULES = ("allow", "deny", "ask", "catastrophic", "cwd", "add_dirs", "tool_choic
 
 @dataclass(frozen=True, slots=True)
 class Today:
-    """The program that replays a recording; by default the current one."""
+    """The program that replays a recording. By default it is the current one."""
 
     toolbox: Toolbox = field(default_factory=builtin_tools)
     own: Toolbox = field(default_factory=dict[str, Tool])
-    """The tools of the session's own agent; missing ones are replaced by their recorded calls."""
+    """The tools of the session's own agent. A missing tool is replaced by its recorded calls."""
     gate_of: Callable[[SessionSettings], Gate] = policy_of
     graph_of: Callable[[], Graph] = build_graph
 
 
 @dataclass(frozen=True, slots=True)
 class LiveTools:
-    """The folder where real tools work; it is deleted with their files."""
+    """The folder in which real tools work. It is deleted after the walk."""
 
     masker: MaskerPort
     folder: Path
@@ -82,14 +82,14 @@ class LiveTools:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What of a walk is real; the rest is as recorded."""
+    """The parts of a walk that are real: the model, the tools, both or none. The others are recorded."""
 
     model: Model | None = None
     tools: LiveTools | None = None
 
 
 def _tools_of(today: Today, settings: SessionSettings, conditions: Conditions, stage: Stage) -> Toolbox:
-    """Return today's tools; of those that not every session has, the ones that the recorded run had."""
+    """Return today's tools. Tools that not every session has are included if the recorded run had them."""
     shipped = {**today.toolbox, **network_tools(conditions.tools)} if settings.has_shipped_tools else {}
     own = _own_tools(today, settings, conditions, stage)
     choice = settings.tool_choice
@@ -99,7 +99,7 @@ def _tools_of(today: Today, settings: SessionSettings, conditions: Conditions, s
     whole = complete_groups(select_tools(shipped | own, choice).tools, settings)
     if not any(isinstance(tool, AbsentTool) for tool in own.values()):
         return whole
-    # What finds its way among tools that are not here is not here either.
+    # A tool that activates or finds other tools is missing if those tools are.
     lost = conditions.tools.keys() - whole.keys() - load_declared_traits().keys() - RESERVED_NAMES
     return whole | {name: AbsentTool(name, stage) for name in conditions.tools if name in lost}
 
@@ -113,13 +113,13 @@ def _own_tools(
         for name in settings.own_tools
     }
     if choice.available_groups or 0 < choice.most_listed < len(own):
-        # Deferred tools were not in the first request.
+        # The first request does not show deferred tools, so all tools are kept.
         return own
     return {name: tool for name, tool in own.items() if name in conditions.tools}
 
 
 def _settings_of(settings: SessionSettings, conditions: Conditions) -> SessionSettings:
-    """Return a session's settings as they were in a run."""
+    """Return a session's settings with the values that a recorded run had."""
     return settings.model_copy(update={name: getattr(conditions, name) for name in _RULES})
 
 
@@ -131,7 +131,7 @@ def _requests_of(
     output: OutputFormat | None,
     live: Live,
 ) -> RequestSettings:
-    """Return how the session asked its model in a recorded run."""
+    """Return the request settings of the session in a recorded run."""
     counter = RecordedCounter(stage) if then.counts_tokens else None
     masks = live.model is not None
     return request_settings(settings, toolbox, then.compress_at, output, counter, masks, then.compaction)
@@ -145,7 +145,7 @@ def _bound(
     stage: Stage,
     journal: RecordedJournal,
 ) -> tuple[Application[Any], Ports]:
-    """Return today's graph with recorded ports, under the conditions of a recorded run."""
+    """Return today's graph with recorded ports, and the ports, under the conditions of a recorded run."""
     then, tools = _settings_of(settings, conditions), live.tools
     offered = _tools_of(today, then, conditions, stage)
     output = output_of(then)
@@ -182,17 +182,17 @@ def _bound(
 
 
 _BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-"""Exceptions of an action that does not fit the recorded state; as the end of a walk they explain more."""
+"""Exceptions of an action that does not fit the recorded state. They become a difference, not a crash."""
 _MOST_FRAME_LINES = 8
 _PRIOR_STEP = "__PRIOR_STEP"
-"""Burr's own field: the action that ran last."""
+"""Burr's own field for the name of the action that ran last."""
 
 
 class Walk:
-    """Holds today's graph for as long as the conditions of the recorded run stay the same."""
+    """Runs steps in today's graph. The graph is built again only if the conditions of the run change."""
 
     def __init__(self, recording: Recording, today: Today, live: Live, ignores_tools: bool = False) -> None:
-        """`ignores_tools`: the declarations of tools may differ from the recorded ones."""
+        """If `ignores_tools` is true, the declarations of tools may differ from the recorded ones."""
         self._ignores_tools = ignores_tools
         self._recording = recording
         self._today = today
@@ -206,7 +206,7 @@ class Walk:
         self._ports: Ports | None = None
 
     async def step(self, moment: Moment) -> Divergence | None:
-        """Run one step; return the first difference."""
+        """Run one step; return the first difference, or None."""
         application = self._bind(moment)
         if gone := {moment.action, moment.came_from or moment.action} - _actions(application):
             summary = f"Today's graph has no action {', '.join(sorted(gone))}."
@@ -227,7 +227,7 @@ class Walk:
         else:
             found = differences(moment.after, today, self._recording.logs)
         if self._ignores_tools or not self._knows_all:
-            # How many bytes a token has is learned from the whole request.
+            # The number of bytes per token was computed from the whole request, which differs.
             found = [one for one in found if one.path != "tokens_per_byte"]
         lines = diff_lines(found)
         if moment.acts and self._live.model is None:
@@ -270,16 +270,16 @@ class Walk:
                 for spec in offers_of(tools, then, output_of(then))[0].specs
                 if spec.name in recorded_tools or spec.name not in absent
             }
-            # The digest contains the tool declarations, and without them it cannot be computed.
+            # The digest covers the declarations of all tools, so it cannot be computed without them.
             self._knows_all = not absent
             self._bound = bound
         return self._application
 
     def _enter(self, application: Application[Any], moment: Moment) -> None:
-        """Set the graph to the position of the recorded run."""
+        """Set the graph to the recorded position before a step."""
         self._stage.enter(moment)
         if self._ports is not None:
-            self._ports.inputs.validate = recorded_validation(moment)
+            self._ports.inputs.validate = make_recorded_validation(moment)
             form = moment.before["run_options"].output
             if form is not None and self._live.model is None:
                 check = make_recorded_check(self._stage)
@@ -293,7 +293,8 @@ class Walk:
 async def _failure(
     application: Application[Any], inputs: Mapping[str, Any], moment: Moment, asks_real_model: bool
 ) -> Divergence | None:
-    """Run the action of a step; return its error. Errors of a real model are raised."""
+    """Run the action of a step; return its error as a difference, or None. Raises the errors of a real
+    model."""
     ask = {"halt_after": [moment.action], "inputs": dict(inputs)}
     try:
         _, step = await cast(Any, application).astream_result(**ask)
@@ -321,7 +322,7 @@ def _next(application: Application[Any]) -> str:
 
 
 def _route(moment: Moment, today: str, comes_after: bool) -> Divergence | None:
-    """Compare the next action of the current graph with the recorded one."""
+    """Compare the next action of today's graph with the recorded one; return the difference or None."""
     recorded = moment.goes_to if comes_after else moment.action
     if recorded is None or today == recorded:
         return None
@@ -339,7 +340,7 @@ def _sentence(text: str) -> str:
 async def live_parts(
     parts: frozenset[str], settings: Settings, session: SessionSettings, env: Mapping[str, str]
 ) -> AsyncGenerator[Live]:
-    """Connect the real `model`, `tools` or both; raises `UsageError` or `CredentialsError`."""
+    """Connect to the real `model`, `tools` or both; raises `UsageError` or `CredentialsError`."""
     with tempfile.TemporaryDirectory(prefix="sandbur-live-") as folder:
         model = connect_models(settings, session, env) if "model" in parts else None
         tools = _tools(session, env, Path(folder)) if "tools" in parts else None
@@ -358,7 +359,7 @@ def _tools(session: SessionSettings, env: Mapping[str, str], folder: Path) -> Li
 
 
 def list_started_calls(store: Store, session_id: str, from_seq: int | None) -> list[tuple[int, PendingCall]]:
-    """Return the calls that a walk with real tools runs, each with its step."""
+    """Return the calls that a walk with real tools runs, each with the number of its step."""
     first = -1 if from_seq is None else from_seq
     return [
         (moment.seq, call)
@@ -370,7 +371,7 @@ def list_started_calls(store: Store, session_id: str, from_seq: int | None) -> l
 
 
 def next_message(store: Store, session_id: str, seq: int) -> UserContent | None:
-    """Return the person's message in the step after `seq`, if a turn begins there."""
+    """Return the person's message in the step after `seq`, or None if no turn begins in that step."""
     for moment in read_recording(store, session_id).moments():
         if moment.seq == seq + 1 and moment.action == "prompt":
             return inputs_of(moment)["user_input"]

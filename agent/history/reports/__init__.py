@@ -1,1 +1,1 @@
-"""Reports about recorded runs: their events, cost and differences."""
+"""Reports about recorded runs: their events, their cost and their differences."""

@@ -22,11 +22,11 @@ from ..timeline import TimelineStep, list_timeline
 from .recorded_calls import RecordedCall, read_recorded_calls
 
 _MOST_COMPARED = 3000
-"""Limit of steps that are aligned; beyond it they are paired by position."""
+"""The most steps that are aligned by content. Further steps are paired by their position."""
 
 
 class Pair(NamedTuple):
-    """Two corresponding steps; None: the other run has no such step."""
+    """Two corresponding steps. None: the other run has no such step."""
 
     left: TimelineStep | None
     right: TimelineStep | None
@@ -37,7 +37,7 @@ class Pair(NamedTuple):
 
 
 def align_steps(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> list[Pair]:
-    """Pair steps with the same content; between those, steps of the same action."""
+    """Pair the steps with the same content, and between those the steps of the same action."""
     start = _common(left, right)
     end = _common(left[start:][::-1], right[start:][::-1])
     middle = left[start : len(left) - end], right[start : len(right) - end]
@@ -51,7 +51,7 @@ def align_steps(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> 
 def _pair_steps(
     left: Sequence[TimelineStep], right: Sequence[TimelineStep], *keys: Callable[[TimelineStep], Hashable]
 ) -> Iterator[Pair]:
-    """Pair items with the same first key, and the items between them by the following keys."""
+    """Pair the steps that agree in the first key, and the steps between them by the other keys."""
     if not keys:
         yield from (Pair(step, None) for step in left)
         yield from (Pair(None, step) for step in right)
@@ -81,14 +81,15 @@ def _common(left: Sequence[TimelineStep], right: Sequence[TimelineStep]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """The last step that two sessions have in common: one is a fork of the other, or both are of a third."""
+    """The last step that two sessions have in common: one is a fork of the other, or both are forks of a
+    third."""
 
     session_id: str
     seq: int
 
 
 def parting(left: Lineage, right: Lineage) -> Parting | None:
-    """Return the step where two different sessions diverge; None if they have nothing in common."""
+    """Return the last common step of two different sessions, or None if they have no common step."""
     limits = dict(right)
     for session_id, limit in reversed(left):
         if session_id in limits:
@@ -98,7 +99,7 @@ def parting(left: Lineage, right: Lineage) -> Parting | None:
 
 
 def _owner(lineage: Lineage, seq: int) -> str:
-    """Return the session that holds a step: a fork at an earlier step of a fork goes back to its parent."""
+    """Return the session that recorded a step. A fork at an early step of a fork leads to the parent."""
     return next(session_id for session_id, limit in lineage if limit is None or seq <= limit)
 
 
@@ -106,19 +107,19 @@ def _owner(lineage: Lineage, seq: int) -> str:
 class Totals:
     steps: int
     usage: Usage | None
-    """None if no usage was recorded."""
+    """The sum of all recorded usage, or None if none was recorded."""
     model_s: float | None
-    """In model calls, with retries."""
+    """Seconds in model calls, including retries."""
     tool_s: float
-    """From the starts of calls to their ends, also of those that ran at once."""
+    """Seconds between the starts and the ends of calls. Calls that ran at the same time count separately."""
     run_s: float | None
-    """In runs; not the time between them."""
+    """Seconds in runs, without the time between them."""
 
 
 def totals(
     store: Store, session_id: str, steps: int, calls: Iterable[RecordedCall], after_seq: int
 ) -> Totals:
-    """Sum what came after step `after_seq`; -1: everything."""
+    """Add up the usage and times after step `after_seq`; -1 means from the beginning."""
     found = [one for one in _traces(store, session_id) if one.seq >= after_seq]
     models = [one.record for one in found if isinstance(one.record, ModelCalled)]
     ends = [one.record for one in found if isinstance(one.record, RunEnded)]
@@ -132,13 +133,13 @@ def totals(
 
 
 def _traces(store: Store, session_id: str) -> Iterable[Traced]:
-    """Yield the trace that led to a session's state, including its ancestors' part."""
+    """Yield the trace records that led to a session's state, including those of its ancestors."""
     for owner, last in store.index.lineage(session_id):
         yield from (one for one in list_traces(store.database, owner) if last is None or one.seq < last)
 
 
 class DecidedCall(NamedTuple):
-    """A call that was decided by a person or a rule in at least one of the runs."""
+    """A call that a person or a rule decided in at least one of the runs."""
 
     left: RecordedCall | None
     right: RecordedCall | None
@@ -150,9 +151,9 @@ class RunFile:
 
     name: str
     place: Literal["both", "left", "right"]
-    """Who touched it."""
+    """The run that touched the file: both, the left one or the right one."""
     difference: FileDifference | None
-    """The diff from left to right, or of the only side that changed the file; None: both are equal."""
+    """The diff from left to right, or of the only run that changed the file. None: both are equal."""
 
     @property
     def is_same(self) -> bool:
@@ -166,7 +167,7 @@ class ComparedRun:
     answer: str | None
     whole: Totals
     own: Totals
-    """After the step at which the two part."""
+    """The totals after the last common step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +176,12 @@ class Comparison:
     right: ComparedRun
     parting: Parting | None
     common: Sequence[TimelineStep]
-    """The steps that are the very same, up to the parting."""
+    """The steps that both sessions share, up to the last common one."""
     pairs: Sequence[Pair]
     decisions: Sequence[DecidedCall]
     files: Sequence[RunFile]
     answers: str
-    """A unified diff of the answers; empty if they are the same."""
+    """A unified diff of the answers; empty if they are equal."""
 
 
 class _Side(NamedTuple):
@@ -242,7 +243,7 @@ def _mask_call(call: RecordedCall, mask: Callable[[str], str]) -> RecordedCall:
 
 
 def _pair_decisions(left: Iterable[RecordedCall], right: Iterable[RecordedCall]) -> Iterator[DecidedCall]:
-    """Pair the calls of the same title, in order, and keep those that more than the policy decided."""
+    """Pair the calls with the same title, in order, and keep those that a person or a rule decided."""
     ours, theirs = _number_calls(left), _number_calls(right)
     for key in dict.fromkeys((*ours, *theirs)):
         pair = DecidedCall(ours.get(key), theirs.get(key))

@@ -1,4 +1,4 @@
-"""Reads the recorded calls of a store, each with the decision about it, session by session."""
+"""Reads the recorded calls of a store, session by session, each with the decision about it."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from ....state.store.store import Store
 from ....state.trace import RunBegan
 
 Then = Literal["allowed", "approved", "declined", "open", "refused"]
-"""The recorded decision: allowed by the policy, approved, denied or left open by a person, or denied by the
-policy."""
+"""The recorded decision. `allowed`: by the policy. `approved`: by a person. `declined`: denied by a person.
+`open`: asked, without an answer. `refused`: denied by the policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class PastCall:
     session: SessionSettings
     tool: str
     arguments: str
-    """As the model wrote them."""
+    """The arguments as the model wrote them."""
     mode: ExecutionMode
     """The mode of the run that proposed the call."""
     then: Then
     is_edited: bool
-    """Whether a person approved it with other arguments."""
+    """Whether a person approved the call with other arguments."""
 
 
 class _CallDecisions(NamedTuple):
@@ -38,7 +38,8 @@ class _CallDecisions(NamedTuple):
 
 
 def past_calls(store: Store, since: str = "") -> Iterator[PastCall]:
-    """Yield the executable calls since a time (UTC, ISO 8601); calls that a fork inherited count once."""
+    """Yield the calls since a time (UTC, ISO 8601), without invalid ones. A call that a fork inherited counts
+    once."""
     for summary in takewhile(lambda one: one.updated_at >= since, store.newest_sessions()):
         yield from _calls_of(store, summary.id, since)
 
@@ -61,12 +62,12 @@ def _calls_of(store: Store, session_id: str, since: str) -> Iterator[PastCall]:
 
 
 def _group_decisions(moves: Iterator[CallMove], since: str) -> dict[str, _CallDecisions]:
-    """Return the decisions about each executable call."""
+    """Return call id -> the decisions about it, for each valid call."""
     decisions: dict[str, _CallDecisions] = {}
     for move in moves:
         decision, known = move.text("decision"), decisions.get(move.call_id)
         if move.text("origin"):
-            continue  # what a person runs says nothing of what a model may do
+            continue  # a command of the person shows nothing about the calls that a model may make
         if move.move == "proposed" and move.at >= since and decision != "invalid":
             # The oldest records, and those of decision tools, do not contain allowed calls.
             first: dict[str, Then] = {"undecided": "open", "denied": "refused"}
@@ -78,5 +79,5 @@ def _group_decisions(moves: Iterator[CallMove], since: str) -> dict[str, _CallDe
 
 
 def _is_about_running(move: CallMove) -> bool:
-    """Return whether a decision is about running the call, and not about its outcome."""
+    """Return whether a decision is about running the call, and not about its unknown outcome."""
     return move.move == "decided" and not move.text("settled_as")

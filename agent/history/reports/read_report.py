@@ -1,4 +1,4 @@
-"""Reads everything that a session recorded, once, into its account."""
+"""Reads all records of a session once, and builds the account of its run."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -47,8 +47,8 @@ from .run_report import (
     PlanStep,
     PlanStepBegan,
     PlanStepEnded,
+    RecordedVerdict,
     RunBoundary,
-    ShownVerdict,
     StepCost,
     Utterance,
     What,
@@ -57,12 +57,12 @@ from .run_report import (
 
 
 class Runs:
-    """The trace of one session, read step by step."""
+    """The trace of one session, read from step to step."""
 
     def __init__(self, database: Database, session_id: str, last_seq: int | None, is_held: bool) -> None:
-        """Take the records of the steps until `last_seq` (None: everything)."""
+        """Read the records of the steps up to `last_seq`; None means all records."""
         self._end = None if last_seq is not None else "running" if is_held else "died"
-        """The text for a run without an end; None: it may have ended since."""
+        """The status of a run whose end is not recorded. None: the run may have ended after `last_seq`."""
         self._number = 0
         self._is_open = False
         self._traces: dict[int, list[Traced]] = {}
@@ -72,7 +72,7 @@ class Runs:
         self._last = max(self._traces, default=None)
 
     def after(self, seq: int) -> Iterator[Happened]:
-        """Yield the records between step `seq` and the next; call it in ascending order."""
+        """Yield the records between step `seq` and the next one. Call this with ascending numbers."""
         found = self._traces.pop(seq, [])
         for traced in found:
             for what in self._list_run_events(traced):
@@ -101,12 +101,13 @@ class Runs:
 
 
 class StepCosts:
-    """Sums the costs of each step from records in order; waiting between runs belongs to no step."""
+    """Adds up the costs of each step. Records have to be added in order; pauses between runs belong to no
+    step."""
 
     def __init__(self) -> None:
         self.steps: list[StepCost] = []
         self._since = ""
-        """The earliest possible start of the next step."""
+        """The earliest time at which the next step may have begun."""
         self._model_ms = 0
 
     def trace(self, happened: Happened) -> None:
@@ -118,7 +119,7 @@ class StepCosts:
     def add(self, step: RecordedStep, tool_ms: int) -> None:
         used = _usage(step.after) - _usage(step.before)
         took_ms = count_milliseconds(self._since, step.at)
-        # Reads run at the same time: together they took no longer than the step.
+        # Reading calls run concurrently, so together they took at most as long as the step.
         tool_ms = min(tool_ms, took_ms) if self._since else tool_ms
         self.steps.append(
             StepCost(
@@ -148,11 +149,11 @@ class StepReader:
         self._newest: Fields = {}
         self._goal = ""
         self.tool_ms = 0
-        """The time of the calls whose results the step added."""
+        """The duration of the calls whose results the step added, in milliseconds."""
 
     @property
     def end_position(self) -> EndPosition:
-        """Return the position after the last step that was added."""
+        """Return the position after the last added step."""
         newest, mask = self._newest, self._book.masker.text
         return EndPosition(
             mode=str(newest.get("execution_mode") or ""),
@@ -167,7 +168,7 @@ class StepReader:
         )
 
     def read_events(self, step: RecordedStep) -> Iterator[Happened]:
-        """Yield the events of a step in reading order."""
+        """Yield the events of a step in the order in which people read them."""
         self._newest = step.after
         self._goal = str(step.after.get("current_goal") or self._goal)
         self.tool_ms = 0
@@ -209,7 +210,7 @@ class StepReader:
             elif isinstance(block, Thinking) and block.text.strip():
                 yield Utterance("thinking", cut(self._book.masker.text(block.text), MESSAGE_CHARS))
             elif isinstance(block, ToolUse) and block.tool not in RESERVED_NAMES:
-                # The graph event that a call leads to replaces it.
+                # The graph's own event is reported in place of the call that caused it.
                 yield self._book.add_request(block)
             elif isinstance(block, ToolResult) and self._book.note_result(block):
                 self.tool_ms += block.duration_ms or 0
@@ -221,7 +222,7 @@ class StepReader:
                 self._book.note_edit(str(pending["call_id"]), str(pending.get("arguments", "")))
         if traits_of(step.action).waits_for != "decision":
             return
-        decided: list[tuple[CallAccount, ShownVerdict]] = []
+        decided: list[tuple[CallAccount, RecordedVerdict]] = []
         for pending in list_decided_calls(step):
             call = self._book.find(str(pending["call_id"]))
             if call is not None:
@@ -232,14 +233,14 @@ class StepReader:
 
 
 def _is_step_line(message: Message, step: RecordedStep, is_last: bool) -> bool:
-    """Return whether a message is the summary of a plan step, which has an event of its own."""
+    """Return whether a message is the summary of a plan step, which is a separate event."""
     traits = traits_of(step.action)
     is_ended_by_tool = traits.runs_calls and message.role == "assistant" and not is_last
     return traits.step_kind == "summary" or is_ended_by_tool
 
 
 def _speaker(message: Message, step: RecordedStep, is_last: bool) -> Any:
-    """Return the author of a message, as in `Utterance.by`."""
+    """Return the author of a message, as a value of `Utterance.by`."""
     traits = traits_of(step.action)
     is_end = is_last and message.role == "assistant" and not step.after.get("turn_open", True)
     if is_end and (traits.asks_model or traits.runs_calls):
@@ -250,8 +251,8 @@ def _speaker(message: Message, step: RecordedStep, is_last: bool) -> Any:
 
 
 def _plan_moves(step: RecordedStep, mask: Callable[[str], str]) -> Iterator[tuple[str | None, What]]:
-    """Yield the changes of the plan in a step; a plan step that ends with its first answer also begins
-    there."""
+    """Yield the changes of the plan in a step. A plan step that ends with its first answer also begins in
+    this step."""
     before, after = _plan(step.before, mask), _plan(step.after, mask)
     if traits_of(step.action).step_kind == "plan" and list(before) != list(after):
         steps = tuple((step_id, one.description) for step_id, one in after.items())
@@ -278,7 +279,7 @@ def _plan(fields: Fields, mask: Callable[[str], str]) -> dict[str, PlanStep]:
 
 
 def read_account(store: Store, session_id: str) -> Account:
-    """Return the report of a session, including the history of the sessions it was forked from."""
+    """Return the account of a session, including the history of the sessions that it was forked from."""
     return _Reading(store, session_id).account()
 
 
@@ -331,7 +332,7 @@ class _Reading:
         yield from events
 
     def _between(self, owner: str, seq: int, at: str) -> Iterator[Happened]:
-        """Yield the trace records after step `seq`: ends and starts of runs, model calls."""
+        """Yield the trace records after step `seq`: ends and starts of runs, and model calls."""
         for happened in self._runs[owner].after(seq):
             self._costs.trace(happened)
             yield happened

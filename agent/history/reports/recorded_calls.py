@@ -1,4 +1,4 @@
-"""The calls of a run with everything that the journal and the file history recorded about them."""
+"""Reads the calls of a run with all of their records in the journal and the file history."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -23,31 +23,31 @@ from ....state.store.recording import (
 from ....state.store.store import Store
 from ...session.secrets import masker_for_display
 from ..timeline import cut_line, title_call
-from .run_report import CallAccount, CutText, FileDiff, Room, ShownVerdict, cut
+from .run_report import CallAccount, CutText, FileDiff, RecordedVerdict, Room, cut
 
 _MAX_BYTES = 400_000
-"""Of a content that is compared."""
+"""The most bytes of a content that is compared."""
 
 ContentOf = Callable[[str], bytes | None]
 
 
 class FoundContents:
-    """Finds a content by its digest: stored, written by a call, or still in the workspace."""
+    """Finds contents by their digests: in the store, in the arguments of calls, or in the workspace."""
 
     def __init__(self, stored: ContentOf, mask: Callable[[str], str]) -> None:
-        """Take what reads a stored content, and what takes the secrets out of one."""
+        """`stored` reads a stored content; `mask` removes secrets from a content."""
         self.mask = mask
         self._stored = stored
         self._written: dict[str, str] = {}
         self._places: dict[str, str] = {}
 
     def wrote(self, content: str) -> None:
-        """Note a file that a call wrote; there may be no other copy of the content."""
+        """Note the content of a file that a call wrote. There may be no other copy of it."""
         if len(content) <= _MAX_BYTES:
             self._written[hashlib.sha256(content.encode()).hexdigest()] = content
 
     def is_at(self, digest: str | None, path: str) -> None:
-        """Note where a content was last."""
+        """Note the path that last had a content."""
         if digest is not None:
             self._places[digest] = path
 
@@ -69,7 +69,7 @@ class FoundContents:
 
 
 def file_diff(change: FileChange, contents: FoundContents, most_lines: int) -> FileDiff:
-    """Return the diff of a file that a call made."""
+    """Return the diff of a file change that a call made."""
     kind = "changed"
     if change.before_mode is None:
         kind = "created"
@@ -78,20 +78,22 @@ def file_diff(change: FileChange, contents: FoundContents, most_lines: int) -> F
     elif change.before == change.after:
         kind = "touched"
     if not change.is_restorable:
-        return FileDiff(change.path, kind, (), note="what it held before is not known")
+        return FileDiff(change.path, kind, (), note="its earlier content is not known")
     before = _lines(change.before, contents)
     after = _lines(change.after, contents)
     if before is None or after is None:
         which = "before" if before is None else "after"
-        return FileDiff(change.path, kind, (), note=f"what it held {which} is not kept, or is no text")
+        return FileDiff(
+            change.path, kind, (), note=f"its content {which} the change is not stored, or is not text"
+        )
     lines = tuple(islice(unified_diff(before, after, lineterm=""), 2, None))
-    note = "" if lines or kind in ("created", "deleted") else "its content stayed as it was"
+    note = "" if lines or kind in ("created", "deleted") else "its content did not change"
     visible = lines[:most_lines]
     return FileDiff(change.path, kind, visible, len(lines) - len(visible), note)
 
 
 def _lines(digest: str | None, contents: FoundContents) -> list[str] | None:
-    """Return the lines of a content; none for a missing file, None if it is unknown or not text."""
+    """Return the lines of a content; an empty list for a missing file; None if it is unknown or not text."""
     if digest is None:
         return []
     content = contents.find(digest)
@@ -107,7 +109,7 @@ _SUBJECT_CHARS = 160
 
 
 class CallBook:
-    """Collects the moves of every call and builds its record."""
+    """Collects the moves of every call, and builds the account of each call from them."""
 
     def __init__(self, store: Store, lineage: Lineage) -> None:
         self._calls: dict[str, CallAccount] = {}
@@ -126,7 +128,7 @@ class CallBook:
         self.room = Room.for_calls(len(self._moves))
 
     def add_request(self, use: ToolUse) -> CallAccount:
-        """Return the call that a message asks for."""
+        """Return the account of the call that a message requests."""
         moves = self._moves.get(use.call_id, [])
         arguments = mask_arguments(use.arguments, self.masker)
         call = CallAccount(
@@ -146,7 +148,7 @@ class CallBook:
         return call
 
     def note_edit(self, call_id: str, arguments: str) -> None:
-        """Apply the person's change of the arguments."""
+        """Replace the arguments of a call by those that a person wrote."""
         call = self._calls.get(call_id)
         if call is not None:
             arguments = mask_arguments(arguments, self.masker)
@@ -155,7 +157,7 @@ class CallBook:
             self._note_written(ToolUse(call_id=call_id, tool=call.tool, arguments=arguments))
 
     def note_result(self, result: ToolResult) -> bool:
-        """Add the outcome of a call; return whether a message was waiting for it."""
+        """Add the result of a call; return whether a message has requested the call."""
         call = self._calls.get(result.call_id)
         if call is not None and not result.put_away:
             call.outcome = result.outcome
@@ -167,7 +169,7 @@ class CallBook:
         return self._calls.get(call_id)
 
     def close(self) -> None:
-        """Compare the files, once all writes are known."""
+        """Make the diffs of files, once all writes are known."""
         for call_id, changes in self._changes.items():
             call = self._calls.get(call_id)
             if call is not None:
@@ -184,9 +186,9 @@ class CallBook:
             self._contents.wrote(content)
 
 
-def _verdict(move: CallMove) -> ShownVerdict:
-    """Return the decision in a move of a call; the oldest moves do not contain policy approvals."""
-    return ShownVerdict(
+def _verdict(move: CallMove) -> RecordedVerdict:
+    """Return the decision in a move of a call. The oldest moves do not contain allowed calls."""
+    return RecordedVerdict(
         at=move.at,
         by=move.text("decided_by") or "policy",
         who=move.text("who"),
@@ -200,29 +202,29 @@ def _verdict(move: CallMove) -> ShownVerdict:
 class RecordedCall:
     call_id: str
     title: str
-    """The tool and its subject on one line; untrusted."""
+    """The tool and its subject on one line; untrusted text."""
     step: int
-    """The step in which the model proposed it."""
+    """The number of the step in which the model proposed the call."""
     last_step: int
-    """The step of its last move."""
-    verdicts: Sequence[ShownVerdict]
-    """In order; the last one counts."""
+    """The number of the step of the call's last move."""
+    verdicts: Sequence[RecordedVerdict]
+    """The decisions in their order. The last one counts."""
     starts: int = 0
     outcome: str = ""
-    """Empty if there is no outcome yet."""
+    """The outcome; empty if there is none yet."""
     started_at: str = ""
-    """UTC, ISO 8601; the last time."""
+    """The time of its last start, UTC in ISO 8601; empty if it did not start."""
     seconds: float | None = None
-    """From its last start to its end."""
+    """The duration from its last start to its end, in seconds; None if unknown."""
 
     @property
     def was_asked(self) -> bool:
-        """True if a person had to decide."""
+        """Return whether a person had to decide about the call."""
         return len(self.verdicts) > 1 or self.verdicts[0].decision == "undecided"
 
 
 def read_recorded_calls(store: Store, session_id: str) -> list[RecordedCall]:
-    """Return the calls in the order in which they were proposed, those of ancestors first."""
+    """Return the calls in the order of their proposals, beginning with those of ancestors."""
     lineage = store.index.lineage(session_id)
     titles = {
         use.call_id: title_call(use) for owner, _ in lineage for use in list_tool_uses(store.database, owner)

@@ -1,4 +1,4 @@
-"""The content of a report: the run as a list of events, and its usage."""
+"""The content of a report: the events of a run in order, and its usage."""
 
 from dataclasses import dataclass, field
 from typing import Literal, Self
@@ -16,7 +16,7 @@ class CutText:
 
     text: str
     left_out: int = 0
-    """Characters."""
+    """The number of characters that are left out."""
     tail: str = ""
     """The text after the part that is left out."""
 
@@ -26,49 +26,51 @@ class FileDiff:
     path: str
     change: Literal["created", "changed", "deleted", "touched"]
     lines: tuple[str, ...]
-    """A unified diff without its head."""
+    """The lines of a unified diff, without its head."""
     left_out: int = 0
-    """Lines."""
+    """The number of lines that are left out."""
     note: str = ""
-    """Why there is no diff, or only a part of it."""
+    """Why there is no diff, or only a part of it; empty if it is complete."""
 
 
 @dataclass(frozen=True, slots=True)
-class ShownVerdict:
-    """The decision of the gate or of a person about a call."""
+class RecordedVerdict:
+    """A decision of the gate or of a person about a call."""
 
     at: str
     by: str
     """`policy`, `rule` or `person`."""
     who: str
-    """The person: user@host."""
+    """The person who decided, as user@host; empty for the gate."""
     decision: str
-    """approved, denied, undecided, invalid; or done, failed, rerun, check for an unknown outcome."""
+    """`approved`, `denied`, `undecided` or `invalid`; for an unknown outcome `done`, `failed`, `rerun` or
+    `check`."""
     reason: str
     is_edited: bool = False
 
 
 @dataclass(slots=True)
 class CallAccount:
-    """One tool call with everything that became of it; filled in while the run is read."""
+    """One tool call, with its verdicts, starts, outcome and changes. It is filled in while the run is
+    read."""
 
     call_id: str
     tool: str
     arguments: CutText
-    """As the model wrote them, or as a person changed them."""
+    """The arguments as the model wrote them, or as a person changed them."""
     subject: str
-    """The subject in one line: the command, the path, the pattern."""
+    """The subject of the call on one line, such as the command, the path or the pattern."""
     number: int
-    """Of this report."""
-    verdicts: list[ShownVerdict] = field(default_factory=list[ShownVerdict])
+    """The number of the call in this report."""
+    verdicts: list[RecordedVerdict] = field(default_factory=list[RecordedVerdict])
     started: list[str] = field(default_factory=list[str])
-    """When: UTC, ISO 8601."""
+    """The times of its starts, UTC in ISO 8601."""
     outcome: Outcome | None = None
-    """None: there is no result yet."""
+    """The outcome, or None if there is no result yet."""
     content: CutText = CutText("")
     """The text that the model read."""
     output_bytes: int = 0
-    """The size of the whole output where `content` is a part of it."""
+    """The size of the whole output in bytes, if `content` is only a part of it."""
     duration_ms: int | None = None
     arguments_sha256: str = ""
     diffs: tuple[FileDiff, ...] = ()
@@ -77,14 +79,14 @@ class CallAccount:
 @dataclass(frozen=True, slots=True)
 class Utterance:
     by: Literal["person", "model", "answer", "thinking", "runtime", "command"]
-    """`answer`: the final answer of a turn, if it is JSON or does not come from the model."""
+    """The author. `answer` is the final answer of a turn, if it is JSON or does not come from the model."""
     text: CutText
 
 
 @dataclass(frozen=True, slots=True)
 class PlanMade:
     steps: tuple[tuple[str, str], ...]
-    """Step id and description."""
+    """The id and the description of each plan step."""
     is_revision: bool
 
 
@@ -108,7 +110,7 @@ class Compressed:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    verdicts: tuple[tuple[CallAccount, ShownVerdict], ...]
+    verdicts: tuple[tuple[CallAccount, RecordedVerdict], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class RunBoundary:
     mode: str = ""
     version: str = ""
     status: str = ""
-    """Of an end: as in the result, `died` or `running`."""
+    """For an end: the status as in the result, or `died` or `running`."""
     duration_ms: int = 0
     error: str = ""
 
@@ -134,7 +136,7 @@ class ModelUsed:
 
 @dataclass(frozen=True, slots=True)
 class Forked:
-    """From here on it is another session's work."""
+    """The events after this one are the work of another session, a fork."""
 
     parent_id: str
     session_id: str
@@ -154,17 +156,17 @@ What = (
 @dataclass(frozen=True, slots=True)
 class Happened:
     seq: int
-    """The graph step that it belongs to."""
+    """The graph step that the event belongs to."""
     at: str
-    """UTC, ISO 8601."""
+    """The time, UTC in ISO 8601."""
     plan_step: str | None
-    """The plan step whose history contains the message."""
+    """The id of the plan step whose history contains the message; None for the main history."""
     what: What
 
 
 @dataclass(slots=True)
 class StepCost:
-    """What one graph step took."""
+    """The cost and the duration of one graph step."""
 
     seq: int
     action: str
@@ -195,10 +197,10 @@ class EndPosition:
 
     mode: str = ""
     goal: str = ""
-    """The last one that there was."""
+    """The last goal of the session."""
     plan: tuple[PlanStep, ...] = ()
     waiting: frozenset[str] = frozenset()
-    """The calls that wait for a decision."""
+    """The ids of the calls that wait for a decision."""
     usage: Usage = field(default_factory=Usage)
 
 
@@ -225,7 +227,7 @@ MESSAGE_CHARS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The space for the texts of one call; it shrinks with the number of calls."""
+    """The limits for the texts of one call. They shrink as the number of calls grows."""
 
     output_chars: int
     diff_lines: int
@@ -240,7 +242,7 @@ class Room:
 
 
 def cut(text: str, most: int) -> CutText:
-    """Keep the beginning and the end of a text, because errors stand at the end."""
+    """Keep the beginning and the end of a text, because errors are usually at the end."""
     if len(text) <= most:
         return CutText(text)
     head = most * 2 // 3
@@ -258,7 +260,7 @@ class Facts:
     model_ms: int = 0
     tool_ms: int = 0
     active_ms: int = 0
-    """The duration of all steps, without waiting for people."""
+    """The duration of all steps in milliseconds, without waiting for people."""
     failed_model_calls: int = 0
     retries: int = 0
     calls: int = 0
@@ -268,15 +270,15 @@ class Facts:
     approved_by_people: int = 0
     denied_by_people: int = 0
     files: dict[str, list[CallAccount]] = field(default_factory=dict[str, list[CallAccount]])
-    """Path -> the calls that changed it."""
+    """Path -> the calls that changed the file."""
     troubles: list[_Trouble] = field(default_factory=list[_Trouble])
-    """The times and texts of errors."""
+    """The times and the texts of errors."""
     decided: list[CallAccount] = field(default_factory=list[CallAccount])
     """The calls with a question, a denial or a settled outcome."""
 
 
 def facts_of(account: Account) -> Facts:
-    """Count everything once."""
+    """Count the events of an account."""
     facts = Facts()
     for step in account.steps:
         facts.active_ms += step.total_ms
@@ -310,13 +312,13 @@ def _count_model_call(facts: Facts, used: ModelUsed, at: str) -> None:
 
 
 def count_call(facts: Facts, call: CallAccount, at: str, waiting: frozenset[str]) -> None:
-    """Count what became of one call."""
+    """Count the decisions, the outcome and the changes of one call."""
     facts.calls += 1
     facts.failed_calls += call.outcome not in ("ok", None)
     facts.waiting += call.call_id in waiting
     answers = [one.decision for one in call.verdicts if one.who and one.decision in ("approved", "denied")]
     facts.asked += bool(answers) or any(verdict.decision == "undecided" for verdict in call.verdicts)
-    # Of a call with two questions the last answer counts: there are no more answers than calls.
+    # If a person was asked twice about a call, only the last answer counts: one answer per call.
     facts.approved_by_people += answers[-1:] == ["approved"]
     facts.denied_by_people += answers[-1:] == ["denied"]
     for diff in call.diffs:

@@ -1,4 +1,4 @@
-"""Statistics of the sessions of a store: tokens, cost, time, failures and approvals."""
+"""Statistics about the sessions of a store: tokens, cost, time, failures and approvals."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -29,21 +29,21 @@ from ...session.open_request import LOST_REPLY, UNKNOWN_USAGE
 
 @dataclass(slots=True)
 class Tally:
-    """Model calls of one model, project, day, or of all."""
+    """Sums over model calls: those of one model, project or day, or all."""
 
     sessions: int = 0
     calls: int = 0
     failed_calls: int = 0
     retries: int = 0
-    """Retries and fallbacks for models that did not answer."""
+    """The number of retries, including calls of fallback models."""
     input_tokens: int = 0
-    """Cached ones included."""
+    """The number of input tokens, including cached ones."""
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     known_cost_usd: float = 0.0
     unknown_costs: int = 0
-    """Usages without a known cost; if there are any, the total is a lower bound."""
+    """The number of usages without a known cost. If there are any, the total cost is a lower bound."""
     model_ms: int = 0
     tool_ms: int = 0
 
@@ -58,12 +58,12 @@ class Tally:
 
     @property
     def cost_usd(self) -> float | None:
-        """The cost in USD; None if any part of it is unknown."""
+        """Return the cost in US dollars, or None if any part of it is unknown."""
         return None if self.unknown_costs else self.known_cost_usd
 
     @property
     def cache_hit_rate(self) -> float | None:
-        """The share of input tokens from the provider's cache; None without input."""
+        """Return the share of input tokens that came from the provider's cache; None without any input."""
         return self.cache_read_tokens / self.input_tokens if self.input_tokens else None
 
 
@@ -72,10 +72,10 @@ class RunTally:
     began: int = 0
     running: int = 0
     died: int = 0
-    """Ended by the death of their process."""
+    """The number of runs that ended because their process died."""
     duration_ms: int = 0
     ended: Counter[str] = field(default_factory=Counter[str])
-    """By status."""
+    """Status -> the number of runs that ended with it."""
 
     def end(self, status: str, duration_ms: int) -> None:
         self.ended[status] += 1
@@ -95,27 +95,29 @@ class ToolTally:
 @dataclass(slots=True)
 class Stats:
     since: str = ""
-    """UTC, ISO 8601; empty: from the beginning."""
+    """The beginning of the period, UTC in ISO 8601; empty for no limit."""
     sessions: int = 0
     steps: int = 0
     runs: RunTally = field(default_factory=RunTally)
     total: Tally = field(default_factory=Tally)
     by_model: dict[str, Tally] = field(default_factory=dict[str, Tally])
     by_project: dict[str, Tally] = field(default_factory=dict[str, Tally])
-    """By working folder."""
+    """Working folder -> sums."""
     by_day: dict[str, Tally] = field(default_factory=dict[str, Tally])
-    """By UTC date."""
+    """UTC date -> sums."""
     tools: dict[str, ToolTally] = field(default_factory=dict[str, ToolTally])
     approvals: Counter[str] = field(default_factory=Counter[str])
-    """Counts by decision: `asked`, and the decision with its author, such as `allowed by policy`."""
+    """Decision -> number of calls. A key is `asked`, or a decision with its author such as `allowed by
+    policy`."""
     failures: Counter[str] = field(default_factory=Counter[str])
-    """By code, of runs and of model calls."""
+    """Error code -> the number of runs and model calls that failed with it."""
     untraced: int = 0
-    """Sessions that were, in part, recorded before single model calls were."""
+    """The number of sessions with a part from before single model calls were recorded."""
 
 
 def stats_of(store: Store, since: datetime | None = None) -> Stats:
-    """Read the sessions of the store's tenant one by one; a fork does not count its ancestors' part."""
+    """Read the sessions of the store's tenant one by one. A fork does not count the steps of its
+    ancestors."""
     after = "" if since is None else format_time(since)
     found = Stats(since=after)
     steps = count_steps(store.database, after)
@@ -126,14 +128,14 @@ def stats_of(store: Store, since: datetime | None = None) -> Stats:
 
 
 class _Reader:
-    """Adds one session to the figures."""
+    """Adds the figures of one session to the statistics."""
 
     def __init__(self, database: Database, summary: SessionSummary, found: Stats) -> None:
         self._database = database
         self._summary = summary
         self._found = found
         self._began: list[int] = []
-        """The row numbers at which its runs began."""
+        """The row numbers at which the session's runs began."""
 
     def read(self) -> None:
         found, summary = self._found, self._summary
@@ -159,7 +161,7 @@ class _Reader:
             yield tallies.setdefault(name, Tally())
 
     def _traces(self, found: Iterable[Traced]) -> int | None:
-        """Add runs and model calls; return the row number of the first trace."""
+        """Add the runs and model calls; return the row number of the first trace record, or None."""
         first: int | None = None
         runs = self._found.runs
         is_open = False
@@ -187,7 +189,7 @@ class _Reader:
         return first
 
     def _count_lost_request(self) -> None:
-        """Count the request that may have been in flight when a run died; its usage is unknown."""
+        """Count the request that may have been in progress when a run died. Its usage is unknown."""
         summary = self._summary
         if summary.updated_at < self._found.since or not _asks_model(self._database, summary.id):
             return
@@ -237,7 +239,7 @@ class _Reader:
             each.tool_ms += took_ms
 
     def _count_decision(self, move: CallMove) -> None:
-        """Count a question, or a decision with its author."""
+        """Count a question, or a decision together with its author."""
         decision, by = move.text("decision"), move.text("decided_by")
         if move.move == "proposed" and decision == "undecided":
             self._found.approvals["asked"] += 1
@@ -251,7 +253,7 @@ class _Reader:
 
 
 def _usage_before(database: Database, summary: SessionSummary, first: int | None) -> Usage:
-    """Return a session's own usage before its model calls were recorded one by one."""
+    """Return a session's own usage from the time before single model calls were recorded."""
     step = None if first is None else find_step_after_row(database, summary.id, first)
     last = summary.steps - 1 if step is None else step - 1
     forked_at = -1 if summary.parent_seq is None else summary.parent_seq
@@ -262,13 +264,13 @@ def _usage_before(database: Database, summary: SessionSummary, first: int | None
 
 
 def usage_at(database: Database, session_id: str, seq: int) -> Usage:
-    """Return the usage of a session at a step, including its ancestors."""
+    """Return the usage of a session at a step, including that of its ancestors."""
     found = load_state(database, session_id, seq)
     return Usage.model_validate((found.fields.get("usage") if found is not None else None) or {})
 
 
 def _asks_model(database: Database, session_id: str) -> bool:
-    """Return whether a session stopped before a model call whose reply is not recorded."""
+    """Return whether a session stopped in a model call whose reply is not recorded."""
     writer = SessionWriter(database, session_id, ApplicationState)
     found = writer.load()
     if found is None:

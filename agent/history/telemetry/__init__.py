@@ -1,4 +1,4 @@
-"""Telemetry: the runs of sessions as traces and metrics for an OpenTelemetry collector."""
+"""Telemetry: sends the runs of sessions as traces and metrics to an OpenTelemetry collector."""
 
 from ...config.setting import Setting
 from ...extensions.extension import Extension

@@ -1,4 +1,5 @@
-"""Watches the delivery of telemetry, keeps OpenTelemetry's log off the screen, and ends in bounded time."""
+"""Watches the delivery of telemetry, keeps OpenTelemetry's log messages off the terminal, and limits the wait
+at the end."""
 
 import logging
 import re
@@ -12,31 +13,32 @@ from urllib.parse import urlsplit
 from .settings import Signal
 
 CLOSE_S = 2.0
-"""How long the end of a process may wait for a collector."""
+"""How long the end of a process may wait for a collector, in seconds."""
 GRACE_S = 0.25
-"""How long to wait for an exporter that fails, in seconds: a later success may be on its way."""
+"""How long to wait for an exporter that fails, in seconds, because a retry may still succeed."""
 _ROOT = logging.getLogger("opentelemetry")
 _STATUS = re.compile(r"\bcode: (\d{3})\b|^Transient error ([A-Z][A-Za-z -]{1,40}) encountered")
 _NO_ANSWER = "no answer came"
 _EXPORTING = threading.local()
-"""`channel`: what this thread exports now."""
+"""Thread-local data. Its attribute `channel` is the channel that this thread exports to at the moment."""
 
 
 class Channel:
-    """One signal on its way out."""
+    """The state of delivery for one signal."""
 
     def __init__(self, signal: Signal, url: str) -> None:
         self.problem = ""
-        """What got lost and why, as a sentence; empty if nothing did."""
+        """A sentence that says which data was lost and why; empty if none was."""
         self._signal = signal
         self._address = _without_user(url)
         self._reason = _NO_ANSWER
         self.is_failing = False
-        """True while the last known result is a failure."""
+        """Whether the last known result is a failure."""
 
     @contextmanager
     def exporting(self) -> Generator[None]:
-        """Have what OpenTelemetry logs in this thread meanwhile count as this channel's."""
+        """Attribute the log messages of OpenTelemetry in this thread to this channel, while the context
+        lasts."""
         _EXPORTING.channel = self
         try:
             yield
@@ -44,12 +46,12 @@ class Channel:
             del _EXPORTING.channel
 
     def note_failure(self, reason: str) -> None:
-        """Note a failure, which a later success can cancel."""
+        """Note a failure. A later success cancels it."""
         self._reason = reason
         self.is_failing = True
 
     def note_loss(self) -> None:
-        """Take note that the newest failure is final."""
+        """Note that the newest failure is final, so that data was lost."""
         off = f"OTEL_{self._signal.upper()}_EXPORTER=none"
         self.problem = self.problem or (
             f"Telemetry ({self._signal}) did not reach {self._address}: {self._reason}."
@@ -61,8 +63,8 @@ class Channel:
         self.is_failing = False
 
 
-class Complaints(logging.Handler):
-    """Hears what OpenTelemetry logs, so that nothing of it reaches the terminal."""
+class DeliveryErrors(logging.Handler):
+    """Handles the log messages of OpenTelemetry, so that none of them reaches the terminal."""
 
     def __init__(self, channels: Mapping[Signal, Channel]) -> None:
         super().__init__(logging.WARNING)
@@ -82,7 +84,7 @@ class Complaints(logging.Handler):
                 channel.note_loss()
 
     def end(self, late: Sequence[threading.Thread]) -> str:
-        """Return a message for the person, or nothing; wait for the `late` exporters first."""
+        """Wait for the `late` exporters; return a message for the person, or an empty text."""
         if late:
             threading.Thread(target=self._outlast, args=(late,), daemon=True).start()
         else:
@@ -97,7 +99,7 @@ class Complaints(logging.Handler):
 
 
 class Worker:
-    """Runs jobs one after the other, in the order of their submission."""
+    """Runs jobs one after the other in a thread, in the order of their submission."""
 
     def __init__(self) -> None:
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -105,11 +107,11 @@ class Worker:
         self._thread.start()
 
     def do(self, work: Callable[[], None]) -> None:
-        """Submit a job; never blocks."""
+        """Submit a job without blocking."""
         self._work.put(work)
 
     def end(self, timeout_s: float) -> None:
-        """Wait until everything is done, but not longer than this."""
+        """Wait until all jobs are done, but at most `timeout_s` seconds."""
         self._work.put(None)
         self._thread.join(timeout_s)
 
@@ -121,9 +123,9 @@ class Worker:
 def end(
     channels: Mapping[Signal, Channel], shutdowns: Mapping[Signal, Callable[[], None]]
 ) -> Sequence[threading.Thread]:
-    """Send what waits; wait a moment for a collector that fails, and not long for one that is slow.
+    """Send the waiting data. Wait a moment for a collector that fails, and a little longer for a slow one.
 
-    Returns the threads that still try.
+    Return the threads that still try to send.
     """
     work = [
         (channels[signal], threading.Thread(target=each, daemon=True)) for signal, each in shutdowns.items()
@@ -140,6 +142,6 @@ def end(
 
 
 def _without_user(url: str) -> str:
-    """Return an address without the password that it may hold."""
+    """Return an address without the user name and password that it may contain."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

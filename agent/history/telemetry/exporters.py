@@ -1,4 +1,4 @@
-"""Builds the OpenTelemetry providers: one for each signal, with the exporters of the settings."""
+"""Builds one OpenTelemetry provider per signal, with the exporters that the settings name."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ from .session_telemetry import SessionTelemetry
 from .settings import Signal, TelemetrySettings
 from .spans import Outlet
 
-# Delta temporality: most runs are short, and every process would restart its sums.
+# Delta temporality suits short runs: with cumulative sums, every process would begin again at zero.
 _DELTA: dict[type, AggregationTemporality] = {
     Counter: AggregationTemporality.DELTA,
     Histogram: AggregationTemporality.DELTA,
@@ -67,9 +67,9 @@ class _MetricExporter(OTLPMetricExporter):
 
 
 def tracer_provider(settings: TelemetrySettings, channel: Channel) -> TracerProvider:
-    """Return a provider of our own; the program that embeds the agent keeps its provider."""
+    """Return a tracer provider of the agent's own. A program that embeds the agent keeps its provider."""
     kinds = settings.exporters["traces"]
-    # Traces without an exporter are not recorded: the store would refer to a missing trace.
+    # Without an exporter no trace is sampled, because the store would refer to traces that exist nowhere.
     sampler = None if kinds else ALWAYS_OFF
     provider = TracerProvider(sampler=sampler, resource=_resource(), shutdown_on_exit=False)
     for kind in kinds:
@@ -96,7 +96,7 @@ def meter_provider(settings: TelemetrySettings, channel: Channel, env: Mapping[s
 
 
 def _resource() -> Resource:
-    """Return the resource; attributes from the environment take precedence."""
+    """Return the OpenTelemetry resource. Attributes from the environment take precedence."""
     own = Resource({SERVICE_NAME: AGENT, SERVICE_VERSION: VERSION})
     return Resource.create(dict(own.merge(OTELResourceDetector().detect()).attributes))
 
@@ -104,7 +104,7 @@ def _resource() -> Resource:
 def open_exporters(
     settings: TelemetrySettings, channels: Mapping[Signal, Channel], env: Mapping[str, str]
 ) -> tuple[Outlet, dict[Signal, Callable[[], None]]]:
-    """Return the outlet of all runs, and what ends each of its signals."""
+    """Return the outlet for all runs, and signal -> the function that ends the export of the signal."""
     traces = tracer_provider(settings, channels["traces"])
     metrics = meter_provider(settings, channels["metrics"], env)
     outlet = Outlet(

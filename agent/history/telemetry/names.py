@@ -1,6 +1,6 @@
-"""Every name in telemetry: OpenTelemetry's conventions for generative AI, and our own.
+"""Every name in telemetry: those of OpenTelemetry's conventions for generative AI, and Sandbur's own.
 
-The conventions are still changing: github.com/open-telemetry/semantic-conventions-genai.
+The conventions still change: github.com/open-telemetry/semantic-conventions-genai.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ AGENT = "sandbur"
 SCOPE = "sandbur"
 
 CHAT, EXECUTE_TOOL, INVOKE_AGENT = "chat", "execute_tool", "invoke_agent"
-"""Operations: the name of a span is its operation and its object."""
+"""The operations. The name of a span consists of its operation and the object of the operation."""
 
 OPERATION = "gen_ai.operation.name"
 PROVIDER = "gen_ai.provider.name"
@@ -40,7 +40,7 @@ INPUT_MESSAGES = "gen_ai.input.messages"
 OUTPUT_MESSAGES = "gen_ai.output.messages"
 TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
 TOOL_RESULT = "gen_ai.tool.call.result"
-"""Content of messages and calls; exported only if a person opted in."""
+"""The attributes with the content of messages and calls. They are exported only if a person opted in."""
 
 COST_USD = "sandbur.usage.cost_usd"
 RUN_STATUS = "sandbur.run.status"
@@ -58,11 +58,12 @@ DECIDED_BY = "sandbur.approval.decided_by"
 KIND = "sandbur.approval.kind"
 
 RETRY = "sandbur.retry"
-"""Event of a chat span: the call is tried again, perhaps with another model."""
+"""The event of a model call's span for a retry, perhaps with another model."""
 NOT_RUN = "sandbur.tool.not_run"
-"""Event of a run's span: a call got its result without running: denied, unusable, or it had run before."""
+"""The event of a run's span for a call that got a result without running: it was denied, or had bad
+arguments, or had run before."""
 APPROVAL_ASKED = "sandbur.approval.asked"
-"""Event of a run's span: a call waits for a person."""
+"""The event of a run's span for a call that waits for a person."""
 MESSAGE = "sandbur.message"
 
 
@@ -82,13 +83,14 @@ _PROVIDERS: Mapping[str, str] = {
 
 
 def provider_of(model: str) -> str:
-    """Return the provider's name in the conventions for `provider/model`; other providers keep their name."""
+    """Return the provider of `provider/model` under its name in the conventions, if they have another
+    name."""
     provider = model.partition("/")[0]
     return _PROVIDERS.get(provider, provider)
 
 
 def model_of(model: str) -> str:
-    """Return the model's name at its provider."""
+    """Return the name that the provider uses for the model."""
     return model.partition("/")[2] or model
 
 
@@ -104,23 +106,25 @@ class Meters:
             meter,
             "gen_ai.client.operation.time_to_first_chunk",
             "s",
-            "Until an answer began to stream.",
+            "The time until an answer began to stream.",
             _OPERATION_S,
         )
         self.run = _histogram(meter, "gen_ai.invoke_agent.duration", "s", "How long a run took.", _RUN_S)
         self.tool = _histogram(
             meter, "gen_ai.execute_tool.duration", "s", "How long a tool call took.", _OPERATION_S
         )
-        self._cost = meter.create_counter("sandbur.cost.usage", "USD", "What model calls cost.")
+        self._cost = meter.create_counter("sandbur.cost.usage", "USD", "The cost of model calls.")
         self._retries = meter.create_counter(
             "sandbur.model.retries", "{retry}", "Model calls that were tried again."
         )
         self._approvals = meter.create_counter(
-            "sandbur.approvals", "{approval}", "Calls that were asked for, allowed and denied."
+            "sandbur.approvals",
+            "{approval}",
+            "Calls that a person was asked about, and decided calls.",
         )
 
     def model_called(self, call: ModelCalled) -> None:
-        """Record a model call; counts that the provider did not report are left out."""
+        """Record a model call, without the counts that the provider did not report."""
         shared: dict[str, AttributeValue] = {
             OPERATION: CHAT,
             PROVIDER: provider_of(call.model),
@@ -141,7 +145,7 @@ class Meters:
             self._cost.add(call.usage.cost_usd, shared)
 
     def approval(self, decision: str, decided_by: str, tool: str) -> None:
-        """Count a call that waits (`asked`), was allowed or was denied."""
+        """Count a call whose decision is `asked` (it waits for a person), `allowed` or `denied`."""
         attributes = {DECISION: decision, TOOL_NAME: tool}
         self._approvals.add(1, attributes | ({DECIDED_BY: decided_by} if decided_by else {}))
 

@@ -25,14 +25,14 @@ from .spans import Attributes, Content, Outlet, RunSpan
 
 
 class RequestTap(Middleware):
-    """Keeps the newest model request, as it is sent, and its reply."""
+    """Keeps the newest model request, in the form in which it is sent, and the reply to it."""
 
     priority = sys.maxsize
 
     def __init__(self) -> None:
         self.request: ModelRequest | None = None
         self.newest_reply: Reply | None = None
-        """None until there is one."""
+        """The reply to the newest request; None until it is complete."""
 
     async def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Reply:
         self.request, self.newest_reply = request, None
@@ -46,15 +46,16 @@ _TRACED_EVENTS = (ApprovalNeeded, MessageAdded, Notice, ToolFinished, ToolReques
 class SessionTelemetry(Observer):
     """Exports the runs of one session, one run at a time.
 
-    Slow work is left to the background worker. Only the start of a run is not, because the store needs the id
-    of its trace.
+    A background worker does the slow work. Only the start of a run is handled at once, because the store
+    needs the id of its trace.
     """
 
     def __init__(
         self, session_id: str, outlet: Outlet, mask: Callable[[str], str], has_content: bool
     ) -> None:
         self.middleware = (RequestTap(),) if has_content else ()
-        """The middleware around the model: requests and replies are recorded only if content is exported."""
+        """The middleware around the model. Without the export of content it is empty, so that nothing is
+        kept."""
         self._session_id = session_id
         self._outlet = outlet
         self._mask = mask
@@ -123,7 +124,7 @@ class SessionTelemetry(Observer):
         return {} if self._content is None or text is None else {name: self._content.text(text)}
 
     def _message_attributes(self, event: MessageAdded) -> Attributes:
-        """Return the messages between the person and the agent; messages of plan steps are left out."""
+        """Return the messages between the person and the agent. Messages of plan steps are left out."""
         if self._content is None or event.step_id is not None:
             return {}
         name = names.INPUT_MESSAGES if event.role == "user" else names.OUTPUT_MESSAGES

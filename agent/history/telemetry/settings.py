@@ -1,4 +1,4 @@
-"""The standard `OTEL_*` variables, validated before anything of OpenTelemetry is imported."""
+"""Reads the standard `OTEL_*` variables, and checks them before OpenTelemetry is imported."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ _CONTENT_OFF = ("", "false", "0", "no_content", "event_only")
 class TelemetrySettings:
     exporters: Mapping[Signal, tuple[Exporter, ...]]
     urls: Mapping[Signal, str]
-    """Where each signal goes by OTLP."""
+    """Signal -> the address to which it is sent by OTLP."""
     has_content: bool
-    """Whether prompts, answers, arguments and results are exported."""
+    """Whether prompts, answers, arguments and results are exported, too."""
     parent: Mapping[str, str]
-    """Trace context from the environment: the headers `traceparent` and `tracestate`."""
+    """The trace context from the environment: the values of `traceparent` and `tracestate`."""
 
 
 def telemetry_settings(env: Mapping[str, str]) -> TelemetrySettings | None:
-    """Read the variables; None if telemetry is disabled. Raises `ConfigError`."""
+    """Read the variables; return None if telemetry is disabled. Raises `ConfigError`."""
     if _read_variable(env, "OTEL_SDK_DISABLED").lower() == "true":
         return None
     exporters: dict[Signal, tuple[Exporter, ...]] = {signal: _exporters(env, signal) for signal in SIGNALS}
@@ -52,20 +52,20 @@ def _exporters(env: Mapping[str, str], signal: Signal) -> tuple[Exporter, ...]:
     for name in named:
         if name not in known:
             raise ConfigError(
-                f"{variable}: there is no exporter {name!r} here.", f"Use one of {', '.join(known)}."
+                f"{variable}: there is no exporter {name!r}.", f"Use one of {', '.join(known)}."
             )
     return tuple(dict.fromkeys(cast(Exporter, name) for name in named if name != "none"))
 
 
 def _url(env: Mapping[str, str], signal: Signal) -> str:
-    """Return the full address of a signal; only the general variable gets the signal's path added."""
+    """Return the full address for a signal. The path of the signal is added only to the general variable."""
     own, general = f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
     _check_protocol(env, signal)
     variable = own if _read_variable(env, own) else general
     url = _read_variable(env, variable) or _DEFAULT_URL
     if not _is_address(url):
         raise ConfigError(
-            f"{variable} is no address of a collector.",
+            f"{variable} is not the address of a collector.",
             f"It should look like {_DEFAULT_URL} or https://collector.example:4318.",
         )
     return url if variable == own else f"{url.rstrip('/')}/v1/{signal}"
@@ -85,8 +85,8 @@ def _check_protocol(env: Mapping[str, str], signal: Signal) -> None:
         if protocol := _read_variable(env, variable):
             if protocol != "http/protobuf":
                 raise ConfigError(
-                    f"{variable}: the protocol {protocol!r} is not spoken here.",
-                    "Use http/protobuf, which collectors take on port 4318.",
+                    f"{variable}: the protocol {protocol!r} is not supported.",
+                    "Use http/protobuf, which collectors accept on port 4318.",
                 )
             return
 

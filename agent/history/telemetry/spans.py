@@ -1,4 +1,4 @@
-"""The spans of one run: the run's own span, and below it those of its model calls and tool calls."""
+"""The spans of one run: the span of the run, and inside it those of its model calls and tool calls."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -70,7 +70,8 @@ def of_model_call(call: ModelCalled) -> Attributes:
 
 
 def of_usage(usage: Usage) -> Attributes:
-    """Return the known attributes; a model without a cache reports nothing about it."""
+    """Return the attributes for the counts that are known. A model without a cache reports no cache
+    counts."""
     known = {
         names.INPUT_TOKENS: usage.input_tokens,
         names.OUTPUT_TOKENS: usage.output_tokens,
@@ -101,7 +102,7 @@ def line_of(text: str) -> str:
 
 
 def ns_of(at: str) -> int:
-    """Return a stored time, which has milliseconds, in nanoseconds."""
+    """Return a stored time, which has milliseconds, as nanoseconds since 1970."""
     return round(datetime.fromisoformat(at).timestamp() * 1000) * 1_000_000
 
 
@@ -110,12 +111,12 @@ _FAILED_RUN = ("error", "timeout", "rate_limited", "turn_limit", "budget_limit",
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """Where the telemetry of a process goes."""
+    """The tracer and the meters of a process, through which all of its telemetry goes."""
 
     tracer: Tracer
     meters: Meters
     parent: Context
-    """The trace context from the environment."""
+    """The trace context from the environment. Runs become children of it."""
     worker: Worker
 
 
@@ -127,12 +128,13 @@ class _RunningTool:
 
 
 class RunSpan:
-    """Times are nanoseconds since 1970, and are the times of the events, not of their export."""
+    """The span of one run. Times are nanoseconds since 1970, and are those of the events, not of their
+    export."""
 
     def __init__(
         self, outlet: Outlet, session_id: str, began: RunBegan, start_ns: int, mask: Callable[[str], str]
     ) -> None:
-        """`mask` takes the secrets out of messages."""
+        """`mask` removes secrets from messages."""
         self._outlet = outlet
         self._session_id = session_id
         self._start_ns = start_ns
@@ -150,11 +152,11 @@ class RunSpan:
 
     @property
     def trace_id(self) -> str:
-        """32 hex digits; empty if a sampler dropped this run."""
+        """Return the trace id as 32 hex digits; empty if a sampler dropped this run."""
         return f"{self._own.get_span_context().trace_id:032x}" if self._own.is_recording() else ""
 
     def add_notice(self, notice: Notice, at_ns: int) -> None:
-        """Keep a retry for the span of its call."""
+        """Keep a notice about a retry for the span of its model call."""
         if notice.kind in RETRIES:
             self._retries.append((notice.message, at_ns))
 
@@ -198,7 +200,7 @@ class RunSpan:
 
     def add_question(self, call: PendingCall, at_ns: int) -> None:
         self._own.add_event(names.APPROVAL_ASKED, {**of_call(call), names.KIND: call.kind}, at_ns)
-        # A call that an earlier run proposed is not counted again.
+        # A call that an earlier run proposed was counted in that run.
         if call.call_id in self._requested or call.kind == "outcome_unknown":
             self._outlet.meters.approval("asked", "", encodable(call.tool))
 
@@ -249,18 +251,18 @@ class RunSpan:
 
 
 _MAX_CHARS = 64 * 1024
-"""Limit of one attribute; of a history the newest messages are kept."""
+"""The most characters of one attribute. Of a longer history, only the newest messages are exported."""
 _MAX_PART_CHARS = 16 * 1024
 
 
 class Content:
-    """Writes content with secrets masked."""
+    """Formats content of messages and calls for export, with secrets masked."""
 
     def __init__(self, mask: Callable[[str], str]) -> None:
         self._mask = mask
 
     def text(self, text: str, most: int = _MAX_CHARS) -> str:
-        """Return text that is exported without further structure: arguments, results."""
+        """Return a text that is exported as it is, such as arguments and results."""
         masked = self._mask(encodable(text))
         left_out = len(masked) - most
         return masked if left_out <= 0 else f"{masked[:most]}[... {left_out} characters left out]"
@@ -272,7 +274,7 @@ class Content:
         return _json([{"role": role, "parts": [{"type": "text", "content": self.text(text)}]}])
 
     def request(self, histories: Iterable[Transcript]) -> str:
-        """Return messages in chronological order; if they are too long, without the oldest."""
+        """Return the messages in chronological order. If they are too long, the oldest ones are missing."""
         found: list[Mapping[str, Any]] = []
         room = _MAX_CHARS
         for message in _newest_first(tuple(histories)):

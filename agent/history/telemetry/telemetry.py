@@ -1,4 +1,5 @@
-"""The telemetry of one process: off by default, and ended within seconds whatever the collector does."""
+"""The telemetry of one process. It is off by default, and its end takes seconds at most, even with a slow
+collector."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from ....actions.ports import Masker
 from ....state.errors import ConfigError
 from ....state.process.installation import make_install_command
 from ...runtime.extension_runtime import ExtensionRuntime, ProcessContext, SessionAdditions, SessionContext
-from .delivery import CLOSE_S, Channel, Complaints, end
+from .delivery import CLOSE_S, Channel, DeliveryErrors, end
 from .settings import SIGNALS, Signal, TelemetrySettings, telemetry_settings
 
 if TYPE_CHECKING:
@@ -19,25 +20,25 @@ if TYPE_CHECKING:
 
 class Telemetry:
     def __init__(self, settings: TelemetrySettings, env: Mapping[str, str]) -> None:
-        """Start exporting; raises `ImportError`, or `ValueError` for settings that only OpenTelemetry
-        validates."""
+        """Start exporting. Raises `ImportError`, or `ValueError` for a setting that only OpenTelemetry
+        checks."""
         self._has_content = settings.has_content
         self._channels: dict[Signal, Channel] = {
             signal: Channel(signal, settings.urls.get(signal, "")) for signal in SIGNALS
         }
-        self._complaints = Complaints(self._channels)
+        self._errors = DeliveryErrors(self._channels)
         try:
             from .exporters import observe_session, open_exporters
 
             self._observe = observe_session
             self._outlet, self._shutdowns = open_exporters(settings, self._channels, env)
         except (ImportError, ValueError):
-            self._complaints.end(())
+            self._errors.end(())
             raise
 
     @classmethod
     def start(cls, env: Mapping[str, str]) -> Telemetry | None:
-        """Start exporting as the environment asks; None if it does not. Raises `ConfigError`."""
+        """Start exporting if the environment asks for that, otherwise return None. Raises `ConfigError`."""
         settings = telemetry_settings(env)
         if settings is None:
             return None
@@ -49,20 +50,20 @@ class Telemetry:
                 f"Install it with: {make_install_command('otel')}",
             ) from None
         except ValueError as invalid:
-            raise ConfigError(f"OpenTelemetry does not take its settings: {invalid}") from None
+            raise ConfigError(f"OpenTelemetry rejects its settings: {invalid}") from None
 
     def session(self, session_id: str, masker: Masker) -> SessionTelemetry:
         """Return the observer of one session."""
         return self._observe(session_id, self._outlet, masker.text, self._has_content)
 
     def close(self) -> str:
-        """Send the remaining data within a few seconds; return a message for the person, or nothing."""
+        """Send the remaining data within a few seconds; return a message for the person, or an empty text."""
         self._outlet.worker.end(CLOSE_S)
-        return self._complaints.end(end(self._channels, self._shutdowns))
+        return self._errors.end(end(self._channels, self._shutdowns))
 
 
 class TelemetryRuntime(ExtensionRuntime):
-    """Exports the runs of all sessions of a process."""
+    """Exports the runs of all sessions in a process."""
 
     def __init__(self, process: ProcessContext) -> None:
         super().__init__(process)
@@ -77,6 +78,6 @@ class TelemetryRuntime(ExtensionRuntime):
         return SessionAdditions(observers=(observer,), middleware=observer.middleware)
 
     async def finish(self) -> str:
-        """Send the remaining data to the collector; return the error, or an empty string."""
+        """Send the remaining data to the collector; return the error, or an empty text."""
         telemetry, self._telemetry = self._telemetry, None
         return "" if telemetry is None else await asyncio.to_thread(telemetry.close)

@@ -1,1 +1,1 @@
-"""Forks, files of an earlier step, the step after which something fails."""
+"""Time travel: forks, the files of an earlier step, and the search for the step that broke a command."""

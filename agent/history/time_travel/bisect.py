@@ -1,4 +1,4 @@
-"""Finds the step of a run after which a command fails, by the files as they were after each step."""
+"""Finds the step of a run after which a command fails, by running it on the files after single steps."""
 
 import asyncio
 import os
@@ -23,21 +23,21 @@ _Verdict = Literal["good", "bad", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """The last good and the first bad index; None: there is no such state."""
+    """The last good and the first bad index. None: no state is good, or none is bad."""
 
     good: int | None
     bad: int | None
 
     @property
     def is_exact(self) -> bool:
-        """True if the two are neighbours: no state between them was skipped."""
+        """Return whether the two indexes are neighbours, so that no state between them was skipped."""
         return self.good is not None and self.bad is not None and self.bad - self.good == 1
 
 
 async def first_bad(count: int, judge: Callable[[int], Awaitable[_Verdict]]) -> Boundary:
-    """Judge as few of the states 0 to `count` - 1 as possible, each at most once.
+    """Find the first bad of `count` states. Judge as few states as possible, each at most once.
 
-    The first judgeable state has to be good and the last one bad, otherwise there is no search.
+    The first state that can be judged has to be good and the last one bad, otherwise the search ends.
     """
     verdicts: dict[int, _Verdict] = {}
 
@@ -67,7 +67,7 @@ async def first_bad(count: int, judge: Callable[[int], Awaitable[_Verdict]]) -> 
 
 
 def _from_the_middle(low: int, high: int) -> Iterator[int]:
-    """Yield the indexes in between, starting in the middle."""
+    """Yield the indexes between `low` and `high`, beginning in the middle."""
     middle = (low + high) // 2
     yield from sorted(range(low + 1, high), key=lambda place: abs(place - middle))
 
@@ -78,16 +78,16 @@ _SKIP = 125
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The command's verdict about the files after one step."""
+    """The verdict of the command about the files after one step."""
 
     step: int
-    """The last one that counts; -1: before the run."""
+    """The step after which the files were tested; -1: before the run."""
     verdict: _Verdict
     ending: str
-    """How the command ended, or why it was not run."""
+    """How the command ended, or why it did not run."""
     seconds: float = 0
     output: str = ""
-    """Of the command; a long one is cut in the middle."""
+    """The output of the command. The middle of a long output is cut out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +96,21 @@ class Bisection:
     steps: tuple[int, ...]
     """The steps that changed files."""
     good: int | None
-    """The last good step; -1: the state before the run; None: there is none."""
+    """The last good step. -1: the state before the run is good; None: no state is good."""
     bad: int | None
-    """The first step after which the command failed; None: it never failed."""
+    """The first step after which the command failed, or None if it never failed."""
     is_exact: bool
-    """True if no step between the two had to be skipped."""
+    """Whether no step between `good` and `bad` had to be skipped."""
 
     @property
     def suspects(self) -> list[int]:
-        """The steps that may have caused the failure; empty if none was found."""
+        """Return the steps that may have caused the failure; an empty list if there was none."""
         good, bad = self.good, self.bad
         return [] if good is None or bad is None else [step for step in self.steps if good < step <= bad]
 
 
 class Bisector:
-    """Runs a command on copies of the workspace; the workspace itself is only read."""
+    """Runs a command on copies of the workspace. The workspace itself is only read."""
 
     def __init__(
         self,
@@ -122,8 +122,8 @@ class Bisector:
         on_probe: Callable[[Trial], None],
         withheld: Set[str] = frozenset(),
     ) -> None:
-        """`withheld`: environment variables that the command does not see, because the files come from a
-        model."""
+        """`withheld` are the environment variables that the command does not see, because a model wrote the
+        files."""
         self._touched = touched
         self._root = Path(os.path.realpath(root))
         self._left_out = tuple(Path(os.path.realpath(path)) for path in left_out)
@@ -133,15 +133,15 @@ class Bisector:
         self._withheld = withheld
         self._probes: list[Trial] = []
         self.unread: tuple[str, ...] = ()
-        """Files that could not be copied."""
+        """The files that could not be copied."""
 
     @property
     def elsewhere(self) -> list[str]:
-        """Files that the run touched outside of the folder that is copied."""
+        """Return the files that the run touched outside of the copied folder."""
         return [path for path in self._touched.paths if not Path(path).is_relative_to(self._root)]
 
     async def search(self) -> Bisection:
-        """Find the first step with which the command fails; raises `UsageError`."""
+        """Find the first step after which the command fails; raises `UsageError`."""
         steps = self._touched.steps
         states = [-1, *steps]
         with tempfile.TemporaryDirectory(prefix="sandbur-bisect-", ignore_cleanup_errors=True) as folder:
@@ -201,11 +201,11 @@ class Bisector:
 
 def _judge_end(ended: Ended, limits: CommandLimits) -> tuple[_Verdict, str]:
     if ended.reason in ("timeout", "idle"):
-        return "bad", f"not done after {limits.timeout_s:g} s"
+        return "bad", f"not finished after {limits.timeout_s:g} s"
     if ended.problem:
         return "bad", ended.problem
     if ended.status is None:
-        return "skip", "the command was killed from outside"
+        return "skip", "another program killed the command"
     if ended.status < 0:
         return "bad", f"signal {-ended.status}"
     if ended.status == _SKIP:

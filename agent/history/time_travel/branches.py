@@ -1,4 +1,4 @@
-"""Sessions that go on after an earlier step of another: with an edited state, with the files of then."""
+"""Forks sessions after an earlier step, with an edited state or with the files of that step."""
 
 import asyncio
 import re
@@ -27,7 +27,8 @@ from .restore import Restored, RestorePlan, apply, plan_restore, without_ways_ou
 async def branch(
     store: Store, session_id: str, at: int | None = None, changes: Mapping[str, Any] | None = None
 ) -> str:
-    """Fork `session_id` after step `at`; return the new id. `changes` are valid state fields."""
+    """Fork `session_id` after step `at` (None: the last one); return the new id. `changes` are valid state
+    fields."""
     new_id = str(uuid.uuid4())
     await store.database.offload(lambda: store.fork(session_id, new_id, at))
     if changes:
@@ -36,7 +37,7 @@ async def branch(
 
 
 async def restore_plan(store: Store, session_id: str, seq: int, roots: Sequence[Path]) -> RestorePlan:
-    """Return what `restore_files` would do; nothing happens."""
+    """Return the changes that `restore_files` would make, without making them."""
     return await store.database.offload(
         lambda: without_ways_out(plan_restore(store.open_file_changes(session_id), seq, roots))
     )
@@ -45,11 +46,10 @@ async def restore_plan(store: Store, session_id: str, seq: int, roots: Sequence[
 async def restore_files(
     store: Store, session_id: str, seq: int, into: str, folder: Path | None = None
 ) -> tuple[RestorePlan, Restored]:
-    """Restore the files that a session touched to their state at step `seq`; session `into` records the
-    replaced content.
+    """Restore the files that a session touched to their state at step `seq`.
 
-    Only files in `folder`, or in the session's own folders. The current contents are stored before anything
-    changes, so that the restore can be undone.
+    Only files in `folder`, or without it in the session's own folders, are restored. Session `into` records
+    the present contents before anything changes, so that the restore can be undone.
     """
     settings = store.index.settings(into)
     own = [Path(each) for each in (settings.cwd, *settings.add_dirs)]
@@ -66,7 +66,7 @@ async def restore_files(
 
 
 async def _edit(store: Store, session_id: str, changes: Mapping[str, Any]) -> None:
-    """Write one step that is the newest one with some fields changed."""
+    """Write one step that equals the newest one except for the changed fields."""
     found = await store.persister().load("", session_id)
     if found is None:
         raise UsageError(f"Session {session_id} has no step yet, so there is nothing to change in it.")
@@ -78,7 +78,7 @@ async def _edit(store: Store, session_id: str, changes: Mapping[str, Any]) -> No
 
 @asynccontextmanager
 async def _hold_lease(store: Store, session_id: str) -> AsyncGenerator[SessionWriter]:
-    """Hold the right to write outside of a run."""
+    """Hold the lease of a session, to write to it outside of a run."""
     writer = store.writer(session_id)
     known = writer.chain.records, writer.chain.digest
     settings = store.index.settings(session_id)
@@ -98,16 +98,16 @@ _STEP_FIELDS: dict[str, TypeAdapter[Any]] = {
     "status": TypeAdapter(StepStatus),
 }
 CAN_BE_SET = (
-    "What can be set: current_goal, execution_mode, user_input, chat_history.N.text,"
-    " vibe_plan.N.description, vibe_plan.N.analysis, vibe_plan.N.status (N from 0, or from -1 backwards)."
+    "You can set: current_goal, execution_mode, user_input, chat_history.N.text,"
+    " vibe_plan.N.description, vibe_plan.N.analysis, vibe_plan.N.status (N counts from 0; -1 is the last)."
 )
 _PATH = re.compile(r"(?P<field>\w+)(?:\.(?P<index>-?\d{1,9})\.(?P<name>\w+))?", re.ASCII)
 
 
 def apply_edits(state: ApplicationState, edits: Sequence[str]) -> dict[str, Any]:
-    """Return the fields that `edits` change, with their new values; raises `UsageError`.
+    """Return field -> new value for the fields that `edits` change; raises `UsageError`.
 
-    Every history of `state` that an edit is about has to be loaded.
+    Every history of `state` that an edit names has to be loaded.
     """
     changes: dict[str, Any] = {}
     for edit in edits:
@@ -132,9 +132,9 @@ def _apply_edit(state: ApplicationState, path: str, text: str) -> dict[str, Any]
         case ("vibe_plan", name) if name in _STEP_FIELDS:
             return {"vibe_plan": _with_step_field(state, index, path, name, _text(text))}
         case (field, _) if field in ApplicationState.model_fields:
-            raise UsageError(f"`{path}` cannot be set: the run itself keeps it.", CAN_BE_SET)
+            raise UsageError(f"`{path}` cannot be set: only the run itself changes it.", CAN_BE_SET)
         case _:
-            raise UsageError(f"There is nothing like `{path[:60]}` in the state.", CAN_BE_SET)
+            raise UsageError(f"The state has no `{path[:60]}`.", CAN_BE_SET)
 
 
 def _text(text: str) -> str:
@@ -150,7 +150,7 @@ def _mode(text: str) -> str:
 
 
 def _with_input(state: ApplicationState, text: str) -> dict[str, Any]:
-    """Change the person's last message; if nothing has answered it, the history is changed, too."""
+    """Change the person's last message. If nothing has answered it yet, change the history, too."""
     if not text.strip():
         raise UsageError("The message is empty.", CAN_BE_SET)
     last = state.chat_history.last
@@ -166,11 +166,11 @@ def _with_text(history: Transcript, index: int, path: str, text: str) -> Transcr
     at = _position(index, len(history), path, "message")
     message = list(history)[at]
     if message.role == "tool":
-        raise UsageError(f"`{path}` is the result of a call: what happened stays as it was.", CAN_BE_SET)
-    # The provider's own JSON of the message contains the old text.
+        raise UsageError(f"`{path}` is the result of a call, which cannot be changed.", CAN_BE_SET)
+    # The provider's own JSON of the message is dropped, because it contains the old text.
     others = tuple(block for block in message.blocks if block.kind in ("tool_use", "image", "document"))
     if not text and not others:
-        raise UsageError(f"`{path}` cannot be empty: no provider takes an empty message.", CAN_BE_SET)
+        raise UsageError(f"`{path}` cannot be empty: no provider accepts an empty message.", CAN_BE_SET)
     blocks = (Text(text=text), *others) if text else others
     return _replace_message(history, at, message.model_copy(update={"blocks": blocks, "wire": None}))
 
@@ -181,7 +181,7 @@ def _with_step_field(
     at = _position(index, len(state.vibe_plan), path, "plan step")
     step = state.vibe_plan[at]
     if name == "status" and (step.step_id == state.active_step_id or text == "in_progress"):
-        raise UsageError(f"`{path}`: whether a step runs is up to the graph.", CAN_BE_SET)
+        raise UsageError(f"`{path}` cannot be set: only the graph decides which plan step runs.", CAN_BE_SET)
     try:
         value = _STEP_FIELDS[name].validate_python(text)
     except ValidationError as error:
@@ -201,6 +201,6 @@ def _position(index: int, length: int, path: str, what: str) -> int:
 
 
 def _replace_message(history: Transcript, at: int, message: Message) -> Transcript:
-    """Return the history with one message replaced in a log of its own; the others are not copied."""
+    """Return the history with one message replaced by one in a new log. The other messages are not copied."""
     parts = history.part(0, at), Transcript.of(message), history.part(at + 1)
     return Transcript([span for part in parts for span in part.spans])

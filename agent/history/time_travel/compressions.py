@@ -1,4 +1,4 @@
-"""Takes the newest compression of a history back: the messages that it summarized are in the store."""
+"""Undoes the newest compression of a history. The store still has the messages that were summarized."""
 
 from ....state.conversation.transcript import Transcript
 from ....state.store.store import Store
@@ -7,7 +7,7 @@ from ..timeline import list_timeline
 
 
 def restore_uncompressed(store: Store, session: Session) -> Transcript | None:
-    """Return the history with its newest compression undone; None if there is none."""
+    """Return the history as it was before its newest compression, or None if it has none."""
     now = session.state.chat_history
     for step in reversed(list_timeline(store.database, session.id)):
         if step.kind != "compression" or step.seq < 1:
@@ -21,5 +21,5 @@ def restore_uncompressed(store: Store, session: Session) -> Transcript | None:
 
 
 def _names(history: Transcript) -> list[tuple[str | None, int | None, int, int]]:
-    """Return the names of a history's rows in the store."""
+    """Return the identity of each range of messages of a history in the store."""
     return [(log.session_id, log.number, start, end) for log, start, end in history.spans]

@@ -23,11 +23,11 @@ from ....state.calls import FileChange
 from ....state.store.files.file_history import RecordedChange
 
 MAX_BYTES = 256_000_000
-"""Limit of contents in one restore; files beyond it are skipped with a notice."""
+"""The most bytes of contents in one restore. Further files are skipped with a notice."""
 
 
 class RecordedChanges(Protocol):
-    """What `plan_restore` reads; `FileHistory` is one."""
+    """The records that `plan_restore` reads. `FileHistory` implements them."""
 
     def list_changes(self, seq: int) -> list[RecordedChange]: ...
     def read_content(self, digest: str) -> bytes | None: ...
@@ -43,27 +43,28 @@ class FileStep:
     path: Path
     now: FileState
     content: bytes | None
-    """None: there was no file."""
+    """The content to restore; None if the file has to be removed."""
     mode: int | None
     change: FileChange
-    """How this very step is recorded."""
+    """The recorded form of this restoring change itself."""
     made_folders: int
-    """The number of parent folders that the run had created."""
+    """The number of folders above the file that the run created and that may be removed with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """What `apply` will do; nothing has happened yet."""
+    """The changes that `apply` will make. A plan alone changes nothing."""
 
     steps: tuple[FileStep, ...]
     skipped: tuple[Skipped, ...]
     changed_by_others: tuple[str, ...]
-    """Files of `steps` with a content that no call of the run wrote."""
+    """The files of `steps` whose present content was written by no call of the run."""
     roots: tuple[Path, ...]
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
-        """To be recorded, with `pre_images`, before `apply`: so that the restore itself can be undone."""
+        """Return the changes to record with `pre_images` before `apply`, so that the restore can be
+        undone."""
         return tuple(step.change for step in self.steps)
 
     @property
@@ -100,7 +101,7 @@ def plan_restore(history: RecordedChanges, seq: int, roots: Sequence[Path]) -> R
 
 
 class _Planner:
-    """Plans the change of each file, which can depend on others in its way."""
+    """Plans the change of each file. A change can depend on other files in its way."""
 
     def __init__(
         self, history: RecordedChanges, touched: Mapping[Path, list[FileChange]], roots: tuple[Path, ...]
@@ -111,11 +112,12 @@ class _Planner:
         self._room = MAX_BYTES
 
     def step(self, path: Path, changes: list[FileChange]) -> FileStep | None:
-        """Return None if the file is unchanged; raises `FileProblem` if it cannot be restored."""
+        """Return the change of a file; None if it is unchanged. Raises `FileProblem` if it cannot be
+        restored."""
         now = self._now(path)
         first = changes[0]
         if not first.is_restorable:
-            raise FileProblem("it is not known what was there before")
+            raise FileProblem("its earlier content is not known")
         if (now.digest, now.mode) == (first.before, first.before_mode):
             return None
         content = None if first.before is None else self._history.read_content(first.before)
@@ -134,43 +136,44 @@ class _Planner:
         return FileStep(path, now, content, _plain_mode(first.before_mode), change, made)
 
     def _now(self, path: Path) -> FileState:
-        """Return the content of `path` after the planned deletions; raises `FileProblem`."""
+        """Return the content of `path` as it will be after the planned deletions; raises `FileProblem`."""
         if self._going.intersection(path.parents) or (path.is_dir() and not path.is_symlink()):
-            # A folder goes with the last file in it; if it does not, `apply` will find it in the way.
+            # A folder is removed with its last file. If it has other files, `apply` will report it.
             _require_below(path, self.roots)
             return FileState()
         _require_inside(path, self.roots)
         now = read_file_state(path)
         if now.version is not None and now.content is None:
             raise FileProblem(
-                "what is there now is no file, too large or unreadable, so it cannot be saved first"
+                "the present file cannot be saved first: it is not a regular file, too large or unreadable"
             )
         return now
 
     def _missing_folders(self, path: Path) -> int:
-        """Return how many folders above `path` will have to be created."""
+        """Return how many folders above `path` have to be created."""
         behind = (at for at, parent in enumerate(path.parents, 1) if parent in self._going)
         return max(next(behind, 0), len(find_missing_folders(path)))
 
     def _take_room(self, size: int) -> None:
         if size > self._room:
-            raise FileProblem("there is too much to restore at once; restore again for the rest")
+            raise FileProblem("the limit of one restore is reached; restore again for the rest")
         self._room -= size
 
 
 def _why_not_stored(path: Path) -> str:
     if is_secret_file(str(path)):
-        return "what is in files of secrets is not kept"
+        return "the content of files of secrets is never stored"
     return "its old content is not in the store"
 
 
 def _plain_mode(mode: int | None) -> int | None:
-    """Return the mode without the bits that would lend a program its owner's rights."""
+    """Return the mode without the set-user and set-group bits, with which a program has its owner's
+    rights."""
     return mode if mode is None or stat.S_ISLNK(mode) else mode & 0o777
 
 
 def without_ways_out(plan: RestorePlan) -> RestorePlan:
-    """Leave out links that lead out of the folders: a write through them would leave the workspace."""
+    """Skip links that lead out of the session's folders, because a write through them would leave these."""
     leading = [step for step in plan.steps if _leads_out(step, plan.roots)]
     skipped = (Skipped(str(step.path), "it was a link out of the folder") for step in leading)
     steps = tuple(step for step in plan.steps if step not in leading)
@@ -185,21 +188,22 @@ def _leads_out(step: FileStep, roots: tuple[Path, ...]) -> bool:
 
 
 def _goes(path: Path, first: FileChange) -> bool:
-    """Return whether the run created this file, unless a folder is in its place now."""
+    """Return whether the run created this file. False if a folder has replaced it."""
     is_new = first.before_mode is None and first.is_restorable
     return is_new and (path.is_symlink() or not path.is_dir())
 
 
 def _is_foreign(now: FileState, changes: list[FileChange]) -> bool:
-    """Return whether no call wrote the file's content; a failed call may have left the old one."""
+    """Return whether no call wrote the file's present content. A failed call may have left the old
+    content."""
     left = {digest for change in changes for digest in (change.before, change.after)}
     return now.digest not in left
 
 
 def apply(plan: RestorePlan) -> Restored:
-    """Apply the plan, file by file; a file that has changed since the plan was made is skipped."""
+    """Apply the plan, file by file. A file that has changed since the plan was made is skipped."""
     done = Restored(skipped=list(plan.skipped))
-    # First the deletions, inner paths before their folders: a file may have to replace a folder.
+    # Deletions come first, inner paths before their folders, because a file may replace a folder.
     removals = [step for step in plan.steps if step.content is None]
     removals.sort(key=lambda step: len(step.path.parts), reverse=True)
     for step in (*removals, *(step for step in plan.steps if step.content is not None)):
@@ -226,7 +230,7 @@ def _apply_file_step(step: FileStep, roots: tuple[Path, ...]) -> None:
 
 
 def _remove_folders(path: Path, count: int, roots: tuple[Path, ...]) -> None:
-    """Remove the folders that the run created, if they are empty."""
+    """Remove the folders that the run created, as far as they are empty."""
     sync_folder(path.parent)
     with suppress(OSError):
         for folder in list(path.parents)[:count]:
@@ -244,4 +248,4 @@ def _require_below(path: Path, roots: tuple[Path, ...]) -> None:
 def _require_inside(path: Path, roots: tuple[Path, ...]) -> None:
     _require_below(path, roots)
     if Path(os.path.realpath(path.parent)) != path.parent:
-        raise FileProblem("a folder on the way to it is a link now")
+        raise FileProblem("a folder above it is a link now")

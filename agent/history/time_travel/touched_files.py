@@ -1,4 +1,4 @@
-"""The versions of the files that a run touched after each of its steps, as far as they are known."""
+"""The versions of the files that a run touched, after each of its steps, as far as they are known."""
 
 import os
 import stat
@@ -20,12 +20,12 @@ from ...session.secrets import masker_for_display
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """The content of a path. A link counts as a file whose content is its target."""
+    """One version of a file. A link counts as a file whose content is the target of the link."""
 
     digest: str | None = None
-    """None: there was no file, or its content is unknown."""
+    """The SHA-256 of the content. None: there was no file, or its content is unknown."""
     mode: int | None = None
-    """None if there was no file, or its mode is unknown."""
+    """The permission bits. None: there was no file, or its mode is unknown."""
     problem: str = ""
     """Why the content is unknown; empty if it is known."""
 
@@ -35,16 +35,16 @@ class FileVersion:
 
 
 class StepChange(NamedTuple):
-    """A change that was made, as far as the records show."""
+    """A change of a file that the records show as made."""
 
     step: int
-    """The step that it belongs to."""
+    """The step that the change belongs to."""
     call_id: str
     change: FileChange
 
 
 class TouchedFiles:
-    """The recorded changes; contents come from the store, and from the disk if the hash matches."""
+    """The recorded changes of a run. Contents come from the store, or from the disk if the digest matches."""
 
     def __init__(self, store: Store, session_id: str) -> None:
         self._files = store.open_file_changes(session_id)
@@ -66,11 +66,11 @@ class TouchedFiles:
         return sorted({one.step for changes in self._by_path.values() for one in changes})
 
     def changes(self, first: int, last: int) -> list[StepChange]:
-        """Return the changes of the steps `first` to `last`, by path."""
+        """Return the changes of the steps `first` to `last`, sorted by path."""
         return [one for path in self.paths for one in self._by_path[path] if first <= one.step <= last]
 
     def version(self, path: str, step: int) -> FileVersion:
-        """Return the version of `path` after a step; -1: before the run."""
+        """Return the version of `path` after a step; after step -1 means before the run."""
         changes = self._by_path.get(path, [])
         past = [one.change for one in changes if one.step <= step]
         future = next((one.change for one in changes if one.step > step), None)
@@ -79,18 +79,18 @@ class TouchedFiles:
         left = self._version_after(past[-1], future)
         if not left.problem and (not left.exists or self.content(path, left) is not None):
             return left
-        # Others may have changed the file in between; this is what the next step found.
+        # Other programs may have changed the file after this step. The next step recorded what it found.
         return _before(future) if future is not None else FileVersion(problem=left.problem or _GONE)
 
     def final(self, path: str) -> FileVersion:
-        """Return the version of `path` at the end of the run, whether its content is known or not."""
+        """Return the version of `path` at the end of the run, even if its content is unknown."""
         changes = self._by_path.get(path, [])
         return (
             self._version_after(changes[-1].change, None) if changes else FileVersion(problem="never touched")
         )
 
     def content(self, path: str, version: FileVersion) -> bytes | None:
-        """Return the content of a version; None if it is no longer known."""
+        """Return the content of a version, or None if it is no longer available."""
         if version.digest is None:
             return None
         stored = self._files.read_content(version.digest)
@@ -99,12 +99,12 @@ class TouchedFiles:
         return stored if stored is not None and digest_of(stored) == version.digest else None
 
     def text(self, content: bytes) -> str | None:
-        """Return a content as text with secrets masked; None if it is not text."""
+        """Return a content as text with secrets masked, or None if it is not text."""
         form = detect_text_form(content)
         return self._masker.text(form.decode(content)) if form is not None else None
 
     def new_folders(self, path: str) -> int:
-        """Return how many folders above a file the run created."""
+        """Return how many of the folders above a file the run created."""
         return max((one.change.new_folders for one in self._by_path.get(path, [])), default=0)
 
     def _version_after(self, change: FileChange, following: FileChange | None) -> FileVersion:
@@ -121,7 +121,8 @@ class TouchedFiles:
     def _list_made_changes(
         self, changes: Sequence[RecordedChange], planned: Mapping[str, bool]
     ) -> list[StepChange]:
-        """Leave out writes that were planned but not made, and writes without a change."""
+        """Return the changes without writes that were only planned, and without writes that changed
+        nothing."""
         made: list[StepChange] = []
         for place, (seq, call_id, change) in enumerate(changes):
             following = changes[place + 1].change if place + 1 < len(changes) else None
@@ -136,14 +137,14 @@ class TouchedFiles:
 
     def _at(self, path: str) -> FileVersion:
         if path not in self._now:
-            # A link may lead to an unrelated file.
+            # A link in the path may lead to an unrelated file.
             is_direct = os.path.realpath(Path(path).parent) == str(Path(path).parent)
             now = read_file_state(Path(path)) if is_direct else FileState()
             self._now[path] = FileVersion(now.digest, now.mode)
         return self._now[path]
 
 
-_GONE = "what the run left there is not there any more"
+_GONE = "the file that the run left there has changed or is gone"
 
 
 def _is_nothing(change: FileChange) -> bool:
@@ -160,7 +161,7 @@ def _before(change: FileChange) -> FileVersion:
 
 
 def _read_planned_changes(store: Store, session_id: str) -> dict[str, bool]:
-    """Return the calls that recorded their changes in advance, and whether they succeeded."""
+    """Return the id of each call that recorded its changes in advance -> whether the call succeeded."""
     found: dict[str, bool] = {}
     for _, move in list_placed_moves(store.database, store.index.lineage(session_id)):
         if move.move == "started" and move.text("effect") == "verifiable":
@@ -171,7 +172,8 @@ def _read_planned_changes(store: Store, session_id: str) -> dict[str, bool]:
 
 
 def _newest_plans(found: Sequence[RecordedChange], planned: Mapping[str, bool]) -> list[RecordedChange]:
-    """Keep only the last of a call's plans for one file: each start of it recorded one."""
+    """Return the changes with only the last plan of a call for each file: every start of a call records
+    one."""
     last = {(one.call_id, one.change.path): place for place, one in enumerate(found)}
     return [
         one
@@ -186,16 +188,16 @@ Status = Literal["added", "removed", "changed", "unknown"]
 @dataclass(frozen=True, slots=True)
 class FileDifference:
     name: str
-    """Relative to the folder of the run where the file is below it."""
+    """The path relative to the folder of the run; absolute for a file outside of this folder."""
     status: Status
     diff: str = ""
-    """Unified, capped."""
+    """A unified diff, cut if it is too long."""
     note: str = ""
-    """What the diff does not show."""
+    """A change that the diff does not show, such as one of the mode."""
 
 
 def differences_of_steps(touched: TouchedFiles, root: Path, good: int, bad: int) -> list[FileDifference]:
-    """Return the changes of the steps after `good` up to `bad`."""
+    """Return the changes of the steps after `good` up to and including `bad`."""
     paths = {one.change.path for one in touched.changes(good + 1, bad)}
     sides = ((path, touched.version(path, good), touched.version(path, bad)) for path in sorted(paths))
     return [
@@ -206,11 +208,11 @@ def differences_of_steps(touched: TouchedFiles, root: Path, good: int, bad: int)
 
 
 Side = tuple[TouchedFiles, str, FileVersion]
-"""The store or workspace with the content, the path there, and the version."""
+"""The records or workspace that have the content, the path in them, and the version."""
 
 
 def difference(name: str, left: Side, right: Side) -> FileDifference | None:
-    """Compare two versions; None if they are equal."""
+    """Compare two versions; return None if they are equal."""
     old, new = left[2], right[2]
     if problem := old.problem or new.problem:
         return FileDifference(name, "unknown", note=problem)
@@ -221,11 +223,11 @@ def difference(name: str, left: Side, right: Side) -> FileDifference | None:
         return FileDifference(name, status, note=_mode_note(old, new))
     before, after = _content(left), _content(right)
     if before is None or after is None:
-        return FileDifference(name, status, note="its content is not known any more")
+        return FileDifference(name, status, note="its content is no longer available")
     old_text, new_text = left[0].text(before), right[0].text(after)
     if old_text is None or new_text is None:
         return FileDifference(
-            name, status, note=f"no text; {format_size(len(before))}, then {format_size(len(after))}"
+            name, status, note=f"not text; {format_size(len(before))}, then {format_size(len(after))}"
         )
     return FileDifference(name, status, format_diff(old_text, new_text, name), _mode_note(old, new))
 

@@ -1,4 +1,4 @@
-"""A copy of a workspace in which the files of a run can be as they were after any of its steps."""
+"""A copy of a workspace, whose files can be set to their content after any step of a run."""
 
 import os
 import shutil
@@ -23,23 +23,23 @@ _USUAL_MODE = 0o644
 
 @dataclass(slots=True)
 class WorkspaceCopy:
-    """A temporary copy of the workspace; each use begins with a new one."""
+    """A temporary copy of the workspace. Each use begins with a new copy."""
 
     root: Path
-    """Of the real one, links resolved."""
+    """The folder of the original workspace, with links resolved."""
     place: Path
-    """Where the copy goes; its parent is there."""
+    """The folder for the copy. Its parent folder exists."""
     left_out: Sequence[Path] = ()
     max_bytes: int = MAX_BYTES
     unread: list[str] = field(default_factory=list[str])
-    """Files that could not be copied."""
+    """The files that could not be copied."""
     is_stopped: bool = False
-    """Set from another thread: the work ends soon, with an error."""
+    """If another thread sets this to true, the work ends soon, with an error."""
     _bytes: int = 0
     _files: int = 0
 
     def make(self) -> None:
-        """Copy everything: links as links, no pipes, sockets or devices; raises `UsageError`."""
+        """Copy everything except pipes, sockets and devices. Links stay links. Raises `UsageError`."""
         self.unread.clear()
         self._bytes = self._files = 0
         if self.place.exists():
@@ -50,22 +50,23 @@ class WorkspaceCopy:
             where = format_path(self.place.parent)
             raise UsageError(
                 f"The folder {format_path(self.root)} cannot be copied to {where}: {error.strerror}.",
-                "TMPDIR names another place for the copy.",
+                "Set TMPDIR to another place for the copy.",
             ) from None
 
     def remove(self) -> None:
-        """Remove the copy, whatever the permissions of its folders."""
+        """Remove the copy, even if its folders are read-only."""
         shutil.rmtree(self.place, ignore_errors=True)
         if self.place.exists():
             _open(self.place)
             shutil.rmtree(self.place, ignore_errors=True)
 
     def bring_to(self, touched: TouchedFiles, step: int) -> list[Skipped]:
-        """Have the touched files of the copy as they were after a step; return those that are not."""
+        """Set the touched files of the copy to their content after a step; return those that cannot be
+        set."""
         past = _Past(self, touched, step)
         unknown = [Skipped(path, v.problem) for path, v in past.versions.items() if v.problem]
         done = apply(plan_restore(past, 0, [self.place]))
-        # One second ahead, so that files compiled from another content count as outdated.
+        # The time is one second ahead, so that files compiled from another content count as outdated.
         at = int(time.time()) + 1
         for path in past.there:
             with suppress(FileNotFoundError):
@@ -74,14 +75,14 @@ class WorkspaceCopy:
         return unknown + failed
 
     def path_of_copy(self, path: Path) -> Path | None:
-        """Return the path of a workspace file in the copy; None for a file outside of the workspace."""
+        """Return the path of a workspace file in the copy, or None for a file outside of the workspace."""
         return self.place / path.relative_to(self.root) if path.is_relative_to(self.root) else None
 
     def original(self, path: Path) -> Path:
         return self.root / path.relative_to(self.place)
 
     def _copy_folder(self, source: str, target: str) -> None:
-        # Plain names: with a Path for each file this would take twice as long.
+        # Paths are texts here: with a `Path` object for each file the copy would take twice as long.
         os.mkdir(target)  # noqa: PTH102
         try:
             with os.scandir(source) as entries:
@@ -111,8 +112,9 @@ class WorkspaceCopy:
                 self.unread.append(entry.path)
 
     def _leads_to(self, link: Path) -> str:
-        """Return the target for a copied link: a path in the workspace becomes that in the copy."""
-        target = os.readlink(link)  # noqa: PTH115 -- a Path would lose what the text looks like
+        """Return the target for a copied link. A target in the workspace becomes the same path in the
+        copy."""
+        target = os.readlink(link)  # noqa: PTH115 -- a Path would not keep the exact text
         if os.path.isabs(target):  # noqa: PTH117
             inside = self.path_of_copy(Path(os.path.realpath(link)))
             return target if inside is None else str(inside)
@@ -130,7 +132,7 @@ class WorkspaceCopy:
 
 
 class _Past:
-    """The target versions of the copy's files, for a restore."""
+    """Presents the wanted versions of the copy's files as records, from which a restore is planned."""
 
     def __init__(self, copy: WorkspaceCopy, touched: TouchedFiles, step: int) -> None:
         self._copy = copy
@@ -141,7 +143,7 @@ class _Past:
 
     @property
     def there(self) -> list[Path]:
-        """Where the copies of the files are."""
+        """Return the paths of the files in the copy."""
         return [self._place(path) for path, version in self.versions.items() if version.exists]
 
     def list_changes(self, seq: int) -> list[RecordedChange]:
@@ -165,7 +167,7 @@ class _Past:
         )
 
     def _is_there(self, path: str) -> bool:
-        """Return whether the path exists; a folder disappears with its last file."""
+        """Return whether the path exists. A folder disappears with its last file."""
         place = self._place(path)
         is_folder = place.is_dir() and not place.is_symlink()
         is_direct = os.path.realpath(place.parent) == str(place.parent)
@@ -176,7 +178,7 @@ class _Past:
 
 
 def _open(folder: Path) -> None:
-    """Give the right to change every folder below."""
+    """Make every folder below writable."""
     folder.chmod(0o700)
     with os.scandir(folder) as entries:
         for entry in entries:

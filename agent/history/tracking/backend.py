@@ -1,4 +1,4 @@
-"""Burr's tracking backend on the store: it reads, and writes nothing but what people note."""
+"""Burr's tracking backend on the store. It writes nothing but the annotations of people."""
 
 import asyncio
 import os
@@ -33,10 +33,10 @@ _MOST_COSTS = 2000
 
 
 class StoreBackend(BackendBase, AnnotationsBackendMixin):
-    """Folders as projects, sessions as applications; parts of a session as spawned children."""
+    """Presents folders as projects, sessions as applications, and parts of a session as its children."""
 
     class Settings(BurrSettings):
-        """Set by `BURR_STORE` and `BURR_TENANT`."""
+        """The settings, from the variables `BURR_STORE` and `BURR_TENANT`."""
 
         store: str
         tenant: str = ""
@@ -67,7 +67,7 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         self._store.close()
 
     async def list_projects(self, request: Request) -> Sequence[schema.Project]:
-        """Return the folders that sessions work in."""
+        """Return the working folders of sessions."""
         sessions = await self._read(self._store.sessions)
         folders: dict[str, list[SessionSummary]] = {}
         for session in sessions:
@@ -119,8 +119,7 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         )
 
     def _cost_at(self, session_id: str, steps: int, updated_at: str) -> str:
-        """Return the cost of a session with so many steps; `updated_at` bounds how long the value is
-        valid."""
+        """Return the cost of a session after this number of steps. `updated_at` is part of the cache key."""
         try:
             cost = usage_at(self._store.database, session_id, steps - 1).cost_usd
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -130,12 +129,12 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
     async def get_application_logs(
         self, request: Request, project_id: str, app_id: str, partition_key: str | None
     ) -> Any:
-        """Return a run page as the JSON of `schema.ApplicationLogs`, or "not modified".
+        """Return a run page as the JSON of `schema.ApplicationLogs`, or status 304 if the page is unchanged.
 
-        The UI polls twice a second; a raw response saves building and validating models each time.
+        The UI polls twice a second. A raw response avoids building and validating models each time.
         """
         name = _parse_name(app_id)
-        # A process of another version would write the same page differently.
+        # The tag includes the process, because another version would render the same page differently.
         known = request.headers.get("if-none-match", "").strip('W/"').removeprefix(self._boot)
         async with self._turn:
             page = await self._read(lambda: self._page(name, known))
@@ -148,12 +147,12 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
         try:
             return self._pages(name.session_id).page(name, known_version)
         except SessionNotFound:
-            # A session that reuses this name is a different one.
+            # The session is gone. A later one under this id is another session.
             self._sessions.pop(name.session_id, None)
             raise
 
     def _pages(self, session_id: str) -> SessionPages:
-        """Return the pages of a session; the most recently used ones are kept."""
+        """Return the pages of a session. The most recently used ones stay in memory."""
         pages = self._sessions.pop(session_id, None)
         if pages is None:
             cwd = self._store.index.settings(session_id).cwd
@@ -234,7 +233,7 @@ class StoreBackend(BackendBase, AnnotationsBackendMixin):
 
 @contextmanager
 def _report_errors() -> Generator[None]:
-    """Answer errors of the store in HTTP."""
+    """Turn errors of the store into HTTP responses."""
     try:
         yield
     except SessionNotFound as error:

@@ -1,4 +1,4 @@
-"""The entries of Burr's log as JSON."""
+"""Builds the entries of Burr's log as JSON."""
 
 import hashlib
 import re
@@ -17,7 +17,7 @@ from .texts import Json, Texts, message_view
 
 @dataclass(slots=True)
 class SpanDraft:
-    """A span without its sequence number."""
+    """A span that has no sequence number yet."""
 
     name: str
     began_at: str
@@ -44,7 +44,7 @@ def end_entry(
 
 
 def attributes(seq: int, span_id: str | None, values: Mapping[str, Any], at: str) -> list[Json]:
-    """Return an attribute for each value; without a span they belong to the step."""
+    """Return an attribute for each value. Without a span the attributes belong to the step."""
     return [
         {
             "type": "attribute",
@@ -60,10 +60,10 @@ def attributes(seq: int, span_id: str | None, values: Mapping[str, Any], at: str
 
 
 def spans(seq: int, drafts: Sequence[SpanDraft]) -> tuple[list[Json], list[Json]]:
-    """Return the spans of a step in the order in which they began, and their attributes."""
+    """Return the spans of a step in the order of their beginnings, and their attributes."""
     found: list[Json] = []
     span_facts: list[Json] = []
-    # The UI sorts ids as texts.
+    # The UI sorts ids as texts, so all ids of a step have the same number of digits.
     width = len(str(len(drafts)))
     for number, draft in enumerate(sorted(drafts, key=lambda draft: draft.began_at)):
         span_id = f"{seq}:{number:0{width}d}"
@@ -93,7 +93,7 @@ _LAST = ("call_id", "arguments_sha256")
 
 
 def model_span(called: ModelCalled, new: Sequence[Message | None], texts: Texts) -> SpanDraft:
-    """Return the span of a model call; `new` are the messages that the call before had not sent."""
+    """Return the span of a model call. `new` are the messages that the previous call did not contain."""
     request = called.request
     values = {
         "model": called.model,
@@ -120,7 +120,7 @@ def model_span(called: ModelCalled, new: Sequence[Message | None], texts: Texts)
 
 
 def _insights(called: ModelCalled) -> Json:
-    """Return the values that Burr's front end sums, under the names that it expects."""
+    """Return the values that Burr's front end adds up, under the names that it expects."""
     if called.error is not None:
         return {}
     return {
@@ -138,9 +138,9 @@ def tool_spans(
     results: Mapping[str, ToolResult],
     texts: Texts,
 ) -> list[SpanDraft]:
-    """Return a span for every start of a call, and for every end without a start.
+    """Return a span for each start of a call, and for each end without a start.
 
-    Spans without a recorded end are open.
+    A span whose end is not recorded is open.
     """
     spans: list[SpanDraft] = []
     span_facts: dict[str, Json] = {}
@@ -170,14 +170,14 @@ def tool_spans(
 
 
 def _in_order(span_facts: Json) -> Json:
-    """Sort the attributes by importance for a reader."""
+    """Sort the attributes by their importance for a reader."""
     first = {name: span_facts[name] for name in _FIRST if name in span_facts}
     last = {name: span_facts[name] for name in _LAST if name in span_facts}
     return first | {name: value for name, value in span_facts.items() if name not in last} | last
 
 
 def _open_span(known: Json, at: str) -> SpanDraft:
-    """Name a span by its tool and its first argument that is a text."""
+    """Return a span without an end, named after the tool and its first text argument."""
     arguments = known.get("arguments")
     values = cast("Json", arguments).values() if isinstance(arguments, dict) else ()
     subject = next((value for value in values if isinstance(value, str)), "")
@@ -202,7 +202,7 @@ def failure_text(code: str, message: str, texts: Texts) -> str:
 
 
 def later(at: str, duration_ms: int) -> str:
-    """Return a time that much later; the same if it cannot be read."""
+    """Return a time plus `duration_ms`; the same time if it cannot be parsed."""
     try:
         return format_time(datetime.fromisoformat(at) + timedelta(milliseconds=duration_ms))
     except (ValueError, OverflowError):
@@ -210,7 +210,7 @@ def later(at: str, duration_ms: int) -> str:
 
 
 def stream(seq: int, began_at: str, first_at: str, ended_at: str, pieces: int) -> list[Json]:
-    """Return the streaming events of a reply."""
+    """Return the entries for a streamed reply: its begin, first item and end."""
     place = {"action_sequence_id": seq, "span_id": None}
     return [
         {"type": "begin_stream", "stream_init_time": began_at, **place},
@@ -226,13 +226,13 @@ _NO_WORD = re.compile(r"[^\w.,@+]+")
 _NO_SEGMENT = re.compile(r"[^\w.,@+$: -]+")
 _MAX_TITLE_CHARS = 48
 _UNTITLED = "-"
-"""Marks a missing title: a slug never begins with it."""
+"""The slug for a missing title. No other slug begins with it."""
 _BETWEEN, _CUT = " · ", "…"
 _LEAST_TITLE_CHARS, _MAX_FACT_CHARS = 16, 20
 
 
 class AppName(NamedTuple):
-    """One run page: a session, the work on one step of its plan, or a page of its older steps."""
+    """The name of a run page: of a session, of the work on one plan step, or of older steps."""
 
     session_id: str
     step_id: str | None = None
@@ -241,7 +241,7 @@ class AppName(NamedTuple):
 
 
 def app_id(name: AppName) -> str:
-    """Return the name as one segment of a URL."""
+    """Return the name of a page as one segment of a URL."""
     session = _escape(name.session_id)
     if name.step_id is not None:
         return f"{session}~step-{_escape(name.step_id)}"
@@ -251,7 +251,7 @@ def app_id(name: AppName) -> str:
 
 
 def app_name(text: str) -> AppName | None:
-    """Parse a value of `app_id`; None if it is not one."""
+    """Parse a value of `app_id`; return None if it is not one."""
     found = _APP.fullmatch(text)
     if found is None:
         return None
@@ -265,20 +265,20 @@ def app_name(text: str) -> AppName | None:
 
 
 def project_id(cwd: str) -> str:
-    """Return a name for a working folder: its last part and a short hash."""
+    """Return an id for a working folder: its last part and a short hash."""
     digest = hashlib.sha256(cwd.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{_slug(PurePath(cwd).name) or 'folder'}-{digest}"
 
 
 def partition_key(title: str) -> str | None:
-    """Return a session's title as one readable segment of a URL, which all parts of the session share."""
+    """Return a session's title as one readable segment of a URL. All pages of the session share it."""
     return _slug(title)[:_MAX_TITLE_CHARS].rstrip("-.") or None
 
 
 def make_listed_key(key: str | None, *facts: str) -> str:
-    """Return a partition key followed by facts, because Burr's list of runs shows the key but no tags.
+    """Return a partition key with facts after it, because Burr's list of runs shows this key but no tags.
 
-    The list does not scroll: the title is truncated so that the columns after it stay visible.
+    The list does not scroll. So the title is cut, and the columns after it stay visible.
     """
     segments = _BETWEEN.join(_NO_SEGMENT.sub(":", fact).strip()[:_MAX_FACT_CHARS] for fact in facts)
     title, room = key or _UNTITLED, max(_LEAST_TITLE_CHARS, _MAX_TITLE_CHARS - len(_BETWEEN + segments))
@@ -286,7 +286,7 @@ def make_listed_key(key: str | None, *facts: str) -> str:
 
 
 def is_listed_as(listed: str, key: str | None) -> bool:
-    """Return whether `make_listed_key` could have made this from the key, or whether it is the key itself."""
+    """Return whether `listed` is this key, or a value that `make_listed_key` makes of it."""
     title = listed.partition(_BETWEEN)[0]
     return (key or _UNTITLED).startswith(title[:-1]) if title.endswith(_CUT) else title == (key or _UNTITLED)
 

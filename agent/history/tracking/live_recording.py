@@ -1,4 +1,4 @@
-"""One session as it is on disk, read incrementally: each poll reads only new rows."""
+"""Reads one session from the store incrementally: each poll reads only new rows."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from ...graph import next_action
 
 
 class LiveRecording:
-    """The steps, moves of calls and traces of a session; those of its ancestors are theirs."""
+    """The steps, calls and traces of one session. Those of its ancestors are not included."""
 
     def __init__(self, database: Database, session_id: str, parent: tuple[str, int] | None) -> None:
         self.session_id = session_id
@@ -35,9 +35,9 @@ class LiveRecording:
         self.moves: list[CallMove] = []
         self.traces: list[Traced] = []
         self.files: dict[str, list[str]] = {}
-        """Call id -> the paths that it changed."""
+        """Call id -> the paths that the call changed."""
         self.facts: dict[str, dict[str, Any]] = {}
-        """Call id -> the proposal and the decisions about it."""
+        """Call id -> the proposal of the call and the decisions about it."""
         self._files_read = -1
         self._fold = StepFold(database, None if parent is None else load_state(database, *parent))
 
@@ -45,7 +45,7 @@ class LiveRecording:
         """Read the rows that were written since the last poll."""
         database, name = self.database, self.session_id
         self.steps += self._fold.steps(name, self.steps[-1].seq if self.steps else -1)
-        # Read after the steps, so that every call of a known step is included.
+        # Changes are read after the steps, so that those of every known step are included.
         for n, call_id, path in list_changed_paths(database, name, self._files_read):
             self.files.setdefault(call_id, []).append(path)
             self._files_read = n
@@ -58,11 +58,11 @@ class LiveRecording:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A run that ended before it could finish the step that it worked on."""
+    """A run that ended before it finished the step that it was working on."""
 
     began: Traced
     ended: RunEnded | None
-    """None: its process died."""
+    """How the run ended, or None if its process died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +72,16 @@ class Interval:
     moves: Sequence[CallMove] = ()
     models: Sequence[ModelCalled] = ()
     leaving: RunEnded | None = None
-    """How the run of the step before ended; None if it continued."""
+    """How the run of the previous step ended; None if that run continued, or recorded no end."""
     was_left: bool = False
-    """True if that run did not continue, whether or not it recorded an end."""
+    """Whether that run did not continue, even if it recorded no end."""
     attempts: Sequence[Attempt] = ()
     began: Traced | None = None
-    """The run that starts in this interval, if any."""
+    """The start of a run in this interval, or None."""
 
 
 def interval(recording: LiveRecording, index: int) -> Interval:
-    """Return the interval before step `index`; the one after the last step is in progress."""
+    """Return the interval before step `index`. The interval after the last step is still in progress."""
     steps = recording.steps
     first = steps[index - 1].row + 1 if index > 0 else 0
     end = steps[index].row if index < len(steps) else 2**62
@@ -97,7 +97,7 @@ def interval(recording: LiveRecording, index: int) -> Interval:
     leaving = _find_end(runs[0])
     *given_up, last = runs[1:] or [[]]
     attempts = [Attempt(run[0], _find_end(run)) for run in given_up]
-    # A run that ended after the last step has not been followed by another one.
+    # The run ended after the last step, and no other run has followed.
     if last and index == len(steps) and (ended := _find_end(last)) is not None:
         attempts, last = [*attempts, Attempt(last[0], ended)], []
     began = last[0] if last else None
@@ -109,23 +109,23 @@ def _find_end(run: Sequence[Traced]) -> RunEnded | None:
 
 
 class Stretch(NamedTuple):
-    """The steps from index `first` to before `end`."""
+    """The work on one plan step: the steps from index `first` to before `end`."""
 
     name: str
-    """The step's id; a later plan that counts from 1 again gets `1.2` and so on."""
+    """The id of the plan step. If a later plan counts from 1 again, it gets `1.2` and so on."""
     first: int
     end: int
 
 
 def stretches(steps: Sequence[RecordedStep]) -> list[Stretch]:
-    """Return the work on each step of the plan, in the order in which it was done."""
+    """Return the work on each plan step, in the order in which it was done."""
     found: list[Stretch] = []
     used: Counter[str] = Counter()
     began: tuple[str, int] | None = None
     for index, step in enumerate(steps):
         now, before = step.after.get("active_step_id"), step.before.get("active_step_id")
         if began is not None and now != began[0]:
-            # The step that closes it still works on it.
+            # The step that closes a plan step is part of the work on it.
             is_closing = before == began[0] and now is None
             found.append(_stretch(used, *began, index + is_closing))
             began = None
@@ -143,27 +143,27 @@ def _stretch(used: Counter[str], step_id: str, first: int, end: int) -> Stretch:
 
 
 _FIELDS = ("pending_tool_calls", "phase", "turn_open", "overflow_from", "return_to", "active_step_id")
-_DIED = "The process that ran this ended without saying so. It goes on here: sandbur -r {}"
-_STOPPED = "The run was interrupted. It goes on here: sandbur -r {}"
+_DIED = "The process of this run died. Continue with: sandbur -r {}"
+_STOPPED = "The run was interrupted. Continue with: sandbur -r {}"
 _WAITING = {
     "needs_approval": "a decision: sandbur approve {0} --all, or sandbur deny {0} --all",
     "needs_decision": "a decision about a call whose outcome is unknown: sandbur settle {0} CALL --as ...",
 }
-"""Status -> what the session waits for."""
+"""Status -> the decision that the session waits for."""
 _FAILED = ("error", "timeout", "rate_limited", "turn_limit", "budget_limit", "repeated")
 
 
 class Tail(NamedTuple):
     action: str
     exception: str | None
-    """None: it is running or waiting."""
+    """Why the run stopped; None if it is running or waiting."""
     at: str
     waits_for: str = ""
-    """Set if nothing runs until a person acts."""
+    """The decision that the session waits for; empty if it waits for none."""
 
 
 def tail(recording: LiveRecording, head: Head) -> Tail | None:
-    """Return the entry to show after the last step; None if the session is idle."""
+    """Return the entry after the last step, or None if the session is idle."""
     last = recording.traces[-1] if recording.traces else None
     if head.life == "running":
         return Tail(_next(recording), None, head.updated_at)
@@ -193,7 +193,7 @@ def _next(recording: LiveRecording) -> str:
 
 
 def _state(fields: Mapping[str, Any]) -> ApplicationState:
-    """Return the part of the state that the transitions read."""
+    """Return the part of the state that the graph's conditions read."""
     try:
         return ApplicationState.model_validate({name: fields[name] for name in _FIELDS if name in fields})
     except ValidationError:

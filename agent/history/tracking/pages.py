@@ -1,4 +1,4 @@
-"""The run pages of one session, as the JSON that Burr's tracking UI reads."""
+"""The run pages of one session, in the JSON form that Burr's tracking UI reads."""
 
 import hashlib
 import json
@@ -35,39 +35,40 @@ def graph_json() -> bytes:
 
 
 def _describe_action(action: Action) -> ActionModel:
-    """Describe an action as Burr does, without the parts that are the same in all runs."""
+    """Describe an action as Burr does, without the fields that are the same in all runs."""
     model = ActionModel.from_action(action)
     return model.model_copy(update={"inputs": [name for name in model.inputs if name != PORTS]})
 
 
 PAGE_STEPS = 100
-"""Number of older steps on a page of their own."""
+"""The number of steps on a page of older steps."""
 _LEAST_STEPS = 50
-"""How many of the newest steps a run page shows, up to twice as many; a browser takes time for each row."""
+"""The least number of newest steps on a run page, which has at most twice as many: a browser takes time for
+each row."""
 _MOST_CACHED_BYTES = 12_000_000
 _FORKS_EVERY_S = 2.0
-"""Seconds between searches for forks, which read the whole list and cannot be triggered by an event."""
+"""Seconds between two searches for forks. Each search reads the whole list, and no event can trigger it."""
 
 
 class Page(NamedTuple):
     version: str
-    """Changes whenever the page may look different."""
+    """A text that changes whenever the page may look different."""
     body: bytes | None
-    """None if the caller already has this version."""
+    """The JSON of the page; None if the caller already has this version."""
 
 
 class _Cut(NamedTuple):
-    """The steps on a page: from index `first` up to, not including, `end`."""
+    """The steps on a page: those from index `first` to before `end`."""
 
     first: int
     end: int
     has_tail: bool
     spawned_at: int | None
-    """Set if it is a part of the session's main page: the step that it belongs to there."""
+    """The step of the session's main page that this page belongs to; None for the main page itself."""
 
 
 class SessionPages:
-    """Raises `SessionNotFound` if the tenant of the store has no session with this name."""
+    """The pages of one session. Raises `SessionNotFound` if the store's tenant has no session of this id."""
 
     def __init__(self, store: Store, session_id: str, texts: Texts) -> None:
         self._store = store
@@ -83,16 +84,17 @@ class SessionPages:
         self._read: Head | None = None
         self._stretches: Sequence[Stretch] = ()
         self._final: dict[int, bytes] = {}
-        """Index -> a step that nothing can change any more."""
+        """Index of a step -> its JSON, for steps that can no longer change."""
         self._final_bytes = 0
 
     @property
     def weight(self) -> int:
-        """About how much memory this holds, in steps."""
+        """Return about how much memory the object uses, measured in steps."""
         return len(self._recording.steps)
 
     def page(self, name: AppName, known_version: str = "") -> Page:
-        """Return the current page; raises `SessionNotFound`."""
+        """Return the current page, without a body if its version is `known_version`; raises
+        `SessionNotFound`."""
         head = self._store.index.head(self._id)
         version = self._version(head)
         if version == known_version:
@@ -112,7 +114,7 @@ class SessionPages:
         return hashlib.sha256(facts.encode("utf-8", "replace")).hexdigest()[:32]
 
     def _restart(self) -> None:
-        """Discard all rows that were read: the session was replaced by another one."""
+        """Discard all rows, because another session has replaced this one."""
         self._recording = self._unread()
         self._final.clear()
         self._final_bytes = 0
@@ -129,7 +131,7 @@ class SessionPages:
             "parent_pointer": self._parent_pointer(head) if cut.spawned_at is None else None,
             "spawning_parent_pointer": self._spawner(cut, head),
         }
-        # Steps are JSON already; the rest is small.
+        # The steps are encoded already; only the small rest is encoded here.
         return b'{"application":%b,"steps":[%b],%b' % (
             graph_json(),
             b",".join(steps),
@@ -157,7 +159,7 @@ class SessionPages:
         return stretch.end == len(steps) and steps[-1].after.get("active_step_id") is not None
 
     def _main_first(self) -> int:
-        """Return the first step that is not on a page of older ones."""
+        """Return the index of the first step that is not on a page of older steps."""
         return max(0, len(self._recording.steps) // _LEAST_STEPS * _LEAST_STEPS - _LEAST_STEPS)
 
     def _steps(self, cut: _Cut, end: Tail | None) -> Iterator[bytes]:
@@ -184,7 +186,7 @@ class SessionPages:
         return body
 
     def _about(self, begun: Json) -> list[Json]:
-        """Return the session's settings as an attribute of its first step."""
+        """Return the session's settings as an attribute of its first step; an empty list for other steps."""
         settings = self._texts.value(self._settings.model_dump(mode="json"))
         return attributes(begun["sequence_id"], None, {"session": settings}, begun["start_time"])
 

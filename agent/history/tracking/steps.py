@@ -1,4 +1,4 @@
-"""Steps of a session in the form of Burr's log: begin, end, spans, attributes, streams."""
+"""Renders the steps of a session as entries of Burr's log: begin, end, spans, attributes, streams."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -29,7 +29,7 @@ _KEPT = ("call_id", "tool", "decision", "decided_by", "reason", "edited", "settl
 
 
 def describe_run_events(passed: Interval, texts: Texts) -> Json:
-    """Return the attributes of the run that a step belongs to, and of its calls."""
+    """Return the attributes of a step about its run and about earlier runs that did not finish it."""
     facts: Json = {}
     if passed.began is not None and passed.began.record is not None:
         facts["run"] = {"at": passed.began.at, **texts.value(passed.began.record.model_dump())}
@@ -43,12 +43,12 @@ def describe_run_events(passed: Interval, texts: Texts) -> Json:
 
 
 def describe_inbox_after(after: Interval, texts: Texts) -> Json:
-    """Return how the run ended after a step, if it did."""
+    """Return an attribute about the end of the run after a step, if it ended."""
     return {"run_ended": _end(after.leaving, texts)} if after.was_left else {}
 
 
 def run_inputs(step: RecordedStep, passed: Interval, texts: Texts) -> Json:
-    """Return the external inputs: a message or decisions."""
+    """Return the external inputs of a step: the person's message or decisions."""
     if traits_of(step.action).waits_for == "message":
         return {"user_input": texts.format_text(str(step.after.get("user_input") or ""))}
     if traits_of(step.action).waits_for == "decision":
@@ -57,7 +57,7 @@ def run_inputs(step: RecordedStep, passed: Interval, texts: Texts) -> Json:
 
 
 def _list_decisions(step: RecordedStep, texts: Texts) -> list[Json]:
-    """List the decisions of a session whose journal does not contain them."""
+    """Return the decisions of a step, for sessions whose journal does not contain them."""
     return [
         {name: texts.value(call[name]) for name in _KEPT if call.get(name)}
         for call in list_decided_calls(step)
@@ -82,7 +82,7 @@ def _end(ended: RunEnded | None, texts: Texts) -> Any:
 
 
 class StepMessages:
-    """Messages by their place, and the arguments of the calls that they ask for."""
+    """Messages by their place in the store, and the arguments of the calls that they request."""
 
     def __init__(self, pages: MessagePages, wanted: Sequence[Reference], texts: Texts) -> None:
         self._texts = texts
@@ -106,14 +106,14 @@ class StepMessages:
 
 
 Added = Mapping[str | None, Sequence[Json]]
-"""Plan step (None: the global history) -> the messages that a step added."""
+"""Plan step (None: the main history) -> the messages that a step added to its history."""
 
 _FIRST = ("user_input", "current_goal", "workflow_mode", "phase", "execution_mode")
 _UNCHANGED = "(at their defaults)"
 
 
 def state_view(step: RecordedStep, added: Added, arguments: Mapping[str, Any], texts: Texts) -> Json:
-    """Return the state; `arguments` are those of the calls so far."""
+    """Return the state as JSON. `arguments` are those of all calls so far, by call id."""
     fields = step.after
     plan = list_objects(fields, "vibe_plan")
     fields_of_view: Json = {name: texts.value(fields[name]) for name in _FIRST if name in fields}
@@ -136,7 +136,8 @@ def state_view(step: RecordedStep, added: Added, arguments: Mapping[str, Any], t
 
 
 def _without_defaults(values: Json) -> Json:
-    """Name the fields with default values on one line; the page uses two lines for every field."""
+    """Return the fields, with those at their defaults on one line: the page uses two lines for every
+    field."""
     default = _defaults()
     usual = [name for name, value in values.items() if name in default and value == default[name]]
     changed = {name: value for name, value in values.items() if name not in usual}
@@ -168,13 +169,13 @@ def _active_step(step: Json, added: Added, texts: Texts) -> Json:
 def _pending(call: Json, arguments: Mapping[str, Any], texts: Texts) -> Json:
     values = {name: texts.value(value) for name, value in call.items()}
     if not values.get("arguments"):
-        # They are on disk once, in the message that asks for the call.
+        # The store holds them once, in the message that requests the call.
         values["arguments"] = arguments.get(str(call.get("call_id")), "")
     return values
 
 
 _LOOK_BACK = 20
-"""Number of earlier steps that are read for the calls and requests of a step."""
+"""The number of earlier steps that are searched for the calls and requests of a step."""
 _DAMAGED = "(damaged record)"
 _NO_END = "unknown: no end is recorded"
 
@@ -190,7 +191,7 @@ class StepRenderer:
         self._messages = StepMessages(MessagePages(recording.database), wanted, texts)
 
     def step(self, index: int) -> Json:
-        """Return the step at `index` as Burr logs it."""
+        """Return the step at `index` in the form of Burr's log."""
         step, passed = self._recording.steps[index], interval(self._recording, index)
         facts = describe_run_events(passed, self._texts)
         if self._recording.traces:
@@ -205,7 +206,7 @@ class StepRenderer:
         }
 
     def render_unfinished(self, seq: int, end: Tail) -> Json:
-        """Return the entry after the last step: in progress, or ended with an exception."""
+        """Return the entry after the last step: a step in progress, or one that ended with an exception."""
         steps = self._recording.steps
         passed = interval(self._recording, len(steps))
         began_at = self._began_at(len(steps), passed) or end.at
@@ -228,7 +229,7 @@ class StepRenderer:
         drafts = self._spans(index, passed)
         for draft in drafts:
             if draft.ended_at is None:
-                # An open span grows to this very moment.
+                # An open span extends to the present moment.
                 draft.ended_at = ended_at
                 draft.attributes["outcome"] = _NO_END if ended_at else "running"
         found, span_facts = spans(seq, drafts)
@@ -239,7 +240,7 @@ class StepRenderer:
         }
 
     def _began_at(self, index: int, passed: Interval) -> str:
-        """Return when the step began: after the step before, or with its run; empty if unknown."""
+        """Return when the step began: at the end of the previous step, or with its run; empty if unknown."""
         steps = self._recording.steps
         own_end = steps[index].at if index < len(steps) else ""
         if passed.began is not None:
@@ -250,7 +251,7 @@ class StepRenderer:
             return own_end
         if own_end and not self._recording.traces and steps[index].action in HALTS:
             return own_end
-        # Clocks may be set back.
+        # The clock may have been set back between two steps.
         return min(steps[index - 1].at, own_end or steps[index - 1].at)
 
     def _state(self, step: RecordedStep, added: Mapping[str | None, Sequence[Json]]) -> Json:
@@ -273,7 +274,7 @@ class StepRenderer:
         return result | ({"plan_step": step.step_id} if step.step_id else {})
 
     def _output(self, step: RecordedStep) -> Json:
-        """Return the answer of the turn that a step ended as data, if it is any."""
+        """Return the structured answer of the turn that a step ended, or an empty mapping."""
         if step.after.get("turn_open", True) or not step.before.get("turn_open", False) or not step.added:
             return {}
         last = list(self._messages.messages(step.added))[-1]
@@ -297,7 +298,7 @@ class StepRenderer:
         )
 
     def _describe_edit(self, index: int) -> Json:
-        """Return the arguments that a person put in place of the model's."""
+        """Return the arguments that a person wrote in place of the model's."""
         steps = self._recording.steps
         calls = list_objects(steps[index - 1].after, "pending_tool_calls") if index else ()
         return {
@@ -307,7 +308,7 @@ class StepRenderer:
         }
 
     def _new_messages(self, index: int) -> list[Message | None]:
-        """Return the messages since the request before."""
+        """Return the messages that were added after the previous request."""
         new: list[Message | None] = []
         for at in range(index - 1, max(-1, index - _LOOK_BACK), -1):
             new = self._messages.messages(self._recording.steps[at].added) + new
@@ -317,7 +318,7 @@ class StepRenderer:
 
 
 def _stream(seq: int, passed: Interval) -> list[Json]:
-    """Return the streaming record of the last model call with a reply."""
+    """Return the stream entries for the last model call with a reply."""
     for called in reversed(passed.models):
         if called.first_ms is not None and called.pieces:
             first_at = later(called.began_at, called.first_ms)

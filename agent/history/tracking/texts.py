@@ -1,4 +1,4 @@
-"""Makes stored text fit for a page: secrets masked, cut, nothing invisible that reorders or hides."""
+"""Prepares stored text for a page: masks secrets, cuts long text, removes invisible characters."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,16 +27,17 @@ _MAX_ELEMENTS = 200
 
 
 class Texts:
-    """Formats texts; a masker call costs a few file stats, so short words skip it."""
+    """Formats texts. Results for short texts are cached, because each call of the masker checks several
+    files."""
 
     def __init__(self, masker: Masker) -> None:
         self._masker = masker
-        # Ids, digests and names repeat in every step.
+        # Ids, digests and names appear again in every step.
         self._short = lru_cache(4096)(self._clean)
 
     def format_text(self, text: str, limit: int = 2000) -> str:
-        """Return the beginning of a text, with the number of characters left out."""
-        # A little more than is displayed, so that a secret across the cut is still masked.
+        """Return the beginning of a text, and how many characters were left out."""
+        # A little more than the limit is masked, so that a secret at the limit is recognized.
         kept = text[: limit + 200]
         kept = self._short(kept) if len(kept) <= _SHORT_CHARS else self._clean(kept)
         if len(text) <= limit:
@@ -49,7 +50,7 @@ class Texts:
         return _REORDERING.sub(lambda match: f"<U+{ord(match[0]):04X}>", _UNSEEN.sub("", plain(text)))
 
     def value(self, value: Any, limit: int = 2000) -> Any:
-        """Return a JSON value with every text in it formatted."""
+        """Return a JSON value with all of its texts formatted."""
         if isinstance(value, str):
             return self.format_text(value, limit)
         if isinstance(value, Mapping):
@@ -63,7 +64,7 @@ class Texts:
 
 
 def message_view(message: Message | None, texts: Texts, limit: int = 2000) -> Json:
-    """Return the text of a message with its role; long texts are truncated."""
+    """Return the role and the text of a message. A long text is cut."""
     if message is None:
         return {"?": "(damaged record)"}
     view: Json = {}
@@ -84,5 +85,5 @@ def message_view(message: Message | None, texts: Texts, limit: int = 2000) -> Js
 
 
 def arguments_view(arguments: str, texts: Texts, limit: int = 2000) -> Any:
-    """Return a call's arguments as JSON, or as the text they are."""
+    """Return a call's arguments as JSON, or as text if they are not valid JSON."""
     return texts.value(parse_json_or_text(arguments), limit)

@@ -1,4 +1,4 @@
-"""The requests that ask a provider how many tokens another request has."""
+"""Builds the requests that ask a provider for the token count of another request."""
 
 import base64
 import json
@@ -14,12 +14,12 @@ from ..requests import encode, without_surrogates
 
 @dataclass(frozen=True, slots=True)
 class CountRequest:
-    """A request for a count."""
+    """A request for a token count."""
 
     path: str
     content: bytes
     answer_field: str
-    """The field of the answer that has the count."""
+    """The field of the answer that contains the count."""
 
 
 _ANTHROPIC_FIELDS = (
@@ -40,7 +40,7 @@ def make_responses_count(body: bytes) -> CountRequest:
 
 
 def make_gemini_count(request: ModelRequest, model: str) -> CountRequest:
-    """Return the request for `countTokens` of Gemini, whose own format differs from Chat Completions."""
+    """Return the request for `countTokens` of Gemini. Its format differs from Chat Completions."""
     counted: dict[str, Any] = {
         "model": f"models/{model}",
         "contents": list(_join_roles(request.messages)),
@@ -67,7 +67,7 @@ def _declare(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _join_roles(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
-    """Yield the contents; neighbours of one role are one."""
+    """Yield the contents of messages. Neighbouring messages of the same role become one."""
     role, parts = "", list[dict[str, Any]]()
     for message in messages:
         own = "model" if message.role == "assistant" else "user"

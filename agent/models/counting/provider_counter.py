@@ -1,4 +1,4 @@
-"""Counts the tokens of a request at the provider's own endpoint, where it has one."""
+"""Counts the tokens of a request at the provider's own endpoint, if the provider has one."""
 
 import asyncio
 import json
@@ -15,29 +15,29 @@ from .count_requests import CountRequest
 _MAX_ANSWER_BYTES = 1 << 20
 _TOTAL_S = 20.0
 _MAX_FAILURES = 3
-"""Failures in a row after which the endpoint is asked no more."""
+"""The number of failures in a row after which the endpoint is not asked again."""
 
 
 class CountTransport(Protocol):
-    """Sends prepared bytes to a model server."""
+    """Sends encoded requests to a model server."""
 
     async def post(self, path: str, content: bytes) -> Response:
-        """Send and return the unread response; raises `Transient` or one of our errors."""
+        """Send a request and return the unread response; raises `Transient` or a `SandburError`."""
         ...
 
     async def aclose(self) -> None: ...
 
 
 class CountFormat(Protocol):
-    """Makes the request that asks for the count of another request."""
+    """Makes the request that asks for the token count of a model request."""
 
     def __call__(self, request: ModelRequest) -> CountRequest: ...
 
 
 class ProviderTokenCounter:
-    """Implements `TokenCounter`: each count is a request of its own to the provider, before the model call.
+    """Counts tokens by asking the provider before each model call. It implements `TokenCounter`.
 
-    What cannot be counted is estimated instead: a failure costs one count, several in a row end the asking.
+    After a failure, the tokens of that request are estimated. After several failures in a row, all are.
     """
 
     def __init__(self, transport: CountTransport, make_request: CountFormat) -> None:
@@ -46,7 +46,7 @@ class ProviderTokenCounter:
         self._failures = 0
 
     async def count_tokens(self, request: ModelRequest) -> int | None:
-        """Return the tokens of the whole request; None if the provider did not count them."""
+        """Return the tokens of the whole request, or None if the provider did not count them."""
         if self._failures >= _MAX_FAILURES:
             return None
         asked = self._make_request(request)
@@ -55,7 +55,7 @@ class ProviderTokenCounter:
             async with asyncio.timeout(_TOTAL_S):
                 answer = await self._ask(asked)
         except (TimeoutError, Transient, CredentialsError, ModelError):
-            # The model call itself will say what is wrong.
+            # The model call itself will report the problem.
             pass
         counted = answer.get(asked.answer_field)
         is_count = isinstance(counted, int) and counted > 0
@@ -67,7 +67,7 @@ class ProviderTokenCounter:
         await self._transport.aclose()
 
     async def _ask(self, asked: CountRequest) -> Mapping[str, Any]:
-        """Return the answer as an object; an empty one if it is no JSON object."""
+        """Return the answer as an object; an empty object for any other JSON."""
         response = await self._transport.post(asked.path, asked.content)
         body = bytearray()
         try:

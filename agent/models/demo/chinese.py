@@ -2,7 +2,7 @@
 
 from .phrases import Phrases, Understood
 
-# The building blocks of requests.
+# The parts that patterns of requests are built from.
 _OPEN, _CLOSE = r"[`'\"“‘「『]?", r"[`'\"”’」』]?"
 _NAME = r"[^\s`'\"“”‘’「」『』，。；：！？]"
 _PATH = rf"{_OPEN}(?P<path>{_NAME}+?){_CLOSE}"

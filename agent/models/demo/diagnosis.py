@@ -1,4 +1,4 @@
-"""How the demo diagnoses a slow machine: its measurements, how it reads them, and its report."""
+"""The demo's diagnosis of a slow machine: its measurements, the analysis of their output, and the report."""
 
 import re
 import shlex
@@ -12,16 +12,16 @@ from .languages import LANGUAGES, speaks_of_disk, speaks_of_web
 from .phrases import Phrases, Topic
 
 _Finding = tuple[str, str]
-"""A fact and the problem that it shows; an empty problem: there is none."""
+"""A fact, and the problem that it shows. The problem is empty if there is none."""
 
-# No blank separates an address from the Chinese that follows it.
+# In Chinese text no blank separates an address from the words after it.
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(?:/[^\s'\"`<>\u3000-\u303f\u3400-\u9fff\uff00-\uffef]*)?")
 _WEB_PORTS = (80, 443, 8080, 8000, 3000, 5000, 8443, 8888, 9000)
 _TLS_PORTS = (443, 8443)
 _MOST_TRIED_PORTS = 3
 _LOCAL_LIMIT_S, _ASKED_LIMIT_S = 2, 10
 _READABLE: tuple[Outcome, ...] = ("ok", "error", "timeout")
-"""The output of a command that failed or timed out may still be useful."""
+"""The outcomes whose output is used: that of a command that failed or timed out may still be useful."""
 
 _LOAD_COMMAND = """\
 cat /proc/loadavg 2>/dev/null || uptime; echo "cores: $(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)"
@@ -43,12 +43,12 @@ class Probe(NamedTuple):
     phrases: Phrases
     topic: str
     title: str
-    """The description of the step; the address of a web request is added to it."""
+    """The description of the step. The address of a web request is added to it."""
     command: str
     read: Callable[[str], Iterator[_Finding]]
-    """Turns the outputs of the commands into findings; none if nothing could be parsed."""
+    """Turns the outputs of the commands into findings; yields none if nothing can be parsed."""
     follow_up: Callable[[str, str], str]
-    """Builds the second command from the step's title and the first output; empty: there is none."""
+    """Builds the second command from the step's title and the first output; empty if none is needed."""
 
 
 def _rows(pattern: str, text: str) -> list[tuple[str, ...]]:
@@ -75,7 +75,7 @@ def _read_load(phrases: Phrases, text: str) -> Iterator[_Finding]:
         fact = phrases.memory.format(available=available, total=total // 1024, share=share)
         yield fact, phrases.little_memory.format(share=share) if share < 10 else ""
     row = r"\s*(\d+)\s+(\d+[.,]?\d*)\s+(\d+[.,]?\d*)\s+([\d:-]*\d:\d\d)\s+(\S.*?)\s*$"
-    # CPU shares say little in the first minute of a process, and the agent itself is among them.
+    # In a process's first minute its CPU share means little, and the agent itself is such a process.
     settled = [found for found in _rows(row, text) if not re.fullmatch(r"0?0:\d\d", found[3])]
     for pid, cpu, used, _, name in settled[:1]:
         process, share = phrases.process.format(name=name, pid=pid), _number(cpu)
@@ -106,7 +106,7 @@ def _read_folders(phrases: Phrases, text: str) -> Iterator[_Finding]:
 
 
 def _listeners(text: str) -> dict[int, str]:
-    """Return port and address of listening TCP sockets, from `ss` or `netstat`."""
+    """Return port -> address of each listening TCP socket, from the output of `ss` or `netstat`."""
     rows = _rows(r"(?:LISTEN|tcp).*?(\S+):(\d+)\s+\S+:\*", text)
     return {int(port): address.partition("%")[0] for address, port in reversed(rows)}
 
@@ -117,7 +117,7 @@ def _url_in(text: str) -> str:
 
 
 def _time_web(title: str, output: str) -> str:
-    """Build the command that times the requested address and local servers on the usual web ports."""
+    """Build the command that times the requested address, and local servers on the usual web ports."""
     if not _rows(r"/.*curl$", output):
         return ""
     asked, listeners = _url_in(title), _listeners(output)
@@ -184,7 +184,7 @@ LOAD, WEB, DISK, FOLDERS = _PROBES[LANGUAGES.index(ENGLISH)].values()
 
 
 def plan_steps(goal: str, ended: Sequence[str], phrases: Phrases = ENGLISH) -> list[str]:
-    """Return the titles of the measurements for the goal, without those that `ended` summaries cover."""
+    """Return the titles of the measurements for a goal, without those in the summaries `ended`."""
     topics: tuple[Topic, ...] = ("disk", "folders") if speaks_of_disk(goal) else ("load", "disk")
     topics = ("load", "web", "disk") if speaks_of_web(goal) else topics
     dealt_with = {summary.partition(phrases.colon.strip())[0] for summary in ended}
@@ -198,15 +198,15 @@ class Next(NamedTuple):
     """The next command of a step, or the end of the step."""
 
     reply: str
-    """The text beside the command, or the summary at the end."""
+    """The text with the command, or the summary at the end."""
     command: str = ""
     status: Literal["completed", "failed"] = "completed"
 
 
 def next_in_step(title: str, done: Sequence[tuple[ToolUse, ToolResult]]) -> Next | None:
-    """Return the step's command, then its follow-up, then the conclusion; a lost command is repeated once.
+    """Return the command of a step, then its follow-up, then the conclusion.
 
-    None: no measurement has this title.
+    A command whose outcome is unknown is repeated once. Return None if no measurement has this title.
     """
     probes = (probe for known in _PROBES for probe in known.values())
     probe = next((probe for probe in probes if title.startswith(probe.title)), None)
@@ -242,7 +242,8 @@ def _conclusion(probe: Probe, outputs: list[str], results: list[ToolResult]) -> 
 
 
 def report(steps: Sequence[tuple[str, str]], phrases: Phrases = ENGLISH) -> str:
-    """Write the report from status and summary of each step: the verdict first, then the findings."""
+    """Return the report on steps, each given by status and summary. The verdict comes first, then the
+    findings."""
     parts = [(status, *summary.partition(phrases.problem_mark)) for status, summary in steps]
     measured = [problem.strip() for status, _, _, problem in parts if status == "completed"]
     problems = list(filter(None, measured))

@@ -44,8 +44,8 @@ I can do a few fixed things, with real tools on this machine:
 """,
     plan_first="This takes several measurements, so I make a plan first.",
     tool_missing="This needs the tool {tool}, which this session does not offer.",
-    nothing_to_summarize="Nothing of importance was said.",
-    no_result="There is no result to tell about.",
+    nothing_to_summarize="Nothing important happened.",
+    no_result="There is no result to report.",
     silent="{what} is done; it printed nothing.",
     more_lines="... {count} more lines",
     outcomes={

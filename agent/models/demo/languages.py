@@ -1,4 +1,4 @@
-"""Detects the user's language: requests are matched in all languages and answered in their own."""
+"""Detects the user's language. Requests are matched in all languages and answered in the detected one."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -17,18 +17,18 @@ class Request(NamedTuple):
     ability: Ability
     arguments: Mapping[str, str]
     phrases: Phrases | None
-    """The phrases of the request's language; None if the language is unclear."""
+    """The sentences in the language of the request; None if the language is unclear."""
 
 
 def _possible_languages(text: str) -> tuple[Phrases, ...]:
-    """Return the possible languages of the text; patterns of other languages are not compiled."""
+    """Return the possible languages of a text. The patterns of other languages are not compiled."""
     if not text.isascii():
         return LANGUAGES
     return tuple(phrases for phrases in LANGUAGES if not phrases.understood.has_own_script)
 
 
 def request_in(text: str) -> Request | None:
-    """Return the single call that a text requests, None if there is none."""
+    """Return the single call that a text requests, or None if it requests none."""
     if found := _match(_OWN_COMMAND, text):
         return Request("run", found.groupdict(""), None)
     for phrases in _possible_languages(text):
@@ -55,21 +55,21 @@ def speaks_of_disk(text: str) -> bool:
 
 
 def _search(pattern: str, text: str) -> bool:
-    # Only ASCII letters make words: no blank separates `CPU` from the Chinese letters around it.
+    # Only ASCII letters form words here, because no blank separates `CPU` from Chinese letters around it.
     return re.search(pattern, text, re.IGNORECASE | re.ASCII) is not None
 
 
 def language_of(texts: Iterable[str]) -> Phrases:
-    """Return the language of the first text with a known one; English by default."""
+    """Return the language of the first text whose language is known; English if none is."""
     return next((found for text in texts if (found := _language(text))), ENGLISH)
 
 
 def _language(text: str) -> Phrases | None:
-    # The files of a message follow its text after an empty line.
+    # The files of a message follow its text after an empty line, so only the part before counts.
     text = text.strip().partition("\n\n")[0]
     if request := request_in(text):
         return request.phrases
     prose = _NO_PROSE.sub(" ", text)
     counts = {phrases.counts_in(prose): phrases for phrases in _possible_languages(prose)}
-    # On a tie take the later language: English terms occur in every language.
+    # On a tie the later language wins, because English terms occur in every language.
     return counts[max(counts)] if any(counts) else None

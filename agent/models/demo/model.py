@@ -1,7 +1,7 @@
-"""The built-in scripted model: a small deterministic program behind the model interface.
+"""The demo: a small deterministic program behind the interface of a model.
 
-It needs no key and no network, gives the same answer to the same request, and works with the real tools:
-its reports are read from their results.
+It needs no key and no network, and gives the same answer to the same request. It uses the real tools: its
+reports come from their results.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from .phrases import Ability, Phrases
 from .sample import sample_of
 
 _PIECES = re.compile(r".{24}[^ \u2e80-\uffef]*|.+", re.DOTALL)
-"""Pieces of about the size that providers stream, cut at blanks and between CJK letters."""
+"""A piece of about the size that providers stream, cut at a blank or between CJK letters."""
 _BYTES_PER_TOKEN = 4
 _MAX_SUMMARY_LINES = 60
 _MOST_LINES = 40
@@ -33,7 +33,7 @@ _STEP_ENDED = re.compile(r"^(?:assistant: )?Step \S+ (completed|failed): (.*)$",
 _STEP_TITLE = re.compile(r"^(?:Step \S+ of \d+|Plan step \S+ \[in_progress\]): (.+)$", re.MULTILINE)
 _ASKS_FOR_SUMMARY = "Below is the older part of this session"
 _PERSON = "user: "
-"""The label of user messages in a history that is given as text."""
+"""The label of the user's messages in a history that is given as a text."""
 _README = re.compile(r"\bREADME(?:\.(?:md|rst|txt))?(?![\w.])")
 _TOOLS: Mapping[Ability, str] = {
     "run": "run_shell_command",
@@ -47,7 +47,7 @@ _QUOTES = {"'": "'", '"': '"', "“": "”", "‘": "’", "「": "」", "『": 
 
 
 class _Move(NamedTuple):
-    """The text of the demo's reply, and its tool call, if any."""
+    """The text of a reply, and its tool call if it has one."""
 
     text: str
     tool: str = ""
@@ -74,7 +74,7 @@ class DemoModel:
         blocks: tuple[Block, ...] = (Text(text=move.text),) if move.text else ()
         if move.tool:
             arguments = json.dumps(move.arguments)
-            # The id depends on the session and the position only, and is unique.
+            # The id is unique, and depends only on the session and the position in it.
             place = json.dumps([[len(history) for history in request.histories], move.tool, arguments])
             call_id = f"demo_{hashlib.sha256(place.encode()).hexdigest()[:16]}"
             blocks = (*blocks, ToolUse(call_id=call_id, tool=move.tool, arguments=arguments))
@@ -115,10 +115,10 @@ def _move(request: ModelRequest, phrases: Phrases) -> _Move:
 
 
 def _language(request: ModelRequest) -> Phrases:
-    """Return the language of the user's newest message with a known one."""
+    """Return the language of the user's newest message whose language is known."""
     main = list(request.histories[0]) if request.histories else []
     spoken = [message.text for message in reversed(main) if message.origin == "person"]
-    # A summary that replaces messages contains the lines of the user.
+    # A summary that replaced messages contains the lines of the user.
     return language_of([*spoken, _find_pinned("The user's last message", main), *_person_lines(main)])
 
 
@@ -128,7 +128,7 @@ def _person_lines(main: Sequence[Message]) -> list[str]:
 
 
 def _possible(move: _Move, request: ModelRequest, phrases: Phrases) -> _Move:
-    """Replace a move with a tool that this session does not have."""
+    """Return another move in place of one whose tool this session does not have."""
     offered = {spec.name for spec in request.tools}
     if not move.tool or move.tool in offered:
         return move
@@ -139,7 +139,7 @@ def _possible(move: _Move, request: ModelRequest, phrases: Phrases) -> _Move:
 
 
 def _since_person(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages from the user's last one on; all of them if a summary replaced it."""
+    """Return the messages from the user's last one on; all messages if a summary replaced that one."""
     starts = (at for at in range(len(messages) - 1, -1, -1) if messages[at].origin == "person")
     return messages[next(starts, 0) :]
 
@@ -163,12 +163,12 @@ def _find_pinned(what: str, turn: Sequence[Message]) -> str:
 
 
 def _steps_ended(turn: Sequence[Message]) -> list[tuple[str, str]]:
-    """Return status and summary of the steps that ended since the user's last message."""
+    """Return the status and the summary of each step that ended since the user's last message."""
     return [found for message in turn for found in _STEP_ENDED.findall(message.text)]
 
 
 def _summary(text: str) -> str:
-    """Summarize a history: the user's messages and the ends of steps, all that the demo needs."""
+    """Summarize a history by the user's messages and the ends of steps, which is all that the demo needs."""
     lines = [line for line in text.splitlines() if line.startswith((_PERSON, "assistant: Step "))]
     return "\n".join(lines[-_MAX_SUMMARY_LINES:]) or language_of([]).nothing_to_summarize
 
@@ -204,7 +204,7 @@ def _follow_plan(
 
 
 def _answer(text: str, phrases: Phrases) -> _Move:
-    """Answer the user's newest message: with a call, a plan, or a list of what the demo can do."""
+    """Answer the user's newest message with a call, a plan, or a list of what the demo can do."""
     if request := request_in(text):
         arguments = dict(_arguments(request.arguments)) or {"path": "."}
         return _Move("", _TOOLS[request.ability], arguments)
@@ -214,7 +214,8 @@ def _answer(text: str, phrases: Phrases) -> _Move:
 
 
 def _opening(text: str, phrases: Phrases) -> str:
-    """Greet if the user only greets; otherwise say that the demo cannot do the request."""
+    """Return a greeting if the user only greets, otherwise the sentence that the demo cannot do the
+    request."""
     if any(re.fullmatch(one.understood.greeting, text, re.IGNORECASE) for one in LANGUAGES):
         return phrases.hello
     asks_for_help = not text.strip() or re.search(phrases.understood.help, text)
@@ -222,7 +223,7 @@ def _opening(text: str, phrases: Phrases) -> str:
 
 
 def _arguments(request_text: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the arguments without quotes around them; quotes in shell commands are kept."""
+    """Yield each argument without the quotes around it. Quotes in shell commands stay."""
     for name in sorted(request_text, key="path".__ne__):
         quotes, text = {"`": "`"} if name == "command" else {"`": "`", **_QUOTES}, request_text[name].strip()
         if len(text) > 1 and quotes.get(text[0]) == text[-1]:
@@ -233,7 +234,7 @@ def _arguments(request_text: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _after_results(done: Sequence[Done], request: ModelRequest, phrases: Phrases) -> _Move:
-    """Read the README that a listing contains; otherwise describe the result."""
+    """Read the README if a listing contains one; otherwise describe the result."""
     listed = [one.content for use, one in done[-1:] if use.tool == "list_directory" and one.outcome == "ok"]
     readme = _README.search("".join(listed))
     if readme and any(spec.name == "read_file" for spec in request.tools):
@@ -253,7 +254,7 @@ def _describe(use: ToolUse, result: ToolResult, phrases: Phrases) -> str:
 
 
 def _subject(use: ToolUse) -> str:
-    """Return the subject of the call."""
+    """Return the argument that the call is about, such as its path or command."""
     arguments = parse_json_object(use.arguments) or {}
     about = next((arguments[key] for key in ("command", "path", "pattern") if key in arguments), "")
     short = shorten(str(about), 80, placeholder="...")

@@ -1,4 +1,4 @@
-"""The patterns and sentences that the demo needs for one language."""
+"""The patterns and sentences of the demo in one language."""
 
 import re
 from collections.abc import Mapping
@@ -11,60 +11,63 @@ Topic = Literal["load", "web", "disk", "folders"]
 
 
 class Understood(NamedTuple):
-    """Patterns for user messages, case-insensitive; each text is tried in all languages."""
+    """Patterns for user messages. They ignore case; each message is matched in all languages."""
 
     word: str
-    """A word, or a letter in languages without blanks: counted to detect the language."""
+    """A pattern for one word, or for one letter in languages without blanks. Its matches are counted to
+    detect the language."""
     foreign: str
-    """Letters that exclude this language although `word` matches them; empty: there are none."""
+    """Letters that exclude this language although `word` matches them. Empty: no letters do."""
     polite: str
-    """Optional words before a request."""
+    """Words that may precede a request."""
     requests: tuple[tuple[Ability, str], ...]
-    """Tool -> pattern of its requests; the named groups are the arguments. The first match wins."""
+    """Each tool with a pattern for requests of it; the named groups are the arguments. The first match
+    wins."""
     greeting: str
     help: str
-    """Pattern of a question about what the demo can do; empty: any text that matches nothing else is one."""
+    """A pattern for questions about what the demo can do. Empty: any text that matches nothing else is
+    one."""
     trouble: str
-    """Matches a problem that needs a plan with measurements."""
+    """A pattern for a problem that needs a plan with measurements."""
     web: str
     disk: str
     has_own_script: bool = False
-    """True if no ASCII text can be in this language."""
+    """Whether text in ASCII letters alone cannot be in this language."""
 
 
 class Phrases(NamedTuple):
-    """Sentences and templates (`str.format`) of one language."""
+    """The sentences and templates (for `str.format`) in one language."""
 
     understood: Understood
 
-    # About the demo itself.
+    # Sentences about the demo itself.
     hello: str
     cannot: str
-    """Comes before the list of abilities if a request is not one of them."""
+    """The sentence before the list of abilities, if the demo cannot do a request."""
     how_to_get_a_model: str
     abilities: str
     plan_first: str
     tool_missing: str
     nothing_to_summarize: str
 
-    # Results of single calls.
+    # Sentences about the results of single calls.
     no_result: str
     silent: str
     more_lines: str
     outcomes: Mapping[Outcome, str]
 
-    # Steps of a plan.
+    # Sentences about the steps of a plan.
     topics: Mapping[Topic, str]
     titles: Mapping[Topic, str]
-    """Descriptions of the steps; none is the beginning of another one, in any language."""
+    """Descriptions of the steps. No description begins with another one, in any language."""
     no_program: str
     this_step: str
-    """Replaces a missing title of a step."""
+    """The text in place of a step's missing title."""
     run_again: str
     troubles: Mapping[str, str]
-    """Outcome -> the problem of a command, for the summary of its step."""
+    """Outcome of a command -> the problem to name in the summary of its step."""
 
-    # Findings, and the problems among them.
+    # The findings, and the problems that they show.
     load: str
     overloaded: str
     memory: str
@@ -89,14 +92,14 @@ class Phrases(NamedTuple):
     slow_lookup: str
     slow_first_byte: str
 
-    # How summaries and the report are put together.
+    # The parts that join summaries and the report.
     comma: str
     semicolon: str
     colon: str
-    """Between a summary's topic, or a step's description, and what follows."""
+    """The text between a topic, or a step's description, and the words after it."""
     measured: str
     problem_mark: str
-    """Separates the facts of a summary from its problems, so that the report finds them again."""
+    """The mark between the facts and the problems of a summary, by which the report separates them."""
     problems: str
     not_measured: str
     unreadable: str

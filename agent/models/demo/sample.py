@@ -8,7 +8,7 @@ _SIMPLEST: Mapping[str, Any] = {"boolean": False, "null": None, "object": {}}
 
 
 def sample_of(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Return arguments that match the types and choices of an object schema."""
+    """Return arguments that match an object schema in their types and fixed choices."""
     return cast("dict[str, Any]", _sample(schema, text, schema, 0))
 
 

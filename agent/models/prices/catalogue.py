@@ -1,4 +1,4 @@
-"""Prices from the catalogue of `genai-prices`, which never uses the network by itself."""
+"""Prices from the catalogue of `genai-prices`. The catalogue never uses the network by itself."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SAMPLE = Usage(
 
 
 def find_catalogue_price(provider_id: str, name: str) -> CataloguePrice | None:
-    """Return the price of a model; None if the catalogue does not list the model."""
+    """Return the price of a model, or None if the catalogue does not list the model."""
     providers = get_snapshot().providers
-    # Compare ids here: the search of the catalogue would take "my-openai-proxy" for OpenAI.
+    # Only exact ids match: the catalogue's own search would take "my-openai-proxy" for OpenAI.
     provider = next((provider for provider in providers if provider.id == provider_id), None)
     info = provider.find_model(name, all_providers=providers) if provider else None
     return CataloguePrice(provider, info) if provider and info else None
@@ -31,7 +31,7 @@ def find_catalogue_price(provider_id: str, name: str) -> CataloguePrice | None:
 
 @dataclass(frozen=True, slots=True)
 class CataloguePrice:
-    """Maps a usage to US dollars; None if its input or output tokens are unknown."""
+    """Returns the cost of a usage in US dollars; None if its input or output tokens are unknown."""
 
     provider: Provider
     info: ModelInfo
@@ -51,7 +51,7 @@ class CataloguePrice:
         return float(self.info.calc_price(tokens, self.provider).total_price)
 
     def to_constant(self) -> Price | None:
-        """Return the price as four numbers; None if it depends on time or amount."""
+        """Return the price as four numbers, or None if it depends on time or amount."""
         prices = self.info.prices
         if not isinstance(prices, ModelPrice) or any(
             isinstance(price, TieredPrices) for price in vars(prices).values()
@@ -63,7 +63,7 @@ class CataloguePrice:
             cache_write=self._dollars(sent=_MILLION, written=_MILLION),
         )  # fmt: skip
         whole = self(_SAMPLE)
-        # Four numbers cannot express a price per request or of anything else.
+        # Four numbers cannot express a price per request, or per anything else.
         return price if whole is not None and isclose(calculate_cost(price, _SAMPLE) or 0.0, whole) else None
 
     def _dollars(self, sent: int = 0, answered: int = 0, read: int = 0, written: int = 0) -> float:

@@ -1,4 +1,5 @@
-"""Caches prices of single models in a file: loading the catalogue takes 100 ms of processor time."""
+"""Caches the prices of single models in a file, because loading the catalogue takes 100 ms of processor
+time."""
 
 import importlib.util
 import json
@@ -18,9 +19,9 @@ _MOST_MODELS = 200
 
 
 def find_price(model: str, overrides: Mapping[str, Price], home: Path) -> PriceOf | None:
-    """Return the same as `price_of`, but load the catalogue only for a model that the file lacks.
+    """Return the same as `price_of`, but load the catalogue only if the file lacks the model.
 
-    A price that depends on more than token counts is looked up in the catalogue each time.
+    A price that depends on more than token counts comes from the catalogue each time.
     """
     if model in overrides or model == "demo":
         return price_of(model, overrides)
@@ -39,7 +40,7 @@ def find_price(model: str, overrides: Mapping[str, Price], home: Path) -> PriceO
 
 
 def _identity_of_catalogue() -> str:
-    """Return an identity of the installed catalogue without importing it."""
+    """Return a text that changes with the installed catalogue, without importing the catalogue."""
     spec = importlib.util.find_spec("genai_prices")
     if spec is None or spec.origin is None:
         return ""
@@ -48,7 +49,7 @@ def _identity_of_catalogue() -> str:
 
 
 def _read(path: Path, catalogue: str) -> dict[str, Any]:
-    """Return the prices in the file; empty if it is unreadable or of another catalogue."""
+    """Return the prices in the file; an empty mapping if it is unreadable or from another catalogue."""
     try:
         found: Any = json.loads(path.read_bytes())
         models: Any = found["models"] if found["catalogue"] == catalogue else None

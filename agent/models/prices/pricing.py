@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from .catalogue import CataloguePrice
 
 PriceOf = Callable[[Usage], float | None]
-"""Maps a usage to US dollars; None if its input or output tokens are unknown."""
+"""Returns the cost of a usage in US dollars; None if its input or output tokens are unknown."""
 
 _CATALOGUE_IDS = {
     "openai-chat": "openai", "openai-responses": "openai", "gemini": "google", "azure-responses": "azure",
     "bedrock": "aws", "vertex": "google",
 }  # fmt: skip
-"""Our provider name -> the catalogue's name, if they differ."""
+"""The provider's name in Sandbur -> its name in the catalogue, if they differ."""
 _NEVER_LISTED = {"demo", "ollama"}
 
 
@@ -38,10 +38,11 @@ def calculate_cost(price: Price, usage: Usage) -> float | None:
 
 
 def price_of(model: str, overrides: Mapping[str, Price]) -> PriceOf | None:
-    """Return the function that prices a usage of `model` (`provider/model`), None if no price is known.
+    """Return the function that returns the cost of a usage of `model` (`provider/model`), or None without a
+    price.
 
-    If a provider does not report its cache, all input counts as uncached: the cost is then an upper
-    bound. `demo` costs nothing; `ollama/` models have no price unless the configuration names one.
+    If a provider does not report its cache, all input counts as uncached, so the cost is an upper bound.
+    `demo` costs nothing; `ollama/` models have no price unless the configuration sets one.
     """
     if override := overrides.get(model):
         return partial(calculate_cost, override)
@@ -56,7 +57,8 @@ def make_pricer(price: Price) -> PriceOf:
 
 
 def constant_price(model: str) -> Price | None:
-    """Return the catalogue's price of a model as four numbers; None if it depends on time or amount."""
+    """Return the catalogue's price of a model as four numbers, or None if the price depends on time or
+    amount."""
     found = _find_in_catalogue(model)
     return None if found is None else found.to_constant()
 
@@ -66,11 +68,11 @@ def _nothing(usage: Usage) -> float | None:
 
 
 def require_price(model: str, overrides: Mapping[str, Price]) -> PriceOf:
-    """Return the price function for a budget; raises `UsageError` if no price is known."""
+    """Return the price function for a budget. Raises `UsageError` if no price is known."""
     price = price_of(model, overrides)
     if price is None:
         raise UsageError(
-            f"No price is known for {model}, so a budget cannot be kept.",
+            f"No price is known for {model}, so a budget cannot be enforced.",
             f'Leave --max-budget-usd out, or add [prices."{model}"] with input and output '
             "(US dollars for a million tokens) to the configuration.",
         )
@@ -78,12 +80,13 @@ def require_price(model: str, overrides: Mapping[str, Price]) -> PriceOf:
 
 
 def count_tokens(usage: Usage) -> tuple[int, int, int, int] | None:
-    """Return input, cache read, cache write and output tokens; None if they are unknown or absurd."""
+    """Return the tokens of input, cache reads, cache writes and output; None if they are unknown or
+    impossible."""
     sent, answered = usage.input_tokens, usage.output_tokens
     read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
     if sent is None or answered is None or min(sent, answered, read, written) < 0:
         return None
-    # Some servers count the cache apart from the input.
+    # Some servers do not count cached tokens as part of the input.
     return max(sent, read + written), read, written, answered
 
 

@@ -1,4 +1,4 @@
-"""The frames in which Amazon Bedrock wraps the events of a model: `application/vnd.amazon.eventstream`."""
+"""Parses the frames that Amazon Bedrock puts around events: `application/vnd.amazon.eventstream`."""
 
 import base64
 import json
@@ -9,22 +9,22 @@ from .events import ServerEvent
 
 
 class AwsEventParser:
-    """Parses frames that may be cut anywhere; their payload is what other servers send as `data`."""
+    """Parses frames from pieces that may be cut anywhere. The payload of a frame is an event's `data`."""
 
     def __init__(self) -> None:
         self._library: Any = import_module("botocore.eventstream")
         self._buffer: Any = self._library.EventStreamBuffer()
 
     def feed(self, piece: bytes) -> list[ServerEvent]:
-        """Return the events that are complete now; raises `ValueError` for damaged frames."""
+        """Return the events that this piece completes; raises `ValueError` for a damaged frame."""
         try:
             self._buffer.add_data(piece)
             return [event for frame in self._buffer if (event := _event(frame.headers, frame.payload))]
         except self._library.ParserError as error:
-            raise ValueError(f"no frame of an event stream: {error}") from None
+            raise ValueError(f"not a frame of an event stream: {error}") from None
 
     def end(self) -> list[ServerEvent]:
-        """Return no events: an incomplete frame at the end is lost."""
+        """Return no events: an incomplete frame at the end is dropped."""
         return []
 
 

@@ -1,4 +1,4 @@
-"""The HTTP clients of a process, shared by models with the same connection settings."""
+"""A pool of HTTP clients. Models with the same connection settings share a client."""
 
 import asyncio
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 
 class Client(Protocol):
-    """Sends requests and keeps connections open."""
+    """Keeps connections to servers open."""
 
     async def aclose(self) -> None: ...
 
@@ -19,7 +19,7 @@ Start = Callable[[], Coroutine[Any, Any, C]]
 
 @dataclass(slots=True, eq=False)
 class SharedClient(Generic[C]):
-    """A client with the number of its users."""
+    """A client, and the number of its users."""
 
     loop: asyncio.AbstractEventLoop
     starting: asyncio.Task[C]
@@ -35,8 +35,8 @@ class SharedClient(Generic[C]):
 class Clients:
     """A pool of clients that models share.
 
-    A client belongs to the event loop in which it was started, and is closed there: after its last user, or
-    after the last `release` of that loop.
+    A client belongs to the event loop in which it was started. It is closed in that loop: after its last
+    user, or, while the loop is held, after the loop's last `release`.
     """
 
     def __init__(self) -> None:
@@ -44,20 +44,20 @@ class Clients:
         self._keepers: Counter[asyncio.AbstractEventLoop] = Counter()
 
     async def take(self, identity: Hashable, start: Start[C]) -> SharedClient[C]:
-        """Return the client of this identity and start it if needed; the caller must call `give_back`.
+        """Return the client of this identity, and start it if needed. The caller has to call `give_back`.
 
-        Raises what `start` raises.
+        Raises the errors of `start`.
         """
         loop = asyncio.get_running_loop()
         key = loop, identity
         shared = cast("SharedClient[C] | None", self._shared.get(key))
         if shared is None:
-            # A separate task: cancelling one waiting user does not cancel the start for the others.
+            # The start is a separate task: if one waiting user is cancelled, it goes on for the others.
             shared = self._shared[key] = SharedClient(loop, loop.create_task(start()))
         shared.users += 1
         try:
             await asyncio.shield(shared.starting)
-        except BaseException:  # also if cancelled: a caller without the client is no user
+        except BaseException:  # also a cancellation: a caller who gets no client does not count as a user
             if shared.starting.done():
                 self._forget(shared)
             await self.give_back(shared)
@@ -71,7 +71,7 @@ class Clients:
             await shared.close()
 
     def hold(self) -> None:
-        """Keep the connections of the running loop open until `release`, even without users."""
+        """Keep the connections of the running loop open until `release`, even if they have no users."""
         self._keepers[asyncio.get_running_loop()] += 1
 
     async def release(self) -> None:
@@ -90,7 +90,7 @@ class Clients:
 
 
 class PooledClient(Generic[C]):
-    """A model's reference to a pooled client, taken at the first request."""
+    """A model's use of a client in the pool. It begins with the first request."""
 
     def __init__(self, clients: Clients, identity: Hashable, start: Start[C]) -> None:
         self._clients = clients
@@ -99,13 +99,13 @@ class PooledClient(Generic[C]):
         self._shared: SharedClient[C] | None = None
 
     async def client(self) -> C:
-        """Return the client; raises the errors of starting it."""
+        """Return the client; raises the errors of its start."""
         if self._shared is None:
             taken = await self._clients.take(self._identity, self._start)
             if self._shared is None:
                 self._shared = taken
             else:
-                # A concurrent call was faster.
+                # A concurrent call has taken the client meanwhile, so this use is one too many.
                 await self._clients.give_back(taken)
         return self._shared.starting.result()
 

@@ -1,4 +1,4 @@
-"""Models in clouds, through the SDKs' own clients: Azure OpenAI, Amazon Bedrock, Google Vertex."""
+"""Models in the clouds Azure OpenAI, Amazon Bedrock and Google Vertex, through clients of the libraries."""
 
 import os
 import warnings
@@ -13,7 +13,7 @@ from ..failures import readable
 from ..providers import Cloud, Endpoint, Profile
 
 _AZURE_VERSION = "2025-04-01-preview"
-"""The last dated API version: it supports Responses and the fields of reasoning models."""
+"""The last dated version of the API. It supports Responses and the fields of reasoning models."""
 _AWS_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _AWS_KEYS = {
     "aws_access_key": "AWS_ACCESS_KEY_ID",
@@ -30,16 +30,17 @@ _VARIABLES: Mapping[Cloud, tuple[str, ...]] = {
     "bedrock": (*_AWS_REGIONS, *_AWS_KEYS.values()),
     "vertex": (_GOOGLE_FILE, *_GOOGLE_PROJECTS, *_GOOGLE_REGIONS),
 }
-"""The environment variables for each client, besides its key and its address."""
+"""Cloud -> the environment variables for its client, besides those for the key and the address."""
 
 
 def find_cloud_variables(cloud: Cloud, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the set variables that say how to reach this cloud."""
+    """Return the variables for this cloud that are set."""
     return {name: value for name in _VARIABLES[cloud] if (value := env.get(name, "").strip())}
 
 
 def usual_address(profile: Profile, env: Mapping[str, str]) -> str:
-    """Return the cloud's address from the environment; raises `ConfigError` if it is required and missing."""
+    """Return the cloud's address from the environment. Raises `ConfigError` if a required address is
+    missing."""
     if profile.cloud == "azure":
         raise ConfigError(
             f"No address for {profile.name}: {profile.url_env[0]} is not set.",
@@ -59,9 +60,9 @@ def _first(env: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 
 def start_client(endpoint: Endpoint, module: ModuleType, options: dict[str, Any]) -> Any:
-    """Return the SDK's client for this cloud; it searches for credentials, which may take seconds.
+    """Return the library's client for this cloud. It searches for credentials, which may take seconds.
 
-    Raises `CredentialsError` if there are none, `ConfigError` for a missing package or setting.
+    Raises `CredentialsError` if it finds none, and `ConfigError` for a missing package or setting.
     """
     cloud = endpoint.profile.cloud or "azure"
     starts = {"azure": _azure, "bedrock": _bedrock, "vertex": _vertex}
@@ -101,7 +102,7 @@ def _bedrock(endpoint: Endpoint, module: Any, options: dict[str, Any]) -> Any:
     if not region:
         raise ConfigError("No region for bedrock: AWS_REGION is not set.", "Run: export AWS_REGION=...")
     address = {"base_url": endpoint.base_url} if endpoint.has_own_address else {}
-    # Without a key, not even an empty one, the SDK looks for one in the environment of the process.
+    # `None` would make the library look for a key in the environment of the process; an empty key does not.
     client = module.AsyncAnthropicBedrock(aws_region=region, api_key=endpoint.api_key, **address, **options)
     if not endpoint.api_key:
         client.api_key = None
@@ -129,14 +130,14 @@ def _vertex(endpoint: Endpoint, module: Any, options: dict[str, Any]) -> Any:
 
 
 def _google_credentials(file: str | None) -> tuple[Any, str | None]:
-    """Return the Google credentials and their project; the token is fetched with the first request."""
+    """Return the Google credentials and their project. The token is fetched with the first request."""
     library: Any = import_module("google.auth")
-    # Refreshing needs this package, which may be missing.
+    # The renewal of a token needs this package, which may be missing.
     import_module("google.auth.transport.requests")
     if not file or file == os.environ.get(_GOOGLE_FILE):
         return library.default(scopes=[_GOOGLE_SCOPE])
     with warnings.catch_warnings():
-        # The library warns about untrusted files; the user named this one.
+        # The library warns about files from untrusted sources, but the user named this file.
         warnings.simplefilter("ignore", DeprecationWarning)
         return library.load_credentials_from_file(file, scopes=[_GOOGLE_SCOPE])
 
@@ -149,7 +150,7 @@ _GOOGLE_WAYS = f"Run `gcloud auth application-default login`, or set {_GOOGLE_FI
 
 
 def credentials_error(endpoint: Endpoint, error: Exception) -> CredentialsError:
-    """Build the error for credentials that the cloud's own library rejects."""
+    """Return the error for credentials that the cloud's own library rejects."""
     ways = {"bedrock": _AWS_WAYS, "vertex": _GOOGLE_WAYS}
     reason = str(error.args[0]) if error.args else type(error).__name__
     return CredentialsError(
@@ -159,7 +160,7 @@ def credentials_error(endpoint: Endpoint, error: Exception) -> CredentialsError:
 
 
 def sign_in_errors(cloud: Cloud) -> tuple[type[Exception], ...]:
-    """Return the exception types that a client raises while it signs a request."""
+    """Return the types of the exceptions that a client raises if it cannot sign a request."""
     named = {
         "bedrock": ("botocore.exceptions", "BotoCoreError"),
         "vertex": ("google.auth.exceptions", "GoogleAuthError"),

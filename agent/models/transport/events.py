@@ -1,4 +1,4 @@
-"""Parses the answer of a model server into events, within limits of time and size."""
+"""Parses the response of a model server into events, within limits of time and size."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Response(Protocol):
-    """A response whose body is not read yet; the reader must close it."""
+    """A response whose body is not read yet. The reader has to close it."""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Names in lower case."""
+        """Return the headers; their names are in lower case."""
         ...
 
     def pieces(self) -> AsyncGenerator[bytes]:
-        """Yield the body, unpacked; raises `Transient` if it ends early or is damaged."""
+        """Yield the decompressed body. Raises `Transient` if the body ends early or is damaged."""
         ...
 
     async def aclose(self) -> None: ...
@@ -39,28 +39,28 @@ class ServerEvent(NamedTuple):
 
 
 class EventParser:
-    """Parses server-sent events: CR, LF and CRLF, comments, pieces cut anywhere, invalid UTF-8."""
+    """Parses server-sent events with any line end, with comments, with invalid UTF-8, and cut anywhere."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
-        """The unfinished line."""
+        """The pieces of the unfinished line."""
         self._name = ""
         self._data: list[str] = []
         self._is_first_line = True
 
     def feed(self, piece: bytes) -> list[ServerEvent]:
-        """Return the events that are complete now."""
+        """Return the events that this piece completes."""
         was_cr = bool(self._pieces) and self._pieces[-1].endswith(b"\r")
         self._pieces.append(piece)
         if not was_cr and b"\n" not in piece and b"\r" not in piece:
             return []
         lines = b"".join(self._pieces).splitlines(keepends=True)
-        # A CR at the end may be half of a CRLF: wait for the next piece.
+        # A CR at the end may be the first half of a CRLF, so the line stays unfinished until the next piece.
         self._pieces = [lines.pop()] if lines and not lines[-1].endswith(b"\n") else []
         return [event for line in lines if (event := self._take(line))]
 
     def end(self) -> list[ServerEvent]:
-        """Return the last event, if its closing empty line is missing."""
+        """Return the last event if only its closing empty line is missing."""
         lines = [*b"".join(self._pieces).splitlines(), b""]
         self._pieces = []
         return [event for line in lines if (event := self._take(line))]
@@ -94,7 +94,7 @@ _EVENT_FIELDS = (":", "event:", "id:", "retry:")
 
 
 class StreamTimeouts:
-    """Time limits for the next piece of a stream, in seconds."""
+    """The time limits for the next piece of a stream, in seconds."""
 
     def __init__(self, idle_s: float, total_s: float) -> None:
         self._idle_s = idle_s
@@ -111,7 +111,8 @@ class StreamTimeouts:
 async def read_events(
     response: Response, endpoint: Endpoint, patience: StreamTimeouts
 ) -> AsyncGenerator[tuple[str, dict[str, Any] | None]]:
-    """Yield (event name, data), data None for `[DONE]`; raises `Transient` or `ModelError`."""
+    """Yield the name and the data of each event; the data of `[DONE]` is None. Raises `Transient` or
+    `ModelError`."""
     parser, start, is_silent = _parser_of(response), bytearray(), True
     async with aclosing(_pieces(response, endpoint, patience)) as pieces:
         async for piece in pieces:
@@ -187,7 +188,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _parse_whole_body(start: bytes, endpoint: Endpoint) -> dict[str, Any]:
-    """Parse a body without events: a JSON object; raises an error that describes any other body."""
+    """Parse a body without events as a JSON object. Raises an error that describes any other body."""
     text = start.decode("utf-8", "replace").strip()
     if all(line.startswith(_EVENT_FIELDS) for line in text.splitlines()):
         raise make_truncation_error(endpoint.provider)
@@ -197,7 +198,7 @@ def _parse_whole_body(start: bytes, endpoint: Endpoint) -> dict[str, Any]:
         what = "a web page" if text.startswith("<") else f"no model's answer: {readable(text, endpoint)}"
         raise ModelError(
             f"{endpoint.base_url} answered with {what}"[: 2 * MAX_DETAIL_CHARS] + ".",
-            "Check the base URL, and whether this network wants a login first.",
+            "Check the base URL, and whether this network requires a login first.",
         ) from None
     if data.get("error"):
         raise judge(refusal_in_stream(data), endpoint)

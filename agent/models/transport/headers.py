@@ -1,4 +1,4 @@
-"""What every request to a model server has: its headers, except those of HTTP itself, and its limits."""
+"""The headers and time limits that all requests to model servers share."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ _OPENAI_VARIABLES = {"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID"
 
 
 def request_headers(endpoint: Endpoint) -> dict[str, str]:
-    """Return the headers of every request, except those of HTTP itself."""
+    """Return the headers of every request, without those that HTTP itself adds."""
     is_anthropic = endpoint.profile.wire == "messages"
     headers = {
         "User-Agent": f"sandbur/{VERSION}",
@@ -33,13 +33,13 @@ def key_headers(endpoint: Endpoint) -> dict[str, str]:
         return {endpoint.profile.key_header: endpoint.api_key}
     bearer = {"Authorization": f"Bearer {endpoint.api_key}"}
     if endpoint.profile.wire == "messages" and not endpoint.sends_ambient_headers:
-        # The API accepts the bearer key; compatible servers may only know the older header.
+        # The API accepts the key as a bearer token. Compatible servers may know only the older header.
         return {**bearer, "x-api-key": endpoint.api_key}
     return bearer
 
 
 def custom_headers(is_anthropic: bool, env: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that the company's library adds from its environment variables."""
+    """Return the headers that the provider's library would add from its environment variables."""
     lines = env.get("ANTHROPIC_CUSTOM_HEADERS" if is_anthropic else "OPENAI_CUSTOM_HEADERS", "")
     fields = (line.partition(":") for line in lines.splitlines() if ":" in line)
     return {name.strip(): value.strip() for name, _, value in fields}

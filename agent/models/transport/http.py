@@ -1,4 +1,4 @@
-"""Sends prepared bytes directly over HTTP, without a provider's library."""
+"""Sends encoded requests directly over HTTP, without a provider's library."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ from .proxies import basic_authorization, find_proxy, parse_proxy, read_credenti
 _MAX_CONNECTIONS = 1000
 _MAX_IDLE_CONNECTIONS = 100
 _KEPT_IDLE_S = 60
-"""About the time of most tools: a new connection costs a handshake."""
+"""How long an idle connection is kept, in seconds. Most tools take less; a new connection costs a
+handshake."""
 _MAX_REFUSAL_BYTES = 1 << 20
 _MAX_PIECE_BYTES = 64 << 20
-"""The most that one received piece may unpack to."""
-# Reading has separate limits, per piece and in total.
+"""The most bytes that one received piece may have after decompression."""
+# The time limits for reading are separate: one per piece, and one in total.
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT_S, "write": WRITE_TIMEOUT_S}
 _LOST = httpcore2.ReadError, httpcore2.RemoteProtocolError, httpcore2.WriteError
 _FAILED = (
@@ -57,16 +58,16 @@ class HttpTransport:
         self._headers: list[tuple[bytes, bytes]] | None = None
 
     async def post(self, path: str, content: bytes) -> HttpResponse:
-        """Send and return the unread response.
+        """Send a request and return the unread response.
 
-        Raises `Transient` or one of our errors for a connection that fails, and for every error status.
+        Raises `Transient` or a `SandburError` if the connection fails, and for every error status.
         """
         client = await self._client.client()
         try:
             response = await self._send(client, path, content)
         except httpcore2.TimeoutException:
             raise Transient(f"{self._endpoint.base_url} does not answer") from None
-        except (*_FAILED, ValueError) as error:  # a header's text that is not ASCII
+        except (*_FAILED, ValueError) as error:  # `ValueError`: the text of a header is not ASCII
             raise classify_connection_error(error, self._endpoint) from error
         answer = HttpResponse(response, self._endpoint.provider)
         if not 200 <= response.status < 300:
@@ -77,7 +78,7 @@ class HttpTransport:
         await self._client.aclose()
 
     async def _send(self, client: AsyncConnectionPool, path: str, content: bytes) -> httpcore2.Response:
-        """Send once; repeat once if the server had already closed the connection."""
+        """Send the request. If the server had already closed the connection, repeat it once."""
         url = _request_url(f"{self._endpoint.base_url.rstrip('/')}{path}")
         self._headers = self._headers or _encode_headers(self._endpoint)
         headers = [*self._headers, (b"Content-Length", b"%d" % len(content))]
@@ -110,7 +111,7 @@ class HttpTransport:
 
 
 class HttpResponse:
-    """Implements `Response`."""
+    """A response over HTTP. It implements `Response`."""
 
     def __init__(self, response: httpcore2.Response, provider: str) -> None:
         self._response = response
@@ -136,10 +137,10 @@ class _Connection:
     def __init__(self) -> None:
         self.is_new = False
         self.was_lost = False
-        """True if a kept connection was used and closed without an answer."""
+        """Whether a kept connection was used that the server closed without an answer."""
 
     async def trace(self, name: str, info: dict[str, Any]) -> None:
-        """Receive the trace events of httpcore2."""
+        """Handle a trace event of httpcore2."""
         self.is_new = self.is_new or name == "connection.connect_tcp.started"
 
 
@@ -150,7 +151,7 @@ def _request_url(address: str) -> httpcore2.URL:
 
 
 def _encode_headers(endpoint: Endpoint) -> list[tuple[bytes, bytes]]:
-    """Return the headers of every request; raises `ValueError` for a text that is not ASCII."""
+    """Return the headers of every request. Raises `ValueError` for a text that is not ASCII."""
     url = urlsplit(endpoint.base_url)
     host = {"Host": url.netloc.rpartition("@")[2], "Accept-Encoding": "identity"}
     headers = host | request_headers(endpoint)
@@ -179,16 +180,16 @@ def is_encrypted(base_url: str) -> bool:
 
 
 def warm_http(profile: Profile, base_url: str) -> None:
-    """Load what the first request to this address needs: certificates and the event loop's backend."""
+    """Load certificates and the event loop's back end, which the first request to this address needs."""
     if is_encrypted(base_url):
         tls_context()
-    # The asyncio part of anyio is imported with the first loop.
+    # The asyncio part of anyio is imported when its first loop runs.
     anyio.run(anyio.sleep, 0)
 
 
 async def _start_client(endpoint: Endpoint, encrypted: bool, proxy: str) -> AsyncConnectionPool:
     try:
-        # Reading certificates takes 30 ms.
+        # Reading the certificates takes 30 ms, so it runs in a thread.
         tls = await asyncio.to_thread(tls_context) if encrypted else None
         return AsyncConnectionPool(
             tls,

@@ -1,4 +1,4 @@
-"""Which proxy a request goes through, by the usual variables of the environment."""
+"""Selects the proxy of a request by the usual environment variables."""
 
 import base64
 from importlib.util import find_spec
@@ -14,9 +14,10 @@ _SCHEMES = ("http", "https", "socks5", "socks5h")
 
 
 def find_proxy(url: SplitResult) -> str:
-    """Return the address of the proxy for this address of a server; empty if there is none.
+    """Return the address of the proxy for a server's address, or an empty text if none applies.
 
-    `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY` name it, `NO_PROXY` lists hosts, domains and networks without.
+    `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY` name the proxy. `NO_PROXY` lists the hosts, domains and
+    networks that need none.
     """
     proxies = getproxies()
     address = proxies.get(url.scheme) or proxies.get("all", "")
@@ -29,7 +30,8 @@ def find_proxy(url: SplitResult) -> str:
 
 
 def parse_proxy(address: str) -> httpcore2.Proxy:
-    """Raises `ValueError` for an address of no proxy, and `ImportError` if SOCKS is not installed."""
+    """Parse the address of a proxy. Raises `ValueError` for another address, and `ImportError` if SOCKS
+    support is not installed."""
     parts = urlsplit(address)
     if parts.scheme not in _SCHEMES or not parts.hostname:
         raise ValueError("the address of a proxy looks like http://HOST:PORT")
@@ -44,7 +46,7 @@ def parse_proxy(address: str) -> httpcore2.Proxy:
 
 
 def read_credentials(url: SplitResult) -> tuple[str, str] | None:
-    """Return the user name and the password that an address holds; None if it holds none."""
+    """Return the user name and the password in an address, or None if it has none."""
     if url.username is None and url.password is None:
         return None
     return unquote(url.username or ""), unquote(url.password or "")
@@ -55,7 +57,7 @@ def basic_authorization(credentials: tuple[str, str]) -> str:
 
 
 def _contains(network: str, host: str) -> bool:
-    """Return whether an address is in a network such as 10.0.0.0/8; False if one of both has another form."""
+    """Return whether an address is in a network such as 10.0.0.0/8; False if one of them cannot be parsed."""
     try:
         return "/" in network and ip_address(host) in ip_network(network.strip(), strict=False)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Sends prepared bytes with the openai or anthropic library and translates its errors."""
+"""Sends encoded requests with the openai or the anthropic library, and translates the library's errors."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from .headers import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, custom_headers, key_hea
 
 @dataclass(frozen=True, slots=True)
 class Sdk:
-    """One of the two libraries; both are generated with the same names for clients and errors."""
+    """One of the two libraries. Their clients and errors have the same names, because both are generated."""
 
     module: Any
     client: Any
     headers: dict[str, Any]
-    """Sent with every request; the module's `omit` removes one."""
+    """The headers of every request. A value `omit` of the module removes a header."""
     sign_in_errors: tuple[type[Exception], ...] = ()
-    """The exception types for a request that cannot be signed."""
+    """The types of the exceptions that mean that a request cannot be signed."""
 
     async def aclose(self) -> None:
         await self.client.close()
 
 
 def _identity(endpoint: Endpoint) -> tuple[Any, ...]:
-    """Return the settings that make a client distinct."""
+    """Return the settings in which two clients must not differ to be shared."""
     profile = endpoint.profile
     address = profile.cloud, endpoint.base_url, endpoint.has_own_address, endpoint.sends_ambient_headers
     surroundings = tuple(sorted(endpoint.env.items()))
@@ -60,12 +60,12 @@ class SdkTransport:
         self._seat = PooledClient(clients, _identity(endpoint), partial(_start_sdk, endpoint))
 
     async def post(self, path: str, content: bytes) -> SdkResponse:
-        """Send and return the unread response.
+        """Send a request and return the unread response.
 
-        Raises `Transient` or one of our errors for whatever the library raises, and for every error status.
+        Raises `Transient` or a `SandburError` for every error of the library, and for every error status.
         """
         sdk = await self._seat.client()
-        # A cloud's client moves fields of the body into the address and the signature.
+        # The client of a cloud needs some fields of the body for the address and the signature.
         is_cloud = self._endpoint.profile.cloud is not None
         body: dict[str, Any] = {"body": json.loads(content)} if is_cloud else {"content": content}
         try:
@@ -82,7 +82,7 @@ class SdkTransport:
         except sdk.module.APIError as error:
             raise translate_error(error, sdk.module, self._endpoint) from error
         except HTTPError as error:
-            # The SDKs read the body of an error answer without limits.
+            # The libraries read the body of an error answer without a size limit.
             raise make_truncation_error(self._endpoint.provider) from error
         return SdkResponse(response, self._endpoint.provider)
 
@@ -91,7 +91,7 @@ class SdkTransport:
 
 
 class SdkResponse:
-    """Implements `Response`."""
+    """A response through a library. It implements `Response`."""
 
     def __init__(self, response: LibraryResponse, provider: str) -> None:
         self._response = response
@@ -111,7 +111,7 @@ class SdkResponse:
 
 
 def translate_error(error: Any, module: Any, endpoint: Endpoint) -> Exception:
-    """Translate an error of the openai or the anthropic library into ours."""
+    """Return the error of the openai or the anthropic library as `Transient` or a `SandburError`."""
     if isinstance(error, module.APIStatusError):
         headers = {name.lower(): value for name, value in error.response.headers.items()}
         return judge(Refusal(error.status_code, error.body, headers), endpoint)
@@ -121,7 +121,7 @@ def translate_error(error: Any, module: Any, endpoint: Endpoint) -> Exception:
 
 
 def load_sdk(profile: Profile) -> ModuleType:
-    """Import the library of this provider, which takes a second or two."""
+    """Import the library of this provider, which takes one or two seconds."""
     return import_module("anthropic" if profile.wire == "messages" else "openai")
 
 
@@ -133,7 +133,7 @@ def warm_sdk(profile: Profile, base_url: str) -> None:
 async def _start_sdk(endpoint: Endpoint) -> Sdk:
     await asyncio.to_thread(load_sdk, endpoint.profile)
     try:
-        # Searching for credentials may read files and call servers.
+        # The search for credentials may read files and call servers.
         is_slow = endpoint.profile.cloud is not None
         return await asyncio.to_thread(_start, endpoint) if is_slow else _start(endpoint)
     except (OSError, ValueError, ImportError, InvalidURL) as error:
@@ -148,9 +148,9 @@ def _start(endpoint: Endpoint) -> Sdk:
     options: dict[str, Any] = {
         **({"open_telemetry": False} if is_anthropic else {}),
         "max_retries": 0,
-        # Reading has separate limits, per piece and in total.
+        # The time limits for reading are separate: one per piece, and one in total.
         "timeout": Timeout(None, connect=CONNECT_TIMEOUT_S, write=WRITE_TIMEOUT_S),
-        # Follow no redirects: key and messages are for this address only.
+        # Redirects are not followed, because the key and the messages are only for this address.
         "http_client": module.DefaultAsyncHttpxClient(follow_redirects=False, verify=tls_context()),
     }
     cloud = endpoint.profile.cloud
@@ -161,7 +161,7 @@ def _start(endpoint: Endpoint) -> Sdk:
         client = kind(api_key=endpoint.api_key, base_url=endpoint.base_url, **options)
     headers: dict[str, Any] = {"Accept": "text/event-stream"}
     if not endpoint.sends_ambient_headers:
-        # The SDK would send the values of these variables to any host.
+        # The library would send the values of these variables to any host.
         headers |= dict.fromkeys(custom_headers(is_anthropic, os.environ), module.omit)
         if not is_anthropic:
             client.organization = client.project = None

@@ -1,4 +1,4 @@
-"""Anthropic Messages: renders a history as `messages`, with alternating roles and results first."""
+"""Anthropic Messages: renders a history as `messages` with alternating roles, and tool results first."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,21 +56,22 @@ from .strict_tools import StrictBudget, move_limits_to_descriptions, select_stri
 MAX_ID_CHARS = 64
 _AFTER_END_S = 0.25
 _ORDINARY = {"text": {"type", "text", "citations"}, "tool_use": {"type", "id", "name", "input"}}
-"""Block types that neutral blocks can reproduce, unless they have other fields."""
+"""Type of a block -> its fields that neutral blocks can reproduce. Other fields need the provider's own
+JSON."""
 _KIND_OF_DELTA = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
     "signature_delta": ("thinking", "signature"),
     "input_json_delta": ("tool_use", "partial_json"),
 }
-"""Delta type -> the block type it belongs to, and the field that holds the text."""
+"""Type of a delta -> the type of the block that it extends, and the field with the text."""
 _FINISHES: dict[str, FinishReason] = {"max_tokens": "length", "refusal": "refusal"}
 
 
 @dataclass(slots=True)
 class _Block:
     fields: dict[str, Any]
-    """The fields with which the server began it."""
+    """The fields with which the server began the block."""
     text: TextFlow = field(default_factory=TextFlow)
     signature: str = ""
     call: PartialCall | None = None
@@ -145,7 +146,7 @@ class AnthropicMessagesReply(ReplyReader):
             yield from _text_deltas(block, text)
 
     def _keep_unknown(self, place: int, delta: dict[str, Any]) -> None:
-        """Keep citations; other unknown deltas change nothing that is sent back."""
+        """Keep citations. Other unknown deltas are dropped, because nothing of them is sent back."""
         block = self._blocks.get(place)
         if block is not None and (citation := as_object(delta.get("citation"))):
             block.fields["citations"] = [*(block.fields.get("citations") or []), citation]
@@ -195,7 +196,8 @@ def _is_ordinary(block: _Block) -> bool:
 
 
 def _echo_block(block: _Block) -> dict[str, Any] | None:
-    """Return the block as the server accepts it in a history; None for empty text, which it rejects."""
+    """Return the block in the form that the server accepts in a history; None for empty text, which it
+    rejects."""
     if block.call is not None:
         call = block.call
         name, given = legal_name(call.name), sendable_object(call.arguments)
@@ -216,9 +218,9 @@ _EFFORTS = {
     "xhigh": "xhigh",
     "max": "max",
 }
-"""For models with adaptive thinking; `none` switches thinking off."""
+"""Effort -> the value for models with adaptive thinking. `none` switches thinking off."""
 _SHARES = {"minimal": 0.1, "low": 0.2, "medium": 0.4, "high": 0.6, "xhigh": 0.75, "max": 0.9}
-"""For older models: the part of the output limit for thinking."""
+"""Effort -> the part of the output limit that older models may use for thinking."""
 _LEAST_BUDGET = 1024
 
 
@@ -227,7 +229,7 @@ class AnthropicMessagesDialect(Dialect):
     reply = AnthropicMessagesReply
     binds_prefix = True
     max_image_bytes = 5 * 1024 * 1024 * 3 // 4
-    """The limit is 5 MiB of base64."""
+    """The most bytes of an image before base64. The provider's limit is 5 MiB of base64."""
     takes_text_files = True
     optional_fields: Mapping[str, re.Pattern[str]] = {
         "effort": re.compile(r"effort|output_config(?!\.format)", re.IGNORECASE),
@@ -255,7 +257,8 @@ class AnthropicMessagesDialect(Dialect):
         }
         caches = "cache_control" not in without
         if caches and "newest_cached" not in without:
-            # The cache mark of the newest message is outside of it: the history keeps the same bytes.
+            # The cache mark is on the whole request, not on the newest message: so the history keeps its
+            # bytes.
             fields["cache_control"] = _CACHED
         if "thinking" not in without and (thinking := self._thinking()):
             fields["thinking"] = thinking
@@ -270,13 +273,13 @@ class AnthropicMessagesDialect(Dialect):
         return encode_open_object(fields, "messages")
 
     def _thinking(self) -> dict[str, Any]:
-        """Return the thinking fields of the request; empty for the default."""
+        """Return the thinking fields of the request; empty for the model's default."""
         if self._effort == "none":
             return {"type": "disabled"}
         if self._claude.thinks_adaptively:
             return {"type": "adaptive", "display": "summarized"}
         budget = int(self._most_tokens * _SHARES[self._effort]) if self._effort is not None else 0
-        # The API rejects less than this.
+        # The API rejects a smaller budget.
         return {"type": "enabled", "budget_tokens": budget} if budget >= _LEAST_BUDGET else {}
 
     def _effort_value(self, without: frozenset[str]) -> str | None:
@@ -289,7 +292,7 @@ class AnthropicMessagesDialect(Dialect):
 
     def sends(self, field: str, request: ModelRequest, without: frozenset[str]) -> bool:
         if field == "newest_cached":
-            # Clouds support the mark on a block before the mark on the whole request.
+            # Clouds support a cache mark on a block, but not yet the one on the whole request.
             return self._endpoint.profile.cloud is not None
         return super().sends(field, request, without)
 
@@ -303,7 +306,7 @@ class AnthropicMessagesDialect(Dialect):
         return end + b'{"role":"' + role.encode() + b'","content":['
 
     def forces(self, without: frozenset[str]) -> bool:
-        # A model with thinking enabled rejects a forced choice.
+        # A model that thinks rejects a forced tool choice.
         return super().forces(without) and not self._thinks(without)
 
     def entries(self, message: Message, items: Sequence[Any]) -> Sequence[FormattedEntry]:
@@ -313,8 +316,8 @@ class AnthropicMessagesDialect(Dialect):
         content, role = entry.get("content"), entry.get("role")
         if role not in ("user", "assistant") or not isinstance(content, list | tuple):
             raise ModelError(
-                "The formatter returned an object that is no message.",
-                "It needs the `role` user or assistant, and a list of blocks as `content`.",
+                "The formatter returned an object that is not a message.",
+                "A message needs the `role` user or assistant, and a list of blocks as `content`.",
             )
         return Fragment(role, encode(list(cast("Sequence[Any]", content)))[1:-1])
 
@@ -325,7 +328,7 @@ class AnthropicMessagesDialect(Dialect):
         return {"type": "any" if kind == "required" else kind}
 
     def formats(self, output: OutputFormat, without: frozenset[str]) -> bool:
-        # This API always enforces a schema.
+        # This API enforces every schema that it gets, so only strict formats are sent.
         return super().formats(output, without) and output.is_strict and self._claude.formats_output
 
     def declares_strictly(self, without: frozenset[str]) -> bool:
@@ -344,7 +347,7 @@ class AnthropicMessagesDialect(Dialect):
     def request_options(self, request: ModelRequest, without: frozenset[str]) -> dict[str, Any]:
         wishes = super().request_options(request, without)
         if (effort := self._effort_value(without)) is not None:
-            # One field for both.
+            # The effort and the output format are parts of one field.
             wishes["output_config"] = {"effort": effort, **wishes.get("output_config", {})}
         return wishes
 
@@ -358,7 +361,7 @@ class AnthropicMessagesDialect(Dialect):
     def _block(self, message: Message, block: Block) -> dict[str, Any] | None:
         match block:
             case Attachment() if message.role == "assistant":
-                # Assistant content cannot hold images.
+                # The content of assistant messages cannot hold images.
                 return {"type": "text", "text": block.label}
             case Attachment():
                 return _part(self.files.render(block))
@@ -374,7 +377,7 @@ class AnthropicMessagesDialect(Dialect):
             "content": result.content,
         }
         if result.outcome != "ok":
-            # Only text is allowed here.
+            # The content of an error result can only be text.
             return {**sent, "content": result.display_text, "is_error": True}
         if result.blocks:
             texts = [Text(text=result.content)] if result.content else []
@@ -388,11 +391,11 @@ _LIMITS = (
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
     "pattern", "minItems", "maxItems", "uniqueItems",
 )  # fmt: skip
-"""Schema keywords that this provider does not support."""
+"""Keywords of schemas that this provider does not support."""
 
 
 _STRICT_BUDGET = StrictBudget(tools=20, unions=16)
-"""More in one request is an error."""
+"""The most that the provider accepts in one request; more is an error."""
 
 
 def _tool(tool: ToolSpec, strict: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -418,7 +421,7 @@ def _block(block: Block) -> dict[str, Any] | None:
 
 
 def _part(given: Text | SentFile) -> dict[str, Any] | None:
-    """Return text or a file as a block; None for empty text, which the server rejects."""
+    """Return a text or a file as a block; None for empty text, which the server rejects."""
     if isinstance(given, Text):
         return {"type": "text", "text": given.text} if given.text.strip() else None
     match given.file:
@@ -427,14 +430,14 @@ def _part(given: Text | SentFile) -> dict[str, Any] | None:
         case Document(name=name):
             return {"type": "document", "title": name, "source": _source(given)}
         case Audio() | Video():
-            raise AssertionError("this format has no form for audio and video")
+            raise AssertionError("this format has no block for audio and video")
 
 
 def _source(sent: SentFile) -> dict[str, str]:
     if sent.file.url:
         return {"type": "url", "url": sent.file.url}
     if is_text_type(sent.file.media_type):
-        # The only type of text that this API names.
+        # This is the only type of text that the API accepts.
         return {"type": "text", "media_type": "text/plain", "data": sent.content.decode("utf-8", "replace")}
     return {"type": "base64", "media_type": sent.file.media_type, "data": sent.data}
 

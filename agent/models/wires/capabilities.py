@@ -1,4 +1,4 @@
-"""Which kinds of files a model takes, and of which kinds its provider reads addresses."""
+"""Decides which kinds of files a model takes, and which kinds its provider can read from an address."""
 
 import re
 from collections.abc import Mapping
@@ -21,13 +21,13 @@ AUDIO_FORMATS: Mapping[str, str] = {
     "audio/mp4": "m4a",
     "audio/aac": "aac",
 }
-"""Media type -> the word for it in requests."""
+"""Media type -> the name of the audio format in requests."""
 _LACKS: Mapping[WireFormat, tuple[FileKind, ...]] = {
     "chat": (),
     "responses": ("audio", "video"),
     "messages": ("audio", "video"),
 }
-"""The kinds of files for which a wire format has no form."""
+"""Wire format -> the kinds of files that it has no form for."""
 _TEXT_ONLY = re.compile(
     r"gpt-3\.5|gpt-4(-\d{4}|-32k.*)?$|gpt-oss|o1-(mini|preview)|o3-mini|claude-(2|instant)"
     r"|deepseek-(chat|reasoner|coder|r1|v[23])|codellama|starcoder|qwen[\d.]*-?coder"
@@ -35,7 +35,8 @@ _TEXT_ONLY = re.compile(
 
 
 def takes(endpoint: Endpoint, kind: FileKind) -> bool | None:
-    """Return whether a model accepts such files; None: not known by its name, so the server decides."""
+    """Return whether a model accepts files of a kind; None if the name does not show it, so the server
+    decides."""
     profile, model = endpoint.profile, bare_name(endpoint.model)
     if kind in _LACKS[profile.wire] or _TEXT_ONLY.match(model):
         return False
@@ -49,7 +50,7 @@ def takes(endpoint: Endpoint, kind: FileKind) -> bool | None:
 
 
 def find_refusal(endpoint: Endpoint, file: AttachedFile, max_image_bytes: int) -> str:
-    """Return in a sentence why a model cannot get this file; empty if nothing is known against it."""
+    """Return why a model cannot get this file, as a sentence; empty if no reason is known."""
     if takes(endpoint, file.kind) is False:
         return _kind_refusal(endpoint, file.kind)
     if file.url:
@@ -79,8 +80,8 @@ def _address_refusal(endpoint: Endpoint, file: AttachedFile) -> str:
     noun = NOUNS[file.kind]
     if file.kind not in endpoint.profile.address_kinds:
         return (
-            f"{endpoint.provider} reads no addresses of {noun}: attach the bytes, which a program gets with"
-            " sandbur.fetch_attachment."
+            f"{endpoint.provider} reads no addresses of {noun}: attach the bytes, which a program can load"
+            " with sandbur.fetch_attachment."
         )
     if file.kind == "document" and file.media_type != "application/pdf":
         return f"{endpoint.provider} reads no addresses of {file.media_type}, only of PDFs."

@@ -1,4 +1,4 @@
-"""Decides which files a model gets, and the text that replaces the others."""
+"""Decides which files a model gets, and writes the text that replaces the others."""
 
 import base64
 import re
@@ -14,10 +14,11 @@ from ..providers import Endpoint, FileKind
 from .capabilities import NOUNS, find_refusal
 
 SentKind = FileKind | Literal["address"]
-"""What a server may reject: the kind of a file, or that it is an address."""
+"""What a server may reject about a file: its kind, or that only its address is sent (`address`)."""
 
 YOUR_PICTURES = "[The pictures that you made:]"
-"""The user text before images of an earlier reply, for formats whose replies cannot hold images."""
+"""The text of the user message that shows the model the images of its own reply, if replies cannot hold
+images."""
 
 _REFUSALS: Mapping[SentKind, re.Pattern[str]] = {
     "image": re.compile(r"image|picture|vision|multi-?modal|mmproj", re.IGNORECASE),
@@ -26,23 +27,23 @@ _REFUSALS: Mapping[SentKind, re.Pattern[str]] = {
     "video": re.compile(r"video", re.IGNORECASE),
     "address": re.compile(r"download|fetch|\burls?\b|https?://", re.IGNORECASE),
 }
-"""Patterns of error texts of servers that reject a file: there is no error code for it."""
+"""Kind -> the pattern of error texts of servers that reject it. There is no error code for it."""
 _ADDRESS: frozenset[SentKind] = frozenset({"address"})
 _ANY_PART = re.compile(r"content part|content\b.{0,60}\b(string|str|text)\b|unknown variant", re.IGNORECASE)
-"""Errors about files that do not name their kind."""
+"""A pattern for error texts about files that do not name the kind of file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentFile:
-    """A file as a part of a request."""
+    """A file in the form for a request."""
 
     file: AttachedFile
     content: bytes
-    """Empty for an address, which the provider reads."""
+    """The bytes of the file; empty for an address, which the provider reads by itself."""
 
     @property
     def data(self) -> str:
-        """The content in base64."""
+        """Return the content in base64."""
         return base64.b64encode(self.content).decode()
 
     @property
@@ -51,7 +52,7 @@ class SentFile:
 
 
 def parse_picture(declared_type: Any) -> Image | None:
-    """Parse an image of a reply, from base64 or a data URL; None if it is not an image."""
+    """Parse an image of a reply from base64 or a data URL; return None if it is not an image."""
     try:
         return Image.from_bytes(base64.b64decode(str(declared_type).rpartition("base64,")[2]))
     except (ValueError, UsageError):
@@ -60,16 +61,16 @@ def parse_picture(declared_type: Any) -> Image | None:
 
 @dataclass(slots=True)
 class FileSupport:
-    """The kinds of files that one model accepts; `refused` grows when its server rejects one."""
+    """The kinds of files that one model accepts. `refused` grows when its server rejects a kind."""
 
     endpoint: Endpoint
     max_image_bytes: int = MAX_IMAGE_BYTES
     takes_text_files: bool = False
-    """Whether text files are sent as documents; otherwise as text."""
+    """Whether text files are sent as documents. If not, they are sent as text."""
     refused: set[SentKind] = field(default_factory=set[SentKind])
 
     def refusal_of(self, file: AttachedFile) -> str:
-        """Return the reason why this file is not sent, as a sentence; empty if it is sent."""
+        """Return why this file is not sent, as a sentence; empty if it is sent."""
         if isinstance(file, Document) and file.is_text:
             return ""
         if refusal := find_refusal(self.endpoint, file, self.max_image_bytes):
@@ -77,7 +78,7 @@ class FileSupport:
         return f"{self.endpoint.name} refused it." if self.kinds_of(file) & self.refused else ""
 
     def kinds_of(self, file: AttachedFile) -> frozenset[SentKind]:
-        """Return what a server may reject about this file."""
+        """Return the kind of this file, and `address` if it is one: what a server may reject."""
         if isinstance(file, Document) and file.is_text:
             return frozenset()
         kinds: set[SentKind] = {file.kind}
@@ -86,11 +87,11 @@ class FileSupport:
         return frozenset(kinds)
 
     def list_sent_kinds(self, file: AttachedFile) -> frozenset[SentKind]:
-        """Return what a server may reject about this file; nothing if it is not sent as a file."""
+        """Return the same as `kinds_of`; empty if the file is not sent as a file."""
         return frozenset() if self.refusal_of(file) else self.kinds_of(file)
 
     def render(self, block: Text | AttachedFile) -> Text | SentFile:
-        """Return text, the file itself, or a line with the reason why it is not sent."""
+        """Return the text, the file itself, or a line with the reason why the file is not sent."""
         if isinstance(block, Text):
             return block
         if why := self.refusal_of(block):
@@ -104,9 +105,9 @@ class FileSupport:
         return SentFile(block, content)
 
     def note_rejection(self, detail: str, sent: frozenset[SentKind]) -> frozenset[SentKind]:
-        """Record what a server's error rejects about the files, and return it.
+        """Record and return the kinds that a server's error rejects. `sent` are the kinds in the request.
 
-        An address that it could not read says nothing about other files of the same kind.
+        If the server could not read an address, other files of the same kind are not affected.
         """
         asked = sent - self.refused
         named: frozenset[SentKind] = frozenset(kind for kind in asked if _REFUSALS[kind].search(detail))
@@ -118,9 +119,9 @@ class FileSupport:
         return named
 
     def notice(self, kinds: frozenset[SentKind], detail: str) -> str:
-        """Return the notice about what is no longer sent."""
+        """Return the notice about the kinds that are no longer sent."""
         nouns = " and ".join(_noun(kind) for kind in sorted(kinds))
-        return f"{self.endpoint.name} did not take the {nouns} ({detail}): it gets a line for each instead."
+        return f"{self.endpoint.name} did not accept the {nouns} ({detail}): it gets a line for each instead."
 
 
 def _noun(kind: SentKind) -> str:

@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions: how a history becomes its `messages`."""
+"""OpenAI Chat Completions: renders a history as `messages`, and reads replies."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +50,8 @@ from .streaming import (
 from .strict_tools import strict_parameters
 
 _AFTER_FINISH_S = 10.0
-"""Seconds to wait for the usage after the finish reason; some servers never close or send `[DONE]`."""
+"""How long to wait for the usage after the finish reason, in seconds: some servers never close or send
+`[DONE]`."""
 _AFTER_DONE_S = 0.25
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _FAILED = {"error", "insufficient_system_resource"}
@@ -109,14 +110,14 @@ class OpenAIChatReply(ReplyReader):
             self._extra["extra_content"] = extra
 
     def _read_reasoning(self, delta: dict[str, Any]) -> str:
-        """Keep all forms of reasoning, and return their text once."""
+        """Keep all forms of the reasoning, and return its text once, even if two fields contain it."""
         visible = [self._reasoning[field].add(as_text(delta.get(field))) for field in _REASONING_FIELDS]
         details = [as_object(part) for part in as_list(delta.get("reasoning_details"))]
         visible += [self._keep_detail(detail) for detail in details if detail]
         return next(filter(None, visible), "")
 
     def _keep_detail(self, detail: dict[str, Any]) -> str:
-        """Join the pieces of one reasoning detail; each piece repeats its type and index."""
+        """Join the pieces of one reasoning detail. Each piece repeats its type and index."""
         visible = as_text(detail.get("text") or detail.get("summary"))
         last = self._details[-1] if self._details else {}
         if last and (last.get("type"), last.get("index")) == (detail.get("type"), detail.get("index")):
@@ -138,7 +139,7 @@ class OpenAIChatReply(ReplyReader):
             call.extra["extra_content"] = extra
 
     def _call_of(self, call_id: str, index: Any, name: str, arguments: str) -> PartialCall:
-        """Find the call of a piece: by index, by id, otherwise the newest one."""
+        """Return the call that a piece extends, found by index, by id, or as the newest call."""
         place = index if isinstance(index, int) else None
         known = self._call_at.get(place if place is not None else call_id or None)
         if known is None and place is None and not name and self._calls:
@@ -174,7 +175,8 @@ class OpenAIChatReply(ReplyReader):
         return _FINISHES.get(self._finish or "", "tool_calls" if self._calls else "stop")
 
     def _wire(self, text: str) -> dict[str, Any] | None:
-        """Return the message with the fields that the provider wants back, None if there are none."""
+        """Return the message with the fields that the provider needs back, or None if there are no such
+        fields."""
         extra = {field: flow.text for field, flow in self._reasoning.items() if flow.text} | self._extra
         if self._details:
             extra["reasoning_details"] = self._details
@@ -188,9 +190,9 @@ class OpenAIChatReply(ReplyReader):
 
 
 def _is_another(known: PartialCall, call_id: str, name: str, arguments: str) -> bool:
-    """Return whether a piece with a name begins a new call although its index or id is known.
+    """Return whether a piece that has a name begins a new call, although its index or id is known.
 
-    Some servers give all parallel calls the index 0 or one id; others repeat id and name in every piece.
+    Some servers give all parallel calls the index 0 or the same id. Others repeat id and name in every piece.
     """
     if not name:
         return False
@@ -258,7 +260,7 @@ class OpenAIChatDialect(Dialect):
 
     def _assistant(self, message: Message) -> list[dict[str, Any]]:
         calls = [self._call(use) for use in message.tool_uses]
-        # Assistant messages are text only, so the user message shows images of replies to the model.
+        # Assistant messages can only hold text, so a user message shows the model the images of its replies.
         entry: dict[str, Any] = {
             "role": "assistant",
             **self._name_field(message),
@@ -291,7 +293,7 @@ class OpenAIChatDialect(Dialect):
         return {"role": "tool", "tool_call_id": self._id(result.call_id), "content": content}
 
     def follow_up(self, messages: Sequence[Message]) -> bytes:
-        """Return a user message with the files of results: few servers accept files in tool messages."""
+        """Return a user message with the files of results. Few servers accept files in tool messages."""
         given = [one for message in messages for one in self._echo_reasoning(message)]
         return encode(self._make_user_entry(given)) if given else b""
 

@@ -1,4 +1,4 @@
-"""OpenAI Responses: how a history becomes its `input`."""
+"""OpenAI Responses: renders a history as `input`, and reads replies."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -58,7 +58,8 @@ _ORDINARY = {
     "message": {"id", "type", "status", "role", "content"},
     "function_call": {"id", "type", "status", "call_id", "name", "arguments"},
 }
-"""Item types that neutral blocks can reproduce, unless they have other fields."""
+"""Type of an item -> its fields that neutral blocks can reproduce. Other fields need the provider's own
+JSON."""
 _ORDINARY_PARTS = {"type", "text", "refusal", "annotations", "logprobs"}
 
 
@@ -93,7 +94,7 @@ class OpenAIResponsesReply(ReplyReader):
     def _read_text(self, kind: str, data: dict[str, Any]) -> Iterator[Delta]:
         visible = self._flows.setdefault(kind, TextFlow()).add(as_text(data.get("delta")))
         if kind in _TEXT:
-            # Needed only if the finished item never arrives, for example at an output limit.
+            # The pieces are used only if the finished item never arrives, for example at an output limit.
             self._items.add_piece("message", data, visible)
         if visible:
             yield ThinkingDelta(visible) if kind in _THOUGHT else TextDelta(visible)
@@ -111,7 +112,7 @@ class OpenAIResponsesReply(ReplyReader):
             block for number, item in enumerate(items) for block in self._blocks(item, calls.get(number))
         )
         finish = self._finish(bool(calls))
-        # Images are not kept in the provider's own JSON: each is as large as many messages.
+        # The provider's own JSON is not kept for images, because one image is as large as many messages.
         has_picture = any(isinstance(block, Image) for block in blocks)
         is_ordinary = had_twins or has_picture or finish == "length" or all(map(_is_ordinary, items))
         wire = None if is_ordinary else [_echo_item(item, calls.get(n)) for n, item in enumerate(items)]
@@ -242,7 +243,7 @@ class OpenAIResponsesDialect(Dialect):
         return _item(block)
 
     def _output(self, result: ToolResult) -> str | list[dict[str, Any]]:
-        """Return the text of a result, or its parts if it has files to send."""
+        """Return the text of a result, or a list of parts if it has files to send."""
         if not result.blocks:
             return result.content
         given = self.render_blocks((*([Text(text=result.content)] if result.content else []), *result.blocks))
@@ -250,7 +251,8 @@ class OpenAIResponsesDialect(Dialect):
         return words if words is not None else list(map(_part, given))
 
     def _pictures(self, message: Message) -> list[dict[str, Any]]:
-        """Return a user message with the images of the model's reply, since replies cannot hold images."""
+        """Return a user message with the images of the model's own reply, because replies cannot hold
+        images."""
         given = self.render_blocks(message.files)
         if message.tool_uses or words_of(given) is not None:
             return []
@@ -276,7 +278,7 @@ def _part(given: Text | SentFile) -> dict[str, Any]:
         case Document(url=url):
             return {"type": "input_file", "file_url": url}
         case Audio() | Video():
-            raise AssertionError("this format has no form for audio and video")
+            raise AssertionError("this format has no part for audio and video")
 
 
 def _item(block: Block) -> dict[str, Any] | None:

@@ -1,4 +1,5 @@
-"""The items of a Responses stream, identified by what its events have: an id, an index, or neither."""
+"""Collects the items of a Responses stream, whose events identify them by an id, by an index, or not at
+all."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,11 +12,11 @@ from .streaming import as_list, as_object, as_text
 class OutputItem:
     fields: dict[str, Any]
     index: int | None
-    """The index in the output, if the server sends one."""
+    """The index in the output; None if the server sends none."""
     is_open: bool = True
-    """False after its end was read."""
+    """Whether the end of the item has not arrived."""
     pieces: list[str] = field(default_factory=list[str])
-    """The received pieces of its text or arguments."""
+    """The pieces of the item's text or arguments that have arrived."""
 
     @property
     def kind(self) -> str:
@@ -23,12 +24,12 @@ class OutputItem:
 
     @property
     def ids(self) -> Iterator[str]:
-        # Some servers identify the item by the id of its call.
+        # Some servers identify an item by the id of its call.
         return (found for key in ("id", "call_id") if (found := as_text(self.fields.get(key))))
 
     @property
     def whole(self) -> dict[str, Any]:
-        """Return the finished item; if it never arrived, the collected parts."""
+        """Return the finished item; if that never arrived, an item of the collected parts."""
         collected = "".join(self.pieces)
         if self.kind == "function_call":
             ended = "" if self.is_open else as_text(self.fields.get("arguments"))
@@ -39,13 +40,13 @@ class OutputItem:
 
 
 def text_of(item: dict[str, Any]) -> str:
-    """Return the text of a message."""
+    """Return the text of a message item."""
     parts = (as_object(part) for part in as_list(item.get("content")))
     return "".join(as_text(part.get("text") or part.get("refusal")) for part in parts)
 
 
 class OutputItems:
-    """Collects the events and returns each item once, in order, whatever the events omit."""
+    """Collects events and returns each item once, in order, even if the events lack ids or indexes."""
 
     def __init__(self) -> None:
         self._items: list[OutputItem] = []
@@ -53,7 +54,7 @@ class OutputItems:
         self._by_index: dict[int, OutputItem] = {}
 
     def add(self, data: dict[str, Any]) -> None:
-        """Add the start of an item; a piece of it may have arrived before."""
+        """Add the start of an item. A piece of the item may have arrived before."""
         given = dict(as_object(data.get("item")))
         new = OutputItem(given, _index(data))
         known = next((self._by_id[id] for id in new.ids if id in self._by_id), None)
@@ -75,7 +76,7 @@ class OutputItems:
         self._remember(found)
 
     def add_piece(self, kind: str, data: dict[str, Any], text: str) -> None:
-        """Add a piece of text or arguments to its item of this kind."""
+        """Add a piece of text or arguments to the item of this kind that the event means."""
         id = as_text(data.get("item_id"))
         found = self._by_id.get(id) if id else None
         if found is None and (index := _index(data)) is not None:
@@ -88,16 +89,16 @@ class OutputItems:
         found.pieces.append(text)
 
     def in_order(self, listed_at_the_end: list[Any]) -> list[dict[str, Any]]:
-        """Return the items, or the list at the end of the response if it has more."""
+        """Return the collected items, or the list at the end of the response if that list has more."""
         numbered = enumerate(self._items)
         ordered = sorted(numbered, key=lambda one: one[0] if one[1].index is None else one[1].index)
         collected = [item.whole for _, item in ordered]
         listed = [as_object(item) for item in listed_at_the_end]
-        # Use one of the two lists: with both, a call could run twice.
+        # Only one of the two lists is used: with both, a call could run twice.
         return listed if _says_more(listed, collected) else collected
 
     def _find_named(self, new: OutputItem, data: dict[str, Any]) -> OutputItem | None:
-        """Return the item that the event identifies, by its id or a fitting index; None if there is none."""
+        """Return the item that the event identifies by its id or by a fitting index, or None."""
         for id in new.ids:
             found = self._by_id.get(id)
             if found is not None and found.kind in ("", new.kind):
@@ -110,13 +111,14 @@ class OutputItems:
         return None if is_other else found
 
     def _twin_of(self, id: str, new: OutputItem) -> OutputItem | None:
-        """Return an open item with the same id: some servers give all items of a reply one id."""
+        """Return an open item with the same id, or None. Some servers give all items of a reply one id."""
         return next(
             (one for one in self._items if one.is_open and id in one.ids and one.kind == new.kind), None
         )
 
     def _find_unnamed(self, new: OutputItem) -> OutputItem | None:
-        """Return the open item with the same collected content, otherwise the newest one of its kind."""
+        """Return the open item with the same collected content, otherwise the newest open item of its
+        kind."""
         content = as_text(new.fields.get("arguments")) or text_of(new.fields)
         of_kind = [one for one in self._items if one.is_open and one.kind in ("", new.kind)]
         same = (one for one in of_kind if "".join(one.pieces) == content)
@@ -142,7 +144,7 @@ def _index(data: dict[str, Any]) -> int | None:
 
 
 def _says_more(listed: list[dict[str, Any]], collected: list[dict[str, Any]]) -> bool:
-    """Return whether a list has calls or text that the other list lacks."""
+    """Return whether a list has more calls or text than the other list."""
 
     def calls(items: list[dict[str, Any]]) -> int:
         return sum(item.get("type") == "function_call" for item in items)

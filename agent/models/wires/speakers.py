@@ -1,4 +1,4 @@
-"""The name of who wrote a message: a field where the provider has one, else words before the text."""
+"""Sends the name of a message's author: in a field if the provider has one, otherwise before the text."""
 
 import re
 
@@ -11,15 +11,16 @@ _FIELD = re.compile(rf"[a-zA-Z0-9_-]{{1,{_MAX_NAME_CHARS}}}")
 
 
 def find_name_field(endpoint: Endpoint, message: Message) -> str | None:
-    """Return the name for the field `name` of a message; None if the provider has no such field."""
+    """Return the value for the field `name` of a message, or None if the name goes into the text."""
     if message.name is None or not endpoint.profile.takes_names or endpoint.is_foreign:
         return None
-    # A name with other characters would lose them.
+    # The field would lose other characters, so a name with such characters goes into the text.
     return message.name if _FIELD.fullmatch(message.name) else None
 
 
 def write_name(message: Message) -> Message:
-    """Return the message with its name before the first text, as in `alice: hello`, and without the field."""
+    """Return the message with its name before the first text, such as `alice: hello`, and without the
+    field."""
     name = _one_line(message.name or "")
     blocks = message.blocks
     place = next((n for n, block in enumerate(blocks) if isinstance(block, Text | Attachment)), None)
@@ -34,6 +35,7 @@ def write_name(message: Message) -> Message:
 
 
 def _one_line(name: str) -> str:
-    """Return a name without line breaks and control characters, which could pretend to be other messages."""
+    """Return a name without line breaks and control characters, with which it could imitate other
+    messages."""
     printable = "".join(c if c.isprintable() else " " for c in name)
     return " ".join(printable.split())[:_MAX_NAME_CHARS]

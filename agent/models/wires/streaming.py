@@ -1,4 +1,4 @@
-"""Shared parts of the wire format readers: streamed text, partial calls, reported tokens."""
+"""Parts that all wire format readers use: streamed text, partial calls, and token counts."""
 
 import json
 import secrets
@@ -16,14 +16,14 @@ REFUSED = "The model declined to answer."
 
 
 class TextFlow:
-    """Text in pieces that may be cut anywhere, even inside a surrogate pair."""
+    """Text that arrives in pieces, which may be cut anywhere, even inside a surrogate pair."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._half = ""
 
     def add(self, text: str) -> str:
-        """Return the text that can be displayed now."""
+        """Add a piece; return the text that can be displayed now."""
         text = self._half + text
         self._half = ""
         if text and "\ud800" <= text[-1] <= "\udbff":
@@ -45,7 +45,7 @@ class PartialCall:
     name: str = ""
     pieces: list[str] = field(default_factory=list[str])
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Fields that only this provider has."""
+    """Fields that only this provider sends."""
 
     @property
     def arguments(self) -> str:
@@ -62,7 +62,7 @@ class PartialCall:
 
 
 def settle_ids(calls: list[PartialCall], max_chars: int, is_strict: bool) -> bool:
-    """Give every call a legal and unique id; return whether two calls had the same one."""
+    """Give every call a legal and unique id; return whether two calls had the same id before."""
     taken: set[str] = set()
     had_twins = False
     for call in calls:
@@ -81,7 +81,8 @@ def new_call_id() -> str:
 
 
 def complete_draft(draft: Draft, who: str) -> Draft:
-    """Return the draft if it has content; add a text to an empty refusal, else raise `Transient`."""
+    """Return the draft if it has content. An empty refusal gets a text; anything else empty raises
+    `Transient`."""
     if any(
         isinstance(block, ToolUse | Image) or (isinstance(block, Text) and block.text.strip())
         for block in draft.blocks
@@ -89,18 +90,18 @@ def complete_draft(draft: Draft, who: str) -> Draft:
         return draft
     if draft.finish == "refusal":
         return Draft((*draft.blocks, Text(text=REFUSED)), "refusal", draft.usage)
-    why = " (its output limit was reached before it said anything)" if draft.finish == "length" else ""
+    why = " (its output limit was reached before the answer began)" if draft.finish == "length" else ""
     raise Transient(f"{who} returned nothing{why}", max_tries=2, lasting=ModelError)
 
 
 def count(value: Any) -> int | None:
-    """Return a reported number of tokens, None if it is missing or absurd."""
+    """Return a reported number of tokens, or None if it is missing or impossible."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return value if is_number and 0 <= value <= _MAX_TOKENS else None
 
 
 def make_usage(sent: int | None, answered: int | None, read: int | None, written: int | None) -> Usage:
-    """Build a `Usage` from the reported tokens: all input, output, cache reads and cache writes."""
+    """Build a `Usage` from the reported tokens. `sent` counts all input, including cache reads and writes."""
     return Usage(
         input_tokens=sent,
         output_tokens=answered,
@@ -125,7 +126,7 @@ def as_list(value: Any) -> list[Any]:
 
 
 def as_text(value: Any) -> str:
-    """Return a text; some servers send a list of parts, or an object in place of JSON text."""
+    """Return the value as a text. Some servers send a list of parts, or an object in place of JSON text."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Declares tools strictly: the provider then only lets a model write arguments that fit the schema."""
+"""Declares tools strictly: the provider then makes the model write arguments that fit the schema."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -15,18 +15,18 @@ _REFUSED = frozenset(
         "dependentRequired", "unevaluatedProperties", "unevaluatedItems",
     )
 )  # fmt: skip
-"""Keywords that no provider guarantees and that cannot be expressed in a description."""
+"""Keywords of schemas that no provider enforces and that a description cannot express."""
 _FORMATS = frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"))
-"""The formats of texts that providers know."""
+"""The text formats that providers support."""
 TEXT_LIMITS = ("minLength", "maxLength", "uniqueItems")
-"""Schema keywords that OpenAI does not support in strict tools."""
+"""The keywords of schemas that OpenAI does not support in strict tools."""
 
 
 def strict_parameters(tool: ToolSpec, moved: Collection[str] = TEXT_LIMITS) -> dict[str, Any] | None:
-    """Return the strict form of a tool's parameters; None if they have none.
+    """Return the strict form of a tool's parameters, or None if they cannot be declared strictly.
 
-    Every field is required there, and an optional one may be null. The keywords `moved`, unknown formats and
-    default values become part of descriptions.
+    In the strict form every field is required, and an optional field may be null. The keywords `moved`,
+    unknown formats and default values become part of the descriptions.
     """
     try:
         schema = strict(_describe_unsupported(tool.parameters))
@@ -38,7 +38,7 @@ def strict_parameters(tool: ToolSpec, moved: Collection[str] = TEXT_LIMITS) -> d
 
 
 def _schemas(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the schemas in a schema; not the maps whose keys are names of properties."""
+    """Yield all schemas inside a schema, but not the maps whose keys are names of properties."""
     names = {
         id(cast("Mapping[str, object]", one)["properties"])
         for one in walk_values(value)
@@ -50,7 +50,8 @@ def _schemas(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _describe_unsupported(schema: Any) -> Any:
-    """Return the schema with default values and unknown formats in descriptions: strict ones hold neither."""
+    """Return the schema with default values and unknown formats moved to descriptions: a strict one has
+    neither."""
     if isinstance(schema, list):
         return [_describe_unsupported(each) for each in cast("list[Any]", schema)]
     if not isinstance(schema, Mapping):
@@ -67,7 +68,7 @@ def _describe_unsupported(schema: Any) -> Any:
 
 
 def move_limits_to_descriptions(schema: Any, limits: Collection[str]) -> Any:
-    """Return the schema with its unsupported limits moved to descriptions, which the model reads."""
+    """Return the schema with the keywords `limits` moved to descriptions, which the model reads."""
     if isinstance(schema, list):
         return [move_limits_to_descriptions(each, limits) for each in cast("list[Any]", schema)]
     if not isinstance(schema, Mapping):
@@ -87,17 +88,18 @@ def move_limits_to_descriptions(schema: Any, limits: Collection[str]) -> Any:
 
 
 class StrictBudget(NamedTuple):
-    """How much of the strict tools of one request a provider accepts."""
+    """The most strict tools that a provider accepts in one request."""
 
     tools: int
     unions: int
-    """Schemas with several types, such as one that may be null, in all tools together."""
+    """The most schemas with several types in all tools together. An optional field that may be null
+    counts."""
 
 
 def select_strict(
     tools: Sequence[ToolSpec], moved: Collection[str], budget: StrictBudget
 ) -> dict[str, dict[str, Any]]:
-    """Return the strict parameters by tool name, of the first tools that stay within the budget."""
+    """Return tool name -> strict parameters, for the first tools that stay within the budget."""
     found: dict[str, dict[str, Any]] = {}
     unions = 0
     for tool in tools:

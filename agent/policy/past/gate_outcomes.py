@@ -1,4 +1,4 @@
-"""The possible outcomes of a call at the gate and at `human_confirm`, found by running both."""
+"""Finds every possible outcome of a call at the gate and at `human_confirm`, by running both."""
 
 import inspect
 import json
@@ -21,7 +21,8 @@ from ...models.fallback import NoModel
 from ...runtime.wiring import call_places, request_settings
 
 CallKind = Literal["undecided", "granted", "ungranted", "refused"]
-"""Waits; allowed by the gate or a person; runs although neither allowed it; never runs."""
+"""`undecided`: the call waits for a decision. `granted`: the gate or a person allowed it. `ungranted`: it
+runs although neither allowed it. `refused`: it never runs."""
 _ORIGINS: tuple[Origin, ...] = get_args(Origin)
 _ID = "call"
 _VERDICTS = (
@@ -36,7 +37,7 @@ _VERDICTS = (
 
 
 class _ConstantGate:
-    """A gate with a constant verdict."""
+    """A gate that always returns the same verdict."""
 
     def __init__(self, verdict: Verdict) -> None:
         self._verdict = verdict
@@ -55,20 +56,20 @@ class _NullJournal:
 
 
 class _NullFingerprinter:
-    """A fingerprinter without fingerprints."""
+    """A fingerprinter that returns no fingerprint."""
 
     def fingerprint(self, call: PendingCall, tool: Tool, arguments: Any, cwd: Path) -> None:
         return None
 
 
 def find_gate_outcomes() -> frozenset[CallKind]:
-    """Return the kinds that a call can have after the gate step."""
+    """Return the kinds that a call can have after the gate judged it."""
     found: set[CallKind] = set()
     for verdict in _VERDICTS:
         ports = _ports(verdict)
         for tool, arguments in _example_calls(ports):
             for mode, origin in product(MODES, _ORIGINS):
-                # A call that was not judged yet is like a proposed one.
+                # A call that was not judged yet is handled like a newly proposed call.
                 wish = PendingCall(call_id=_ID, tool=tool, arguments=arguments, origin=origin)
                 is_approved = origin == "person" and verdict.decision == "ask" and not verdict.is_firm
                 found.add(_kind(judge(wish, ports, mode), verdict.decision == "allow" or is_approved))
@@ -76,7 +77,7 @@ def find_gate_outcomes() -> frozenset[CallKind]:
 
 
 async def find_person_outcomes() -> Mapping[CallKind, frozenset[CallKind]]:
-    """Return the kinds that a call of each kind can have after `human_confirm`."""
+    """Return the kind of a call before `human_confirm` -> the kinds that it can have afterwards."""
     waiting = {"undecided": _calls("undecided"), "granted": _calls("approved"), "refused": _calls("denied")}
     fates = {
         kind: frozenset([after async for after in _find_outcomes(calls)]) for kind, calls in waiting.items()
@@ -111,7 +112,7 @@ def _kind(call: PendingCall, is_granted: bool) -> CallKind:
 
 
 def _calls(decision: str) -> Iterator[PendingCall]:
-    """Yield a call that may run, and one whose outcome is unknown."""
+    """Yield a call with this decision that may run, and one whose outcome is unknown."""
     tool, arguments = next(_example_calls(_ports(_VERDICTS[0])))
     for kind in ("approval", "outcome_unknown"):
         yield PendingCall.model_validate(
@@ -120,7 +121,7 @@ def _calls(decision: str) -> Iterator[PendingCall]:
 
 
 def _decisions() -> Iterator[tuple[CallDecision, ...]]:
-    """Yield possible decisions about the call: none, each one, and each with changed arguments."""
+    """Yield the possible decisions about the call: none, each one alone, and each with changed arguments."""
     yield ()
     yield (CallDecision(call_id="another", approved=True),)
     for arguments in (None, next(_example_calls(_ports(_VERDICTS[0])))[1], "no JSON"):
@@ -131,7 +132,8 @@ def _decisions() -> Iterator[tuple[CallDecision, ...]]:
 
 
 def _example_calls(ports: Ports) -> Iterator[tuple[str, str]]:
-    """Yield a valid call, one with bad arguments and one of an unknown tool."""
+    """Yield tool and arguments of a valid call, of one with bad arguments, and of one with an unknown
+    tool."""
     for name, tool in ports.toolbox.items():
         if tool.traits.runs_commands:
             yield name, json.dumps({tool.traits.subject: "true"})
@@ -140,13 +142,13 @@ def _example_calls(ports: Ports) -> Iterator[tuple[str, str]]:
 
 
 def _ports(verdict: Verdict) -> Ports:
-    """Return ports with this verdict; parts that a decision does not use are missing."""
+    """Return ports whose gate returns this verdict. Ports that a decision does not use are missing."""
     return _ports_with(verdict, verdict.is_firm)
 
 
 @cache
 def _ports_with(verdict: Verdict, is_firm: bool) -> Ports:
-    # The second argument is for the cache: verdicts that differ in firmness alone are equal.
+    # `is_firm` is a separate argument for the cache, because verdicts compare equal without it.
     unwritten = cast(Any, _NullJournal())
     settings = SessionSettings.model_validate({"model": "", "cwd": ""})
     toolbox = builtin_tools()

@@ -1,4 +1,4 @@
-"""Applies today's rules to recorded calls."""
+"""Backtests rules: judges recorded calls by today's rules and counts the changed verdicts."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -19,11 +19,11 @@ _MOST_KEPT = 2000
 _MAX_CHARS = 400
 _KEPT_JUDGES = 64
 AS_THEN = {"allowed": "allow", "approved": "ask", "declined": "ask", "open": "ask", "refused": "deny"}
-"""Recorded decision -> the verdict that it implies."""
+"""The recorded decision -> the verdict that the gate must have given."""
 
 
 class Backtest:
-    """Judges recorded calls by today's rules, each in the folders of its session."""
+    """Judges recorded calls by today's rules. Paths of a call are resolved in the folders of its session."""
 
     def __init__(
         self, today: SessionSettings, gate_of: Callable[[SessionSettings], Gate] = policy_of
@@ -39,7 +39,8 @@ class Backtest:
     def verdict(
         self, call: PastCall, more: tuple[str, ...] = (), mode: ExecutionMode | None = None
     ) -> Verdict:
-        """Return the verdict with `more` allow rules, in the mode of the call or in `mode`."""
+        """Return the verdict with the additional allow rules `more`, in `mode`, or without it in the call's
+        mode."""
         judge = self._judge(call.session.cwd, call.session.add_dirs, more)
         return judge.verdict(call.tool, call.arguments, mode or call.mode)
 
@@ -49,7 +50,7 @@ class Backtest:
 
 
 class ChangedVerdict(NamedTuple):
-    """A recorded call with another verdict today."""
+    """A recorded call that gets another verdict today than it had then."""
 
     then: Then
     now: str
@@ -66,10 +67,10 @@ class BacktestResult:
     unknown: int = 0
     """The number of calls of tools that no longer exist."""
     verdicts: Counter[tuple[Then, str]] = field(default_factory=Counter[tuple[Then, str]])
-    """Counts of pairs of a recorded decision and today's verdict."""
+    """Pair of the recorded decision and today's verdict -> the number of calls."""
     differences: Counter[ChangedVerdict] = field(default_factory=Counter[ChangedVerdict])
     left_out: int = 0
-    """The number of further changed calls beyond the limit of `differences`."""
+    """The number of changed calls that `differences` has no room for."""
 
     @property
     def changed_count(self) -> int:
@@ -77,16 +78,16 @@ class BacktestResult:
 
 
 def run_backtest(
-    calls: Iterable[PastCall], court: Backtest, mode: ExecutionMode | None = None
+    calls: Iterable[PastCall], backtest: Backtest, mode: ExecutionMode | None = None
 ) -> BacktestResult:
-    """Judge each recorded call; memory use does not grow with the number of calls."""
+    """Judge each recorded call. The memory use does not grow with the number of calls."""
     found = BacktestResult()
     for call in calls:
-        if not court.has_tool(call):
+        if not backtest.has_tool(call):
             found.unknown += 1
             continue
         found.calls += 1
-        now = court.verdict(call, mode=mode)
+        now = backtest.verdict(call, mode=mode)
         found.verdicts[call.then, now.decision] += 1
         if AS_THEN[call.then] != now.decision:
             _keep(found, _difference(call, now))

@@ -1,4 +1,4 @@
-"""Suggests allow rules that would have avoided the most questions without allowing a denied call."""
+"""Suggests allow rules that would have avoided many questions and would not have allowed a denied call."""
 
 import re
 from collections import Counter
@@ -25,41 +25,41 @@ _WORD = re.compile(r"[^\s;&|()<>`$\"']+")
 class Suggestion(NamedTuple):
     rule: str
     saved: int
-    """The number of questions that it would have avoided, without those that earlier rules avoid."""
+    """The number of questions that the rule avoids, without those that earlier suggestions avoid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
     questions: int
-    """The number of approved questions that today's rules would ask again."""
+    """The number of approved questions that would be asked again under today's rules."""
     rules: Sequence[Suggestion]
     refused: Sequence[str]
-    """Rules left out because they would have allowed a denied call."""
+    """The rules that are not suggested, because they would have allowed a denied call."""
 
 
 Groups = Counter[tuple[str, ...]]
-"""Rules -> the number of questions that they would have avoided."""
+"""The rules that each avoid the same questions -> the number of these questions."""
 
 
-def suggestions(calls: Iterable[PastCall], denied: Iterable[PastCall], court: Backtest) -> Suggestions:
-    """Suggest rules; `calls` are the approved calls, `denied` all calls that were ever denied."""
+def suggestions(calls: Iterable[PastCall], denied: Iterable[PastCall], backtest: Backtest) -> Suggestions:
+    """Suggest rules. `calls` are the approved calls, `denied` are all calls that were ever denied."""
     toolbox, groups, questions = builtin_tools(), Groups(), 0
     for call in calls:
-        if call.then == "approved" and court.has_tool(call) and court.verdict(call).decision == "ask":
+        if call.then == "approved" and backtest.has_tool(call) and backtest.verdict(call).decision == "ask":
             questions += 1
-            rules = () if call.is_edited else tuple(_rules_for(call, court, toolbox[call.tool]))
+            rules = () if call.is_edited else tuple(_rules_for(call, backtest, toolbox[call.tool]))
             if rules and (rules in groups or len(groups) < _MOST_GROUPS):
                 groups[rules] += 1
     saved = Counter[str]()
     for rules, count in groups.items():
         saved.update(dict.fromkeys(rules, count))
     candidates = [rule for rule, count in saved.most_common(_MOST_CANDIDATES) if count >= _LEAST_SAVED]
-    refused = _find_risky_rules(denied, candidates, court)
+    refused = _find_risky_rules(denied, candidates, backtest)
     return Suggestions(questions, _choose_rules(groups, set(candidates) - refused), sorted(refused))
 
 
-def _rules_for(call: PastCall, court: Backtest, tool: Tool) -> Iterator[str]:
-    """Yield the rules that would allow this call, unless the call could do anything."""
+def _rules_for(call: PastCall, backtest: Backtest, tool: Tool) -> Iterator[str]:
+    """Yield the rules that would allow this call. A call that could do anything has none."""
     try:
         arguments = tool.parse(call.arguments)
     except BadArguments:
@@ -67,8 +67,8 @@ def _rules_for(call: PastCall, court: Backtest, tool: Tool) -> Iterator[str]:
     if tool.traits.runs_commands and _is_far_reaching(tool.subject(arguments)):
         return
     for offer in rules_for(tool, arguments):
-        with suppress(UsageError):  # for commands that rules cannot express
-            if court.verdict(call, (offer.rule,)).decision == "allow":
+        with suppress(UsageError):  # no rule can express some commands
+            if backtest.verdict(call, (offer.rule,)).decision == "allow":
                 yield offer.rule
 
 
@@ -78,20 +78,21 @@ def _is_far_reaching(command: str) -> bool:
     return not NO_PREFIX.isdisjoint(names | {name.rstrip("0123456789.") for name in names})
 
 
-def _find_risky_rules(denied: Iterable[PastCall], rules: Sequence[str], court: Backtest) -> set[str]:
-    """Return the rules that would allow a denied call that today's rules stop."""
+def _find_risky_rules(denied: Iterable[PastCall], rules: Sequence[str], backtest: Backtest) -> set[str]:
+    """Return the rules that would allow a denied call which today's rules do not allow."""
     found: set[str] = set()
     for call in denied:
-        if not court.has_tool(call) or court.verdict(call).decision == "allow":
+        if not backtest.has_tool(call) or backtest.verdict(call).decision == "allow":
             continue
         for rule in rules:
-            if rule not in found and court.verdict(call, (rule,)).decision == "allow":
+            if rule not in found and backtest.verdict(call, (rule,)).decision == "allow":
                 found.add(rule)
     return found
 
 
 def _choose_rules(groups: Groups, allowed: Set[str]) -> list[Suggestion]:
-    """Choose the rule that avoids the most questions, then the best for the rest; on a tie the narrower."""
+    """Choose rules greedily: each avoids the most of the questions that are left; on a tie the narrower
+    wins."""
     left = Groups()
     for rules, count in groups.items():
         left[tuple(rule for rule in rules if rule in allowed)] += count

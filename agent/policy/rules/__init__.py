@@ -1,1 +1,1 @@
-"""Permission rules: for paths, shell commands and web addresses."""
+"""Permission rules: their syntax, and how they match paths, shell commands and web addresses."""

@@ -1,4 +1,4 @@
-"""Resolves paths, checks whether they are in the workspace, and matches them with rule patterns."""
+"""Resolves paths, checks whether they are in the workspace, and matches them with the patterns of rules."""
 
 import glob
 import re
@@ -20,14 +20,14 @@ _MEANINGS = {
 
 
 class Workspace:
-    """The folder of the session and the folders added to it, with all links resolved."""
+    """The working folder of the session and the added folders, with all links resolved."""
 
     def __init__(self, cwd: Path, add_dirs: Sequence[Path]) -> None:
         self.cwd = realpath(cwd)
         self.roots = (self.cwd, *(realpath(folder) for folder in add_dirs))
 
     def absolute(self, path: str) -> str:
-        """Return the absolute path as it is written, links not followed."""
+        """Return the path as an absolute path. Links are not followed."""
         return normpath(join(self.cwd, expanduser(path)))
 
     def real(self, path: str) -> str:
@@ -38,16 +38,16 @@ class Workspace:
         return self.holds(self.real(path))
 
     def holds(self, real: str) -> bool:
-        """Like `contains`, for a path with resolved links."""
+        """Return whether the workspace contains a path whose links are already resolved."""
         return any(real == root or real.startswith(root.rstrip("/") + "/") for root in self.roots)
 
     def outside(self, paths: Iterable[str]) -> str | None:
-        """Return the first path that leaves the workspace."""
+        """Return the first path that is outside of the workspace, or None."""
         return next((path for path in paths if not self.contains(path)), None)
 
 
 def is_pattern(pattern: str) -> bool:
-    """Return whether the pattern is valid; a range such as `[z-a]` is not."""
+    """Return whether the pattern is valid. A range such as `[z-a]` is invalid."""
     try:
         _compile_glob(pattern)
     except re.error:
@@ -60,12 +60,13 @@ def covers(pattern: str, path: str, workspace: Workspace) -> bool:
     real = workspace.real(path)
     if "/" not in pattern and pattern != "**":
         return workspace.contains(path) and _matches(pattern, basename(real))
-    # A relative pattern keeps its links: a repository must not turn `src/**` into another folder.
+    # Links in a relative pattern are not followed: a repository must not turn `src/**` into another folder.
     return _matches(_make_absolute(pattern, workspace, follow=isabs(expanduser(pattern))), real)
 
 
 def hits(pattern: str, path: str, workspace: Workspace) -> bool:
-    """Return whether a deny pattern matches the path or a folder above it, as written or resolved."""
+    """Return whether a deny pattern matches the path or a folder above it, as written or with links
+    resolved."""
     places = [
         place
         for name in {workspace.real(path), workspace.absolute(path)}
@@ -78,14 +79,15 @@ def hits(pattern: str, path: str, workspace: Workspace) -> bool:
 
 
 def means(pattern: str, place: str, workspace: Workspace) -> bool:
-    """Return whether a pattern matches an absolute path as written."""
+    """Return whether a pattern matches an absolute path as it is written."""
     if "/" not in pattern and pattern != "**":
         return _matches(pattern, basename(place))
     return any(_matches(_make_absolute(pattern, workspace, follow), place) for follow in (True, False))
 
 
 def _make_absolute(pattern: str, workspace: Workspace, follow: bool) -> str:
-    """Return the pattern as an absolute one; `follow` resolves links in its fixed part."""
+    """Return the pattern as an absolute pattern. If `follow` is true, links in its fixed part are
+    resolved."""
     expanded = expanduser(pattern)
     if expanded.endswith("/"):
         expanded += "**"
@@ -104,14 +106,15 @@ def _matches(pattern: str, path: str) -> bool:
 
 @lru_cache(maxsize=512)
 def _compile_glob(pattern: str) -> re.Pattern[str]:
-    """Translate a glob in which `*` stays inside one folder and `**` crosses folders."""
+    """Compile a glob in which `*` matches within one folder and `**` across folders."""
     return re.compile(
         "".join(translate_token(token, _MEANINGS, "/") for token in _TOKEN.findall(pattern)), re.DOTALL
     )
 
 
 def translate_token(token: str, meanings: Mapping[str, str], never: str = "") -> str:
-    """Return one token of a glob as a regular expression; `never` is what no inverted set matches."""
+    """Return the regular expression of one token of a glob. A negated set never matches the characters
+    `never`."""
     if token in meanings:
         return meanings[token]
     if len(token) < 3:

@@ -1,4 +1,4 @@
-"""Suggests rules for "always allow": exactly this call, its prefix, all edits, or all sandboxed calls."""
+"""Suggests rules for "always allow": for this call alone, its prefix, all edits, or all sandboxed calls."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -17,15 +17,15 @@ from .rules import exact_rule, sandbox_rule
 SuggestionKind = Literal["exact", "prefix", "edits", "sandbox"]
 EDITING: ExecutionMode = "auto-edit"
 GateOf = Callable[[SessionSettings], Gate]
-"""Builds the gate for settings."""
+"""Builds the gate of a session from the session's settings."""
 
 
 class RuleSuggestion(NamedTuple):
     kind: SuggestionKind
     rule: str = ""
-    """An allow rule; empty for edits, which a mode allows."""
+    """An allow rule; empty if a mode allows the call."""
     mode: ExecutionMode | None = None
-    """The mode that allows it; None: the rule does."""
+    """The mode that allows the call; None if the rule allows it."""
 
 
 _PREFIX = re.compile(
@@ -34,13 +34,13 @@ _PREFIX = re.compile(
 )
 _VERSION = re.compile(r"[0-9.]+$")
 NO_PREFIX = frozenset((
-    # shells, interpreters, and what takes a program as text
+    # shells, interpreters, and programs that take a program as text
     "ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "rbash", "sh", "tcsh", "zsh", "pwsh",
     "powershell", "awk", "gawk", "mawk", "nawk", "bun", "deno", "ed", "emacs", "ex", "expect", "gdb",
     "ghci", "groovy", "java", "jshell", "julia", "lldb", "lua", "luajit", "nim", "node", "nodejs", "nvim",
     "osascript", "perl", "php", "pypy", "python", "Rscript", "R", "ruby", "runghc", "scala", "sed", "tclsh",
     "vi", "vim", "wish",
-    # what runs its arguments, here or elsewhere
+    # programs that run their arguments, here or on another machine
     "ansible", "at", "batch", "builtin", "bunx", "chroot", "chrt", "command", "crontab", "docker", "doas",
     "env", "eval", "exec", "fd", "find", "flock", "ionice", "kubectl", "ltrace", "nerdctl", "nice", "nohup",
     "npx", "nsenter", "parallel", "pipx", "pkexec", "pnpx", "podman", "proxychains", "runuser", "screen",
@@ -49,24 +49,25 @@ NO_PREFIX = frozenset((
     # the network
     "aria2c", "aws", "az", "curl", "ftp", "gcloud", "gh", "glab", "http", "https", "nc", "ncat", "netcat",
     "rclone", "rsync", "scp", "sftp", "socat", "telnet", "wget", "xh",
-    # what destroys, or changes the machine
+    # programs that destroy, or that change the machine
     "chattr", "chgrp", "chmod", "chown", "cp", "dd", "fdisk", "halt", "install", "iptables", "kill",
     "killall", "ln", "mkfs", "mount", "mv", "nft", "parted", "passwd", "pkill", "poweroff", "reboot", "rm",
     "rmdir", "service", "shred", "shutdown", "systemctl", "tee", "terraform", "truncate", "ufw", "umount",
     "unlink", "useradd", "userdel", "usermod", "visudo", "apt", "apt-get", "brew", "dnf", "pacman", "yum",
 ))  # fmt: skip
-"""Programs whose subcommand says too little about what they do; version suffixes are ignored."""
+"""Programs whose subcommand does not limit their effect enough. Version suffixes of the names are ignored."""
 _NO_SUBCOMMAND = frozenset((
     "alias", "apply", "clean", "ci", "clone", "config", "credential", "delete", "deploy", "destroy", "dlx",
     "eval", "exec", "filter-branch", "get", "i", "init", "install", "link", "login", "publish", "purge",
     "push", "release", "remote", "remove", "repl", "reset", "rm", "run", "run-script", "shell", "submodule",
     "uninstall", "upload", "x",
 ))  # fmt: skip
-"""Subcommands after which anything can follow."""
+"""Subcommands that can be followed by any program or code."""
 
 
 def prefix_of(command: str) -> str | None:
-    """Return the pattern `PROGRAM SUBCOMMAND *` of a command; None if that is not safe enough."""
+    """Return the pattern `PROGRAM SUBCOMMAND *` for a command, or None if this pattern would allow too
+    much."""
     looking = looking_part(command.split() or [""])
     if looking is not None:
         return f"{looking} *"
@@ -80,14 +81,14 @@ def prefix_of(command: str) -> str | None:
 
 
 def rules_for(tool: Tool, arguments: Any) -> Iterator[RuleSuggestion]:
-    """Yield rules for this call; only the gate knows whether they cover it."""
+    """Yield rules that may cover this call. Only the gate decides whether they do."""
     subject = tool.subject(arguments)
     if tool.traits.runs_commands:
         yield RuleSuggestion("exact", exact_rule(tool.spec.name, subject))
         if (prefix := prefix_of(subject)) is not None:
             yield RuleSuggestion("prefix", f"{tool.spec.name}({prefix})")
     else:
-        # Without a slash a pattern means every file of that name.
+        # A pattern without a slash matches every file of that name.
         is_name = "/" not in subject and subject in tool.paths(arguments)
         yield RuleSuggestion("exact", exact_rule(tool.spec.name, f"./{subject}" if is_name else subject))
 
@@ -95,7 +96,7 @@ def rules_for(tool: Tool, arguments: Any) -> Iterator[RuleSuggestion]:
 def suggest_rules_for_call(
     call: PendingCall, ports: Ports, settings: SessionSettings, gate_of: GateOf, mode: ExecutionMode
 ) -> tuple[RuleSuggestion, ...]:
-    """Return the suggestions for "always allow" of a waiting call; each would allow this call."""
+    """Return the suggestions for "always allow" of a waiting call. Each suggestion would allow this call."""
     tool = ports.toolbox.get(call.tool)
     if tool is None:
         return ()
@@ -105,7 +106,7 @@ def suggest_rules_for_call(
         return ()
     offered: list[RuleSuggestion] = []
     for offer in (*rules_for(tool, arguments), *_in_sandbox(tool)):
-        with suppress(UsageError):  # for commands that rules cannot express
+        with suppress(UsageError):  # no rule can express some commands
             gate = gate_of(settings.model_copy(update={"allow": (*settings.allow, offer.rule)}))
             verdict = gate.judge(tool, arguments, mode)
             fits = verdict.decision == "allow" and (verdict.in_sandbox or offer.kind != "sandbox")
@@ -117,6 +118,6 @@ def suggest_rules_for_call(
 
 
 def _in_sandbox(tool: Tool) -> Iterator[RuleSuggestion]:
-    """Yield the rule that allows sandboxed commands, if a sandbox works here."""
+    """Yield the rule that allows sandboxed commands, if a sandbox works on this machine."""
     if tool.traits.runs_commands and sandbox_kind() is not None:
         yield RuleSuggestion("sandbox", sandbox_rule(tool.spec.name))

@@ -1,4 +1,4 @@
-"""Rules as a person writes them, `tool` or `tool(glob over a command or path)`, and the calls under them."""
+"""Rules as a person writes them, `tool` or `tool(glob over a command or path)`, and the parts of a call."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from ..shell.seen_commands import Sight, look
 from .path_rules import is_pattern
 
 _NEAR = 0.85
-"""The similarity from which a name counts as misspelled."""
+"""Names that are at least this similar, from 0 to 1, count as misspellings of each other."""
 SANDBOXED = "sandboxed"
-"""Replaces the tool name in an allow rule: sandboxed commands of the tool in the pattern run without asking.
+"""The name that stands for a tool in an allow rule such as `sandboxed(run_shell_command)`: the sandboxed
+commands of the tool in the pattern run without a question.
 
-No tool has this name, so that an older version, which does not know it, allows nothing because of it.
+No tool has this name. So an older version, which does not know the name, allows nothing because of it.
 """
 _RULE = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\)\s*)?", re.DOTALL)
 
@@ -30,12 +31,13 @@ class Rule:
     text: str
     """The text of the rule."""
     tool: str
-    """A tool's name or a glob over names."""
+    """The name of a tool, or a glob over names."""
     pattern: str | None
-    """The glob; None: every call."""
+    """The glob for the subject of a call; None for every call."""
 
     def names(self, tool: str) -> bool:
-        """Return whether the rule applies to a tool; the name of an MCP server means all of its tools."""
+        """Return whether the rule applies to a tool. The name of an MCP server covers all tools of the
+        server."""
         if self.tool.startswith(SERVER_PREFIX) and tool.startswith(f"{self.tool}__"):
             return True
         return fnmatchcase(tool, self.tool)
@@ -44,8 +46,8 @@ class Rule:
 def parse_rule(text: str, tools: Collection[str] | None = None) -> Rule:
     """Parse a rule; raises `UsageError`.
 
-    `tools` are known names, to detect misspellings: an unknown name may be a tool that is added later. With
-    None only the form is checked.
+    `tools` are the known names, with which misspellings are detected. Another unknown name may belong to a
+    tool that is added later. If `tools` is None, only the form of the rule is checked.
     """
     found = _RULE.fullmatch(text)
     if found is None:
@@ -58,7 +60,7 @@ def parse_rule(text: str, tools: Collection[str] | None = None) -> Rule:
         pattern = pattern.strip()
         if not pattern:
             raise UsageError(
-                f"The rule `{text}` has an empty pattern.", f"Write `{tool}` to mean every call."
+                f"The rule `{text}` has an empty pattern.", f"Write `{tool}` for every call of the tool."
             )
         if not is_pattern(pattern):
             raise UsageError(
@@ -81,17 +83,17 @@ def parse_rules(texts: Iterable[str], tools: Collection[str] | None = None) -> t
 
 
 def idle_rules(rules: Iterable[str], tools: Collection[str]) -> list[str]:
-    """Return the rules that match none of these tools, nor tools that a session may add."""
+    """Return the rules that match none of these tools, and no tool that a session may add later."""
     known = {*tools, *load_declared_traits()}
     read = [parse_rule(text) for text in rules]
     read = [rule for rule in read if rule.tool != SANDBOXED]
-    # A configuration may have rules for servers that are not in every folder.
+    # A configuration may have rules for tool servers that only some folders have.
     idle = (rule for rule in read if not any(map(rule.names, known)))
     return [rule.text for rule in idle if not rule.tool.startswith(SERVER_PREFIX)]
 
 
 def by_precision(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Return the rules, the more specific first."""
+    """Return the rules sorted, the most specific first."""
     return tuple(sorted(rules, key=_breadth))
 
 
@@ -104,12 +106,12 @@ def _breadth(rule: Rule) -> tuple[bool, bool, int, bool]:
 
 
 def exact_rule(tool: str, subject: str) -> str:
-    """Return the rule that covers exactly this command or path."""
+    """Return the rule that covers exactly this command or path, without a wildcard."""
     return f"{tool}({re.sub(r'[*?[]', lambda found: f'[{found[0]}]', subject)})"
 
 
 def literal_of(pattern: str) -> str | None:
-    """Return the one text that a pattern without wildcards matches; None if it has any."""
+    """Return the only text that a pattern without wildcards matches; None if it has a wildcard."""
     rest = re.sub(r"\[[*?[]\]", "", pattern)
     return None if re.search(r"[*?[]", rest) else re.sub(r"\[([*?[])\]", r"\1", pattern)
 
@@ -120,7 +122,7 @@ def sandbox_rule(tool: str) -> str:
 
 
 def _find_similar_tool(tool: str, tools: Collection[str]) -> str | None:
-    """Return the tool that an unknown name probably means; None if none is similar."""
+    """Return the tool that an unknown name probably means, or None if no name is similar."""
     if any(fnmatchcase(name, tool) for name in tools):
         return None
     called = tool.lower()
@@ -134,7 +136,7 @@ def _find_similar_tool(tool: str, tools: Collection[str]) -> str | None:
 
 @dataclass(slots=True)
 class Call:
-    """The parts of a call that rules judge."""
+    """The parts of a call that rules are matched with."""
 
     tool: str
     traits: ToolTraits
@@ -143,9 +145,9 @@ class Call:
     is_read_only: bool
     subject: str
     paths: tuple[str, ...]
-    """The paths as written; for a search its folder, by default the working folder."""
+    """The paths as the call writes them. For a search this is its folder, by default the working folder."""
     is_virtual: bool = False
-    """True if the subject is a path outside of the disk, on a virtual back end."""
+    """Whether the subject is a path on a virtual back end, and not on the disk."""
     _sight: Sight | None = field(default=None, init=False)
 
     @classmethod
@@ -160,7 +162,7 @@ class Call:
 
     @property
     def sight(self) -> Sight:
-        """The analysis of the command line."""
+        """Return the analysis of the command line."""
         if self._sight is None:
             self._sight = look(self.subject)
         return self._sight

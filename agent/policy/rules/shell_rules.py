@@ -1,4 +1,4 @@
-"""Matches rule patterns with shell commands: allow needs proof, deny needs only a sign."""
+"""Matches rules with shell commands: an allow rule has to match for certain, a deny rule only possibly."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ _MEANINGS = {"*": ".*", "?": "."}
 
 
 def read_commands(text: str) -> tuple[Sequence[SimpleCommand], Sequence[str]]:
-    """Return the simple commands of the text, and the doubts whether it does more."""
+    """Return the simple commands of a text, and the reasons why the text may do more."""
     if len(text) > MAX_CHARS:
         return (), ("it is too long",)
     reader = ShellReader(text)
@@ -39,7 +39,7 @@ def read_commands(text: str) -> tuple[Sequence[SimpleCommand], Sequence[str]]:
 def covers(pattern: str, command: SimpleCommand) -> bool:
     """Return whether an allow pattern covers one simple command."""
     if command.expands and pattern.find("*") != len(pattern) - 1 and command.words[0] != "[":
-        # The expansion of a file name pattern is unknown; only a trailing `*` covers any.
+        # The expansion of a file name pattern is unknown. Only a trailing `*` of the rule covers it.
         return False
     if is_far_reaching(command.words, pattern):
         return False
@@ -48,12 +48,12 @@ def covers(pattern: str, command: SimpleCommand) -> bool:
 
 
 def _quote(word: str) -> str:
-    """Quote the words of a command, so that `"a b"` never matches `a b`."""
+    """Return a word in quotes if it needs them, so that `"a b"` never matches `a b`."""
     return word if word and not re.search(r"[\s'\"\\]", word) else "'" + word.replace("'", "'\"'\"'") + "'"
 
 
 def _matches_words(pattern: str, command: str) -> bool:
-    """Match a glob in which a `*` after a word does not extend that word."""
+    """Match a glob. A `*` after a space does not match the rest of the word before."""
     return _by_words(pattern).fullmatch(command) is not None
 
 
@@ -65,13 +65,13 @@ def _by_words(pattern: str) -> re.Pattern[str]:
 
 
 def _glob(piece: str) -> str:
-    """Translate one piece of a glob; `*` crosses everything, as in a command line nothing is special."""
+    """Return the regular expression of one piece of a glob. A `*` matches every character of a command."""
     token = re.compile(r"\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
     return "".join(translate_token(each, _MEANINGS) for each in token.findall(piece))
 
 
 def hits(pattern: str, text: str, sight: Sight | None = None) -> bool:
-    """Return whether a deny pattern matches the text or any command found in it."""
+    """Return whether a deny pattern matches the text, or any command found in it."""
     if len(text) > MAX_CHARS:
         return True
     if fnmatchcase(" ".join(text.split()), pattern):
@@ -91,12 +91,12 @@ def _hits_command(pattern: str, command: SeenCommand) -> bool:
 
 
 def _matches(pattern: str, command: str) -> bool:
-    """Compare as a glob; a trailing ` *` also covers the command without arguments."""
+    """Compare as a glob. A trailing ` *` also matches the command without arguments."""
     return fnmatchcase(command, pattern) or (pattern.endswith(" *") and fnmatchcase(command, pattern[:-2]))
 
 
 def _spellings(command: SeenCommand) -> Iterator[str]:
-    """Yield the command as it is, without the folder of its program, and without leading options."""
+    """Yield the command as written, without the folder of its program, and without its leading options."""
     words = command.words
     if command.source:
         yield command.source
@@ -106,7 +106,7 @@ def _spellings(command: SeenCommand) -> Iterator[str]:
 
 
 def _argument_starts(words: tuple[str, ...]) -> Iterable[int]:
-    """Yield 1 and each position after leading options, which may have a value: `git -C folder push`."""
+    """Yield 1, and each position after leading options, which may have a value: `git -C folder push`."""
     yield 1
     for at in range(1, min(len(words), 9)):
         if not words[at].startswith("-") and not words[at - 1].startswith("-"):
@@ -115,7 +115,7 @@ def _argument_starts(words: tuple[str, ...]) -> Iterable[int]:
 
 
 def _has_options(pattern: str, words: tuple[str, ...]) -> bool:
-    """Return whether the command has the options of the pattern in another order or spelling."""
+    """Return whether the command has the options of the pattern, in any order and spelling."""
     wanted = pattern.split()
     options = [word for word in wanted[1:] if word.startswith("-")]
     if not options or basename(words[0]) != basename(wanted[0]):
@@ -139,7 +139,7 @@ def _is_given(option: str, given: Sequence[str]) -> bool:
 
 
 def _letters(option: str) -> list[str]:
-    """Return the letters of an option, each with its synonyms."""
+    """Return the letters of an option; each is a text with the letter and its synonyms."""
     if option.startswith("--"):
         same = _OPTION_LETTERS.get(option, "")
         return [same] if same else []

@@ -1,4 +1,4 @@
-"""Matches rules with network calls, and judges calls that no rule denies."""
+"""Matches rules with network calls, and judges the network calls that no rule denies."""
 
 import re
 from collections.abc import Sequence
@@ -32,16 +32,16 @@ class _Request(NamedTuple):
 
 
 def verdict(tool: str, subject: str, mode: ExecutionMode, allow: Sequence[Rule]) -> Verdict:
-    """Return the verdict on a request; `allow` are the rules that name the tool.
+    """Return the verdict on a request. `allow` are the allow rules whose tool name matches.
 
-    Private addresses are blocked in every mode, unless a rule names the exact address.
+    A private address is blocked in every mode, unless a rule names exactly this address.
     """
     method, url = _read(subject)
     kept_for = private_host(url.host)
     if kept_for is not None and not any(_names(rule, url) for rule in allow):
         return Verdict(
             "deny",
-            f"{url.host} is kept for {kept_for}: it is reached only where an allow rule names it,"
+            f"{url.host} is an address for {kept_for}: it is reached only if an allow rule names it,"
             f" such as {tool}({url.origin}/*)",
         )
     if mode == "yolo":
@@ -53,7 +53,7 @@ def verdict(tool: str, subject: str, mode: ExecutionMode, allow: Sequence[Rule])
 
 
 def service_verdict(tool: str, subject: str, mode: ExecutionMode, allow: Sequence[Rule]) -> Verdict:
-    """Return the verdict on a query to a service that the user configured."""
+    """Return the verdict on a query to a service that the user configured. Only modes and rules decide."""
     if mode == "yolo":
         return Verdict("allow", "everything is allowed in yolo mode")
     rule = next((rule for rule in allow if fnmatchcase(subject, rule.pattern or "*")), None)
@@ -61,17 +61,17 @@ def service_verdict(tool: str, subject: str, mode: ExecutionMode, allow: Sequenc
 
 
 def _by_rule(rule: Rule | None, concern: str, mode: ExecutionMode) -> Verdict:
-    """Allow what a rule covers; otherwise ask, or deny in modes that do not ask."""
+    """Allow a call that the rule covers. Without a rule ask, or deny in plan mode."""
     if rule is not None:
         return Verdict("allow", f"allowed by rule {rule.text}", rule.text)
     if mode == "plan":
-        return Verdict("deny", f"plan mode reaches only what an allow rule names: {concern}")
+        return Verdict("deny", f"plan mode allows only addresses that an allow rule names: {concern}")
     return Verdict("ask", concern)
 
 
 def covers(pattern: str | None, subject: str) -> bool:
-    """Return whether an allow pattern covers a request: a glob for read-only requests, else the exact
-    text."""
+    """Return whether an allow pattern covers a request. The pattern is a glob for read-only requests; for any
+    other request it has to be the exact text."""
     asked = _read(subject)
     if pattern is not None and _exactly(pattern) == asked:
         return True
@@ -82,7 +82,7 @@ def covers(pattern: str | None, subject: str) -> bool:
 
 
 def hits(pattern: str, subject: str) -> bool:
-    """Return whether a deny pattern matches a request in any spelling of it."""
+    """Return whether a deny pattern matches any spelling of a request."""
     method, url = _read(subject)
     named, rest = _method_of(pattern)
     if named and not fnmatchcase(method, named):
@@ -104,7 +104,7 @@ def _method_of(text: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=512)
 def _exactly(pattern: str) -> _Request | None:
-    """Return the one request that a pattern without wildcards means."""
+    """Return the only request that a pattern without wildcards means; None for other patterns."""
     literal = literal_of(pattern)
     try:
         return None if literal is None else _read(literal)
@@ -113,7 +113,7 @@ def _exactly(pattern: str) -> _Request | None:
 
 
 def _names(rule: Rule, url: WebUrl) -> bool:
-    """Return whether a rule names this private host exactly, with any method."""
+    """Return whether a rule names exactly this private host, with any method."""
     if rule.pattern is None:
         return False
     exact = _exactly(rule.pattern)
@@ -124,8 +124,8 @@ def _names(rule: Rule, url: WebUrl) -> bool:
 
 @lru_cache(maxsize=512)
 def _parts(pattern: str) -> tuple[str, str, str, str] | None:
-    """Return scheme, host, port and path of a pattern; None if it is not an address."""
-    # `exact_rule` writes the bracket of an IPv6 address as a set of one.
+    """Return scheme, host, port and path of a pattern; None if the pattern is not an address."""
+    # `exact_rule` writes the bracket of an IPv6 address as a set with one character.
     found = _PATTERN.fullmatch(pattern.replace("://[[]", "://[", 1))
     if found is None:
         return None
@@ -137,7 +137,7 @@ def _parts(pattern: str) -> tuple[str, str, str, str] | None:
 
 
 def _matches(pattern: str, url: WebUrl, by_name: bool = False) -> bool:
-    """Compare part by part, so that no wildcard reaches from one part of an address into another."""
+    """Compare an address with a pattern part by part, so that no wildcard matches across two parts."""
     parts = _parts(pattern)
     if parts is None:
         return False
@@ -150,7 +150,7 @@ def _matches(pattern: str, url: WebUrl, by_name: bool = False) -> bool:
 
 
 def _is_host(pattern: str, host: str, by_name: bool) -> bool:
-    """Compare hosts; the only wildcards are `*` alone and `*.` for any subdomain."""
+    """Compare hosts. The only wildcards are `*` for every host and `*.` for any subdomain."""
     if by_name or "*" not in pattern:
         return pattern == host
     below = pattern.removeprefix("*")
@@ -159,7 +159,7 @@ def _is_host(pattern: str, host: str, by_name: bool) -> bool:
 
 @lru_cache(maxsize=512)
 def _deny_spellings(pattern: str) -> frozenset[str]:
-    """Return the globs of a pattern: the pattern itself, and for a bare site everything on it."""
+    """Return the globs for a deny pattern: the pattern itself, and for a bare site all of its addresses."""
     text = pattern if "://" in pattern else f"*://{pattern}"
     scheme, _, rest = text.partition("://")
     host, slash, path = rest.partition("/")
@@ -169,7 +169,7 @@ def _deny_spellings(pattern: str) -> frozenset[str]:
 
 
 def _plain(netloc: str) -> str:
-    """Return a host in its normal form with its port; an invalid host stays unchanged."""
+    """Return a host in its normal form with its port. An invalid host stays unchanged."""
     try:
         return web_url(f"http://{netloc}/").netloc.replace("[", "[[]")
     except UnfitUrl:
@@ -177,7 +177,7 @@ def _plain(netloc: str) -> str:
 
 
 def _spellings(url: WebUrl) -> set[str]:
-    """Return the address in every way that a server may read it."""
+    """Return the address in every spelling that a server may treat as the same."""
     paths = [url.target]
     while len(paths) < _MOST_DECODINGS and (decoded := unquote(paths[-1])) != paths[-1]:
         paths.append(decoded)

@@ -1,4 +1,4 @@
-"""Data flow between the commands of a line: names to delete through a pipe, downloaded files to run."""
+"""Follows data between the commands of a line: names to delete through a pipe, and downloads that run."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +14,8 @@ _ATTACHED = re.compile(r"(?:-o|-O|--output=|--output-document=)(?P<name>[^-].*)"
 
 
 def names_given(commands: Sequence[SeenCommand], at: int) -> tuple[tuple[str, ...], bool]:
-    """Return the file names that a pipe passes to a command, and whether the list is a selection."""
+    """Return the file names that a pipe passes to a command, and whether they are only a part of the
+    names."""
     is_narrow = False
     for seen in reversed(commands[:at]):
         if _PASSES_ON.fullmatch(seen.program) and seen.reads_pipe:
@@ -27,7 +28,7 @@ def names_given(commands: Sequence[SeenCommand], at: int) -> tuple[tuple[str, ..
 
 
 def add_arguments(seen: SeenCommand, names: Sequence[str]) -> SeenCommand:
-    """Return a command with the arguments from `xargs` or a loop variable."""
+    """Return the command with the arguments that come from `xargs` or a loop variable."""
     words = list(seen.words[1:])
     places = [at for at, word in enumerate(words) if (seen.fed or "{}") in word or _GIVEN.match(word)]
     if not places:
@@ -66,16 +67,16 @@ _NAMES: dict[str, Callable[[SeenCommand], Iterator[str]]] = {
 
 
 class LoadedFiles:
-    """The files that earlier commands of the line have downloaded."""
+    """The files that earlier commands of a line download."""
 
     def __init__(self, loads: Callable[[SeenCommand], bool]) -> None:
         self._loads = loads
         self._files: set[str] = set()
         self._is_piped = False
-        """Whether the previous command downloads, or passes a download on."""
+        """Whether the previous command downloads, or passes on a download."""
 
     def runs(self, seen: SeenCommand, cwd: str) -> bool:
-        """Return whether a command runs one of them; record the files that it downloads."""
+        """Return whether a command runs a downloaded file; record the files that the command downloads."""
         loads = self._loads(seen)
         self._is_piped = loads or (self._is_piped and seen.reads_pipe)
         if self._is_piped:

@@ -1,4 +1,4 @@
-"""Detects destructive commands: they need approval in every mode, even inside wrappers."""
+"""Detects destructive commands, even inside of wrappers. They need approval in every mode."""
 
 import glob
 import re
@@ -26,7 +26,7 @@ _WHOLE_FOLDERS = frozenset((
     "/usr/sbin", "/usr/share", "/var", "/var/lib", "/Applications", "/Library", "/System", "/Users",
     "/Volumes",
 ))  # fmt: skip
-# A name can begin only at the start of a word: otherwise a long word takes quadratic time.
+# The expression matches a name only at the start of a word. Otherwise a long word takes quadratic time.
 _BOMB = re.compile(
     r"(?<![^\s(){};&|<>])([^\s(){};&|<>]++)\s*\(\s*\)\s*\{([^{}]*)\}"
     r"|function\s+(\S+)\s*(?:\(\s*\))?\s*\{([^{}]*)\}"
@@ -86,7 +86,7 @@ _SIGNAL = re.compile(r"-(?:\d+|[A-Z][A-Z0-9]*|SIG[A-Z0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The folder in which a command would run."""
+    """The folder in which a command would run, and the folders of the workspace."""
 
     cwd: str
     roots: tuple[str, ...]
@@ -101,9 +101,9 @@ class _Place:
 def find_destruction(
     text: str, cwd: str, roots: tuple[str, ...] = (), sight: Sight | None = None
 ) -> str | None:
-    """Return what a shell text would destroy irreversibly; None if nothing is found.
+    """Return what a shell text would destroy irreversibly, or None.
 
-    `cwd` is where it would run, `roots` are the folders of the workspace.
+    `cwd` is the folder where the text would run; `roots` are the folders of the workspace.
     """
     plain = _with_plain_variables(text)
     sight = sight if sight is not None and plain == text else look(plain)
@@ -121,7 +121,7 @@ def _destroys(text: str, sight: Sight, place: _Place) -> str | None:
         return "runs what it loads from the network in a shell"
     if _ERASING_CALL.search(text) and (GIVEN_PROGRAM in sight.doubts or MADE_TEXT in sight.doubts):
         return "erases a whole tree from a program of its own"
-    # What a line downloads can only be run by a later command of it.
+    # Only a later command of the same line can run a file that the line downloads.
     loaded = LoadedFiles(lambda seen: seen.program in _FETCHERS) if len(sight.commands) > 1 else None
     for at, seen in enumerate(sight.commands):
         if seen.program in ("cd", "pushd") and len(seen.words) <= 2:
@@ -153,19 +153,19 @@ _MAX_READINGS = 40
 
 
 def _with_values(text: str) -> Iterator[str]:
-    """Yield the text with possible values of its variables: the words of a loop, and defaults."""
+    """Yield the text with possible values of its variables: the words of a loop, and default values."""
     if _DEFAULT.search(text):
         yield _DEFAULT.sub(lambda found: found[1], text)
     for found in _LOOP.finditer(text):
         variable = re.compile(rf"\$(?:{found[1]}\b|\{{{found[1]}\}})", re.ASCII)
         for word in dict.fromkeys(found[2].split()):
-            # Only folders above the workspace and well-known places need a question.
+            # Only folders above the workspace and well-known folders need a question.
             if re.search(r"[/~$.]", word) or ("*" in word and _WHOLE_TREES.search(text)):
                 yield variable.sub(lambda _, value=word: value.strip("\"'"), text)
 
 
 def _judge_piped_names(commands: Sequence[SeenCommand], at: int, place: _Place) -> str | None:
-    """Judge commands that delete files whose names come through a pipe."""
+    """Judge commands that delete files whose names come through a pipe; return the danger or None."""
     seen = commands[at]
     is_fed = seen.fed or any(word.startswith("$") or "{}" in word for word in seen.words[1:])
     if seen.program not in _DELETERS or not is_fed:
@@ -205,7 +205,7 @@ def _judge_command(seen: SeenCommand, place: _Place) -> str | None:
 
 
 def _judge_dangerous_program(seen: SeenCommand) -> str | None:
-    """Judge programs that are dangerous unless they only read."""
+    """Judge programs that are dangerous unless they only read; return the danger or None."""
     why = _BY_NAME.get(seen.program.partition(".")[0])
     if why is None:
         return None
@@ -249,7 +249,7 @@ _MOST_TARGETS = 1000
 
 
 def _expand_braces(targets: Iterable[str]) -> Iterator[str]:
-    """Yield what braces make of the targets."""
+    """Yield the targets with their braces expanded."""
     waiting = list(targets)[::-1]
     while waiting:
         target = waiting.pop()
@@ -266,7 +266,7 @@ def _home() -> str:
 
 
 def _expand_target(target: str, place: _Place) -> Iterator[tuple[str, bool]]:
-    """Yield a target, and the folder that `folder/*` empties; and whether all of it is deleted."""
+    """Yield the target, and for `folder/*` the folder; each with whether all of it is deleted."""
     yield place.real(target), True
     folder, _, last = target.rpartition("/")
     if "*" in last and re.fullmatch(r"[.*?\[\]!{},]+", last):
@@ -306,7 +306,7 @@ def _changes_rights(seen: SeenCommand, place: _Place) -> str | None:
 
 
 def _find(seen: SeenCommand, place: _Place) -> str | None:
-    """Judge `find` by its start folders if it deletes, and the commands that it runs with `{}`."""
+    """Judge the start folders of a `find` that deletes, and the commands that it runs with `{}`."""
     words = seen.words[1:]
     deletes = "-delete" in words or any(
         word.startswith(("-exec", "-ok")) and basename(words[at + 1]) in (_DELETERS | _RIGHTS)
@@ -366,7 +366,7 @@ def _dd(seen: SeenCommand, place: _Place) -> str | None:
 
 
 def _writes_operands(seen: SeenCommand, place: _Place) -> str | None:
-    """Judge what `tee` and `truncate` write."""
+    """Judge the files that `tee` and `truncate` write."""
     return next((why for out in _operands(seen) if (why := _overwrites(out, place))), None)
 
 
@@ -401,7 +401,7 @@ def _kill(seen: SeenCommand, place: _Place) -> str | None:
     if words[:1] != ["-0"] and words[:2] != ["-s", "0"] and "1" in _operands(seen):
         at = words.index("1")
         if at == 0 or words[at - 1] not in ("-s", "-n", "--signal"):
-            return "kills everything: process 1 is that of the whole system"
+            return "kills everything: process 1 belongs to the whole system"
     has_signal = False
     for at, word in enumerate(words):
         is_value = at > 0 and words[at - 1] in ("-s", "-n", "--signal")
@@ -443,7 +443,7 @@ def _systemctl(seen: SeenCommand, place: _Place) -> str | None:
 def _containers(seen: SeenCommand, place: _Place) -> str | None:
     operands = _operands(seen)
     if operands[:2] in (["system", "prune"], ["volume", "prune"], ["system", "reset"]):
-        return f"erases all unused: {' '.join((seen.program, *operands[:2]))}"
+        return f"erases everything unused: {' '.join((seen.program, *operands[:2]))}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Whether a command line only makes, copies or moves files of the workspace, as edits may."""
+"""Decides whether a command line only creates, copies or moves files where edits are allowed."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,20 +20,21 @@ _PROGRAMS: Mapping[str, Program] = {
     "mv": Program(table("-vn --verbose --no-clobber")),
 }
 _MAKES_REPOSITORY = frozenset(("head", "objects", "refs"))
-"""Together these make a folder a repository, whose configuration git obeys."""
+"""Entries that together make a folder a repository. Git obeys the configuration of a repository."""
 _MAX_CHARS = 5_000
 _MAX_ENTRIES = 2_000
 
 
 class _NoEditError(Exception):
-    """A command does more than an edit of the workspace, or its effect is unknown."""
+    """The command does more than an edit of the workspace, or its effect is unknown."""
 
 
 def only_edits(text: str, workspace: Workspace, cwd: str, own: Sequence[str]) -> bool:
     """Return whether a line only creates, copies or moves files where edits are allowed.
 
-    No existing file is overwritten, no secret or protected file moves, and no link is followed or copied. The
-    files to copy or move are checked as they are now, so no other command may precede.
+    No existing file is overwritten, no secret or protected file moves, and no link is followed or copied.
+    Each command is checked against the files that exist now. So a command that copies or moves has to be the
+    first one of its line.
     """
     if len(text) > _MAX_CHARS:
         return False
@@ -56,7 +57,7 @@ def only_edits(text: str, workspace: Workspace, cwd: str, own: Sequence[str]) ->
 
 
 def _places(command: SimpleCommand, here: str) -> Iterator[str]:
-    """Yield all places that a command makes, changes or takes away."""
+    """Yield all paths that a command creates, changes or removes."""
     marked = [MarkedWord(*pair) for pair in zip(command.words, command.marks, strict=True)]
     program, *words = expand(marked, {})
     if program.is_pattern() or command.redirections:
@@ -77,7 +78,7 @@ def _places(command: SimpleCommand, here: str) -> Iterator[str]:
 
 
 def _target(source: str, operands: Sequence[str]) -> str:
-    """Return the path that a source gets; it must be a new one."""
+    """Return the path that a source will have. Raises `_NoEditError` if the path exists."""
     last = operands[-1]
     if Path(last).is_dir():
         last = join(last, basename(normpath(source)))
@@ -90,7 +91,7 @@ def _target(source: str, operands: Sequence[str]) -> str:
 
 
 def _transfer(source: str, target: str, recursive: bool) -> Iterator[str]:
-    """Yield where each file of a source is, and where it will be."""
+    """Yield the present and the future path of each file of a source."""
     real = join(realpath(dirname(source)), basename(source))
     new = join(realpath(dirname(target)), basename(target))
     if basename(source) in ("", ".", "..") or new == real or new.startswith(f"{real}/"):
@@ -112,7 +113,7 @@ def _transfer(source: str, target: str, recursive: bool) -> Iterator[str]:
 
 
 def _require_plain_file(path: str) -> None:
-    """Refuse links, whose target may change with their place, and pipes and devices."""
+    """Refuse links, whose target may change when they move, and pipes and devices."""
     if Path(path).is_symlink() or not Path(path).is_file():
         raise _NoEditError
 

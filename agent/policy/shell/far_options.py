@@ -1,4 +1,4 @@
-"""Options that run a program or write a file although the program is harmless without them."""
+"""Options that run a program or write a file, of programs that are harmless without these options."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 class _Far(NamedTuple):
     names: tuple[str, ...]
-    """Whole options; `--com` means `--compress-program`, too."""
+    """The names of long options. An abbreviation such as `--com` for `--compress-program` matches, too."""
     letters: str = ""
-    """Letters that mean the same in a cluster such as `-ro`."""
+    """The letters of short options, which also match in a cluster such as `-ro`."""
 
 
 def _far(names: str = "", letters: str = "") -> _Far:
@@ -122,7 +122,7 @@ _NAMES_WITH_SUBSCRIPT = frozenset((
     "[", "test", "printf", "read", "unset", "declare", "typeset", "local", "export", "readonly", "let",
     "mapfile", "readarray", "wait", "getopts",
 ))  # fmt: skip
-"""Builtins that evaluate the subscript of a variable name; code in the subscript is run."""
+"""Shell builtins that evaluate the subscript of a variable name. Code in the subscript runs."""
 GIT_OPTIONS_WITH_VALUE = frozenset(
     ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env")
 )
@@ -131,7 +131,7 @@ _CHANGES_WHAT_RUNS = frozenset(("config", "filter-branch", "mergetool", "difftoo
 
 
 def is_far_reaching(words: Sequence[str], pattern: str) -> bool:
-    """Return whether the command has an option that a pattern covers only if it contains the same option."""
+    """Return whether the command has a far-reaching option. A pattern covers it only with the same option."""
     program = _SAME.get(basename(words[0]), basename(words[0]))
     named = set(pattern.split())
     if program in _NAMES_WITH_SUBSCRIPT:
@@ -158,7 +158,7 @@ def _evaluates(program: str, words: Sequence[str]) -> bool:
 
 
 def _scripts(words: Sequence[str]) -> Sequence[str]:
-    """Return the scripts for `sed` or `awk` that the command itself contains."""
+    """Return the scripts for `sed` or `awk` among the command's own arguments."""
     named = [
         word for before, word in pairwise(words) if before in ("-e", "--expression", "-ne", "-Ee", "-nEe")
     ]

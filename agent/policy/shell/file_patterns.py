@@ -1,4 +1,4 @@
-"""Expands `~` and file name patterns as the shell does, with the current files."""
+"""Expands `~` and file name patterns as the shell does, against the files that exist now."""
 
 import itertools
 import os
@@ -17,7 +17,7 @@ _BRACKET = re.compile(r"\[([!^]?)(\][^\]]*|[^\]]+)\]")
 def expand_files(word: MarkedWord, here: str) -> tuple[list[str], bool]:
     """Return the shell's expansion of one word in a folder, and whether it depends on existing files.
 
-    Raises `UnclearWord` if the expansion is unknown.
+    Raises `UnclearWord` if the expansion cannot be known.
     """
     word = expand_tilde(word)
     if not word.is_pattern():
@@ -28,26 +28,26 @@ def expand_files(word: MarkedWord, here: str) -> tuple[list[str], bool]:
         found.append(name)
         if len(found) > _MAX_MATCHES:
             raise UnclearWord("its file name pattern means too many files to look through")
-    # A pattern without a match stays unchanged, and an inexact one may have no match.
+    # A pattern without a match stays unchanged. An inexact pattern may have no match in some shells.
     return sorted(found) if _is_exact(word, found) else [*sorted(found), word.text], True
 
 
 def _is_exact(word: MarkedWord, found: Sequence[str]) -> bool:
-    """Return whether every shell in every locale finds at least one of the names."""
+    """Return whether every shell in every locale finds at least one of these names."""
     plain = (name for name in found if name.isascii() and not {".", ".."} & set(name.split("/")))
     return not _INEXACT.search(word.text) and any(plain)
 
 
 def expand_tilde(word: MarkedWord) -> MarkedWord:
-    """Put the home folder in; `~` behind `=` and `:` counts where bash may think of an assignment."""
+    """Replace `~` by the home folder. After `=` and `:` it counts where bash may see an assignment."""
     places = [at for at in range(len(word.text)) if word.is_active(at, "~")]
     for at in places:
         if at and word.is_active(at - 1, "=:"):
-            raise UnclearWord(f"where `~` leads is not known: {word.text}")
+            raise UnclearWord(f"the folder that `~` means is not known: {word.text}")
     if 0 not in places:
         return word
     if len(word.text) > 1 and not word.is_active(1, "/"):
-        raise UnclearWord(f"where `~` leads is not known: {word.text}")
+        raise UnclearWord(f"the folder that `~` means is not known: {word.text}")
     home = quote_word(expanduser("~"))
     return MarkedWord(home.text + word.text[1:], home.marks + word.marks[1:])
 
@@ -55,11 +55,11 @@ def expand_tilde(word: MarkedWord) -> MarkedWord:
 def _require_plain_shell(word: MarkedWord) -> None:
     set_options = os.environ.get("BASHOPTS", "") + os.environ.get("SHELLOPTS", "")
     if _OTHER_MEANING.search(set_options) or "GLOBIGNORE" in os.environ or "BASH_ENV" in os.environ:
-        raise UnclearWord(f"what its file name pattern means is not known: {word.text}")
+        raise UnclearWord(f"the meaning of its file name pattern is not known: {word.text}")
 
 
 def _matches(word: MarkedWord, here: str) -> Iterator[str]:
-    """Yield the names that fit, as the shell writes them."""
+    """Yield the matching names in the form that the shell writes them."""
     parts = _split(word)
     waiting: list[tuple[str, Sequence[MarkedWord]]] = [("", parts)]
     while waiting:
@@ -93,20 +93,20 @@ def _names(folder: str, with_hidden: bool) -> Iterator[str]:
     except OSError:
         return
     if with_hidden:
-        # Older shells take `.*` for the folder itself and the one above, too.
+        # Older shells let `.*` match the folder itself and its parent, too.
         yield from (".", "..")
     yield from (name for name in names if with_hidden or not name.startswith("."))
 
 
 class _Fits:
-    """Whether a name fits one part of a pattern; in doubt it does."""
+    """Tests whether a name matches one part of a pattern. If that is uncertain, the test is true."""
 
     def __init__(self, exact: str, wide: str) -> None:
         self._exact = re.compile(exact, re.DOTALL)
         self._wide = re.compile(wide, re.DOTALL)
 
     def __call__(self, name: str) -> bool:
-        # How many characters a name has that is not ASCII depends on the language that is set.
+        # The locale decides how many characters a name has that is not ASCII.
         return (self._exact if name.isascii() else self._wide).fullmatch(name) is not None
 
 
@@ -131,11 +131,11 @@ def _compile_part(part: MarkedWord) -> _Fits:
 
 
 def _bracket(part: MarkedWord, at: int) -> tuple[str, int]:
-    """Return the meaning of `[abc]`; ranges and negations depend on the locale, so they may match
-    anything."""
+    """Return the regular expression of a set such as `[abc]`, and its end. Ranges and negations depend on the
+    locale, so they may match any character."""
     found = _BRACKET.match(part.text, at)
     if found is None or set(part.marks[at : found.end()]) != {"p"} or "[" in found[2] or "\\" in found[2]:
-        raise UnclearWord(f"what its file name pattern means is not known: {part.text}")
+        raise UnclearWord(f"the meaning of its file name pattern is not known: {part.text}")
     if found[1] or "-" in found[2]:
         return ".", found.end()
     return f"[{re.escape(found[2])}]", found.end()

@@ -1,4 +1,4 @@
-"""Whether git may run a program that a repository names: a rule with a wildcard does not cover that."""
+"""Decides whether git may run a program that a repository names. No rule with a wildcard covers that."""
 
 import os
 import re
@@ -16,25 +16,25 @@ _ONLY_LOOKS = re.compile(
     r"|ls-files|ls-tree|merge-base|name-rev|reflog|rev-list|rev-parse|shortlog|show(?:-ref)?|status|symbolic-ref"
     r"|version|whatchanged"
 )
-"""Subcommands whose safety `repository.py` decides; a subcommand that changes something uses more of the
+"""Read-only subcommands, which `repository.py` judges. A subcommand that changes something uses more of the
 configuration."""
 _RUNS_NO_HOOK = frozenset(("add", "branch", "clean", "init", "mv", "remote", "restore", "rm", "stash", "tag"))
 _OBEYED = re.compile(
     r"core\.(?:editor|hookspath)|sequence\.editor|credential\..*|gui\..*|lfs\..*|help\..*|gc\..*hook|url\..*"
     r"|remote\.(?:url|pushurl)|svn\..*|receive\..*"
 )
-"""Configuration that is harmless only for subcommands that read."""
+"""Configuration keys that are harmless only for read-only subcommands."""
 _PLAIN_ADDRESS = re.compile(
     r"(?:https?|ssh|git)://\S*|[\w.-]+@[\w.-]+:\S*|[\w.-]+:(?!:)[\w./~-]+|\.{0,2}/\S*", re.ASCII
 )
 
 
 def why_git_may_run_programs(sight: Sight, cwd: str) -> str | None:
-    """Return which part of a repository may make git run a program; None if none."""
+    """Return the part of a repository that may make git run a program, or None."""
     folders = [realpath(cwd)]
     for seen in sight.commands:
         if seen.program in ("cd", "pushd") and len(seen.words) > 1:
-            # Whether it happens is not sure: both count from here on.
+            # Whether the `cd` succeeds is unknown, so both folders count from here on.
             folders += [realpath(join(folder, expanduser(seen.words[1]))) for folder in folders]
             folders = list(dict.fromkeys(folders))[:_MOST_FOLDERS]
         if seen.program == "git":
@@ -61,7 +61,7 @@ def _why(seen: SeenCommand, folder: str) -> str | None:
 
 
 def _why_acting(subcommand: str, repository: str) -> str | None:
-    """Return what a subcommand that changes something runs."""
+    """Return the program that a subcommand which changes something may run, as a clause; None if none."""
     for key, value in keys_set(repository):
         if key == f"alias.{subcommand}":
             return f"the repository's configuration sets {key}"

@@ -1,4 +1,4 @@
-"""The paths that the words of commands may refer to, with the current files and environment."""
+"""Finds the paths that the words of commands may mean, with the current files and environment."""
 
 import glob
 import re
@@ -11,11 +11,11 @@ from .seen_commands import SeenCommand
 _MAX_MATCHES = 1000
 _PATTERN = re.compile(r"[*?\[]")
 _IN_A_FOLDER = re.compile(r"\$\{?\w+\}?/|\$\{?HOME\}?$")
-"""A variable that holds a folder; the values of other variables are unknown."""
+"""A variable that is used as a folder. The values of other variables are unknown."""
 
 
 def find_places(commands: Sequence[SeenCommand], cwd: str) -> Iterator[str]:
-    """Yield paths in the words of commands, after `=`, and in redirections; they may not exist."""
+    """Yield the paths in the words of commands, after `=`, and in redirections. The paths may not exist."""
     for seen in commands:
         opened = (one.target for one in seen.redirections if one.operator in ("<", "<>"))
         for word in (*seen.words[1:], *opened):

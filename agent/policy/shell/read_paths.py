@@ -1,4 +1,4 @@
-"""Decides whether a command line only reads non-secret files of the workspace, and if not, why."""
+"""Decides whether a command line only reads files of the workspace that are not secret; if not, says why."""
 
 import os
 import re
@@ -33,15 +33,17 @@ from .repository import find_repository, read_index, why_git_may_run_more
 _MAX_ENTRIES = 100_000
 _MAX_LIST_BYTES = 100_000
 _UNCLEAR_IN_PATTERN = re.compile(r"[/{\[\\]")
-"""Programs do not agree on what these mean."""
+"""Characters in a pattern that programs interpret in different ways."""
 _IGNORE_FILES = frozenset((".gitignore", ".ignore", ".rgignore"))
 _BUILTINS = frozenset(("cd", "echo", "printf", "pwd", "test", "[", "true", "false", "type", "command", ":"))
 _FOREIGN_IN_JQ = re.compile(r"(?<![.\w])(?:env|import|include|modulemeta|get_search_list)\b|\$ENV")
 
 
 def why_not_read_only(text: str, workspace: Workspace, cwd: str | None = None) -> str | None:
-    """Return None if a command line only reads in the workspace; otherwise the first reason against it. An
-    empty text: it does more than read, or this cannot be excluded."""
+    """Return None if a command line only reads in the workspace, otherwise the first reason against that.
+
+    The reason is empty if the line does more than read, or if this cannot be excluded.
+    """
     proof = prove(text)
     if not proof.steps:
         return ""
@@ -53,7 +55,7 @@ def why_not_read_only(text: str, workspace: Workspace, cwd: str | None = None) -
 
 @dataclass(slots=True)
 class _Place:
-    """Where a shell, or a subshell, is."""
+    """The current folder of a shell or subshell."""
 
     here: str
     has_only_moved: bool = True
@@ -81,7 +83,7 @@ def _why_not_all(steps: Sequence[CommandStep], workspace: Workspace, here: str) 
 
 
 def _why_not_step(step: CommandStep, workspace: Workspace, here: str) -> str | None:
-    """Check one command, in each iteration of the loops around it."""
+    """Check one command in each iteration of the loops around it; return a reason against it or None."""
     loops = [
         Loop(loop.name, tuple(quote_word(name) for word in loop.words for name in _loop_values(word, here)))
         for loop in step.loops
@@ -101,7 +103,7 @@ def _why_not_step(step: CommandStep, workspace: Workspace, here: str) -> str | N
             if one.operator == "<" and one.target != "/dev/null"
         ]
         if made:
-            # File names are arguments like all others: one may be an option.
+            # A file name is an argument like any other: it may be an option.
             prove_words(list(map(quote_word, words)))
         if why := _why_not(words, reading_of(words, made, opened), workspace, here):
             return why
@@ -116,7 +118,7 @@ def _loop_values(word: MarkedWord, here: str) -> Iterator[str]:
 
 
 def _follow_cd(step: CommandStep, place: _Place) -> str | None:
-    """Return the folder after a `cd` that surely happens and surely works."""
+    """Return the folder after a `cd`, or None unless the `cd` is certain to run and to succeed."""
     command = step.command
     target = command.words[1]
     if step.is_conditional or command.computed[1] or command.reads_pipe or command.joint == "||":
@@ -127,14 +129,14 @@ def _follow_cd(step: CommandStep, place: _Place) -> str | None:
         return None
     written = join(place.here, expand_tilde(step.mark_words()[1]).text)
     real = realpath(written)
-    # The shell resolves `..` textually, the system through links.
+    # The shell resolves `..` in the text; the system resolves it after links.
     if ".." in target.split("/") and normpath(written) != real:
         return None
     return real if Path(real).is_dir() and os.access(real, os.X_OK) else None
 
 
 def _program_of_workspace(program: str, workspace: Workspace, here: str) -> str | None:
-    """Return a reason if the search for a program may end in the workspace."""
+    """Return a reason if the search for a program may find one in the workspace, otherwise None."""
     if program in _BUILTINS:
         return None
     if "/" in program:
@@ -150,7 +152,7 @@ def _program_of_workspace(program: str, workspace: Workspace, here: str) -> str 
 
 
 def _why_program_chosen_by_folder(names: Sequence[str], workspace: Workspace, here: str) -> str | None:
-    """Return a reason if a file of the workspace selects the program that runs."""
+    """Return a reason if a file of the workspace selects the program that runs, otherwise None."""
     folder = here
     while names and workspace.holds(folder):
         if name := next((name for name in names if lexists(join(folder, name))), None):
@@ -208,7 +210,7 @@ def _why_not_place(place: str, reading: Reading, workspace: Workspace) -> str | 
 
 
 def _why_not_above(path: str, workspace: Workspace) -> str | None:
-    """Check the ignore files in the folders above, up to the workspace's own."""
+    """Check the ignore files in all folders above the path, up to the top of the workspace."""
     folder = path
     while workspace.holds(folder):
         for name in (*_IGNORE_FILES, ".git"):
@@ -219,7 +221,7 @@ def _why_not_above(path: str, workspace: Workspace) -> str | None:
 
 
 def _why_not_ignore_file(path: str) -> str | None:
-    """Reject a link: if an ignore file cannot be read, an error message shows its lines."""
+    """Return a reason if the ignore file is a link: a program that cannot parse it may print its lines."""
     own = join(path, "info", "exclude") if path.endswith("/.git") else path
     if not lexists(own) or realpath(own) == join(realpath(dirname(path)), relpath(own, dirname(path))):
         return None
@@ -250,19 +252,19 @@ def _is_wanted(entry: os.DirEntry[str], only: Sequence[str]) -> bool:
 
 
 def _may_fit(name: str, pattern: str) -> bool:
-    """Return whether a name may match a pattern; true if uncertain."""
+    """Return whether a name may match a pattern; True if uncertain."""
     return _UNCLEAR_IN_PATTERN.search(pattern) is not None or fnmatchcase(name.lower(), pattern.lower())
 
 
 def _above(folder: str, workspace: Workspace) -> Iterator[str]:
-    """Yield the ignore files in a folder and in those above it in the workspace."""
+    """Yield the ignore files in a folder, and in the folders above it within the workspace."""
     while workspace.holds(folder):
         yield from (join(folder, name) for name in (*_IGNORE_FILES, ".git/info/exclude"))
         folder = dirname(folder)
 
 
 def _find_reincluded_names(paths: Iterable[str]) -> set[str]:
-    """Return the patterns by which ignore files include hidden names again: `!.env`."""
+    """Return the patterns of ignore files that include hidden names again, such as `!.env`."""
     found: set[str] = set()
     for path in paths:
         try:
@@ -276,7 +278,7 @@ def _find_reincluded_names(paths: Iterable[str]) -> set[str]:
 
 
 def _why_not_hidden(folder: str, names: set[str]) -> str | None:
-    """Check for hidden secret files, if everything that hides them is known."""
+    """Return a reason if a hidden file in the folder may be secret, as far as no known pattern hides it."""
     entries = list(islice(below(folder), _MAX_ENTRIES + 1))
     if len(entries) > _MAX_ENTRIES:
         return f"goes through too many files to be sure that none is secret: {folder}"
@@ -291,7 +293,7 @@ def _why_not_hidden(folder: str, names: set[str]) -> str | None:
 
 
 def secret_below(folder: str, skips_hidden: bool) -> str | None:
-    """Return a secret file below a folder, or the folder if it is too large to be looked through."""
+    """Return a secret file below a folder; the folder itself if it is too large to search; otherwise None."""
     for count, entry in enumerate(below(folder, skips_hidden)):
         if count >= _MAX_ENTRIES:
             return folder
@@ -303,7 +305,7 @@ def secret_below(folder: str, skips_hidden: bool) -> str | None:
 def below(
     folder: str, skips_hidden: bool = False, with_ignore_files: bool = False
 ) -> Iterator[os.DirEntry[str]]:
-    """Yield the paths below a folder, without following links, and without git's own files."""
+    """Yield the entries below a folder. Links are not followed, and git's own files are left out."""
     waiting = [folder]
     while waiting:
         try:
@@ -325,7 +327,7 @@ def _secret_among(index: bytes) -> str | None:
 
 
 def _names_in(index: bytes) -> Iterator[str]:
-    """Yield the names of files in an index of git: behind a head of 12 bytes, one entry for each."""
+    """Yield the names of files in a git index: a head of 12 bytes, then one entry per file."""
     at = 12
     for _ in range(int.from_bytes(index[8:12], "big")):
         is_extended = index[at + 60] & 0x40 if at + 60 < len(index) else 0
@@ -361,6 +363,7 @@ def _why_not_git(words: Sequence[str], reading: Reading, workspace: Workspace, h
 
 
 def _names_its_files(words: Sequence[str], here: str) -> bool:
-    """Return whether `--` limits a git command to files; a folder or a pattern may match secret files."""
+    """Return whether `--` limits a git command to single files. A folder or a pattern may match secret
+    files."""
     named = words[words.index("--") + 1 :] if "--" in words else ()
     return bool(named) and all(Path(join(here, word)).is_file() for word in named)

@@ -1,4 +1,4 @@
-"""The reasons why a command line asks: what it writes, deletes, downloads or runs."""
+"""Describes why a command line needs approval: what it writes, deletes, downloads or runs."""
 
 import glob
 import re
@@ -48,7 +48,7 @@ _RUNS_REPOSITORY = re.compile(
 _GIVEN_CODE = re.compile(
     r"(?:bash|sh|zsh|dash|python[\d.]*|pypy[\d.]*) -\w*c|(?:node|ruby|lua|Rscript) -\w*e|php -r"
 )
-"""A program and the option that precedes inline code."""
+"""A program, and the option after which code follows."""
 _GIT: Mapping[str, str] = {
     "uses the network": "push pull fetch clone ls-remote submodule remote send-email lfs",
     "changes the repository": (
@@ -69,7 +69,7 @@ _IN_PLACE = {
     "perl": re.compile(r"-[A-Za-z]*i"),
     "ruby": re.compile(r"-[A-Za-z]*i"),
 }
-"""Options with which the files that are named are written."""
+"""Program -> the options that make the program write the files among its arguments."""
 _MAX_MATCHES = 1000
 _TAKES_FOLDER = frozenset(("cp", "ln", "install", "mv"))
 _OUTPUT = frozenset(("-o", "-O", "--output", "--output-document", "--output-file", "-P", "-d", "-C"))
@@ -84,7 +84,7 @@ _SHOWS_SETTINGS = frozenset(("--get", "--get-all", "--get-regexp", "--list", "-l
 
 
 def purpose(sight: Sight, workspace: Workspace, doubt: str = "") -> str:
-    """Describe the commands in a few words, or what is unknown about them."""
+    """Describe the effects of the commands in a few words, or the part of them that is unknown."""
     reasons: dict[str, None] = {}
     for seen in sight.commands:
         for why in _purposes(seen, workspace):
@@ -118,7 +118,7 @@ def _of_git(words: Sequence[str]) -> Iterator[str]:
 
 
 def _of_installer(seen: SeenCommand) -> Iterator[str]:
-    """Name what it installs; its other effects are unknown."""
+    """Yield reasons for a command that installs packages. Other effects of an installer are unknown."""
     if _INSTALLS.intersection(seen.words[1:4]):
         yield "installs software"
         yield from ["uses the network"] if seen.program in _LOADS else ()
@@ -146,7 +146,7 @@ def _of_program(seen: SeenCommand, workspace: Workspace) -> Iterator[str]:
 
 
 def _is_proved(seen: SeenCommand) -> bool:
-    """Return whether the command itself is known to only read, so that no reason is needed."""
+    """Return whether this command is known to only read, so that it needs no reason."""
     if any(seen.computed):
         return False
     try:
@@ -164,7 +164,7 @@ def _is_outside(seen: SeenCommand, workspace: Workspace) -> bool:
 
 
 def find_writes(sight: Sight, cwd: str) -> Iterator[tuple[str, bool]]:
-    """Yield the resolved paths that are visibly written, and whether the shell expands the path."""
+    """Yield each resolved path that the commands visibly write, and whether the shell expands the path."""
     here = cwd
     for seen in sight.commands:
         if seen.program in ("cd", "pushd") and len(seen.words) < 3:
@@ -207,7 +207,7 @@ def _targets(seen: SeenCommand) -> Iterator[str]:
 
 
 def _target_folders(words: Sequence[str]) -> Iterator[str]:
-    """Yield the folders into which `-t` puts all that is named."""
+    """Yield the folders of `-t` options, into which all named files go."""
     for word, following in pairwise((*words, "")):
         name, equals, value = word.partition("=")
         if len(name) > 2 and "--target-directory".startswith(name):
@@ -217,14 +217,14 @@ def _target_folders(words: Sequence[str]) -> Iterator[str]:
 
 
 def _into(sources: list[str], last: list[str]) -> Iterator[str]:
-    """Yield the target, and the path inside of it in case it is a folder."""
+    """Yield the target, and the path of each source inside it in case the target is a folder."""
     for target in last:
         yield target
         yield from (join(target, basename(source.rstrip("/"))) for source in sources)
 
 
 def why_protected_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str | None:
-    """Return which protected place a command line visibly writes to."""
+    """Return the protected place that a command line visibly writes to, or None."""
     for real, _ in find_writes(sight, cwd):
         if why := why_protected(real, own):
             return f"writes to a protected place: {real} ({why})"
@@ -232,7 +232,7 @@ def why_protected_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str | N
 
 
 def why_always_asked_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str | None:
-    """Return what a command line changes that not even yolo mode allows."""
+    """Return the change of a command line that needs approval even in yolo mode, or None."""
     for seen in sight.commands:
         if _changes_the_questions(seen):
             return f"changes what is asked about: {' '.join(seen.words[:3])}"
@@ -243,7 +243,7 @@ def why_always_asked_write(sight: Sight, cwd: str, own: tuple[str, ...]) -> str 
 
 
 def _changes_the_questions(seen: SeenCommand) -> bool:
-    """Return whether the command calls this program to trust, allow or approve something."""
+    """Return whether the command calls Sandbur itself to trust, allow or approve something."""
     words = seen.words[1:]
     if words[:2] == ("-m", "sandbur"):
         words = words[2:]

@@ -1,4 +1,4 @@
-"""Whether git, only looking, could run a program that a repository names in its configuration."""
+"""Decides whether a read-only git command could run a program that a repository's configuration names."""
 
 import os
 import re
@@ -15,7 +15,7 @@ _MAX_CONFIG_BYTES = 100_000
 _MAX_INDEX_BYTES = 50_000_000
 _MAX_FOLDERS = 20_000
 _SETTLED_NS = 2_000_000_000
-"""A folder that was changed later than that may change again without a new time."""
+"""A folder whose last change is more recent, in nanoseconds, may change again without a new time stamp."""
 _SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*(?:"(?:[^"\\]|\\.)*")?\s*\]')
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?")
 _HARMLESS = re.compile(
@@ -39,19 +39,20 @@ _HARMLESS = re.compile(
     r"|versionsort\.\w+"
     r"|transfer\.\w+|credential\.\w+|lfs\.[\w.-]+|github\.\w+|gitlab\.\w+|svn\.\w+|sequence\.\w+|i18n\.\w+"
 )
-"""Configuration that cannot make a read-only git command run a program: a pager needs a terminal, an alias a
-new name."""
+"""The configuration keys with which a read-only git command runs no program. A pager is harmless, because it
+needs a terminal; an alias is harmless, because it has another name."""
 _ENVIRONMENT = re.compile(
     r"GIT_(?:DIR|WORK_TREE|CONFIG.*|EXTERNAL_DIFF|EXEC_PATH|OBJECT_DIRECTORY|ALTERNATE.*|COMMON_DIR|NAMESPACE)"
 )
 _SUBMODULE = b"\x00\x00\xe0\x00"
-"""The mode of an entry that is a nested repository, whose configuration also applies."""
+"""The mode of an index entry that is a nested repository. The configuration of that repository applies,
+too."""
 
 
 def why_git_may_run_more(folder: str, may_be_linked: bool = False) -> str | None:
-    """Return why a read-only git command in a folder may run other programs; None if it cannot.
+    """Return why a read-only git command in a folder may run other programs, or None if it cannot.
 
-    `may_be_linked`: a working tree of a repository elsewhere is judged by that repository.
+    `may_be_linked`: if the folder is a linked working tree, judge the repository that it belongs to.
     """
     if found := next((name for name in os.environ if _ENVIRONMENT.fullmatch(name)), None):
         return f"{found} is set, which git obeys"
@@ -72,7 +73,7 @@ def why_git_may_run_more(folder: str, may_be_linked: bool = False) -> str | None
 
 
 def git_folders(repository: str) -> tuple[str, str]:
-    """Return where git keeps what belongs to a working tree, and what belongs to its repository."""
+    """Return the git folder of a working tree, and the git folder of its repository."""
     git = join(repository, ".git")
     try:
         if not stat.S_ISREG(os.lstat(git).st_mode):
@@ -91,7 +92,8 @@ def _line_of(path: str) -> str:
 
 
 def keys_set(repository: str) -> Iterator[tuple[str, str]]:
-    """Yield the keys with their values that the configuration of a repository sets, once it was judged."""
+    """Yield each key with its value that the repository's configuration sets. The repository must have been
+    judged before."""
     config = Path(git_folders(repository)[1], "config")
     section = ""
     for raw in config.read_text("utf-8").split("\n") if config.exists() else ():
@@ -103,8 +105,8 @@ def keys_set(repository: str) -> Iterator[tuple[str, str]]:
 
 
 def _link_inside(git: str) -> str | None:
-    """Return a link inside of git's own folder: the content of its target would be displayed as git's own
-    data."""
+    """Return a link inside of git's own folder, or None. Git would display the content of its target as if it
+    were git's own data."""
     waiting = [git]
     for count in range(_MAX_FOLDERS):
         if not waiting:
@@ -113,8 +115,8 @@ def _link_inside(git: str) -> str | None:
         link, folders = _scan_folder(folder)
         if link is not None:
             return join(folder, link)
-        # Hooks are scripts of their own; only one of them runs in read-only commands, and it is looked up by
-        # name.
+        # Read-only commands run only one hook, and `_of_config` looks that one up by its name. So
+        # the folder of hooks need not be searched.
         waiting += (join(folder, name) for name in folders if count or name != "hooks")
     return waiting[0]
 
@@ -149,7 +151,7 @@ def _entries(folder: str) -> tuple[str | None, tuple[str, ...]]:
 
 
 def find_repository(folder: str) -> str | None:
-    """Return the folder that git will use, found as git does."""
+    """Return the folder of the repository that git will use, found in the same way as git does."""
     here = realpath(folder)
     while True:
         if lexists(join(here, ".git")):
@@ -166,7 +168,7 @@ def _of_config(repository: str, git: str) -> str | None:
         status = os.lstat(join(git, "config"))
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_CONFIG_BYTES:
             return "the repository's configuration is no plain file"
-        # Do not split into lines: git does not treat a lone carriage return as a line end.
+        # `splitlines` would be wrong here: git does not treat a lone carriage return as a line end.
         text = Path(git, "config").read_bytes().decode().replace("\r\n", "\n")
     except FileNotFoundError:
         text = ""
@@ -183,7 +185,7 @@ def _of_config(repository: str, git: str) -> str | None:
 
 @lru_cache(maxsize=64)
 def _first_risk(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return the first key that is not known to be harmless, and the folders of hooks."""
+    """Return the first key that is not known to be harmless, and the configured folders of hooks."""
     hooks: list[str] = []
     section = ""
     if "\r" in text:
@@ -215,7 +217,8 @@ def _of_index(path: str) -> str | None:
 
 
 def read_index(folder: str) -> bytes:
-    """Return the index of the repository of a folder; it contains the names of its files."""
+    """Return the index of the repository of a folder. An index contains the names of the repository's
+    files."""
     repository = find_repository(folder)
     return b"" if repository is None else _index_of(join(repository, ".git", "index")) or b""
 
@@ -236,5 +239,5 @@ def _content(path: str, modified: int, changed: int, size: int, inode: int) -> b
         content = Path(path).read_bytes()
     except OSError:
         return None
-    # Version four stores each name relative to the one before.
+    # Version 4 of the index stores each name relative to the previous one, and cannot be searched.
     return content if content[4:8] in (b"\0\0\0\2", b"\0\0\0\3") else None

@@ -1,4 +1,4 @@
-"""Finds all commands that a shell text runs, and why some of them cannot be found."""
+"""Finds all commands that a shell text runs, and the reasons why there may be others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ....actions.tools.shell.language.parser import Redirection, ShellReader, Si
 from .wrappers import find_wrapped_commands
 
 MAX_CHARS = 131_072
-"""Linux refuses longer single arguments, so no longer text reaches `sh -c`."""
+"""The most characters that are analysed: Linux refuses longer single arguments, so no longer text reaches `sh
+-c`."""
 MADE_TEXT = "a shell or interpreter is given a text that something else makes"
 MADE_NAME = "the shell makes the name of a program"
 GIVEN_PROGRAM = "an interpreter is given a program of its own"
@@ -44,18 +45,18 @@ class SeenCommand:
     words: tuple[str, ...]
     computed: tuple[bool, ...]
     source: str = ""
-    """The source text, if it is a command of its own."""
+    """The source text of the command; empty for a command that another one wraps."""
     redirections: tuple[Redirection, ...] = ()
     reads_pipe: bool = False
     fed: str = ""
-    """The placeholder of an argument from elsewhere: `{}` for `xargs` and `find`."""
+    """The placeholder for an argument that is not in the text: `{}` of `xargs` and `find`."""
 
     @property
     def program(self) -> str:
         return basename(self.words[0])
 
     def rest(self, start: int, fed: str = "") -> SeenCommand:
-        """Return the command that begins at a word, with the same redirections."""
+        """Return the command that begins at a word of this one, with the same redirections."""
         return replace(
             self,
             words=self.words[start:],
@@ -67,15 +68,15 @@ class SeenCommand:
 
 @dataclass(slots=True)
 class Sight:
-    """The result of analysing a shell text."""
+    """The result of the analysis of a shell text."""
 
     commands: list[SeenCommand] = field(default_factory=list[SeenCommand])
     doubts: dict[str, None] = field(default_factory=dict[str, None])
-    """Reasons why more may run than `commands` lists."""
+    """Reasons why the text may run other commands than `commands` lists. The values are unused."""
 
 
 def look(text: str) -> Sight:
-    """Analyse the text, and all shell text in it, down to the programs that it runs."""
+    """Analyse a shell text, and all shell text inside it, down to the programs that run."""
     sight = Sight()
     _look_into(text, 0, sight)
     return sight
@@ -93,7 +94,7 @@ def _look_into(text: str, depth: int, sight: Sight) -> None:
 
 
 def _inspect(command: SimpleCommand, sight: Sight) -> Iterator[str]:
-    """Record the command and those that it wraps; yield the shell texts among their arguments."""
+    """Record the command and all commands that it wraps; yield the shell texts among their arguments."""
     first = SeenCommand(
         command.words, command.computed, command.source, command.redirections, command.reads_pipe
     )
@@ -113,7 +114,7 @@ def _inspect(command: SimpleCommand, sight: Sight) -> Iterator[str]:
 
 
 def _expand_braces(seen: SeenCommand) -> list[SeenCommand]:
-    """Return what `{rm,-r,x}` becomes."""
+    """Return the command that a word such as `{rm,-r,x}` expands to."""
     name = seen.words[0]
     if not (name.startswith("{") and name.endswith("}") and "," in name):
         return []
@@ -130,7 +131,7 @@ def _xargs_placeholder(seen: SeenCommand) -> str:
 
 
 def _needs_more(seen: SeenCommand) -> bool:
-    """Return whether the first added argument would be a program or code."""
+    """Return whether the first argument that `xargs` adds would be a program or code."""
     if seen.program in SHELLS:
         return "-c" in seen.words[-1] or len(seen.words) == 1
     return seen.words[-1] == seen.words[0] and (
@@ -151,7 +152,7 @@ def _texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 
 
 def _shell_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    """Yield the text after `-c`, or standard input if there is no other source of commands."""
+    """Yield the text after `-c`, or standard input if the shell has no other source of commands."""
     options = [at for at, word in enumerate(seen.words) if at and word.startswith(("-", "+")) and word != "-"]
     at = next((at for at in options if re.fullmatch(r"-[a-zA-Z]*c[a-zA-Z]*", seen.words[at])), None)
     if at is not None:
@@ -182,7 +183,7 @@ def _shell_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 
 
 def _list_piped_texts(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    """Report text from standard input, and yield its known parts."""
+    """Add a doubt about text from standard input, and yield the known parts of that text."""
     for redirection in seen.redirections:
         if redirection.operator in ("<<", "<<-", "<<<"):
             if redirection.is_computed:
@@ -237,7 +238,7 @@ def _after_c(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 
 
 def _split_string(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    """Yield the command in `env -S 'rm x'`."""
+    """Yield the command in a text such as `env -S 'rm x'`."""
     for at, word in enumerate(seen.words[1:], 1):
         if re.fullmatch(r"-[iv0]*S", word) or word == "--split-string":
             yield " ".join(seen.words[at + 1 :])
@@ -246,7 +247,7 @@ def _split_string(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 
 
 def _remote(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    """Yield what `ssh` runs on the other side."""
+    """Yield the command that `ssh` runs on the other machine."""
     at, valued = 1, "BbcDEeFIiJLlmOopQRSWw"
     while at < len(seen.words) and seen.words[at].startswith("-"):
         at += 2 if seen.words[at][-1] in valued else 1
@@ -260,7 +261,7 @@ def _remote(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 
 
 def _as_other(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    """Yield the input of another user's shell: all of standard input, unless a command is given."""
+    """Yield the standard input of another user's shell, unless a command is given."""
     yield from _after_c(seen, sight)
     if not {"-c", "--command", "--session-command"} & set(seen.words) and not list(
         find_wrapped_commands(seen.words)
@@ -304,7 +305,7 @@ _FILTERS = ("--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "
 
 
 def _runs_options(seen: SeenCommand, sight: Sight) -> Iterator[str]:
-    """Yield the programs that `tar` and others take in an option."""
+    """Yield the programs that programs such as `tar` run because of an option."""
     for at, word in enumerate(seen.words[1:], 1):
         name, equals, value = word.partition("=")
         if name in ("--to-command", "--use-compress-program", "--rsh", "--checkpoint-action", "--filter"):
@@ -314,7 +315,7 @@ def _runs_options(seen: SeenCommand, sight: Sight) -> Iterator[str]:
 
 
 def _interpret(seen: SeenCommand, sight: Sight) -> None:
-    """Report an interpreter whose program comes from its arguments or its input."""
+    """Add a doubt if an interpreter gets its program from its arguments or its input."""
     words = seen.words[1:]
     for at, word in enumerate(words):
         if _PROGRAM_OPTIONS.fullmatch(word):
@@ -337,7 +338,7 @@ _Reader = Callable[[SeenCommand, Sight], Iterator[str]]
 
 
 def _doubt_if(test: Callable[[str], object], doubt: str) -> _Reader:
-    """Return what yields no text, and notes the doubt where the test holds for an argument."""
+    """Return a reader that yields no text. It adds the doubt if `test` holds for an argument."""
 
     def note(seen: SeenCommand, sight: Sight) -> Iterator[str]:
         if any(map(test, seen.words[1:])):

@@ -1,4 +1,4 @@
-"""Read-only commands of services: containers, clusters, code hosts."""
+"""Read-only commands for services such as containers, clusters and code hosts."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _WORD = re.compile(r"[a-z][a-z-]*")
 
 
 def looking_part(words: Sequence[str]) -> str | None:
-    """Return the words that make a command read-only for a service: `docker ps`, `gh pr view`."""
+    """Return the words that show that a command only reads, such as `docker ps`; None if it may do more."""
     known = _LOOKS.get(words[0], ())
     for count in (1, 2):
         words_of_part = " ".join(words[1 : 1 + count])

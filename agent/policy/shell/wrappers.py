@@ -1,4 +1,4 @@
-"""Finds the program in a command that runs another one: `sudo -u me env A=1 rm`."""
+"""Finds the wrapped command in commands such as `sudo -u me env A=1 rm`."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,12 +11,12 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 
 class _Wrapper(NamedTuple):
     valued: str = ""
-    """Letters of options with a value."""
+    """The letters of the options that take a value."""
     long_valued: str = ""
     skipped: int = 0
-    """Operands in front of the program."""
+    """The number of operands before the wrapped program."""
     lookups: str = ""
-    """Options with which nothing is run."""
+    """The options with which the wrapper runs no program."""
 
 
 _WRAPPERS: Mapping[str, _Wrapper] = {
@@ -101,7 +101,7 @@ _FINDERS = frozenset({"find", "gfind", "fd", "fdfind", "bfs"})
 
 
 def find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
-    """Yield the positions where the wrapped command may begin; several if an option is unknown."""
+    """Yield each position at which the wrapped command may begin. An unknown option leads to several."""
     name = basename(words[0])
     if name in _FINDERS:
         yield from (at + 1 for at, word in enumerate(words) if word in _FROM_HERE and at + 1 < len(words))
@@ -115,7 +115,7 @@ def find_wrapped_commands(words: Sequence[str]) -> Iterator[int]:
 
 
 def _wrapper(name: str, words: Sequence[str]) -> tuple[_Wrapper, int] | None:
-    """Return the wrapper and the number of words of its name."""
+    """Return the wrapper, and the number of words in its name, such as 2 for `docker exec`."""
     if _LOADER.fullmatch(name):
         return _Wrapper(), 1
     if name in _WRAPPERS:
@@ -157,7 +157,7 @@ def _after_options(wrapper: _Wrapper, at: int, words: Sequence[str]) -> Iterator
 
 
 def _takes_next(wrapper: _Wrapper, word: str) -> bool | None:
-    """Return whether an option has a separate value; None: unknown."""
+    """Return whether the next word is the option's value, or None if that is unknown."""
     if word.startswith("--"):
         return False if "=" in word else word in _long_valued(wrapper) or None
     at = next((at for at, letter in enumerate(word) if letter in wrapper.valued), None)

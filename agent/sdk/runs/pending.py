@@ -22,11 +22,12 @@ class PendingToolCall:
     call_id: str
     tool: str
     arguments: Mapping[str, Any]
-    """The arguments by name, without secrets; a changed copy may be passed to `approve`."""
+    """The arguments by name, with masked secrets. A changed copy can be passed to `approve`."""
     kind: Literal["approval", "outcome_unknown"]
-    """`outcome_unknown`: it was running when its process died, and is to be settled."""
+    """`approval`: the call waits for approval. `outcome_unknown`: it was running when its process died, and
+    has to be settled."""
     reason: str
-    """Why it waits, in a sentence."""
+    """Why the call waits, as a sentence."""
     arguments_json: str
     """The arguments as the model wrote them."""
 
@@ -38,11 +39,11 @@ class PendingToolCall:
 
 ApprovalVerdict = bool | str | None
 OnApproval = Callable[[PendingToolCall], Awaitable[ApprovalVerdict] | ApprovalVerdict]
-"""Returns True to approve a call, False or a reason to deny it, None to leave it waiting."""
+"""Returns True to approve a call, False or a reason to deny it, None to let it wait."""
 
 
 class ApprovalHandler:
-    """Asks the program's function about the waiting calls of one run, each of them once."""
+    """Asks the program's function about the waiting calls of one run, once per call."""
 
     def __init__(self, decide: OnApproval | None) -> None:
         self._decide = decide
@@ -51,7 +52,8 @@ class ApprovalHandler:
         self._is_stopped = False
 
     async def decisions_after(self, event: Event) -> list[CallDecision]:
-        """Return the decisions after the end of a run; empty if it waits for none, or goes on waiting."""
+        """Return the decisions after the end of a run; an empty list if no call waits, or calls shall go on
+        waiting."""
         if self._decide is None or self._is_stopped or not isinstance(event, RunFinished):
             return []
         calls = [
@@ -75,7 +77,8 @@ class ApprovalHandler:
         return decisions
 
     def stop(self) -> None:
-        """Ask no more; a function that is still deciding is cancelled, and its calls go on waiting."""
+        """Ask no further questions. A function that is still deciding is cancelled, and its calls go on
+        waiting."""
         self._is_stopped = True
         if self._task is not None:
             self._task.cancel()

@@ -1,4 +1,4 @@
-"""The keyword arguments of one run, and what of them a session stores so that a resume keeps it."""
+"""The keyword arguments of one run, and the part of them that a session stores for a resume."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class RunArguments(TypedDict, total=False):
     """The keyword arguments of a run, besides its message and the type of its output."""
 
     deps: Any
-    """What `RunContext.deps` returns in tools, providers, instructions, validators and middleware."""
+    """The value of `RunContext.deps` in tools, providers, instructions, validators and middleware."""
     message_history: Sequence[Message]
-    """The history in which the message comes, in place of the session's."""
+    """The history for this run, in place of the session's. The message is added to it."""
     tool_choice: str
     """`auto`, `required`, `none`, or the name of the tool that the model has to call first."""
     model: str | Model
@@ -40,11 +40,11 @@ class RunArguments(TypedDict, total=False):
     instructions: str
     """Instructions for this run, in addition to those of the agent."""
     on_approval: OnApproval
-    """Decides about calls that wait: True approves, False or a reason denies, None leaves a call waiting."""
+    """Decides about waiting calls: True approves, False or a reason denies, None lets a call wait."""
 
 
 class NewRunArguments(RunArguments, SessionArguments, total=False):
-    """The keyword arguments of a run that opens its session itself."""
+    """The keyword arguments of a run that also opens its session."""
 
     session_id: str | None
 
@@ -59,9 +59,9 @@ class RunRequest(Generic[OutputT]):
 
     given: Mapping[str, Any] = field(default_factory=dict[str, Any])
     typed: TypedOutput[OutputT] | None = None
-    """The output type of this run; None: it names none, or a text."""
+    """The output type of this run. None: the run names no type, or a text."""
     is_text: bool = False
-    """True if this run asks for a text."""
+    """Whether this run asks for a text."""
 
     @property
     def deps(self) -> Any:
@@ -69,7 +69,7 @@ class RunRequest(Generic[OutputT]):
 
     @property
     def model(self) -> Model | None:
-        """The model, if it is an object."""
+        """Return the model if it is an object, otherwise None."""
         model = self.given.get("model")
         return None if isinstance(model, str) else model
 
@@ -82,7 +82,7 @@ class RunRequest(Generic[OutputT]):
         return self.is_text or self.typed is not None
 
     def options(self, instructions: Sequence[str] = ()) -> RunOptions:
-        """Return what the session stores of the run; `instructions` are those of the agent for it."""
+        """Return the options that the session stores. `instructions` are those of the agent for this run."""
         chosen: dict[str, Any] = {}
         if model := self.given.get("model"):
             chosen["model"] = model if isinstance(model, str) else model.name
@@ -99,14 +99,14 @@ class RunRequest(Generic[OutputT]):
 
 
 def _describe_form(form: OutputFormat | None) -> str:
-    """Return the instruction for an answer of this format; the tools of the session do not change for it."""
+    """Return the instruction to answer in this format. The tools of the session stay the same."""
     if form is None:
         return ""
     return _FORM.format(schema=json.dumps(form.object_schema, ensure_ascii=False, separators=(",", ":")))
 
 
 def make_request(output: TypeForm[OutputT] | None, given: Mapping[str, Any]) -> RunRequest[OutputT]:
-    """Return the checked arguments of a run; raises `TypeError` and `UsageError` for wrong ones."""
+    """Return the checked arguments of a run; raises `TypeError` or `UsageError` for wrong arguments."""
     if unknown := [name for name in given if name not in _KNOWN]:
         raise WrongType(
             f"A run takes no argument `{unknown[0]}`.", f"It takes output, {', '.join(sorted(_KNOWN))}."
@@ -130,19 +130,19 @@ def make_request(output: TypeForm[OutputT] | None, given: Mapping[str, Any]) -> 
 
 
 def find_labels(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a new session stores of itself, from the arguments of a run."""
+    """Return the labels for a new session to store, from the arguments of a run."""
     return {name: given[name] for name in _OF_SESSION if name in given}
 
 
 def require_message(request: RunRequest[Any]) -> None:
-    """Raise `UsageError` for arguments that only a run with a message can take."""
+    """Raise `UsageError` for arguments that only a run with a message can have."""
     for name in ("message_history", "instructions"):
         if name in request.given:
             raise UsageError(
-                f"`{name}` begins a run with a message; a run that continues keeps its own.",
+                f"`{name}` is for a run that begins with a message; a run that continues keeps its own.",
                 "Leave it out, or send a message.",
             )
 
 
 RunInstructions = Callable[..., str | Awaitable[str]]
-"""Writes the instructions of one run; its parameters are injected as those of a tool."""
+"""Writes the instructions of one run. Its parameters are injected like those of a tool."""

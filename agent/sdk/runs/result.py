@@ -17,7 +17,7 @@ OutputT = TypeVar("OutputT", default=str)
 
 
 class RunFailed(SandburError):
-    """The run ended without being done; the session can be continued."""
+    """The run ended with another status than `done`. The session can be continued."""
 
     code = "run_failed"
 
@@ -43,9 +43,9 @@ class RunResult(Generic[OutputT]):
     duration_ms: int
     error: ErrorRaised | None
     exit_code: int
-    """The exit code that the command would return: 0 done, 3 a decision is needed, and so on."""
+    """The exit code that the command would return, such as 0 for done and 3 if a decision is needed."""
     hint: str = ""
-    """What the user can do about the error."""
+    """What the user can do about the error; empty without an error."""
     notices: tuple[str, ...] = ()
     """Notices for the user, such as MCP servers that are left out, retries and compressions."""
 
@@ -58,7 +58,7 @@ class RunResult(Generic[OutputT]):
         if isinstance(self, DoneResult):
             return cast("DoneResult[OutputT]", self)
         if self.is_done:
-            raise RunFailed("The answer has another form than `output` says.", "The session began with it.")
+            raise RunFailed("The answer is not of the type `output`.", "The session began with another type.")
         if self.error is not None:
             raise RunFailed(self.error.message, self.hint)
         waiting = ", ".join(f"{one.tool} ({one.call_id})" for one in self.pending)

@@ -1,4 +1,4 @@
-"""What an agent adds to each of its runs: instructions of the run, output type and output validators."""
+"""The parts that an agent adds to each of its runs: instructions, output type and output validators."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from .result import OutputT
 class ModelRetry(ToolError):
     """Raised by an output validator: the model gets the reason and answers again, at most three times.
 
-    In a tool it does what `ToolError` does.
+    In a tool it has the same effect as `ToolError`.
     """
 
 
 class OutputValidator:
-    """A function that checks an answer: it takes the value, and what is injected."""
+    """A function of a program that checks an answer. Its parameters are the value and injected objects."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        """Read its parameters; raises `UsageError` unless there is one for the value."""
+        """Read the parameters of the function; raises `UsageError` unless exactly one is for the value."""
         if not callable(function):
             raise WrongType(f"An output validator is a function, not {function!r}.")
         self.function = function
@@ -48,13 +48,13 @@ class OutputValidator:
         self._callee = Callee(function, self._what, parameters)
 
     async def check(self, value: Any, run: RunContext[Any], inputs: RunInputs) -> str:
-        """Return why the program refuses the value; empty if it accepts it."""
+        """Return why the program refuses the value, or an empty text if the program accepts it."""
         given = {self._parameter: value}
         try:
             result, _ = await self._callee.call(given, run, None, inputs.overrides)
         except (ModelRetry, ValueError) as refused:
             return str(refused) or type(refused).__name__
-        except Exception as error:  # from a program's code
+        except Exception as error:  # the validator is code of a program
             if isinstance(error, SandburError):
                 raise
             raise UsageError(f"{self._what} failed: {type(error).__name__}: {error}") from error
@@ -69,10 +69,10 @@ class OutputValidator:
 def split_instructions(
     given: Instructions | RunInstructions | Sequence[Instructions | RunInstructions],
 ) -> tuple[Instructions, tuple[Callee, ...]]:
-    """Return the instructions of a session, and those that are written for each run.
+    """Return the instructions of a session, and the functions that write instructions for each run.
 
-    A function that takes a `RunContext`, a dependency or nothing writes for a run; another one for a session.
-    Raises `UsageError` for two functions of the session.
+    A function that takes a `RunContext`, a dependency or nothing writes for a run. Any other function writes
+    for a session. Raises `UsageError` for two functions of the session.
     """
     parts = [given] if isinstance(given, str) or callable(given) else list(given)
     texts = [part for part in parts if isinstance(part, str)]
@@ -82,7 +82,7 @@ def split_instructions(
     if len(of_session) > 1 or (of_session and texts):
         raise UsageError(
             "`instructions` takes one function of the session, or texts.",
-            "A function of the run takes a RunContext; any number of those may stand beside texts.",
+            "A function of the run takes a RunContext; any number of these may be in the list.",
         )
     return of_session[0] if of_session else "\n\n".join(filter(None, texts)), tuple(of_run)
 
@@ -106,16 +106,16 @@ def _read(function: Callable[..., Any]) -> Callee:
 
 @dataclass(slots=True)
 class RunRules(Generic[OutputT]):
-    """The rules of an agent for its runs; every session of the agent holds the same object."""
+    """The rules of an agent for its runs. All sessions of the agent share one object."""
 
     typed: TypedOutput[OutputT] | None = None
-    """None: an answer is a text."""
+    """The parser of the output type. None: an answer is a text."""
     instructions: tuple[Callee, ...] = ()
     validators: list[OutputValidator] = field(default_factory=list[OutputValidator])
-    """They check answers of the agent's own output type, not those of a run with another one."""
+    """The validators of answers. They check the agent's own output type, not another type of a single run."""
 
     async def write_instructions(self, session_id: str, cwd: Path, inputs: RunInputs) -> list[str]:
-        """Return the instructions of a run; raises what their functions raise."""
+        """Return the instructions of a run; raises the exceptions of their functions."""
         run = RunContext.of_run(session_id, cwd, inputs.deps)
         if inputs.deps is None:
             for each in self.instructions:
@@ -129,7 +129,8 @@ class RunRules(Generic[OutputT]):
     def validation(
         self, request: RunRequest[Any], session_id: str, cwd: Path, inputs: RunInputs
     ) -> ValidateAnswer | None:
-        """Return what checks the answers of a run by the validators; None: nothing does."""
+        """Return the function that checks the answers of a run by the validators, or None without
+        validators."""
         if not self.validators or request.changes_output:
             return None
         run = RunContext.of_run(session_id, cwd, inputs.deps)
@@ -144,5 +145,5 @@ class RunRules(Generic[OutputT]):
         return validate
 
     def parse(self, value: Any) -> OutputT:
-        """Return the output of an answer; raises `ValueError` for one of another form."""
+        """Return the output of an answer; raises `ValueError` if the answer has another form."""
         return cast("OutputT", value) if self.typed is None else self.typed.parse(value)

@@ -1,4 +1,4 @@
-"""The event stream of a run for programs; a stream that is abandoned in any way ends its run."""
+"""The event stream of a run for programs. If a program abandons the stream in any way, the run ends."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from ....actions.ports.events import Event
 from ....state.errors import UsageError
 
 _driving: set[asyncio.Task[None]] = set()
-"""Strong references: the event loop holds its tasks by weak references only."""
+"""Strong references to tasks, because the event loop holds only weak ones."""
 
 
 class StreamedRun:
-    """Runs the events of one run in a separate task, one event for each request of the reader.
+    """Runs the events of one run in a separate task, one event per request of the reader.
 
-    So a cancelled reader, even one that is cancelled repeatedly, cannot cut the end of a run short.
+    So even a reader that is cancelled repeatedly cannot cut the end of a run short.
     """
 
     def __init__(
         self, events: Callable[[StreamedRun], AsyncGenerator[Event]], begin: Callable[[], Awaitable[None]]
     ) -> None:
-        """The first reader awaits `begin` before the run starts; `begin` may raise to refuse the run."""
+        """The first reader awaits `begin` before the run starts. If `begin` raises, the run does not
+        start."""
         self._events = events
         self._begin = begin
         self._task: asyncio.Task[None] | None = None
@@ -35,34 +36,35 @@ class StreamedRun:
         self._is_stopped = False
         self._is_dropped = False
         self.interrupt: Callable[[], Awaitable[None]] | None = None
-        """Interrupts the run cleanly; set when the run exists."""
+        """Interrupts the run cleanly; None until the run exists."""
         self.session_id = ""
         """The id of the session; empty until it is known."""
 
     @property
     def is_over(self) -> bool:
-        """True if no run is active: it has not started, or it has ended."""
+        """Return whether no run is active: it has not started, or it has ended."""
         return self._task is None or self._task.done() or self._task.get_loop().is_closed()
 
     @property
     def is_abandoned(self) -> bool:
-        """True if it was stopped or dropped, or its reader's task has ended: no event is read any more."""
+        """Return whether no event will be read any more: the stream was dropped, or its reader's task has
+        ended."""
         return self._is_stopped or self._is_dropped or self._reader is None or self._reader.done()
 
     @property
     def is_own(self) -> bool:
-        """True if the current task is its reader, so that it cannot be waiting for the next event."""
+        """Return whether the current task is the reader, which then cannot be waiting for the next event."""
         return self._reader is asyncio.current_task()
 
     async def next(self) -> Event:
-        """Return the next event; after the last one raise `StopAsyncIteration`, or the error of the run."""
+        """Return the next event. After the last one, raise `StopAsyncIteration` or the error of the run."""
         if self._task is None and not self._is_stopped:
             await self._begin()
             self._start()
         if self._is_stopped or self._task is None:
             raise StopAsyncIteration
         if self._answer is not None and not self._answer.done():
-            raise UsageError("Another task reads this stream already.", "Read it in one task.")
+            raise UsageError("Another task already reads this stream.", "Read it in one task.")
         self._reader = asyncio.current_task()
         answer = self._answer = asyncio.get_running_loop().create_future()
         if self._task.done():
@@ -78,7 +80,7 @@ class StreamedRun:
         return event
 
     def stop(self) -> None:
-        """Interrupt the run if it is active; no more events are read."""
+        """Interrupt the run if it is active. No further events are read."""
         if self._is_stopped or self._task is None:
             self._is_stopped = True
             return
@@ -94,13 +96,13 @@ class StreamedRun:
         self._asked.set()
 
     async def close(self) -> None:
-        """Stop, and wait until the run has ended and its resources are free."""
+        """Stop the run, and wait until it has ended and its resources are free."""
         self.stop()
         if self._task is not None and not self.is_over and self._task is not asyncio.current_task():
             await asyncio.wait([self._task])
 
     def drop(self) -> None:
-        """Stop from any thread: the garbage collector may run in any of them."""
+        """Stop the run from any thread, because the garbage collector may run in any thread."""
         self._is_dropped = True
         if self._task is None or self.is_over:
             return
@@ -116,7 +118,7 @@ class StreamedRun:
         async with aclosing(self._events(self)) as events:
             async for event in events:
                 if self._is_stopped:
-                    continue  # read an interrupted run to its end, so that its result is recorded
+                    continue  # an interrupted run is read to its end, so that its result is recorded
                 self._asked.clear()
                 if self._answer is not None and not self._answer.done():
                     self._answer.set_result(event)
@@ -127,7 +129,7 @@ class StreamedRun:
         self._settle_answer()
 
     def _settle_answer(self) -> None:
-        """Wake the reader up: the first time with the error of the run, if it had one."""
+        """Wake the reader up. The first time, pass on the error of the run, if it had one."""
         if self._answer is None or self._answer.done():
             return
         error, self._error = self._error, None
@@ -153,8 +155,8 @@ class EventStream(AsyncIterator[Event]):
         async def begin_this() -> None:
             await begin(run)
 
-        # The run holds no reference to this object: it is collected, and then drops the run,
-        # when no program holds it.
+        # The run holds no reference to this object. So the object is collected once no program holds it,
+        # and its `__del__` drops the run.
         run = self._run = StreamedRun(events, begin_this)
 
     def __aiter__(self) -> Self:

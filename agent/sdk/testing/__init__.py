@@ -1,1 +1,1 @@
-"""Tools for tests of agents; public as `sandbur.testing`."""
+"""Tools for tests of agents. They are public as `sandbur.testing`."""

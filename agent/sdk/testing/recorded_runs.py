@@ -34,10 +34,10 @@ def assert_replays(
 ) -> None:
     """Fail with the first difference between a recorded run and today's program.
 
-    No model is asked, no tool runs: replies and results come from the recording. `recording` is a file that
-    `sandbur sessions export` or `sandbur test add` wrote or, with the URL of a `store`, the id of a session
-    there. `agent` is the agent that ran it, if there was one; without it the recorded tools are used.
-    `ignore_tools`: changed, new and removed tools are no difference.
+    No model is asked and no tool runs: replies and results come from the recording. `recording` is a file
+    that `sandbur sessions export` or `sandbur test add` wrote or, with the URL of a `store`, the id of a
+    session in it. `agent` is the agent that made the run, if there was one; without it the recorded tools are
+    used. If `ignore_tools` is true, changed, new and removed tools are not a difference.
     """
     problem = problem_of(recording, agent, store, ignore_tools)
     if problem:
@@ -45,7 +45,7 @@ def assert_replays(
 
 
 def recorded_replies(recording: str | Path, *, store: str | None = None) -> list[Message]:
-    """Return the model's replies of a recorded run, for a `ScriptedModel` to repeat."""
+    """Return the model's replies in a recorded run, for a `ScriptedModel` to repeat."""
 
     with _open_recording(recording, store) as (opened, session_id):
         called = [(each.called, each.reply) for each in read_recording(opened, session_id).moments()]
@@ -59,8 +59,8 @@ def problem_of(
     store: str | None = None,
     ignore_tools: bool = False,
 ) -> str:
-    """Return why a recorded run cannot be replayed, or its first difference; empty if there is neither."""
-    # In another thread: the test may run inside an event loop.
+    """Return why a recorded run cannot be replayed, or its first difference; empty if it has none."""
+    # This runs in another thread, because the test may run inside an event loop.
     with ThreadPoolExecutor(1, thread_name_prefix="sandbur-replay") as executor:
         try:
             replayed = executor.submit(_replay, recording, agent, store, ignore_tools).result()
@@ -81,7 +81,7 @@ def describe_divergence(name: str, found: Divergence, label: Callable[[str], str
             f"{name}: step {found.seq} ({label(found.action)}), {found.kind}: {label(found.summary)}",
             *lines,
             *more,
-            f"- is recorded, + is this program. If the change is wanted, {but_tools}record the run again.",
+            f"- is recorded, + is this program. If you want the change, {but_tools}record the run again.",
         ]
     )
 
@@ -106,7 +106,7 @@ def _today(agent: Agent[Any] | None) -> Today | None:
 
 @contextmanager
 def _open_recording(recording: str | Path, store: str | None) -> Generator[tuple[Store, str]]:
-    """Open a store that holds the recording; yield the store and the id of the session."""
+    """Open a store that contains the recording; yield the store and the id of the session."""
 
     if store is None:
         with recording_store(Path(recording)) as found:

@@ -20,7 +20,7 @@ _MAX_QUOTED_CHARS = 200
 
 
 class ToolCall:
-    """A tool call of the model: `ToolCall("find_customer", email="a@example.com")`."""
+    """A tool call of the model, such as `ToolCall("find_customer", email="a@example.com")`."""
 
     __slots__ = ("arguments", "name")
 
@@ -31,7 +31,7 @@ class ToolCall:
 
     @classmethod
     def of_text(cls, name: str, arguments: str) -> ToolCall:
-        """Make a call with exactly this text as arguments, JSON or not."""
+        """Make a call with exactly this text as its arguments, even if it is not JSON."""
         call = cls(name)
         call.arguments = arguments
         return call
@@ -52,9 +52,10 @@ class Say:
         usage: Usage | None = None,
         finish: FinishReason | None = None,
     ) -> None:
-        """`usage` None: estimated, at no cost. `finish` None: derived from the parts.
+        """Each text is one delta of the stream.
 
-        Each text is one delta of the stream.
+        If `usage` is None, tokens are estimated and cost nothing. If `finish` is None, it is derived from the
+        parts.
         """
         self.parts = parts
         self.thinking = thinking
@@ -69,13 +70,14 @@ MakesAnswer = Callable[[ModelRequest], Answer | Awaitable[Answer]]
 
 
 class ScriptEnded(ModelError, AssertionError):
-    """The model was asked again after the last reply of its script."""
+    """The model was asked again after it used the last reply of its script."""
 
     code = "script_ended"
 
 
 class ScriptedModel:
-    """Implements `sandbur.Model`: answers each request with the next reply of a list.
+    """A model for tests that answers each request with the next reply of a list. It implements
+    `sandbur.Model`.
 
     A reply is a text, a `ToolCall`, a list of both (one reply), `Say(...)`, a dict or pydantic object (sent
     as JSON), an exception to raise such as `sandbur.Overloaded("busy")`, or a function, sync or async, that
@@ -90,7 +92,8 @@ class ScriptedModel:
         context_window: int = 200_000,
         usage: Usage | None = None,
     ) -> None:
-        """`usage`: the usage of each reply without one; by default tokens are estimated, at no cost.
+        """`usage` is the usage of each reply that has none. If it is None, tokens are estimated and cost
+        nothing.
 
         Raises `TypeError` for a reply of another type.
         """
@@ -124,19 +127,19 @@ class ScriptedModel:
 
     @property
     def left(self) -> int:
-        """The number of replies that were not used yet."""
+        """Return the number of replies that were not used yet."""
         return len(self._left)
 
     def assert_done(self) -> None:
         """Raise `AssertionError` unless every reply was used and no request came after the last one."""
         if self._left:
             raise AssertionError(
-                f"{self.left} of the {self._length} replies of {self.name} were never asked for; the next one"
+                f"{self.left} of the {self._length} replies of {self.name} were never requested; the next one"
                 f" is {self._left[0]!r}."
             )
         beyond = len(self.requests) - self._length
         if beyond > 0 and self._always is None:
-            raise AssertionError(f"{self.name} was asked {beyond} times more than its script has replies.")
+            raise AssertionError(f"{self.name} got {beyond} requests more than its script has replies.")
 
     def _next(self, request: ModelRequest) -> Answer | MakesAnswer:
         if self._always is not None:
@@ -146,14 +149,14 @@ class ScriptedModel:
         raise ScriptEnded(
             f"The script of {self.name} has {self._length} replies, and this is request"
             f" {len(self.requests)}, after {_describe_last_message(request)}.",
-            "Add the reply that should come here.",
+            "Add the next reply to the script.",
         )
 
 
 async def _answer(scripted: Answer | MakesAnswer, request: ModelRequest) -> Answer:
     """Return the scripted reply or the value of its function; raises a scripted exception."""
     if isinstance(scripted, type):
-        raise scripted("The script says so.")
+        raise scripted("The script raises this error.")
     if callable(scripted):
         made = scripted(request)
         return await _answer(await made if inspect.isawaitable(made) else made, request)
@@ -169,7 +172,7 @@ def _reply(answer: Answer, request: ModelRequest, usage: Usage | None) -> Reply:
         return _whole(answer, None, usage or _estimate_usage(answer, request))
     draft = _build_reply(answer)
     blocks: list[Block] = [Thinking(text=draft.thinking)] if draft.thinking else []
-    # Derived from the position, so that it is unique in the session and the same in every process.
+    # The id is derived from the position, so it is unique in the session and the same in every process.
     place = sum(len(history) for history in request.histories)
     for number, part in enumerate(draft.parts):
         if isinstance(part, str):
@@ -217,7 +220,7 @@ def _describe_last_message(request: ModelRequest) -> str:
     """Describe the last message of the request in a few words."""
     last = next((message for history in reversed(request.histories) for message in reversed(history)), None)
     if last is None:
-        return "nothing was said"
+        return "a request without messages"
     texts = [last.text, *(f"{result.tool} gave back {result.content!r}" for result in last.tool_results)]
     joined_text = " ".join(text for text in texts if text)
     return f"{joined_text[:_MAX_QUOTED_CHARS]!r} of the {last.role}"

@@ -1,4 +1,4 @@
-"""A store for one test, and an environment without the settings of the user who runs it."""
+"""A store for one test, and an environment without the settings of the user who runs the test."""
 
 import os
 import tempfile
@@ -15,13 +15,14 @@ class TemporaryStore:
     url: str
     """The value for `Agent(store=...)`."""
     env: Mapping[str, str]
-    """For `Agent(env=...)`: the process environment, with data and configuration in this folder."""
+    """The value for `Agent(env=...)`: the process environment, with data and configuration in this folder."""
     folder: Path
 
 
 @contextmanager
 def temporary_store() -> Generator[TemporaryStore]:
-    """Open an empty store, in a memory file system if there is one; it is deleted at the end of the block."""
+    """Open an empty store, in a file system in memory if there is one. It is deleted at the end of the
+    block."""
     place = _IN_MEMORY if _IN_MEMORY.is_dir() and os.access(_IN_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="sandbur-test-", dir=place) as name:
         folder = Path(name)

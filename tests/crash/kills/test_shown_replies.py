@@ -20,7 +20,7 @@ from sandbur.state.store.store import Store
 
 pytestmark = pytest.mark.slow
 
-NOTICE = "An answer that may have been shown was not kept"
+NOTICE = "The process died before it recorded an answer"
 LOG = 'grep -o \'\\"tool_use_id\\": \\"[^\\"]*\' | cut -d \'\\"\' -f 4 >> ../hooks.log'
 HOOK = """\
 [[hooks.{event}]]

@@ -11,7 +11,7 @@ from sandbur.agent.extensions.hooks.hooks import Hooks, HookSession
 from sandbur.agent.extensions.hooks.hooks_runtime import HooksReader
 from sandbur.agent.extensions.hooks.program import HookPlace
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
-from sandbur.agent.extensions.middleware.middleware_stack import Onion
+from sandbur.agent.extensions.middleware.middleware_stack import MiddlewareStack
 from sandbur.agent.graph import CALLS_START_NEXT, build_application, build_graph
 from sandbur.agent.runtime.wiring import (
     DiskWitness,
@@ -60,13 +60,13 @@ async def open_real(
     env = {"HOME": str(folder), "SANDBUR_HOME": str(folder / "home"), **(env or {})}
     config = load_settings({}, env)
     gate = SessionGate(policy_of, settings)
-    onion = Onion(middleware, MiddlewareSession(session_id, model.name, folder))
-    await onion.start()
+    stack = MiddlewareStack(middleware, MiddlewareSession(session_id, model.name, folder))
+    await stack.start()
     toolbox, events = builtin_tools() if toolbox is None else toolbox, EventPort()
     masker, places = masker_for(env, folder, key), places_of(config.home, session_id)
     hook = hooks_of(session_id, HookPlace(folder, places.scratch), masker, toolbox, hooks or {})
     observers = Observers(events.notify)
-    observers.add(onion if middleware else None, hook)
+    observers.add(stack if middleware else None, hook)
     application = await build_application(
         build_graph(), session_id, store.persister(CALLS_START_NEXT), ApplicationState(execution_mode=mode)
     )
@@ -75,7 +75,7 @@ async def open_real(
     output = output_of(settings)
     ports = Ports(
         session_id,
-        onion.around_model(model),
+        stack.around_model(model),
         request_settings(settings, toolbox, config.compress_at, output),
         toolbox,
         gate,
@@ -84,7 +84,7 @@ async def open_real(
         await store.open_trace(session_id),
         masker,
         call_places(settings, places),
-        call_settings(settings, wrap=onion.around_tools()),
+        call_settings(settings, wrap=stack.around_tools()),
         events=events,
         turn=turn_rules(settings, output),
         hooks=hook,

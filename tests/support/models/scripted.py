@@ -28,7 +28,7 @@ from sandbur.actions.ports import (
 from sandbur.actions.ports.events import Event, RunFinished, TextDelta
 from sandbur.actions.turn.decision_tools import DECISION_TOOLS
 from sandbur.agent.extensions.middleware.middleware import Middleware, MiddlewareSession
-from sandbur.agent.extensions.middleware.middleware_stack import Onion
+from sandbur.agent.extensions.middleware.middleware_stack import MiddlewareStack
 from sandbur.agent.graph import CALLS_START_NEXT, build_application, build_graph
 from sandbur.agent.history.telemetry.telemetry import Telemetry
 from sandbur.agent.runtime.wiring import DiskWitness
@@ -184,14 +184,14 @@ async def open_session(
         observer = telemetry.session(session_id, MasksNothing())
         watching.add(observer)
         middleware = (*middleware, *observer.middleware)
-    onion = Onion(middleware, MiddlewareSession(session_id, model.name, Path.cwd()))
+    stack = MiddlewareStack(middleware, MiddlewareSession(session_id, model.name, Path.cwd()))
     if middleware:
-        watching.add(onion)
+        watching.add(stack)
     trace = watching.around_trace(await store.open_trace(session_id))
-    around = onion.around_model(model)
+    around = stack.around_model(model)
     ports = scripted_ports(store, around, *tools, session_id=session_id, trace=trace, gate=gate)
-    ports = replace(ports, calls=CallSettings(wrap=onion.around_tools()), events=events)
-    await onion.start()
+    ports = replace(ports, calls=CallSettings(wrap=stack.around_tools()), events=events)
+    await stack.start()
     application = await build_application(
         build_graph(), session_id, store.persister(CALLS_START_NEXT), ApplicationState(execution_mode=mode)
     )

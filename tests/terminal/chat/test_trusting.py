@@ -22,7 +22,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 def test_a_trusted_configuration_counts_from_then_on(terminal: Terminal) -> None:
     terminal.start("")
     screen = terminal.see("Use it in this folder")
-    assert "! lets pass without a question: run_shell_command(touch *)" in screen
+    assert "! allows without a question: run_shell_command(touch *)" in screen
     assert f"sandbur trust --remove {terminal.folder}" in screen.replace("\n", "")
     time.sleep(DEAF_S)
     terminal.keys("y")

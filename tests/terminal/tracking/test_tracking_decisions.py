@@ -117,7 +117,7 @@ def test_what_is_decided_is_what_was_shown(command: Command) -> None:
         strange = client.post("/decide", data={**approve, "decision": "everything"})
         assert strange.status_code == 409
         wrong = client.post("/decide", data={**approve, "decision": "done"})
-        assert "waits to be" in wrong.text
+        assert "has to be" in wrong.text
         big = client.post("/decide", data={**deny, "decision": "deny", "words": "x" * 100_000})
         assert (big.status_code, "too much" in big.text) == (409, True)
         unknown = client.post("/decide", data={**approve, "session": "nobody", "decision": "approve"})

@@ -1,1 +1,1 @@
-"""The configuration of tool servers: the schema of a server table, and edits of configuration files."""
+"""The configuration of tool servers: the schema of a server, and edits of configuration files."""

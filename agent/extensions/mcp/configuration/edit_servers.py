@@ -1,4 +1,4 @@
-"""Adds tool servers to a configuration file and removes them; the rest of the file stays unchanged."""
+"""Adds tool servers to a configuration file, and removes them. The rest of the file stays unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_server(name: str, given: Mapping[str, Any]) -> McpServerTable:
     """Return the server that the command line describes; raises `UsageError`."""
     if not re.fullmatch(SERVER_NAME, name):
         raise UsageError(
-            f"`{name}` is no name for a server.", "A name has letters, digits, - and single _, 32 at most."
+            f"`{name}` is not a valid server name.", "A name has letters, digits, - and single _, 32 at most."
         )
     try:
         return McpServerTable.model_validate(dict(given))
@@ -35,7 +35,10 @@ def check_server(name: str, given: Mapping[str, Any]) -> McpServerTable:
 
 
 def add_server(path: Path, name: str, table: McpServerTable, env: Mapping[str, str]) -> None:
-    """Write a server down; raises `UsageError` if there is one of that name, `ConfigError`."""
+    """Add a server to a file.
+
+    Raises `UsageError` if the file has a server of that name, and `ConfigError` if it cannot be edited.
+    """
     given = table.model_dump(exclude_defaults=True)
 
     def refuse_second(servers: Mapping[str, Any]) -> None:
@@ -58,7 +61,7 @@ def add_server(path: Path, name: str, table: McpServerTable, env: Mapping[str, s
 
 
 def remove_server(path: Path, name: str, env: Mapping[str, str]) -> bool:
-    """Take a server out; return whether it was there. Raises `ConfigError`."""
+    """Remove a server from a file; return whether the file had it. Raises `ConfigError`."""
     if not path.exists():
         return False
     removed: list[bool] = []
@@ -71,7 +74,7 @@ def remove_server(path: Path, name: str, env: Mapping[str, str]) -> bool:
 
 
 def _edit_json(path: Path, change: Callable[[dict[str, Any]], None], env: Mapping[str, str]) -> None:
-    """Change the servers of a project's file, and trust its new bytes."""
+    """Change the servers in a project's file, and trust the new content of the file."""
 
     def edit(old: str, path: Path) -> str:
         whole = _whole(path, old)
@@ -88,7 +91,7 @@ def _whole(path: Path, text: str) -> dict[str, Any]:
         whole = json.loads(text or "{}")
         listed: Any = whole.setdefault("mcpServers", {})
     except (ValueError, RecursionError, AttributeError):
-        raise ConfigError(f"{path} is no list of tool servers.", "Correct or remove it.") from None
+        raise ConfigError(f"{path} is not a list of tool servers.", "Correct or remove it.") from None
     if not isinstance(listed, dict):
         raise ConfigError(f"{path}: `mcpServers` is no object.", "Correct it.")
     return whole

@@ -1,4 +1,4 @@
-"""Reads the setting `mcp_servers`, in a `config.toml` and in a `.mcp.json`."""
+"""Reads the setting `mcp_servers` from a `config.toml` or a `.mcp.json`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from .servers import OWN_ALONE, McpServer, McpServerTable, check_tables, describ
 
 
 class ServersReader(SettingReader):
-    """Reads `mcp_servers`."""
+    """Reads the setting `mcp_servers`."""
 
     def check(self, value: Any, source: str, error: type[SandburError]) -> dict[str, McpServerTable]:
         return check_tables(value, source, error)
@@ -18,7 +18,7 @@ class ServersReader(SettingReader):
     def limit_project(
         self, value: Mapping[str, McpServerTable], path: Path, notices: list[str]
     ) -> dict[str, McpServerTable]:
-        """Reset the fields of a server that only the person's own file may set."""
+        """Reset the fields of a project's servers that only the person's own file may set."""
         for name, table in value.items():
             notices += [
                 f"Ignored `{key}` of the tool server {name} in {path}:"
@@ -30,7 +30,7 @@ class ServersReader(SettingReader):
         return {name: table.model_copy(update=own_alone) for name, table in value.items()}
 
     def resolve(self, values: Sequence[SettingValue]) -> dict[str, McpServer]:
-        """Return the tool servers by name, each with where it is configured."""
+        """Return the tool servers by name, each with the file that configures it."""
         return {
             name: McpServer(name, one.value, one.source, one.folder)
             for name, one in sorted(merge_tables(values).items())

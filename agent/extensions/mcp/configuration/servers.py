@@ -1,4 +1,4 @@
-"""Tool servers as people configure them: in `.mcp.json`, and in `[mcp_servers.NAME]` of a `config.toml`."""
+"""Tool servers in configuration files: in a `.mcp.json`, and in `[mcp_servers.NAME]` of a `config.toml`."""
 
 import hashlib
 import json
@@ -17,7 +17,8 @@ from ....config.paths import decode_text
 
 MOST_SERVERS = 50
 SERVER_NAME = r"^[A-Za-z0-9](?:_?[A-Za-z0-9-]){0,31}$"
-"""Two underscores in a row are not allowed: they separate server and tool in `mcp__server__tool`."""
+"""The pattern of server names. Two underscores in a row are not allowed, because they separate server and
+tool in `mcp__server__tool`."""
 _Text = Annotated[str, StringConstraints(max_length=8192, pattern=r"^[^\x00]*$")]
 _Line = Annotated[str, StringConstraints(min_length=1, max_length=8192, pattern=r"^[^\x00-\x1f\x7f]+$")]
 _Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
@@ -30,36 +31,37 @@ class McpServerTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     type: Literal["stdio", "http", "sse"] | None = None
-    """None: `stdio` if there is a command, else `http`."""
+    """The transport. None means `stdio` if there is a command, otherwise `http`."""
     command: _Line | None = None
     args: list[_Text] = Field(default_factory=list, max_length=200)
     env: dict[_Line, _Text] = Field(default_factory=dict, max_length=200)
-    """Added to the few variables that every server gets."""
+    """Environment variables for the server, in addition to the few that every server gets."""
     cwd: _Line | None = None
     url: Annotated[_Line, StringConstraints(pattern=r"^(https?://|\$\{)[^\s]+$")] | None = None
     headers: dict[Annotated[_Line, StringConstraints(pattern=r"^[A-Za-z0-9-]+$")], _Line] = Field(
         default_factory=dict, max_length=50
     )
     auth: Literal["oauth"] | None = None
-    """`oauth`: a person signs in once, with `sandbur mcp login`; None: `headers` are enough."""
+    """`oauth`: a person signs in once, with `sandbur mcp login`. None: the server needs only `headers`."""
     tools: list[_Line] | None = None
-    """Offer only these tools; None: all."""
+    """The names of the tools to offer. None: all tools of the server."""
     startup_timeout_s: _Seconds = 15.0
     timeout_s: _Seconds = 60.0
-    """Limit of one call without a message from the server; each progress message restarts it, up to ten times
-    as long."""
+    """The time limit of one call, in seconds. Each progress message of the server restarts it, up to ten
+    times this limit in all."""
     protocol: Literal["auto", "legacy"] = "auto"
-    """`legacy` spares an old server a question that it does not answer."""
+    """`legacy` skips a request of the newer protocol that an old server does not answer."""
     fallback: ServerName | None = None
-    """The server to use while this one cannot be reached."""
+    """The name of the server to use while this one cannot be reached."""
     disabled: bool = False
     required: bool = False
-    """If true, no session opens without it; otherwise an unusable server is left out with a notice."""
+    """If true, no session opens without this server. If false, a server that fails is left out with a
+    notice."""
     trust_hints: bool = False
-    """Believe the server's hints about which tools only read and which are idempotent; only the person's own
-    file can set it."""
+    """Whether to believe the server's hints which tools only read and which are idempotent. Only the person's
+    own file can set this field."""
     sampling: bool = False
-    """Let the server use the session's model; only the person's own file can set it."""
+    """Whether the server may call the session's model. Only the person's own file can set this field."""
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Self:
@@ -80,30 +82,31 @@ class McpServerTable(BaseModel):
 _NEEDS = {"stdio": "command", "http": "url", "sse": "url"}
 _OF_OTHERS = {"stdio": ("headers", "auth"), "http": ("args", "env", "cwd"), "sse": ("args", "env", "cwd")}
 OWN_ALONE = ("trust_hints", "sampling")
-"""Fields that a project cannot set for its servers."""
+"""The fields that a project cannot set for its servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """A server and who configured it."""
+    """The configuration of a server, and its origin."""
 
     name: str
     table: McpServerTable
     source: str
     """The configuration file that declares it."""
     folder: Path
+    """The folder where the server runs. A relative `cwd` starts from it."""
     """A relative `cwd` starts here; without one the server runs here."""
 
 
 def check_tables(
     given: Mapping[str, Any], source: str, error: type[SandburError]
 ) -> dict[str, McpServerTable]:
-    """Return the servers of a `config.toml` or of a program's dict; raises `error`."""
+    """Return the servers of a `config.toml` or of a program's dict; raises `error` if one does not fit."""
     found: dict[str, McpServerTable] = {}
     for name, entry in given.items():
         where = f"{source}: `mcp_servers.{name[:40]}`"
         if not re.fullmatch(SERVER_NAME, name):
-            raise error(f"{where} is no name for a server.", f"{_NAME_RULE}.")
+            raise error(f"{where} is not a valid server name.", f"{_NAME_RULE}.")
         unknown = [str(key) for key in entry if key not in _KEYS]
         if unknown:
             near = get_close_matches(unknown[0], _KEYS, n=1)
@@ -174,11 +177,11 @@ def _read_entry(name: str, given: Any, path: Path) -> tuple[McpServerTable | Non
 
 
 _ALSO_HTTP = ("streamable-http", "streamableHttp", "streamable_http")
-"""What other agents call the same transport."""
+"""The names of the `http` transport in other agents."""
 
 
 def problem_of(error: ValidationError) -> str:
-    """Return the first problem as a clause that names the key and does not repeat its value."""
+    """Return the first problem as a clause. The clause names the key and does not repeat its value."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     key = ".".join(str(part) for part in first["loc"] if part != "[key]")
     message = first["msg"].removeprefix("Value error, ")
@@ -190,7 +193,7 @@ _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class MissingVariable(Exception):
-    """Raised for a `${VAR}` that has no default and is not in the environment."""
+    """A `${VAR}` has no default, and the variable is not in the environment."""
 
 
 def fill_variables(text: str, env: Mapping[str, str]) -> str:
@@ -221,7 +224,7 @@ _SCHEME = re.compile(r"^(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
 
 
 def hidden_values(servers: Mapping[str, McpServer], env: Mapping[str, str]) -> dict[str, str]:
-    """Return the credentials of servers by name; they are masked wherever they appear."""
+    """Return name -> credential of the servers. Every occurrence of a credential is masked."""
     found: dict[str, str] = {}
     for server in servers.values():
         given = {**server.table.env, **server.table.headers}
@@ -236,13 +239,13 @@ def hidden_values(servers: Mapping[str, McpServer], env: Mapping[str, str]) -> d
 
 
 def token_path(folder: Path, server: str, url: str) -> Path:
-    """Return the file with the tokens for a server at an address; `folder` is that of all servers."""
+    """Return the file with the tokens for a server at an address. `folder` holds the files of all servers."""
     mark = hashlib.sha256(url.encode()).hexdigest()[:16]
     return folder / "tokens" / f"{server}-{mark}.json"
 
 
-def stored_tokens(servers: Mapping[str, McpServer], env: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Return the tokens of sign-ins by name; they are masked wherever they appear."""
+def read_tokens(servers: Mapping[str, McpServer], env: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return name -> token of the sign-ins. Every occurrence of a token is masked."""
     found: dict[str, str] = {}
     for server in servers.values():
         if server.table.auth is None:

@@ -1,1 +1,1 @@
-"""Prompts and resources of servers, and what programs use of servers."""
+"""Prompts and resources of tool servers, and the access of programs to servers."""

@@ -1,4 +1,4 @@
-"""Tool servers for programs: their tools, prompts and resources without a model in between."""
+"""Tool servers for programs: a program uses their tools, prompts and resources without a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ProgramServers:
-    """Implements `ToolServers` over the servers of a session."""
+    """Gives a program access to the tool servers of a session. It implements `ToolServers`."""
 
     def __init__(self, source: McpSource) -> None:
         self._source = source
@@ -95,7 +95,7 @@ def _show_nothing(text: str) -> None:
 
 @asynccontextmanager
 async def _one_sentence(server: str) -> AsyncGenerator[None]:
-    """Raise `UsageError` for what goes wrong at a server."""
+    """Turn each failure of a server into a `UsageError` of one sentence."""
     try:
         yield
     except (ServerDown, ServerLost, NoAnswer, ServerRefused) as problem:

@@ -1,4 +1,4 @@
-"""Prompts of servers, which a person can send as slash commands: `/mcp__server__prompt`."""
+"""Prompts of tool servers as slash commands of the chat: `/mcp__server__prompt`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ _MOST_CHARS = 50_000
 
 
 class Prompts:
-    """The prompts of the servers of a source."""
+    """The prompts of all tool servers of a session."""
 
     def __init__(self, connections: Mapping[str, ServerConnection]) -> None:
         self._connections = connections
@@ -29,11 +29,10 @@ class Prompts:
         return [prompt for prompts in found for prompt in prompts]
 
     async def render_prompt(self, prompt: ServerPrompt, arguments: Mapping[str, str]) -> str:
-        """Return the text of a prompt; raises `UsageError` with the missing arguments or the server's
-        error."""
+        """Return the text of a prompt. Raises `UsageError` if an argument is missing or the server fails."""
         missing = [one.name for one in prompt.arguments if one.is_required and one.name not in arguments]
         if missing:
-            raise UsageError(f"{prompt.command} needs {missing[0]}.", f"Write {missing[0]}=VALUE behind it.")
+            raise UsageError(f"{prompt.command} needs {missing[0]}.", f"Add {missing[0]}=VALUE to it.")
         connection = self._connections[prompt.server]
         try:
             result = await connection.ask(
@@ -60,7 +59,7 @@ async def _of_server(connection: ServerConnection) -> list[ServerPrompt]:
             if cursor is None or len(found) > MOST_PROMPTS:
                 break
     except (ServerDown, ServerLost, NoAnswer, ServerRefused):
-        # The source reports a server that does not answer.
+        # A server that does not answer is reported by the tool source.
         return found
     return found[:MOST_PROMPTS]
 

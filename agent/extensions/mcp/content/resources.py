@@ -1,4 +1,4 @@
-"""Resources of a server, as two tools: one lists them, one reads one."""
+"""Two tools for the resources of a server: one lists them, the other reads one."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -24,17 +24,17 @@ class _NoArguments(ToolArguments):
 
 
 class _OneResource(ToolArguments):
-    uri: PlainText = Field(description="As the list of resources gives it", max_length=4096)
+    uri: PlainText = Field(description="The address, from the list of resources", max_length=4096)
 
 
 async def resource_tools(connection: ServerConnection, link: Link) -> Sequence[Tool]:
-    """Return the tools that read the resources of a server; none if it has no resources."""
+    """Return the tools that list and read the resources of a server; an empty list if it has none."""
     if link.client.server_capabilities.resources is None or not await _has_resources(connection, link):
         return ()
     server = connection.server.name
     list_spec = spec_of(
         f"{SERVER_PREFIX}{server}__list_mcp_resources",
-        f"List what the server {server} has to read.",
+        f"List the resources of the server {server}.",
         _NoArguments,
     )
     read_spec = spec_of(
@@ -52,7 +52,8 @@ Asking = Callable[[ServerConnection, Any], Awaitable[ToolOutcome]]
 
 
 class ResourceTool:
-    """Reads resources of a server; it counts as read-only if the person trusts the server's hints."""
+    """A tool for the resources of a server. It counts as read-only if the person trusts the server's
+    hints."""
 
     def __init__(
         self, connection: ServerConnection, spec: ToolSpec, arguments: type[ToolArguments], asking: Asking
@@ -90,7 +91,7 @@ class ResourceTool:
 
 
 async def _has_resources(connection: ServerConnection, link: Link) -> bool:
-    """Return whether there are resources; many servers declare the capability without having any."""
+    """Return whether the server has resources: many servers declare the capability without having any."""
     within_s = link.server.table.startup_timeout_s
     try:
         page = await connection.ask(lambda client: client.list_resources(), within_s, link)
@@ -114,7 +115,7 @@ async def _read(connection: ServerConnection, arguments: _OneResource) -> ToolOu
 async def fetch_resources(
     connection: ServerConnection,
 ) -> tuple[list[types.Resource], list[types.ResourceTemplate]]:
-    """Return the resources of a server, and its templates of resources."""
+    """Return the resources of a server, and its resource templates."""
     timeout_s = connection.server.table.timeout_s
     found: list[types.Resource] = []
     cursor: str | None = None
@@ -133,7 +134,7 @@ async def _list_resources(connection: ServerConnection, arguments: Any) -> ToolO
     lines = [_line(str(one.uri), one) for one in found]
     lines += [_line(one.uri_template, one) for one in templates]
     more = [f"({len(lines) - _MOST_LISTED} more)"] if len(lines) > _MOST_LISTED else []
-    return make_outcome([*lines[:_MOST_LISTED], *more] or ["(it has nothing to read)"], ())
+    return make_outcome([*lines[:_MOST_LISTED], *more] or ["(the server has no resources)"], ())
 
 
 def _page(cursor: str | None) -> Callable[[Client], Awaitable[types.ListResourcesResult]]:

@@ -1,1 +1,1 @@
-"""Requests of a tool server to its client: questions for the user, and model calls."""
+"""Requests from a tool server to its client: questions for the user, and model calls."""

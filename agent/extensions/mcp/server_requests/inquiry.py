@@ -1,9 +1,9 @@
-"""Questions of servers that outlive the process: the call ends with them, and another call answers them.
+"""Questions of tool servers whose answer may come from a later process.
 
 A server of the newer protocol that needs a person's answer ends the call with its question and an opaque
-state that the answer has to return. Both are stored in a file. The answer is a call of `answer_mcp_question`,
-which always asks for approval, so that the person sees question and answer and can change or deny it, today
-or next week.
+state, which has to return with the answer. Both are stored in a file. The answer is a call of
+`answer_mcp_question`, which always asks for approval. So the person sees the question and the answer, and can
+change or deny it, today or next week.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _MOST_QUESTION_CHARS = 2000
 _KEPT_S = 90 * 86_400
 _MOST_BYTES = 1_000_000
 Responses = dict[str, Any]
-"""By the server's key: a result of the library's types."""
+"""The server's key of a request -> the response, a result type of the MCP library."""
 
 
 class Inquiry(Record):
-    """A call that waits for answers."""
+    """A stored call that waits for answers."""
 
     tool: str
-    """As sessions call it."""
+    """The name of the tool in sessions."""
     arguments: dict[str, Any]
     required: str
-    """The fields that the server requires, as JSON."""
+    """The fields that the server requires in the answer, as JSON."""
 
     @property
     def result(self) -> types.InputRequiredResult:
@@ -72,7 +72,7 @@ class Inquiries:
         self._folder = folder
 
     def keep(self, inquiry: Inquiry) -> str:
-        """Store a question; return its name."""
+        """Store a question; return the name of the stored question."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._clear_old()
         name = f"q{secrets.token_hex(6)}"
@@ -107,9 +107,10 @@ async def ask_client(
     has_person: bool,
     given: tuple[Responses, str | None] = ({}, None),
 ) -> types.CallToolResult | types.InputRequiredResult:
-    """Call a tool and answer the requests that a program can answer; a question for the person is returned.
+    """Call a tool and answer the server's requests until the server returns a result.
 
-    `has_person`: a person can answer now. Raises the exceptions of the library.
+    `has_person` says whether a person can answer now. If it is false, a question for the person is returned
+    in place of the result. Raises the exceptions of the MCP library.
     """
     responses, state = given
     for _ in range(_MOST_ROUNDS):
@@ -123,7 +124,7 @@ async def ask_client(
         if not has_person and any(isinstance(one, types.ElicitRequest) for one in requests.values()):
             return result
         responses, state = await dispatch_requests(client, requests), result.request_state
-    raise ServerRefused("it asks one question after the other")
+    raise ServerRefused("it asks too many questions in a row")
 
 
 async def dispatch_requests(client: Client, requests: dict[str, Any]) -> Responses:
@@ -133,17 +134,17 @@ async def dispatch_requests(client: Client, requests: dict[str, Any]) -> Respons
         context = ClientRequestContext(session=client.session, request_id=key, meta=None)
         answer = await client.session.dispatch_input_request(context, request)
         if isinstance(answer, types.ErrorData):
-            raise ServerRefused(f"it needs what it is not given: {one_line(answer.message)}")
+            raise ServerRefused(f"it requests what it does not get: {one_line(answer.message)}")
         found[key] = answer
     return found
 
 
 def describe_inquiry(server: str, name: str, inquiry: Inquiry) -> str:
-    """Describe for the model what the server asks and how to answer it."""
+    """Describe for the model the question of the server, and how to answer it."""
     shapes = {key: getattr(one.params, "requested_schema", {}) for key, one in inquiry.questions.items()}
     fields = next(iter(shapes.values())) if len(shapes) == 1 else shapes
     return (
-        f"The tool server {server} has a question to the user before it goes on. Nothing is finished yet.\n"
+        f"The tool server {server} has a question for the user. The call is not finished yet.\n"
         f"Question: {inquiry.message}\n"
         f"Form of the answer: {json.dumps(fields, default=str)[:4000]}\n"
         f'Call {ANSWER} with question "{name}", the text of the question as `asked`, and your proposal as'
@@ -155,21 +156,20 @@ ANSWER = "answer_mcp_question"
 
 
 class _Answer(ToolArguments):
-    question: PlainText = Field(description="Its name, as the server's result gives it", max_length=40)
+    question: PlainText = Field(description="The name of the question in the server's result", max_length=40)
     asked: PlainText = Field(description="The text of the question, word for word", max_length=4000)
-    answer: PlainText = Field(description="The answer: a JSON object in the form that was asked for")
+    answer: PlainText = Field(description="The answer: a JSON object in the form that the question requires")
 
 
 _SPEC = spec_of(
     ANSWER,
-    "Answer what a tool server asked the user. The user is shown question and answer, and decides.",
+    "Answer the question of a tool server. The user sees the question and the answer, and decides.",
     _Answer,
 )
 
 
 class AnswerQuestion:
-    """Continues a call whose server asked a question; it always asks for approval, so that a person
-    answers."""
+    """The tool that continues a call whose server asked a question. It always asks a person for approval."""
 
     def __init__(self, inquiries: Inquiries, tools: dict[str, McpTool]) -> None:
         self._inquiries = inquiries
@@ -188,13 +188,13 @@ class AnswerQuestion:
         return "effect"
 
     def parse(self, arguments: str) -> _Answer:
-        """Return the answer if it quotes the question that was asked; raises `BadArguments`."""
+        """Return the answer. Raises `BadArguments` if it does not quote an open question."""
         given = parse_arguments(_SPEC, _Answer, arguments)
         inquiry = self._inquiries.find(given.question)
         if inquiry is None:
             raise BadArguments(f"{ANSWER}: there is no open question {given.question[:40]}.")
         if " ".join(given.asked.split()) != " ".join(inquiry.message.split()):
-            raise BadArguments(f"{ANSWER}: `asked` is not the question, which is: {inquiry.message}")
+            raise BadArguments(f"{ANSWER}: `asked` differs from the question, which is: {inquiry.message}")
         _contents(inquiry, given.answer)
         return given
 
@@ -211,7 +211,7 @@ class AnswerQuestion:
         inquiry = self._inquiries.find(arguments.question)
         tool = None if inquiry is None else self._tools.get(inquiry.tool)
         if inquiry is None or tool is None:
-            return ToolOutcome("error", "The server that asked this is not here any more.")
+            return ToolOutcome("error", "The server that asked this question is no longer available.")
         outcome = await tool.go_on(inquiry, _contents(inquiry, arguments.answer), context)
         if outcome.outcome == "ok":
             self._inquiries.forget(arguments.question)
@@ -219,7 +219,7 @@ class AnswerQuestion:
 
 
 def _contents(inquiry: Inquiry, answer: str) -> dict[str, dict[str, Any]]:
-    """Return the answers by the server's keys; raises `BadArguments` where one does not fit its form."""
+    """Return the answers by the server's keys. Raises `BadArguments` if one does not fit its question."""
     questions = inquiry.questions
     whole = Arguments(ANSWER, {"type": "object"}).parse_arguments(answer)
     parts: dict[str, Any] = dict.fromkeys(questions, whole) if len(questions) == 1 else whole
@@ -234,7 +234,7 @@ def _contents(inquiry: Inquiry, answer: str) -> dict[str, dict[str, Any]]:
 
 
 async def responses_of(client: Client, inquiry: Inquiry, contents: dict[str, dict[str, Any]]) -> Responses:
-    """Return the responses to a server: the person's answers as given, the rest by program."""
+    """Return the responses to a server: those of the person as given, the others from this program."""
     requests = inquiry.result.input_requests or {}
     others = {key: one for key, one in requests.items() if key not in contents}
     given = {

@@ -1,4 +1,4 @@
-"""Requests that servers may send: the session's folders, questions to the person, and model calls."""
+"""Answers the requests of tool servers: for the session's folders, a person's answer, or a model call."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from ..transport.oauth import ShowAddress
 
 _MOST_QUESTION_CHARS = 2000
 MOST_SAMPLES = 20
-"""Limit of model calls of one server per connection."""
+"""The most model calls of one server over one connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class ElicitationAnswer:
 
 
 class AsksPerson(Protocol):
-    """Puts a question to the person, and waits."""
+    """Asks the person a question and waits for the answer."""
 
     async def __call__(self, question: Elicitation) -> ElicitationAnswer: ...
 
 
 def ask_program(answers: OnElicitation | None) -> AsksPerson | None:
-    """Return what puts questions to a function of a program; None if there is none."""
+    """Return a port that asks questions by calling a function of the program; None without a function."""
     if answers is None:
         return None
 
@@ -45,7 +45,7 @@ def ask_program(answers: OnElicitation | None) -> AsksPerson | None:
 
 
 def ask_user(user_input: UserInput | None) -> AsksPerson | None:
-    """Return what puts questions to the person by the port of the agent; None if there is none."""
+    """Return a port that asks the person through the agent's port for user input; None without that port."""
     if user_input is None:
         return None
 
@@ -59,11 +59,11 @@ def ask_user(user_input: UserInput | None) -> AsksPerson | None:
 
 
 Samples = Callable[[str, str, int], Awaitable[tuple[str, str]]]
-"""Asks the session's model: system prompt, text, most tokens -> its name and its answer."""
+"""Asks the session's model: (system prompt, text, most tokens) -> (name of the model, answer)."""
 
 
 class Host:
-    """Answers the requests of servers; questions that no person can answer are declined."""
+    """The client side of requests from servers. Questions that no person can answer are declined."""
 
     def __init__(
         self,
@@ -75,21 +75,21 @@ class Host:
     ) -> None:
         """`tell` is called with a sentence about each question that was declined.
 
-        `show_sign_in` begins a new sign-in at servers that want one; None: nobody can sign in now.
+        `show_sign_in` begins a new sign-in at a server that requires one. None: nobody can sign in now.
         """
         self.show_sign_in = show_sign_in
         self._roots = tuple(roots)
         self._asks_person = asks_person
         self._samples = samples
-        self._tell = tell or _unheard
+        self._tell = tell or _discard
 
     @property
     def has_person(self) -> bool:
-        """Whether a person can answer now."""
+        """Return whether a person can answer now."""
         return self._asks_person is not None
 
     def roots_of(self, server: McpServer) -> Any:
-        """Return the callback that gives a server the folders of the session."""
+        """Return the callback that returns the folders of the session to a server."""
 
         async def list_roots(context: Any) -> types.ListRootsResult:
             return types.ListRootsResult.model_validate(
@@ -99,14 +99,15 @@ class Host:
         return list_roots
 
     def elicitation_of(self, server: McpServer) -> Any:
-        """Return what puts questions of a server to the person; without one they are declined."""
+        """Return the callback that asks the person a server's questions. Without a person it declines
+        them."""
 
         async def elicit(context: Any, params: Any) -> types.ElicitResult:
             question = _question(server.name, params)
             if self._asks_person is None:
                 self._tell(
-                    f"The tool server {server.name} asked something, which was declined, since nobody is"
-                    f" there to answer: {one_line(question.message)}"
+                    f"The tool server {server.name} asked a question, which was declined, because nobody"
+                    f" is there to answer: {one_line(question.message)}"
                 )
                 return types.ElicitResult(action="decline")
             answer = await self._asks_person(question)
@@ -117,14 +118,15 @@ class Host:
         return elicit
 
     def sampling_of(self, server: McpServer) -> Any:
-        """Return the callback that lets a server call the model; None: sampling is not allowed."""
+        """Return the callback for model calls of a server, or None if its configuration does not allow
+        them."""
         if not server.table.sampling or self._samples is None:
             return None
         samples, left = self._samples, [MOST_SAMPLES]
 
         async def sample(context: Any, params: Any) -> types.CreateMessageResult | types.ErrorData:
             if not left[0]:
-                return types.ErrorData(code=-1, message=f"No more than {MOST_SAMPLES} questions to the model")
+                return types.ErrorData(code=-1, message=f"The limit of {MOST_SAMPLES} model calls is reached")
             left[0] -= 1
             text = "\n\n".join(f"{one.role}: {_text_of(one)}" for one in params.messages)
             model, answer = await samples(params.system_prompt or "", text, params.max_tokens)
@@ -135,7 +137,7 @@ class Host:
         return sample
 
 
-def _unheard(sentence: str) -> None:
+def _discard(sentence: str) -> None:
     pass
 
 

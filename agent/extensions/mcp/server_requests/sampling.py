@@ -1,4 +1,4 @@
-"""Model calls on behalf of servers, which do not appear in the session."""
+"""Model calls that tool servers request (sampling). They are not part of the session."""
 
 from collections.abc import Callable
 
@@ -9,18 +9,18 @@ from .....state.errors import SandburError
 from ..text import plain
 
 _CHARS_A_TOKEN = 6
-"""An upper bound for all languages; used to cut an answer to the length that a server asked for."""
+"""The most characters per token in any language. The token limit of a server cuts an answer by it."""
 
 
 class Sampler:
-    """Asks a model that is connected with the first question."""
+    """Answers the model calls of servers. It connects to the model with the first one."""
 
     def __init__(self, connect: Callable[[], Model]) -> None:
         self._connect = connect
         self._model: Model | None = None
 
     async def __call__(self, system: str, text: str, most_tokens: int) -> tuple[str, str]:
-        """Return the model's name and its answer; an error of the model is an answer, too."""
+        """Return the model's name and its answer. If the model fails, the answer is the error in brackets."""
         try:
             if self._model is None:
                 self._model = self._connect()

@@ -1,4 +1,4 @@
-"""Checks messages from a server before the library parses them: size, malformed entries, floods."""
+"""Checks messages from a server before the MCP library parses them: size, malformed entries, floods."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 MOST_MESSAGE_BYTES = 10_000_000
 MOST_ENTRIES = 1000
-"""Limit of one page of a list; entries beyond it are not read."""
+"""The most entries on one page of a list. Further entries are ignored."""
 _QUIET = frozenset({"notifications/message"})
-"""Notifications that have no handler."""
+"""The notifications that are dropped, because nothing handles them."""
 _ENTRIES: Mapping[str, TypeAdapter[Any]] = {
     "tools": TypeAdapter(types.Tool),
     "resources": TypeAdapter(types.Resource),
@@ -27,7 +27,7 @@ _ENTRIES: Mapping[str, TypeAdapter[Any]] = {
 
 
 class _PlainSchema(BaseModel):
-    """What every version of the protocol takes for the schema of arguments."""
+    """The schema of arguments in the form that every version of the protocol accepts."""
 
     type: Literal["object"]
     properties: dict[str, dict[str, Any]] | None = None
@@ -39,7 +39,7 @@ _BLOCK: TypeAdapter[Any] = TypeAdapter(types.ContentBlock)
 
 
 class CheckedStream:
-    """A stream of messages from a server, each repaired where that is possible."""
+    """A stream of messages from a server. A malformed message is repaired where possible."""
 
     def __init__(self, inner: ReadStream[SessionMessage | Exception], note: Callable[[str], None]) -> None:
         """`note` is called with a clause for each part that was left out."""
@@ -88,7 +88,7 @@ class CheckedStream:
 
 
 def repair(result: dict[str, Any], note: Callable[[str], None]) -> None:
-    """Remove the parts of a result that would make the library reject all of it."""
+    """Remove the parts of a result for which the MCP library would reject all of it."""
     for key, adapter in _ENTRIES.items():
         if isinstance(result.get(key), list):
             result[key] = _fitting(key, result[key], adapter, note)
@@ -105,7 +105,7 @@ def _fitting(
             adapter.validate_python(entry, by_name=False)
             if key == "tools":
                 _PLAIN_SCHEMA.validate_python(entry["inputSchema"])
-            # The library would hold answers against it: a hostile schema makes that take for ever.
+            # The library would validate answers by this schema. For a hostile schema that never ends.
             entry.pop("outputSchema", None)
             kept.append(entry)
         except (ValidationError, RecursionError):
@@ -121,7 +121,7 @@ def _keep_known_block(block: Any) -> Any:
         return block
     except (ValidationError, RecursionError):
         kind = cast("dict[str, Any]", block).get("type") if isinstance(block, dict) else None
-        return {"type": "text", "text": f"(content of a kind that is not known here: {str(kind)[:40]!r})"}
+        return {"type": "text", "text": f"(content of an unknown kind: {str(kind)[:40]!r})"}
 
 
 def _describe_entry(entry: Any) -> str:

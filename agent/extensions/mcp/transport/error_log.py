@@ -1,4 +1,4 @@
-"""The file with a server's standard error, and its last line."""
+"""The file with a server's standard error, and the last line in it."""
 
 from pathlib import Path
 
@@ -8,20 +8,20 @@ _MOST_TAIL_BYTES = 4096
 
 
 class ErrorLog:
-    """One file a server; its keeper writes it and bounds it."""
+    """The log file of one server. The server's keeper writes the file and limits its size."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._began = 0
 
     def open_file(self) -> Path:
-        """Return the file, for a keeper that starts now."""
+        """Make the folder of the log file and return the file's path, for a keeper that starts now."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._began = self.path.stat().st_size if self.path.exists() else 0
         return self.path
 
     def last_words(self) -> str:
-        """Return `; it wrote: ...` with the server's last line; empty if there is none."""
+        """Return `; it wrote: ...` with the server's last line, or an empty text without one."""
         try:
             with self.path.open("rb") as file:
                 size = file.seek(0, 2)

@@ -1,9 +1,9 @@
 """Runs one tool server, keeps the end of its standard error, and ends all of its processes.
 
 This is a separate program. The server inherits its standard input and output, so that messages pass directly
-between the agent and the server. The lifeline is a pipe that closes when the agent ends, for whatever reason.
-As a sub-reaper this process inherits the orphans of the server, so that it also finds processes in other
-sessions. It imports little, because it starts with every server.
+between the agent and the server. The lifeline is a pipe that closes when the agent ends, for any reason. The
+keeper is a sub-reaper: it inherits the orphans of the server, and so it finds processes in other sessions of
+the system, too. It imports little, because one keeper starts with every server.
 """
 
 import os
@@ -17,27 +17,27 @@ from .....actions.tools.shell.supervisor.own_process import WATCHED, adopt_orpha
 from .....actions.tools.shell.supervisor.processes import signal_tree
 
 LINGER_S = 0.3
-"""How long a server may take to exit by itself after its agent has ended, in seconds."""
+"""How long a server may take to exit by itself after its agent ended, in seconds."""
 GRACE_S = 0.3
-"""How long a server may take after SIGTERM, in seconds."""
+"""How long a server may take to end after SIGTERM, in seconds."""
 KILLING_S = 3.0
 MOST_ERROR_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 16
 
 
 def main(lifeline: int, error_file: str, command: list[str]) -> None:
-    """Run the server until it ends, or until nothing holds the other end of the lifeline."""
+    """Run the server until it ends, or until the agent's end of the lifeline is closed."""
     wake = waker()
     adopt_orphans()
     source, sink = os.pipe()
     server = _start(command, sink, (lifeline, source))
     os.close(sink)
     nothing = os.open(os.devnull, os.O_RDWR)
-    # The pipes to the agent have to end with the server.
+    # The keeper closes its copies of the pipes to the agent, so that the pipes close when the server ends.
     for descriptor in (0, 1):
         os.dup2(nothing, descriptor)
-    complaints = ErrorFile(source, error_file)
-    status = Keeper(server, complaints).run(wake, lifeline)
+    errors = ErrorFile(source, error_file)
+    status = Keeper(server, errors).run(wake, lifeline)
     os._exit(status if status >= 0 else 128 - status)
 
 
@@ -53,7 +53,7 @@ def _start(command: list[str], sink: int, own: tuple[int, ...]) -> int:
 
 
 class ErrorFile:
-    """The standard error of a server: the newest part of it, in a file of limited size."""
+    """The file with a server's standard error. It holds the newest part and has a size limit."""
 
     def __init__(self, source: int, path: str) -> None:
         self.source = source
@@ -61,14 +61,14 @@ class ErrorFile:
         os.set_blocking(source, False)
 
     def carry(self) -> bool:
-        """Copy the available data; return whether more may come."""
+        """Copy the available data to the file; return whether more data may come."""
         try:
             chunk = os.read(self.source, _CHUNK_BYTES)
         except BlockingIOError:
             return True
         if not chunk:
             return False
-        # A full disk must not hold the server up.
+        # A full disk must not block the server.
         with suppress(OSError):
             self._keep(chunk)
         return True
@@ -82,9 +82,9 @@ class ErrorFile:
 class Keeper:
     """Waits for the end of the server or of its agent, then ends the remaining processes."""
 
-    def __init__(self, server: int, complaints: ErrorFile) -> None:
+    def __init__(self, server: int, errors: ErrorFile) -> None:
         self._server = server
-        self._complaints = complaints
+        self._errors = errors
         self._status = 0
         self._stage = "running"
         self._deadline = float("inf")
@@ -93,7 +93,7 @@ class Keeper:
     def run(self, wake: int, lifeline: int) -> int:
         """Return the exit status of the server after all of its processes have ended."""
         poll = select.poll()
-        for descriptor in (wake, lifeline, self._complaints.source):
+        for descriptor in (wake, lifeline, self._errors.source):
             poll.register(descriptor, select.POLLIN)
         while self._reap() and time.monotonic() < self._give_up:
             for descriptor, _ in poll.poll(self._patience_ms()):
@@ -102,11 +102,11 @@ class Keeper:
                 elif descriptor == lifeline:
                     poll.unregister(lifeline)
                     self._plan("lingering", LINGER_S)
-                elif not self._complaints.carry():
+                elif not self._errors.carry():
                     poll.unregister(descriptor)
             if time.monotonic() >= self._deadline:
                 self._go_on()
-        self._complaints.carry()
+        self._errors.carry()
         return self._status
 
     def _patience_ms(self) -> float | None:
@@ -121,7 +121,7 @@ class Keeper:
             self._plan("lingering", 0)
 
     def _reap(self) -> bool:
-        """Collect what ended; return whether there is more to wait for."""
+        """Collect the processes that ended; return whether others still run."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)

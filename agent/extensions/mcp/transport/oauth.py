@@ -1,4 +1,4 @@
-"""Signs in at servers with OAuth: a page in the browser leads to tokens, which a private file keeps."""
+"""Signs in at servers with OAuth: a page in the browser leads to tokens, which are kept in a private file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ..configuration.servers import token_path
 from ..text import one_line
 
 ShowAddress = Callable[[str], Awaitable[None]]
-"""Shows the person the address of the page where to sign in."""
+"""Shows the person the address of the sign-in page."""
 _PATH = "/callback"
 _MOST_REQUEST_BYTES = 16_384
 _REQUEST_S = 10.0
@@ -37,16 +37,17 @@ _FAILED = "You are not signed in. You can close this page."
 
 
 class NeedsSignIn(Exception):
-    """The server asks for a sign-in, and nobody is there to do it."""
+    """The server requires a sign-in, but nobody is there to sign in."""
 
 
 class TokenFile:
-    """The tokens for one server at one address; implements the library's `TokenStorage`."""
+    """The tokens for one server at one address. It implements the library's `TokenStorage`."""
 
     def __init__(self, folder: Path, server: str, url: str) -> None:
         self._path = token_path(folder, server, url)
         self.context: OAuthContext | None = None
-        """The library's record of the sign-in, which lacks what a later process needs to renew tokens."""
+        """The library's data about the sign-in. The stored data alone does not let a later process renew
+        tokens."""
 
     @property
     def has_tokens(self) -> bool:
@@ -89,15 +90,15 @@ class TokenFile:
     def _write(self, **changed: Any) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         whole = {**self._read(), **changed}
-        # Another process may have written it meanwhile; the newest tokens count.
+        # Another process may have replaced the file meanwhile; the newest tokens count.
         self._path.unlink(missing_ok=True)
         replace_content(self._path, json.dumps(whole).encode(), None, 0o600)
 
 
 def sign_in(server: str, url: str, folder: Path, show: ShowAddress | None) -> OAuthClientProvider:
-    """Return what adds tokens to requests and renews them; `show` begins a new sign-in.
+    """Return the authentication that adds tokens to requests and renews them.
 
-    Raises `NeedsSignIn` if there are no tokens and no `show`.
+    `show` begins a new sign-in. Raises `NeedsSignIn` if there are neither tokens nor `show`.
     """
     tokens = TokenFile(folder, server, url)
     sentence = f"it asks for a sign-in: run `sandbur mcp login {server}`"
@@ -121,7 +122,7 @@ def _provider(
     back: str,
     wait: Callable[[], Awaitable[AuthorizationCodeResult]],
 ) -> OAuthClientProvider:
-    """Return the library's sign-in, whose page leads to the address `back`."""
+    """Return the library's sign-in. Its page sends the browser to the address `back`."""
     client = OAuthClientMetadata(client_name="Sandbur", redirect_uris=[AnyUrl(back)])
     provider = OAuthClientProvider(url, client, tokens, show, wait)
     tokens.context = provider.context
@@ -129,15 +130,16 @@ def _provider(
 
 
 class Callback:
-    """The local address that the person's browser is sent to after the sign-in."""
+    """The local address to which the browser returns after the sign-in."""
 
     def __init__(self) -> None:
-        # Bound from the start, so that no other program gets the port meanwhile.
+        # The port is bound at once, so that no other program can take it meanwhile.
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}{_PATH}"
 
     async def wait(self) -> AuthorizationCodeResult:
-        """Return what the page sends; raises `OAuthFlowError` if the person did not sign in."""
+        """Return the data that the sign-in page sends; raises `OAuthFlowError` if the person did not sign
+        in."""
         found: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -155,7 +157,7 @@ class Callback:
 async def _answer(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, found: asyncio.Future[dict[str, str]]
 ) -> None:
-    """Answer one request of a browser; the first that comes back from the sign-in counts."""
+    """Answer one request of a browser. The first request that carries a sign-in's result counts."""
     try:
         async with asyncio.timeout(_REQUEST_S):
             head = await reader.readuntil(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Messages to and from a server that is a program of ours: one JSON object a line, under its keeper."""
+"""Messages to and from a local server program: one JSON object per line, under its keeper process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ main(int(sys.argv[2]), sys.argv[3], sys.argv[4:])"""
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 """The environment variables that a server inherits, in addition to those of its configuration."""
 _MOST_WAITING = 256
-"""Messages that are read ahead."""
+"""The most messages that are read ahead."""
 _MOST_UNSENT_BYTES = 2 * MOST_MESSAGE_BYTES
 _MOST_GARBAGE_LINES = 10_000
 _CLOSING_S = 1.0
@@ -35,7 +35,7 @@ _REAPING_S = 5.0
 
 
 def server_environment(outer: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a server: a few variables of `outer`, and those in `given`."""
+    """Return the environment of a server: a few variables of `outer`, and all those in `given`."""
     return {name: outer[name] for name in _INHERITED if name in outer} | dict(given)
 
 
@@ -43,9 +43,9 @@ def server_environment(outer: Mapping[str, str], given: Mapping[str, str]) -> di
 async def program(
     command: Sequence[str], cwd: Path, env: Mapping[str, str], error_file: Path, ended: Callable[[str], None]
 ) -> AsyncGenerator[tuple[_Lines, _Sink]]:
-    """Start a server and yield its read and write streams; all of its processes are ended on exit.
+    """Start a server and yield its read and write streams. All processes of the server are ended on exit.
 
-    `ended` is called with the reason if the server ends the connection. Raises `OSError`.
+    If the server ends the connection, `ended` is called with the reason. Raises `OSError`.
     """
     lifeline, held = os.pipe()
     try:
@@ -60,7 +60,7 @@ async def program(
             bufsize=0,
             start_new_session=True,
         )
-    except BaseException:  # also what is no `OSError`: the other end of the lifeline must not stay
+    except BaseException:  # any exception: the agent's end of the lifeline must not stay open
         os.close(held)
         raise
     finally:
@@ -76,19 +76,19 @@ async def program(
     finally:
         lines.close()
         sink.close()
-        # Shielded: a cancellation here would leave a server process behind.
+        # Shielded, because a cancellation here would leave a server process behind.
         with anyio.CancelScope(shield=True):
             await _end(process, held)
 
 
 def _home() -> str:
-    """Return the folder that this package is imported from."""
+    """Return the folder from which this package is imported."""
     face = Path(str(sys.modules[__name__.partition(".")[0]].__file__))
     return str(face.parent.parent if face.name == "__init__.py" else face.parent)
 
 
 async def _end(process: subprocess.Popen[bytes], held: int) -> None:
-    """Give the server a moment to exit by itself, then have its keeper end it."""
+    """Let the server exit by itself for a moment; after that, let its keeper end it."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(OSError):
@@ -113,7 +113,7 @@ async def _has_ended(process: subprocess.Popen[bytes], within_s: float) -> bool:
 
 
 class _Lines(asyncio.Protocol):
-    """The messages of a server, as the library wants to read them."""
+    """The messages of a server as a stream, in the form that the MCP library reads."""
 
     def __init__(self, ended: Callable[[str], None]) -> None:
         self._is_leaving = False
@@ -152,7 +152,7 @@ class _Lines(asyncio.Protocol):
         if message is None:
             self._garbage += 1
             if self._garbage > _MOST_GARBAGE_LINES:
-                self._give_up("it sends what are no messages")
+                self._give_up("its output is not a sequence of messages")
             return
         self._messages.append(SessionMessage(message))
         self._arrived.set()
@@ -172,7 +172,7 @@ class _Lines(asyncio.Protocol):
         self._arrived.set()
 
     async def receive(self) -> SessionMessage:
-        """Return the next message; raises `anyio.EndOfStream`."""
+        """Return the next message; raises `anyio.EndOfStream` after the last one."""
         while not self._messages:
             if self._is_over:
                 raise anyio.EndOfStream
@@ -208,15 +208,14 @@ class _Lines(asyncio.Protocol):
 
 
 def _message(line: bytes) -> types.JSONRPCMessage | None:
-    """Return the message in a line; None for other output, such as a banner or a log line, which some servers
-    print."""
+    """Return the message in a line, or None for other output. Some servers print banners or log lines."""
     try:
         return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except (ValueError, RecursionError):
         if not line.lstrip().startswith(b"{"):
             return None
     try:
-        # Python's parser accepts lone surrogates; they must not make a whole answer fail.
+        # Python's parser accepts lone surrogates. They are replaced, so that the whole answer does not fail.
         text = json.dumps(json.loads(line.decode(errors="replace")), ensure_ascii=False)
         return types.jsonrpc_message_adapter.validate_json(text.encode(errors="replace"), by_name=False)
     except (ValueError, RecursionError):
@@ -224,7 +223,7 @@ def _message(line: bytes) -> types.JSONRPCMessage | None:
 
 
 class _Sink(asyncio.BaseProtocol):
-    """The write stream to a server; a server that does not read blocks no other task."""
+    """The write stream to a server. A server that does not read blocks no other task."""
 
     def __init__(self, ended: Callable[[str], None]) -> None:
         self.transport: asyncio.WriteTransport | None = None
@@ -235,14 +234,14 @@ class _Sink(asyncio.BaseProtocol):
         if self.transport is None or self.transport.is_closing():
             raise anyio.ClosedResourceError
         if self.transport.get_write_buffer_size() > _MOST_UNSENT_BYTES:
-            self._ended("it does not read what it is sent")
+            self._ended("it does not read its input")
             self.transport.abort()
             raise anyio.ClosedResourceError
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         self.transport.write(text.encode("utf-8", "replace") + b"\n")
 
     def close(self) -> None:
-        """Close the stream, at once if the server does not read the remaining data."""
+        """Close the stream. If the server does not read the remaining data, drop that data."""
         if self.transport is not None and self.transport.get_write_buffer_size():
             self.transport.abort()
         elif self.transport is not None:

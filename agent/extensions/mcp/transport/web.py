@@ -1,4 +1,4 @@
-"""Messages to and from a server at an address: streamable HTTP or SSE, with sizes and redirects in bounds."""
+"""Messages to and from a server at a web address, by streamable HTTP or SSE, with limits of sizes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 10.0
 _SILENT_S = 300.0
-"""How long an event stream may be silent, in seconds."""
+"""The longest time without data on an event stream, in seconds."""
 
 
 @asynccontextmanager
@@ -27,10 +27,8 @@ async def address(
 ) -> AsyncGenerator[TransportStreams]:
     """Connect to the server at an address and yield the read and write streams.
 
-    `auth` adds tokens to each request.
-
-    The library follows a redirect only within the origin of `url`, so that no header is sent elsewhere.
-    Raises `httpx2.HTTPError`.
+    `auth` adds tokens to each request. The library follows a redirect only within the origin of `url`, so
+    that no header goes to another host. Raises `httpx2.HTTPError`.
     """
     if kind == "sse":
         async with sse_client(url, dict(headers), _CONNECT_S, _SILENT_S, _client, auth) as streams:
@@ -49,7 +47,7 @@ def _client(
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
 ) -> httpx2.AsyncClient:
-    """Make a client that reads no more of one answer than a message may take."""
+    """Make a client that limits the size of each response to that of the largest message."""
     return httpx2.AsyncClient(
         headers={**(headers or {}), "accept-encoding": "identity"},
         timeout=timeout,
@@ -62,7 +60,7 @@ def _client(
 
 async def _limit_body(response: httpx2.Response) -> None:
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise httpx2.DecodingError("the answer is packed, which was not asked for", request=response.request)
+        raise httpx2.DecodingError("the answer is compressed without a request", request=response.request)
     stream = response.stream
     if isinstance(stream, httpx2.AsyncByteStream):
         is_endless = response.headers.get("content-type", "").startswith("text/event-stream")
@@ -70,7 +68,7 @@ async def _limit_body(response: httpx2.Response) -> None:
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """The bytes of an answer; of a stream of events only each event is bounded."""
+    """The bytes of a response, with a size limit. In a stream of events, the limit applies to each event."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, is_endless: bool) -> None:
         self._inner = inner

@@ -1,7 +1,7 @@
 """Tools for tests of agents: `from sandbur.testing import ScriptedModel, ToolCall`.
 
-This file is the module `sandbur.testing`: in an installed package it is beside `sandbur/__init__.py`, in
-the sources `sandbur.py` adds this folder to its path. Imports are relative to the package `sandbur`.
+This file is the module `sandbur.testing`. In an installed package it is beside `sandbur/__init__.py`; in the
+sources, `sandbur.py` adds this folder to its path. Imports are relative to the package `sandbur`.
 """
 
 from .actions.tools.functions.injection import overrides

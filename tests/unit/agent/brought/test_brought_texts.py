@@ -155,14 +155,14 @@ def test_what_is_typed_goes_to_its_places(body: str, words: str, said: str) -> N
 def test_what_a_command_runs_first_is_known_before_anything_that_is_typed() -> None:
     made = command("Look: !`git log $1` and !`ls`. Now: $2")
     assert made.runs("main '!`rm -rf x`'") == ("git log main", "ls")
-    ran = "it ran just now; what came of it is above"
+    ran = "this command ran just now; its output is above"
     assert made.message("main '!`rm -rf x`'", has_run=True) == (
         f"Look: `git log main` ({ran}) and `ls` ({ran}). Now: !`rm -rf x`"
     )
 
 
 def test_a_command_that_runs_something_first_is_refused_outside_of_the_chat() -> None:
-    with pytest.raises(UsageError, match="only the chat does"):
+    with pytest.raises(UsageError, match="only the chat can do that"):
         command("Status: !`git status`").message("")
 
 

@@ -54,11 +54,11 @@ def test_variables_files_and_fallbacks_may_name_aliases_too(machine: Machine) ->
 @pytest.mark.parametrize(
     ("aliases", "sentence"),
     [
-        ('a = "b"\nb = "a"', "`aliases.a` leads in a circle: a -> b -> a. Let one name a model."),
-        ('a = "a"', "`aliases.a` leads in a circle: a -> a."),
+        ('a = "b"\nb = "a"', "`aliases.a` is circular: a -> b -> a. Let one of them name a model."),
+        ('a = "a"', "`aliases.a` is circular: a -> a."),
         ('a = "b"\nb = "gpt"', "`aliases.b`: there is no model and no alias 'gpt'."),
         ('a = "openai/"', "`aliases.a`: there is no model and no alias 'openai/'."),
-        ('demo = "a/b"', "`aliases.demo`: demo is the model that ships."),
+        ('demo = "a/b"', "`aliases.demo`: demo is a built-in model."),
         ('"a/b" = "c/d"', "`aliases.a/b` does not fit"),
     ],
 )

@@ -275,8 +275,8 @@ def test_an_empty_variable_and_a_strangers_variable_say_nothing(machine: Machine
         ({"store": "postgres://u:hunter2@h:x/d"}, "no readable host"),
         ({"store": "runs.db"}, "no store URL"),
         ({"store": "sqlite://runs.db"}, "no store URL"),
-        ({"store": "sqlite:///"}, "needs a file"),
-        ({"store": "sqlite:///:memory:"}, "needs a file"),
+        ({"store": "sqlite:///"}, "must be a file"),
+        ({"store": "sqlite:///:memory:"}, "must be a file"),
     ],
 )
 def test_a_bad_flag_is_a_usage_error(machine: Machine, options: dict[str, Any], said: str) -> None:

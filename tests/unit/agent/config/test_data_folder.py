@@ -92,7 +92,7 @@ def test_a_data_folder_that_is_a_link_to_nothing_is_refused(command: Command, tm
     (tmp_path / "data").symlink_to(tmp_path / "nothing")
     ended = command.run(*HELLO)
     assert ended.code == 52
-    assert "is a link to what does not exist" in ended.err
+    assert "is a link to a missing folder" in ended.err
     assert not (tmp_path / "nothing").exists()
 
 

@@ -31,12 +31,12 @@ api_key_env = "GITHUB_TOKEN"
     assert "https://evil.example/v1, without a key" in told.dangerous[0]
     assert "https://lab.example/v1, with the key in GITHUB_TOKEN" in told.dangerous[1]
     assert told.dangerous[2:] == (
-        f"lets pass without a question: {rule}",
-        "lets pass without a question: write_file",
-        "keeps every session in postgresql://me:***@db.example/runs",
+        f"allows without a question: {rule}",
+        "allows without a question: write_file",
+        "stores every session in postgresql://me:***@db.example/runs",
         "works in one more folder: /etc",
         "works in one more folder: ~",
-        "starts in mode yolo (which is ignored: no file can)",
+        "starts in mode yolo (ignored, because no file can set it)",
         "model = openai/x",
     )
     assert told.rest == ("deny = run_shell_command(rm *)", "max_turns = 3")
@@ -50,8 +50,8 @@ def test_a_key_that_nobody_called_harmless_counts_as_dangerous() -> None:
 def test_an_alias_says_which_model_it_stands_for() -> None:
     told = summarize_settings(b'[aliases]\nfast = "lab/x"\nsmart = "fast"\n', PATH)
     assert told.dangerous == (
-        "takes lab/x where the model fast is asked for",
-        "takes fast where the model smart is asked for",
+        "uses lab/x in place of the model fast",
+        "uses fast in place of the model smart",
     )
 
 

@@ -110,7 +110,7 @@ def test_a_file_that_changed_since_the_question_is_not_trusted_by_the_answer(
     trust(project, env)
     place = place_for(project, env)
     path.write_text('allow = ["write_file"]\n')
-    with pytest.raises(ConfigError, match="was changed meanwhile"):
+    with pytest.raises(ConfigError, match="has changed meanwhile"):
         keep(place, "allow", RULE, env)
     assert path.read_text() == 'allow = ["write_file"]\n'
     assert not is_trusted(project, env)

@@ -148,8 +148,8 @@ def test_what_a_project_sets_of_it_is_disclosed(installed: Installed) -> None:
     ("text", "why"),
     [
         ("raise RuntimeError('boom')", "RuntimeError: boom"),
-        ("EXTENSION = 1", "1 is no `Extension`"),
-        ("from sandbur import Extension\nEXTENSION = Extension(name='mcp')", "called mcp already"),
+        ("EXTENSION = 1", "1 is not an `Extension`"),
+        ("from sandbur import Extension\nEXTENSION = Extension(name='mcp')", "has the name mcp"),
     ],
 )
 def test_a_broken_one_is_left_out_in_one_sentence(tmp_path: Path, text: str, why: str) -> None:

@@ -89,7 +89,7 @@ def test_a_test_that_hangs_is_bad_and_leaves_no_process(command: Command) -> Non
     pid = command.folder.parent / "pid"
     ended, found = bisected(command, session_id, test.replace("$OLDPWD/pid", str(pid)), "--timeout", "1")
     assert (ended.code, found["bad"]) == (0, 10)
-    assert found["probes"][1]["ending"] == "not done after 1 s"
+    assert found["probes"][1]["ending"] == "not finished after 1 s"
     assert not Path(f"/proc/{pid.read_text().strip()}").exists()
 
 

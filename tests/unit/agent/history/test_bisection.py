@@ -137,7 +137,7 @@ async def test_what_a_person_changed_afterwards_is_not_taken_for_the_runs(
     assert (found.bad, found.is_exact) == (18, True)
     skipped = [probe for probe in found.probes if probe.verdict == "skip"]
     assert [probe.step for probe in skipped] == [22]
-    assert skipped[0].ending == "number.txt: what the run left there is not there any more"
+    assert skipped[0].ending == "number.txt: the file that the run left there has changed or is gone"
 
 
 async def test_a_change_between_two_runs_is_seen_where_the_next_one_found_it(runs: DemoRuns) -> None:

@@ -140,7 +140,7 @@ async def test_a_content_that_is_not_known_any_more_is_said_to_be(runs: DemoRuns
     right = await runs.work("write two into a.txt")
     found = compared(runs, left, right).files[0].difference
     assert found is not None
-    assert (found.status, found.note) == ("changed", "its content is not known any more")
+    assert (found.status, found.note) == ("changed", "its content is no longer available")
 
 
 async def test_decisions_are_told_with_who_made_them(runs: DemoRuns) -> None:

@@ -93,7 +93,7 @@ async def test_a_request_of_another_size_shows_the_words_that_made_it_so(
     store.database.commit([("UPDATE traces SET body = ? WHERE n = ?", (json.dumps(shape), n))])
     divergence = await found(store)
     assert (divergence.seq, divergence.action, divergence.kind) == (3, "vibe_step_executor", "request")
-    assert divergence.summary == "The model is asked something else: histories."
+    assert divergence.summary == "The request to the model differs in: histories."
     assert divergence.lines[0] == "  histories:"
     assert any(line.startswith("- ") and "Do it." in line for line in divergence.lines)
 
@@ -102,7 +102,7 @@ async def test_a_tool_that_is_described_differently_is_named(store: Store, tmp_p
     await record(store, tmp_path, READ, "done")
     divergence = await found(store, Today(toolbox=described("read_file", "Read a file, quickly.")))
     assert (divergence.seq, divergence.action, divergence.kind) == (1, "router", "request")
-    assert divergence.summary == "The model is asked something else: tool read_file."
+    assert divergence.summary == "The request to the model differs in: tool read_file."
     assert [line[:2] for line in divergence.lines] == ["  ", "- ", "+ "]
 
 
@@ -180,7 +180,7 @@ async def test_a_call_that_was_denied_and_would_run_today_does_not_run(store: St
     tamper(store, 2, pending_tool_calls={"$patch": {"0": approved(store)}, "length": 1})
     divergence = await found(store)
     assert (divergence.seq, divergence.action, divergence.kind) == (3, "execute_tools", "state")
-    assert divergence.summary.endswith("(run_shell_command), which did not run then.")
+    assert divergence.summary.endswith("(run_shell_command), which the recorded run did not.")
 
 
 async def test_a_program_that_asks_the_model_once_more_is_stopped(store: Store, tmp_path: Path) -> None:

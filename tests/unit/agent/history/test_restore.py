@@ -207,7 +207,7 @@ async def test_a_path_outside_or_behind_a_new_link_is_skipped(run: Run, tmp_path
     done = run.restore(0)
     assert [reason for _, reason in done.skipped] == [
         "it is outside of the session's folders",
-        "a folder on the way to it is a link now",
+        "a folder above it is a link now",
     ]
     assert (outside / "a.txt").read_text() + (outside / "b.txt").read_text() == "oneprecious"
 
@@ -227,8 +227,8 @@ async def test_what_cannot_be_brought_back_is_skipped_with_the_reason(run: Run):
     run.record((lost,), {})
     done = run.restore(0)
     assert {Path(path).name: reason for path, reason in done.skipped} == {
-        "large": "it is not known what was there before",
-        "pipe": "what is there now is no file, too large or unreadable, so it cannot be saved first",
+        "large": "its earlier content is not known",
+        "pipe": "the present file cannot be saved first: it is not a regular file, too large or unreadable",
         "folder": f"{run.root}/folder is a folder.",
         "lost": "its old content is not in the store",
     }

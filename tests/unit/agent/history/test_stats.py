@@ -11,7 +11,7 @@ from support.screens.terminal_pair import Terminal
 from support.stores.old_stores import opened
 from support.stores.reopening import reopened
 
-from sandbur.agent.history.reports.run_report import CallAccount, CutText, Facts, ShownVerdict, count_call
+from sandbur.agent.history.reports.run_report import CallAccount, CutText, Facts, RecordedVerdict, count_call
 from sandbur.agent.history.reports.stats import Stats, Tally, stats_of
 from sandbur.agent.history.time_travel.branches import branch
 from sandbur.state.application import Usage
@@ -206,8 +206,8 @@ def test_names_from_models_and_folders_are_harmless(tmp_path: Path) -> None:
 
 
 def test_a_call_that_was_asked_about_twice_counts_once_with_its_last_answer() -> None:
-    def verdict(decision: str, who: str = "") -> ShownVerdict:
-        return ShownVerdict("2026-01-01T00:00:00+00:00", "person" if who else "policy", who, decision, "")
+    def verdict(decision: str, who: str = "") -> RecordedVerdict:
+        return RecordedVerdict("2026-01-01T00:00:00+00:00", "person" if who else "policy", who, decision, "")
 
     asked_twice = [
         verdict("undecided"),

@@ -154,12 +154,12 @@ def test_edits_add_up_and_a_plan_can_be_rewritten(command: Command) -> None:
 @pytest.mark.parametrize(
     ("edit", "problem"),
     [
-        ("nonsense=1", "There is nothing like `nonsense` in the state."),
+        ("nonsense=1", "The state has no `nonsense`."),
         ("chat_history=[]", "`chat_history` cannot be set"),
-        ("pending_tool_calls=[]", "`pending_tool_calls` cannot be set: the run itself keeps it."),
-        ("usage.llm_calls=0", "There is nothing like `usage.llm_calls`"),
+        ("pending_tool_calls=[]", "`pending_tool_calls` cannot be set: only the run itself changes it."),
+        ("usage.llm_calls=0", "The state has no `usage.llm_calls`"),
         ("turn_open=false", "`turn_open` cannot be set"),
-        ("chat_history.2.text=x", "is the result of a call: what happened stays as it was."),
+        ("chat_history.2.text=x", "is the result of a call, which cannot be changed."),
         ("chat_history.99.text=x", "names no message: there are 4, counted from 0."),
         ("chat_history.0.text=", "cannot be empty"),
         ("chat_history.1.tool_uses=[]", "cannot be set"),

@@ -60,7 +60,7 @@ def test_the_reason_is_the_one_that_was_given_until_the_call_is_edited(session: 
     assert about(session, SHELL, reason=given, command="rm x").why == given
     assert about(session, SHELL, is_edited=True, reason=given, command="rm x").why == "deletes"
     harmless = about(session, SHELL, is_edited=True, reason=given, command="ls")
-    assert harmless.why.startswith("it would run unasked now: ")
+    assert harmless.why.startswith("it would run without a question now: ")
 
 
 @pytest.mark.parametrize("arguments", [{}, {"command": 7}, {"nothing": "x"}])

@@ -150,7 +150,7 @@ async def test_secrets_in_an_observed_message_are_masked(room: Room) -> None:
 
 
 async def test_an_empty_observed_message_is_refused(room: Room) -> None:
-    with pytest.raises(SandburError, match="nothing in this message"):
+    with pytest.raises(SandburError, match="The message is empty"):
         await room.agent().observe("s", "  ")
 
 

@@ -361,7 +361,7 @@ async def test_sessions_are_found_by_what_they_were_begun_with(kept: dict[str, A
         assert {info.title for info in newer} >= {"message 4", "other"}
         with pytest.raises(UsageError, match="belong to the app 'shop'"):
             await agent.run("x", app="shop", session_id="bank")
-        with pytest.raises(UsageError, match="is no cursor"):
+        with pytest.raises(UsageError, match="is not a cursor"):
             await anext(agent.sessions(cursor="x"))
 
 

@@ -94,7 +94,7 @@ async def test_a_result_of_another_form_than_the_agent_wants_is_not_passed_on_as
     await Agent(ScriptedModel(["Hello."]), env=env).run("Hi", session_id="s")
     result = await Agent(ScriptedModel(["Again."]), output=int, env=env).run("Hi", session_id="s")
     assert (result.status, result.output, result.text) == ("done", None, "Again.")
-    with pytest.raises(sandbur.RunFailed, match="another form"):
+    with pytest.raises(sandbur.RunFailed, match="not of the type"):
         result.raise_for_status()
 
 

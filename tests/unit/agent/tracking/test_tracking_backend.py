@@ -178,7 +178,7 @@ async def test_a_run_whose_process_died_says_so(store: Store, backend: StoreBack
     await dead(store)
     last = (await logs(backend, "dead")).steps[-1]
     assert last.step_start_log.action == "router"
-    assert "ended without saying so" in ended(last).exception
+    assert "The process of this run died" in ended(last).exception
 
 
 async def test_a_call_whose_process_died_has_an_end_and_no_known_outcome(

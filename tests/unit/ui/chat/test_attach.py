@@ -80,7 +80,7 @@ def test_a_server_that_takes_no_pictures_leaves_a_session_that_goes_on(at: Comma
     for _ in served(at, refused, say("I cannot see it."), refused, say("no")):
         first = at.run("-p", "look", "--attach", "a.png", "-m", CHAT)
         assert (first.code, first.out) == (0, "I cannot see it.\n")
-        assert "did not take the pictures (this model does not support image input)" in first.err
+        assert "did not accept the pictures (this model does not support image input)" in first.err
         again = at.run("-p", "really?", "-c", *JSON)
         assert (again.code, again.result["result"]) == (0, "no")
 

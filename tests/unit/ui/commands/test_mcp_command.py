@@ -111,7 +111,7 @@ def test_one_that_does_not_answer_is_named_and_the_exit_code_says_so(command: Co
         (("add",), "needs the NAME of a server"),
         (("add", "it"), "needs a program or an address"),
         (("add", "it", "--url", "http://x/", "--", "x"), "needs a program or an address"),
-        (("add", "a__b", "--", "x"), "`a__b` is no name for a server"),
+        (("add", "a__b", "--", "x"), "`a__b` is not a valid server name"),
         (("add", "it", "--url", "ftp://x/"), "`url`: string should match pattern"),
         (("add", "it", "--type", "sse", "--", "x"), 'a server of `type = "sse"` needs `url`'),
         (("add", "it", "--header", "A=b", "--", "x"), "`headers` means nothing for a server of type stdio"),
@@ -142,7 +142,7 @@ def test_what_does_not_fit_is_said_in_one_sentence(
         ),
         ("[mcp_servers.it]\nargs = []", "does not fit: it needs either `command` or `url`."),
         ("[mcp_servers.it]\ncommand = 7", "does not fit: `command`: input should be a valid string."),
-        ("[mcp_servers.a__b]\ncommand = 'x'", "`mcp_servers.a__b` is no name for a server."),
+        ("[mcp_servers.a__b]\ncommand = 'x'", "`mcp_servers.a__b` is not a valid server name."),
         ("mcp_servers = 7", "`mcp_servers` does not fit"),
     ],
 )

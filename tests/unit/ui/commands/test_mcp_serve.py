@@ -153,7 +153,7 @@ async def test_who_may_decide_approves_the_very_call(command: Command) -> None:
         assert "No call nonsense waits for a decision" in await refused(
             client, "approve_call", run=run, call="nonsense"
         )
-        assert "waits to be approved or denied" in await refused(
+        assert "has to be approved or denied" in await refused(
             client, "settle_call", run=run, call=pending["call_id"], outcome="done"
         )
         await ask(client, "approve_call", run=run, call=pending["call_id"])

@@ -92,7 +92,7 @@ def test_an_interrupted_turn_goes_on_and_hears_it_there(command: Command) -> Non
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("", "  \n"), "nothing in this message"),
+        (("", "  \n"), "The message is empty"),
         (("", "/mode yolo"), "/mode is a command"),
         (("--queue", "/permissions allow run_shell_command"), "/permissions is a command"),
         (("--queue", "!rm -rf ."), "!rm is a command"),

@@ -86,7 +86,7 @@ def test_a_content_that_is_gone_is_called_so(tmp_path: Path) -> None:
     session_id = command.run("-p", prompt, "-y", "-m", "demo", "--output-format", "json").result["session_id"]
     (tmp_path / "a.txt").write_text("somebody else\n")
     out = command.run("sessions", "export", session_id, "--format", "md").out
-    assert "what it held after is not kept" in out
+    assert "its content after the change is not stored" in out
 
 
 def test_a_killed_run_is_told_with_its_death_and_what_was_made_of_it(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_project_names_a_file_that_counts_once_its_version_is_trusted(command:
     project(command, 'agent = "agent.yaml"\n')
     refused = command.run("-m", "demo", "-p", "hours", COLUMNS="300")
     assert refused.code == CONFIG
-    assert f"names the agent file {file}, and this version of it is not trusted." in refused.err
+    assert f"names the agent file {file}, but its present version is not trusted." in refused.err
     assert command.run("--agent", "agent.yaml", "-m", "demo", "-p", "hours").out == "Nine.\n"
     assert command.run("-m", "demo", "-p", "hours").out == "Nine.\n"
     file.write_text(TEXT.replace("Nine", "Ten"))
@@ -89,13 +89,13 @@ def test_a_mistake_is_one_sentence(command: Command, file: Path) -> None:
     ended = command.run("--agent", "agent.yaml", "-p", "hi", COLUMNS="300")
     assert (ended.code, ended.out) == (CONFIG, "")
     assert ended.err == (
-        f"sandbur: {file}, line 2: `basic_settings.tonne` is no key here. Did you mean `tone`?\n"
+        f"sandbur: {file}, line 2: `basic_settings.tonne` is not a key here. Did you mean `tone`?\n"
     )
 
 
 def test_a_file_that_is_not_there_is_a_wrong_flag(command: Command) -> None:
     ended = command.run("--agent", "gone.yaml", "-p", "hi", COLUMNS="300")
-    assert (ended.code, "There is no file" in ended.err) == (2, True)
+    assert (ended.code, "does not exist" in ended.err) == (2, True)
 
 
 def test_the_schema_is_printed_for_editors(command: Command) -> None:

@@ -247,4 +247,4 @@ async def test_a_secret_in_a_file_reaches_no_store(tmp_path: Path, env: dict[str
     agent = Agent.from_file(path, env=env, model=ScriptedModel([]))
     async with agent, agent.session("s1") as session:
         assert (await session.run("hi")).output == "No."
-        assert "had a secret in it" in " ".join(session.notices)
+        assert "contained a secret" in " ".join(session.notices)

@@ -96,15 +96,15 @@ def test_words_of_yaml_mean_what_json_has_and_nothing_else() -> None:
     ("name", "text", "problem"),
     [
         ("x.yaml", "a: 1\nb: *a\n", "x.yaml, line 2: the alias *a cannot be here."),
-        ("x.yaml", "a: 1\na: 2\n", "x.yaml, line 2: the key `a` is here a second time."),
+        ("x.yaml", "a: 1\na: 2\n", "x.yaml, line 2: the key `a` appears a second time."),
         (
             "x.yaml",
             "a: !!python/name:os.system x\n",
             "line 1: the tag tag:yaml.org,2002:python/name:os.system",
         ),
         ("x.yaml", "a:\n  b: [1\nc: 2\n", "x.yaml, line 3: this is no valid YAML: expected ',' or ']'"),
-        ("x.yaml", "- a\n", "x.yaml, line 1: the file holds no table."),
-        ("x.yaml", "", "x.yaml, line 1: the file holds no table."),
+        ("x.yaml", "- a\n", "x.yaml, line 1: the file is not a table."),
+        ("x.yaml", "", "x.yaml, line 1: the file is not a table."),
         ("x.yaml", "[" * 5000 + "]" * 5000, "x.yaml is nested too deeply."),
         ("x.json", '{"a": 1,\n"b": }', "x.json, line 2: this is no valid JSON: Expecting value."),
         ("x.json", '{"a": 1,\n"a": 2}', "x.json, line 2: the second key `a` cannot be here."),

@@ -21,17 +21,17 @@ tools:
       url: https://shop.example/orders/{id}
 """
 MISTAKES = [
-    ("basic_setings: {}\n", "line 1: `basic_setings` is no key here.", "Did you mean `basic_settings`?"),
-    ("basic_settings:\n  nmae: A\n", "line 2: `basic_settings.nmae` is no key here.", "`name`"),
+    ("basic_setings: {}\n", "line 1: `basic_setings` is not a key here.", "Did you mean `basic_settings`?"),
+    ("basic_settings:\n  nmae: A\n", "line 2: `basic_settings.nmae` is not a key here.", "`name`"),
     ("action_books:\n- action: x\n", "line 2: `action_books[0]` lacks the key `condition`.", "Add it."),
     ("mode: yolo\n", "line 1: `mode` does not fit: it should be 'interactive', 'plan'", ""),
     ("limits:\n  max_turns: 0\n", "line 2: `limits.max_turns` does not fit: it should be greater than", ""),
     ("limits:\n  timeout_s: soon\n", "line 2: `limits.timeout_s` does not fit: it should be a valid", ""),
     ("variables:\n  a b: x\n", "line 2: `variables.a b` does not fit", ""),
-    ("tools: [shell]\n", "line 1: `tools[0]` names no tool that ships: shell.", "There are: "),
+    ("tools: [shell]\n", "line 1: `tools[0]` names no tool of Sandbur: shell.", "There are: "),
     (f"{TOOL}  - name: find\n    description: x\n    endpoint: {{url: 'https://a.example'}}\n",
      "line 7: `tools[1]` is a second tool called find.", "Rename"),
-    (TOOL.replace("endpoint", "endpont"), "line 5: `tools[0].endpont` is no key here.", "`endpoint`"),
+    (TOOL.replace("endpoint", "endpont"), "line 5: `tools[0].endpont` is not a key here.", "`endpoint`"),
     (TOOL.replace("{id}", "{nr}"), "line 6: the tool find has a placeholder {nr} and no parameter `nr`.", ""),
     (TOOL.replace("shop", "{id}"), "line 6: the tool find has a placeholder in the host of its `url`.", ""),
     (TOOL.replace("id: {", "x: {type: string}, id: {"), "line 4: the tool find has a parameter `x`", ""),
@@ -44,16 +44,16 @@ MISTAKES = [
     ("flows:\n- name: f\n  trigger: hi\n  reply: a\n  goal: b\n", "`flows[0]` does not fit: goal", ""),
     ("flows:\n- name: f\n  trigger: '*'\n  reply: a\n", "line 3: `flows[0].trigger` has no word, so", ""),
     ("flows:\n- name: f\n  trigger: ['a', '{x}{y} a']\n  reply: a\n",
-     "line 3: `flows[0].trigger[1]` has two gaps with nothing in between.", ""),
+     "line 3: `flows[0].trigger[1]` has two gaps without a text between them.", ""),
     ("flows:\n- name: f\n  trigger: go {x}\n  reply: to {y}\n",
      "line 3: `flows[0].trigger` has no {y}, which the flow uses.", "Write {y} in it."),
     ("planning: off\nflows:\n- name: f\n  trigger: go\n  plan: [a]\n",
-     "line 1: `planning` is off, and a flow has a plan.", ""),
+     "line 1: `planning` is off, but a flow has a plan.", ""),
     ("mcp_servers:\n  clock: {comand: x}\n", "line 2: `mcp_servers.clock` does not fit: ", ""),
     ("rules:\n  allow: [read_file, 'shell(']\n", "line 2: `rules.allow[1]` does not fit: the rule", ""),
     ("rules:\n  deny:\n  - read_fil\n", "line 3: `rules.deny[0]` does not fit: the rule", "`read_file`"),
     (TOOL.replace("find", "start_plan"), "line 2: `tools[0]` is not the only tool called start_plan.", ""),
-    ("output_schema: {type: objekt}\n", "line 1: `output_schema` is no schema: ", ""),
+    ("output_schema: {type: objekt}\n", "line 1: `output_schema` is not a JSON schema: ", ""),
 ]  # fmt: skip
 
 
@@ -87,12 +87,12 @@ def test_a_mistake_has_its_line_in_every_format(tmp_path: Path, path: Path) -> N
 @pytest.mark.parametrize("name", ["agent.txt", "agent"])
 def test_a_file_of_another_kind_is_no_agent(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("{}")
-    with pytest.raises(ConfigError, match="is no agent file"):
+    with pytest.raises(ConfigError, match="is not an agent file"):
         Agent.from_file(tmp_path / name)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"There is no file .*gone\.yaml"):
+    with pytest.raises(ConfigError, match=r"The file .*gone\.yaml does not exist"):
         Agent.from_file(tmp_path / "gone.yaml")
 
 

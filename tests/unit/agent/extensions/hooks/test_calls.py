@@ -233,11 +233,11 @@ async def test_hooks_run_at_once(store: Store, folder: Path) -> None:
 BROKEN = {
     "exit 3": "it ended with 3",
     "echo oops >&2; exit 1": "it ended with 1: oops",
-    "echo '{broken'": "it printed what is no JSON",
+    "echo '{broken'": "its output is not valid JSON",
     'echo \'{"hookSpecificOutput": {"permissionDecision": "perhaps"}}\'': (
-        "`hookSpecificOutput.permissionDecision` of what it printed does not fit"
+        "`hookSpecificOutput.permissionDecision` of its output does not fit"
     ),
-    'echo \'{"continue": "no"}\'': "`continue` of what it printed does not fit",
+    'echo \'{"continue": "no"}\'': "`continue` of its output does not fit",
     "/nowhere/at/all": "it ended with 127",
     "head -c 3000000 /dev/zero": "it wrote more than",
 }

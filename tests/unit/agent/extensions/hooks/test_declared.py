@@ -81,7 +81,7 @@ def test_who_is_asked_to_trust_a_project_sees_every_command(tmp_path: Path) -> N
         ('[[hooks.PreToolUze]]\nhooks = [{command = "x"}]', "`hooks.PreToolUze`"),
         ('[[hooks.Stop]]\nhooks = [{comand = "x"}]', "`hooks.Stop.0.hooks.0.comand`"),
         ("[[hooks.Stop]]\nmatcher = 'x'", "`hooks.Stop.0.hooks` is missing"),
-        ('[[hooks.Stop]]\nmatcher = "("\nhooks = [{command = "x"}]', "it is no regular expression"),
+        ('[[hooks.Stop]]\nmatcher = "("\nhooks = [{command = "x"}]', "it is not a regular expression"),
         ('[[hooks.Stop]]\nhooks = [{command = "x", timeout = -1}]', "`hooks.Stop.0.hooks.0.timeout`"),
         ('[[hooks.Stop]]\nhooks = [{type = "prompt", command = "x"}]', "`hooks.Stop.0.hooks.0.type`"),
         ('hooks = "x"', "`hooks`"),

@@ -92,7 +92,7 @@ async def test_a_banner_and_broken_bytes_are_passed_over(tmp_path: Path) -> None
 
 async def test_one_that_sends_nothing_but_garbage_is_given_up(tmp_path: Path) -> None:
     _, said = await notices_of("garbage", tmp_path)
-    assert said.startswith("The tool server garbage is left out: it sends what are no messages")
+    assert said.startswith("The tool server garbage is left out: its output is not a sequence of messages")
 
 
 async def test_of_ten_thousand_tools_the_first_are_used(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ async def test_of_two_tools_of_one_name_the_first_counts(tmp_path: Path) -> None
     tools, said = await notices_of("duplicates", tmp_path)
     assert tools == ["mcp__duplicates__act", "mcp__duplicates__act_"]
     assert "it lists act twice; the first one counts" in said
-    assert "has two tools that would be called mcp__duplicates__act_" in said
+    assert "has two tools whose names would become mcp__duplicates__act_" in said
 
 
 async def test_a_bad_entry_costs_no_other(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ async def test_a_call_that_is_not_answered_ends_in_time_and_the_next_one_works(t
         began = time.monotonic()
         outcome = await called(tools["mcp__never-answers__act"])
         assert (outcome.outcome, time.monotonic() - began < 3) == ("timeout", True)
-        assert "it was silent for 0.5 s. It may have taken effect." in outcome.content
+        assert "it sent no message for 0.5 s. It may have taken effect." in outcome.content
         assert source.health()["never-answers"].state == "up"
 
 
@@ -210,14 +210,14 @@ async def test_structured_content_that_breaks_its_word_is_shown_as_it_is(tmp_pat
 
 
 async def test_content_of_an_unknown_kind_costs_nothing_else(tmp_path: Path) -> None:
-    said = "(content of a kind that is not known here: 'hologram')\nand text"
+    said = "(content of an unknown kind: 'hologram')\nand text"
     assert await outcome_of("unknown_block", tmp_path) == ("ok", said)
 
 
 async def test_what_is_no_result_is_an_error(tmp_path: Path) -> None:
     outcome, content = await outcome_of("not_a_result", tmp_path)
     assert outcome == "error"
-    assert content.startswith("The tool server not-a-result refused: what it answered does not fit: ")
+    assert content.startswith("The tool server not-a-result refused: its answer does not fit the protocol: ")
 
 
 async def test_an_error_of_the_server_is_shown_without_its_control_characters(tmp_path: Path) -> None:
@@ -246,10 +246,10 @@ async def test_a_tool_that_changed_behind_its_name_is_not_run(tmp_path: Path) ->
         await asyncio.sleep(2.1)
         outcome = await called(tool)
         assert outcome.outcome == "error"
-        assert "has changed its tool act since this session learnt of it" in outcome.content
+        assert "has changed its tool act since this session recorded it" in outcome.content
         assert len((tmp_path / "calls").read_text().splitlines()) == 1
         assert source.notices() == (
-            "The tool server rug-pull has changed its list of tools; the next run uses it as it is now.",
+            "The tool server rug-pull has changed its list of tools. The next run uses the new list.",
         )
 
 
@@ -267,7 +267,7 @@ async def test_a_question_that_nobody_answers_is_declined_and_told(tmp_path: Pat
         outcome = await called(tools["mcp__asks__act"])
     assert json.loads(outcome.content)["action"] == "decline"
     assert told == [
-        "The tool server asks asked something, which was declined, since nobody is there to answer: Who?"
+        "The tool server asks asked a question, which was declined, because nobody is there to answer: Who?"
     ]
 
 

@@ -49,7 +49,7 @@ async def test_a_question_outlives_the_server_and_is_answered_by_another_call(tm
         assert (tools[ANSWER].traits.asks, tools[ANSWER].effect) == ("always", "effect")
         for wrong, said in (
             ({"question": "qabc"}, "there is no open question qabc"),
-            ({"asked": "May I?"}, f"`asked` is not the question, which is: {QUESTION}"),
+            ({"asked": "May I?"}, f"`asked` differs from the question, which is: {QUESTION}"),
             ({"answer": "Ada"}, "the arguments are not valid JSON"),
             ({"answer": '{"name": 7}'}, "name: 7 is not of type 'string'"),
         ):

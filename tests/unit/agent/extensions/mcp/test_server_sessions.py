@@ -171,7 +171,7 @@ async def test_a_session_opens_without_its_server_and_says_so(command: Command) 
         "The tool server it is left out: it ended; it wrote: there is no licence on this machine."
         in resumed.err
     )
-    assert f"This session had tools that are not here: {ACT}." in resumed.err
+    assert f"This session had tools that are missing now: {ACT}." in resumed.err
     assert effects(command) == 0
 
 

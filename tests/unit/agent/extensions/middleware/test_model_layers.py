@@ -205,7 +205,10 @@ class CancelsItself(Middleware):
             ReturnsNothing(),
             "The middleware ReturnsNothing returned NoneType from wrap_model_call, not a Reply.",
         ),
-        (SpeaksAsRuntime(), "The middleware SpeaksAsRuntime returned a reply that is no message of a model."),
+        (
+            SpeaksAsRuntime(),
+            "The middleware SpeaksAsRuntime returned a reply that is not a message of a model.",
+        ),
         (AsksAtOnce(), "A middleware asks the model twice at once."),
         (CancelsItself(), "A middleware cancelled the model call that it waits for."),
     ],

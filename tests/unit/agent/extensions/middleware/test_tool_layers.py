@@ -73,9 +73,7 @@ async def run(store: Store, tool: Recorder, *wraps: Wrap) -> tuple[list[Any], li
     return results(session.state.chat_history), [one.message for one in events if isinstance(one, Notice)]
 
 
-AGAIN = (
-    "The middleware wrapping would run act twice for one call, and that is not the same as running it once."
-)
+AGAIN = "The middleware wrapping would run act twice for one call, but a second run is not harmless."
 FAILED = "The middleware wrapping failed in wrap_tool_call: ValueError: no."
 CHANGED = (
     "The middleware wrapping failed in wrap_tool_call: TypeError: 'mappingproxy' object does not support item"
@@ -101,8 +99,8 @@ CHANGED = (
             passes_another,
             (
                 "error",
-                "The middleware wrapping passed on another call than it was given: what runs is what was"
-                " approved. The call did not run.",
+                "The middleware wrapping passed on another call than the one that it was given: only the"
+                " approved call may run. The call did not run.",
             ),
             [],
         ),

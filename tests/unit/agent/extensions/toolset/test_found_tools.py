@@ -138,4 +138,4 @@ async def test_installed_packages_bring_tools_and_what_is_none_is_named(
     tools, said = await names(tmp_path, env)
     assert tools == ["wide"]
     assert "measuring:number" in said
-    assert "no tool" in said
+    assert "not a tool" in said

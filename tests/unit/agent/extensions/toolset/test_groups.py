@@ -94,7 +94,7 @@ async def test_the_model_makes_a_group_active_that_is_available(env: dict[str, s
 async def test_a_group_that_is_not_available_cannot_be_had(env: dict[str, str]) -> None:
     asked = ToolCall("equip_tools", group="admin"), ToolCall("audit")
     model = await run(env, *asked, available_groups=["billing"])
-    assert told(model)[0] == "There is no group 'admin' to be had. There are: billing."
+    assert told(model)[0] == "There is no group 'admin'. The groups are: billing."
     assert told(model)[1].startswith("There is no tool named 'audit'.")
 
 

@@ -182,7 +182,7 @@ async def test_a_replay_finds_what_was_found(env: dict[str, str], is_here: bool)
 async def test_a_tool_with_the_name_of_the_search_is_refused_with_a_sentence(env: dict[str, str]) -> None:
     clash = Numbered(0)
     clash.spec = ToolSpec("search_tools", "x", clash.spec.parameters)
-    with pytest.raises(ConfigError, match="A tool cannot be called search_tools here"):
+    with pytest.raises(ConfigError, match="A tool cannot be called search_tools"):
         await run(env, [*many(60), clash])
 
 

@@ -129,7 +129,7 @@ async def test_a_model_that_turns_pictures_down_is_told_of_them_and_the_session_
         assert server.rejections == []
         assert [base64_of(png()) in request.raw for request in server.requests] == [True, False, False]
     assert first.reply.message.text == "I cannot see it."
-    assert "did not take the pictures" in first.notices[0]
+    assert "did not accept the pictures" in first.notices[0]
     assert again.notices == []
     said = f"[image/png, {len(png())} bytes: not sent. {model.name} refused it.]"
     assert said in json.dumps(server.requests[1].body)
@@ -152,7 +152,7 @@ async def test_documents_that_are_turned_down_leave_pictures_where_they_are(wire
     async with ModelServer(answer) as server, connected(server, wire) as model:
         told = await talk(model, asked(person_message([PICTURE, PAPER, "Compare."])))
         assert base64_of(png()) in server.requests[-1].raw
-    assert "did not take the documents" in told.notices[0]
+    assert "did not accept the documents" in told.notices[0]
 
 
 BLIND = ["openai-chat/gpt-3.5-turbo", "openrouter/deepseek/deepseek-chat", "ollama/qwen2.5-coder:7b",

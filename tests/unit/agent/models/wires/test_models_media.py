@@ -100,7 +100,7 @@ REFUSED = [
     ("ollama/qwen3-vl", FILM, "ollama/qwen3-vl takes no video."),
     ("deepseek/deepseek-v4", PAPER_AT, "deepseek/deepseek-v4 takes no documents."),
     ("gemini/gemini-4", PICTURE_AT, "gemini reads no addresses of pictures: attach the bytes, which a program"
-     " gets with sandbur.fetch_attachment."),
+     " can load with sandbur.fetch_attachment."),
     ("openai/gpt-6", Document.from_url("https://h/a.csv"),
      "openai reads no addresses of text/csv, only of PDFs."),
     ("openai-chat/gpt-3.5-turbo", SOUND, "openai-chat/gpt-3.5-turbo takes no audio."),
@@ -132,7 +132,7 @@ async def test_an_address_that_a_provider_cannot_read_leaves_other_pictures_alon
     async with ModelServer(answer) as server, connected(server, "chat") as model:
         told = await talk(model, asked(person_message([Image.from_bytes(png()), PICTURE_AT, "?"])))
         parts = server.requests[-1].body["messages"][-1]["content"]
-    assert "did not take the addresses of files" in told.notices[0]
+    assert "did not accept the addresses of files" in told.notices[0]
     assert [part["type"] for part in parts] == ["image_url", "text", "text"]
 
 

@@ -51,8 +51,8 @@ REASONS = {
     "mkdir x": "writes files",
     "ls > out": "writes files: out",
     "ls && docker ps": "looks at a service: docker",
-    "cat x=~/y": "where `~` leads is not known: x=~/y",
-    "cat [[:alpha:]]": "what its file name pattern means is not known: [[:alpha:]]",
+    "cat x=~/y": "the folder that `~` means is not known: x=~/y",
+    "cat [[:alpha:]]": "the meaning of its file name pattern is not known: [[:alpha:]]",
 }
 
 

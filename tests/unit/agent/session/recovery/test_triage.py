@@ -93,7 +93,7 @@ async def test_an_approval_does_not_settle_it_and_a_settlement_approves_nothing(
     crashed(store, "a")
     session, _ = await resumed(store, Recorder(), mode="interactive")
     await collect(session.carry_on())
-    with pytest.raises(UsageError, match="Call c1_0 waits to be settled"):
+    with pytest.raises(UsageError, match="Call c1_0 has to be settled"):
         session.decide([CallDecision(call_id="c1_0", approved=True)])
     assert [call.recovery.settled_as for call in session.state.pending_tool_calls] == [None]
     with pytest.raises(UsageError):

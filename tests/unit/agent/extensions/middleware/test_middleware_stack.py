@@ -164,12 +164,12 @@ def test_what_is_no_middleware_is_refused_at_the_start(given: Any, said: str) ->
 
 
 async def test_a_middleware_that_wraps_nothing_costs_nothing(store: Store) -> None:
-    from sandbur.agent.extensions.middleware.middleware_stack import Onion
+    from sandbur.agent.extensions.middleware.middleware_stack import MiddlewareStack
 
     model = ScriptedModel()
-    onion = Onion([Middleware()], MiddlewareSession("s1", model.name, Path.cwd()))
-    assert onion.around_model(model) is model
-    assert onion.around_tools() is None
+    stack = MiddlewareStack([Middleware()], MiddlewareSession("s1", model.name, Path.cwd()))
+    assert stack.around_model(model) is model
+    assert stack.around_tools() is None
 
 
 class Clock(Middleware):
