@@ -1,4 +1,4 @@
-"""The current work, in one row each: running calls, thinking, or only a sign of activity."""
+"""Displays the current work, one row each: running calls, thinking, or only a sign of activity."""
 
 import time
 from collections.abc import Iterator
@@ -16,17 +16,17 @@ from .text.times import format_seconds, whole_seconds
 _TAIL_LINES = 12
 _TAIL_CHARS = 4000
 _WORTH_A_TAIL = 12
-"""Columns."""
+"""The fewest columns for the text after a title; with less room it is left out."""
 _MOST_THOUGHT_CHARS = 200_000
 _MOST_CALLS = 6
-"""Rows; further calls are only counted."""
+"""The most calls with a row; further calls are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveRow:
-    """A text that is cut to the width of the console, what follows it, and an end.
+    """A row of the console: `text`, then `more`, then `end`; `rest` marks where a text was shortened.
 
-    Where something follows, the text takes at most one half of the row.
+    `text` is shortened so that `more` has room, for which up to half of the row is reserved.
     """
 
     text: str
@@ -50,7 +50,7 @@ class RunningCall:
     title: str
     began: float
     output: str = ""
-    """The end of its output so far."""
+    """The last characters of the output so far."""
 
     def add(self, chunk: str) -> None:
         self.output = (self.output + chunk)[-_TAIL_CHARS:]
@@ -76,7 +76,7 @@ class Thoughts:
             self.chars += len(text)
 
     def end(self, now: float) -> Fold | None:
-        """Return the thinking, and reset."""
+        """Return the thinking, or None if there was none, and reset."""
         text = "".join(self.parts).strip("\n")
         heading = f"thought for {format_seconds(max(0.0, now - self.began))}"
         self.parts, self.chars = [], 0
@@ -85,7 +85,7 @@ class Thoughts:
 
 @dataclass(slots=True)
 class WorkView:
-    """The running calls, the step they belong to, and since when the model is silent."""
+    """The running calls, the plan step they belong to, and the time since when no text arrived."""
 
     glyphs: Glyphs
     calls: dict[str, RunningCall] = field(default_factory=dict[str, RunningCall])
