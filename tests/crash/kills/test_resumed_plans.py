@@ -72,7 +72,7 @@ def test_one_of_two_decisions_can_be_recorded(command: Command) -> None:
     assert [pending["call_id"] for pending in recorded.result["pending"]] == [second]
     assert recorded.err.startswith("Recorded. ")
     assert second in recorded.err
-    assert "The run goes on" not in recorded.err
+    assert "Continue the run" not in recorded.err
 
 
 def test_a_decision_that_does_not_fit_is_not_called_recorded(command: Command) -> None:

@@ -51,7 +51,7 @@ async def test_a_run_hears_it_before_its_next_call(command: Command) -> None:
     assert "reads it before its next call" in steered.err
     assert "sent when the run is over" in queued.err
     assert [persons(one)[-1] for one in server.requests] == ["begin", "use tabs"]
-    assert f"A message waits; it is sent with: sandbur -p -r {session_id}" in said.decode()
+    assert f"1 message waits. Send it with: sandbur -p -r {session_id}" in said.decode()
 
 
 def test_what_waits_is_sent_with_the_next_resume_in_its_order(command: Command) -> None:
