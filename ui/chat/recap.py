@@ -137,7 +137,7 @@ class _Telling:
         self._titles = {call.call_id: title(call.tool, call.arguments) for call in before.pending_tool_calls}
 
     def lines(self, state: ApplicationState) -> Iterator[Line]:
-        """Yield the new messages, decisions and results; the work on a plan comes before the plan's answer."""
+        """Yield the new messages, decisions and results; the work on a plan precedes its answer."""
         messages = _find_gained(self._before.chat_history, state.chat_history)
         at = max((place for place, one in enumerate(messages, 1) if one.origin == "person"), default=0)
         yield from self._format_steps(messages[:at])

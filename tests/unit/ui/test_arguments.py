@@ -75,7 +75,7 @@ def test_a_line_means_what_it_says(line: str, expected: dict[str, object]) -> No
         ("replay abc --from x", "`x` is not a whole number", "sandbur replay --help"),
         ("settle abc call", "needs --as", "--as done"),
         ("settle abc call --as don", "`don` is not a known value", "did you mean `done`"),
-        ("settle abc call --as rerun --result x", "--result goes with --as done, failed or check", "its own"),
+        ("settle abc call --as rerun --result x", "--result needs --as done, failed or check", "its own"),
         ("resume", "needs --due", "sandbur -r ID"),
         ("resume --due --limit 0", "`0` is not a whole number above 0", "sandbur resume --help"),
         ("fork id --set x", "`x` is not PATH=VALUE", "sandbur fork --help"),

@@ -227,7 +227,7 @@ def test_a_denial_and_its_reason_reach_the_model(command: Command) -> None:
 
 def test_a_decision_needs_a_call_that_waits(command: Command) -> None:
     session_id, _ = waiting(command)
-    assert "waits for no decision" in command.run("approve", session_id, "nothing").err
+    assert "is not a call that waits for a decision" in command.run("approve", session_id, "nothing").err
     assert command.run("approve", session_id).code == 0
     ended = command.run("approve", session_id, "--all")
     assert ended.code == 2

@@ -208,7 +208,7 @@ def test_the_command_prints_what_a_person_can_read(tmp_path: Path) -> None:
     assert ended.code == 0
     lines = ended.out.splitlines()
     assert f"session         < {parent}  > {fork}" in lines
-    assert any(line.startswith("They part after step 3 (router: agent: ") for line in lines)
+    assert any(line.startswith("The sessions differ after step 3 (router: agent: ") for line in lines)
     assert "  < 4      prompt: you: write x into b.txt" in lines
     assert "  > 4      prompt: you: replace one with two in a.txt" in lines
     assert f"  b.txt  only in {parent[:8]}: added" in lines

@@ -339,7 +339,7 @@ async def test_an_edit_that_cannot_be_used_is_told_and_kept_for_the_next_try(
     assert json.loads(decision.arguments or "") == {
         "path": "a", "old": "x", "new": "longer", "replace_all": False,
     }  # fmt: skip
-    assert "'replace_all': this is no JSON value" in desk.out.getvalue()
+    assert "'replace_all': this is not a JSON value" in desk.out.getvalue()
     assert "Nothing was changed; e opens your text again." in desk.out.getvalue()
 
 
@@ -429,7 +429,7 @@ async def test_all_are_approved_by_a_key_of_its_own_once_each_was_shown_whole(de
     decisions = await desk.decide("A", "y\r", calls=THREE)
     assert decisions == [CallDecision(call_id=call.call_id, approved=True) for call in THREE]
     asked = desk.out.getvalue().partition("see each whole")[2]
-    for part in ("$ df", "rm y", "$ du", "yes, all 3 of them, once each"):
+    for part in ("$ df", "rm y", "$ du", "yes, all 3, once each"):
         assert part in asked
 
 

@@ -91,7 +91,7 @@ def test_an_argument_is_taken_out_and_put_in_with_its_heading() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (("3", "three"), "Line 9, argument 'n': this is no JSON value"),
+        (("3", "three"), "Line 9, argument 'n': this is not a JSON value"),
         (("=== n (JSON) ===", "=== to ==="), "Line 8: there are two headings 'to'"),
         (("=== (end) ===\n", "=== (end) ===\nmore"), "Line 11: this text is after the end mark"),
         (("===", "--"), "Line 1: there is no heading"),

@@ -94,10 +94,10 @@ def test_lines_are_answered_in_order_one_by_one(command: Command) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("", "no JSON object"),
-        ("not json", "no JSON object"),
-        ("[" * 100_000, "no JSON object"),
-        ("[1]", "no JSON object"),
+        ("", "not a JSON object"),
+        ("not json", "not a JSON object"),
+        ("[" * 100_000, "not a JSON object"),
+        ("[1]", "not a JSON object"),
         ('{"arguments": {}}', "`tool`"),
         ('{"tool": 3, "arguments": {}}', "`tool`"),
         ('{"tool": "read_file"}', "`arguments`"),
