@@ -134,7 +134,7 @@ def wall() -> Finding:
     """Check whether commands that only read, and so run without a question, have a read-only view of files."""
     if sys.platform == "linux":
         if (kind := wall_kind()) is not None:
-            what = "commands that only read run without a question, and cannot write or use a network"
+            what = "commands that only read run unasked, and cannot write or use a network"
             return Finding("good", "read-only view", f"by {kind}: {what}")
         why = "; ".join(f"{one}: {why_no_wall(one)}" for one in KINDS)
     else:
