@@ -106,7 +106,7 @@ def echoes_ms(server: Server, pace: int, keys: int) -> list[float]:
 
 def echo_ms(terminal: Terminal, key: str) -> float:
     terminal.rest(PAUSE_S)
-    terminal.shown = b""
+    terminal.output = b""
     began = time.perf_counter()
     terminal.type(key)
     terminal.see(key)

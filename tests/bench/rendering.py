@@ -87,13 +87,13 @@ class Played:
 
     def play(self, types: bool = False) -> float:
         """Show everything; return the CPU seconds."""
-        shown, real = 0.0, time.process_time
+        drawn_s, real = 0.0, time.process_time
         began = time.process_time()
         for event in self._events:
             self.view.show(event)
-            shown += PIECE / CHARACTERS_A_SECOND
-            if shown >= TICK_S:
-                shown -= TICK_S
+            drawn_s += PIECE / CHARACTERS_A_SECOND
+            if drawn_s >= TICK_S:
+                drawn_s -= TICK_S
                 self.view.tick()
             if types:
                 self._type(real)

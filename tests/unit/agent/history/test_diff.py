@@ -229,7 +229,7 @@ def test_a_terminal_gets_both_runs_beside_each_other(tmp_path: Path) -> None:
         process = command.start("diff", parent, fork, start_new_session=True, **terminal.streams)
         terminal.see("Answers")
         terminal.drain(process)
-        shown = re.sub(r"\x1b\[[0-9;]*m", "", terminal.shown.decode())
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", terminal.output.decode())
     assert process.returncode == 0
     rows = [" ".join(line.split()) for line in shown.splitlines()]
     assert rows.count(f"{parent[:8]} {fork[:8]}") == 2
