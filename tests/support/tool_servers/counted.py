@@ -1,7 +1,7 @@
 """A tool server whose effects can be counted: counted.py FOLDER [protocol messages on stdin and stdout]
 
 `note` has an effect; `book` has an effect after a person has answered its question. Both can kill the agent
-in the middle of a call. The server implements the protocol itself, because the library takes a second to start.
+in the middle of a call. The server implements the protocol itself, because the library starts slowly.
 """
 
 import json

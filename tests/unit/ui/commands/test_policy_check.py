@@ -112,7 +112,7 @@ def test_a_line_that_is_no_call_is_denied_and_the_others_are_answered(
     ended = command.run("policy", "check", "-", "--json", stdin=f"{good}\n{line}\n{good}\n")
     assert ended.code == 2
     assert [answer["verdict"] for answer in ended.lines] == ["allow", "deny", "allow"]
-    assert "line 2 is no call" in ended.lines[1]["reason"]
+    assert "line 2 is not a call" in ended.lines[1]["reason"]
     assert why in ended.lines[1]["reason"]
 
 
