@@ -1,4 +1,4 @@
-"""How soon a key is seen while an answer streams in.
+"""Measures how long a typed key takes to appear while an answer streams in.
 
 A chat in a pseudo-terminal; its model sends 500 chunks a second. Each key is one that no answer has, so that
 its first byte on the screen is its echo. The baseline is the same line while the model says nothing.

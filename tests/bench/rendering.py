@@ -1,4 +1,4 @@
-"""What it costs to show an answer.
+"""Measures the CPU time and the bytes to display an answer.
 
 An answer streams into a terminal of its own, 500 pieces a second of a clock that is counted and not waited
 for, once with a run around it: calls, a plan, a status line. It prints the CPU seconds, of which a run

@@ -16,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):  # a process of pytest-xdist reports to the one that counts
+    if not hasattr(config, "workerinput"):  # only the main process of pytest-xdist counts failures
         config.pluginmanager.register(FirstFailures(config), "first failures")
 
 

@@ -41,7 +41,7 @@ def add_decisions(app: FastAPI, store: Store, overrides: Overrides) -> None:
                 return await render(
                     problem="This form is from an earlier start of the server. Decide again.", status=403
                 )
-            await record(overrides, fields.get("session", ""), _decision(fields), fields.get("shown", ""))
+            await record(overrides, fields.get("session", ""), _decision(fields), fields.get("digest", ""))
         except SandburError as error:
             return await render(problem=f"Nothing was recorded: {error}", status=409)
         return RedirectResponse(f"/?notice={_DONE[fields['decision']]}", 303, HEADERS)

@@ -125,7 +125,7 @@ def _call(session_id: str, waiting: WaitingCall, form_token: str) -> Html:
     call = waiting.call
     is_unknown = call.kind == "outcome_unknown"
     state_text = "was running when its process died; its outcome is unknown" if is_unknown else "wants to run"
-    fields = {"form_token": form_token, "session": session_id, "call": call.call_id, "shown": waiting.digest}
+    fields = {"form_token": form_token, "session": session_id, "call": call.call_id, "digest": waiting.digest}
     hidden = join(*(tag("input", type="hidden", name=name, value=value) for name, value in fields.items()))
     return tag(
         "article",

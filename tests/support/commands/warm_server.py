@@ -200,7 +200,7 @@ def main() -> None:
     sys.path.insert(0, request["cwd"])
     sys.argv = ["sandbur", *request["words"]]
     if request["program"]:
-        # As for any program.
+        # Python adds the entries of PYTHONPATH to the search path of every program.
         paths = request["env"]["PYTHONPATH"].split(os.pathsep)
         sys.path[:0] = [os.path.dirname(request["program"]), *paths]  # noqa: PTH120
         runpy.run_path(request["program"], run_name="__main__")

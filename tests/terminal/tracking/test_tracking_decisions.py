@@ -112,7 +112,7 @@ def test_what_is_decided_is_what_was_shown(command: Command) -> None:
         approve, deny = forms(client.get("/").text)
         assert approve == deny
         assert approve["session"] == session_id
-        other = client.post("/decide", data={**approve, "shown": "0" * 64, "decision": "approve"})
+        other = client.post("/decide", data={**approve, "digest": "0" * 64, "decision": "approve"})
         assert (other.status_code, "has changed since the page displayed it" in other.text) == (409, True)
         strange = client.post("/decide", data={**approve, "decision": "everything"})
         assert strange.status_code == 409

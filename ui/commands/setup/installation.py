@@ -131,7 +131,7 @@ def sandboxes(settings: Settings) -> Finding:
 
 
 def wall() -> Finding:
-    """Check whether commands that only read, and so run without a question, have a read-only view of files."""
+    """Check whether commands that only read, which run unasked, have a read-only view of the files."""
     if sys.platform == "linux":
         if (kind := wall_kind()) is not None:
             what = "commands that only read run unasked, and cannot write or use a network"
