@@ -1,4 +1,4 @@
-"""Puts the public face into the wheel as the package `sandbur`."""
+"""The build hook: adds `sandbur.py` to the wheel as `sandbur/__init__.py`."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 class FaceHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        # An editable install takes `sandbur.py` as it lies there: a copy in site-packages would win over it.
+        # An editable install imports `sandbur.py` from the checkout; a copy in site-packages would hide it.
         if version == "standard":
             build_data["force_include"]["sandbur.py"] = "sandbur/__init__.py"
             build_data["force_include"]["agent/sdk/testing/public/testing.py"] = "sandbur/testing.py"
@@ -19,9 +19,9 @@ class FaceHook(BuildHookInterface[Any]):
 
 
 def link_package(root: Path) -> None:
-    """Lay the sources out as a package for type checkers: these believe a folder with `py.typed` alone.
+    """Make a folder `.editable/sandbur` of links to the sources, because type checkers need a package folder.
 
-    It comes after the sources in the search path, so that programs do not import it.
+    The folder comes after the sources in the search path, so that programs do not import it.
     """
     package = root / ".editable" / "sandbur"
     package.mkdir(parents=True, exist_ok=True)

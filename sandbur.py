@@ -1,7 +1,7 @@
-"""The terminal agent you can kill at any moment; what Python programs use of it.
+"""The terminal agent you can kill at any moment: the names that Python programs import.
 
-The folders `agent`, `actions`, `state` and `ui` beside this file are its subpackages. Only the names in
-`__all__` are public; each is loaded when it is first used.
+The folders `agent`, `actions`, `state` and `ui` beside this file are subpackages of `sandbur`. Only the names
+in `__all__` are public. A name is loaded when it is first used.
 """
 
 import os
@@ -197,7 +197,7 @@ __all__ = [
     "workspace_tools",
 ]
 
-# An installed package has the folders beside this file, as `sandbur/__init__.py`, and `sandbur.testing` too.
+# In an installed package this file is `sandbur/__init__.py`, beside the folders and `testing.py`.
 _FOLDER = os.path.dirname(__file__)  # noqa: PTH120
 __path__ = [_FOLDER, os.path.join(_FOLDER, "agent", "sdk", "testing", "public")]  # noqa: PTH118
 
@@ -304,7 +304,7 @@ _HOMES = {
     "web_tools": ("sandbur.agent.sdk.shipped_tools", "web_tools"),
     "workspace_tools": ("sandbur.agent.sdk.shipped_tools", "workspace_tools"),
 }
-"""Public name -> its module and its name there; without one it is the module."""
+"""Public name -> module and name in the module; an empty name stands for the module itself."""
 
 
 def __getattr__(name: str) -> "Any":

@@ -1,8 +1,8 @@
 """An agent that a file describes: JSON, YAML or TOML, here the same one in all three.
 
-It has a system prompt of settings and action books, a tool that is an HTTP request, and two flows: messages
-of a known form that get their answer or their plan without a question to the model. The model's words are
-scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+The agent has a system prompt from settings and action books, a tool that sends an HTTP request, and two
+flows: messages of a known form that get their answer or their plan without a model call. The model is
+scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a real model.
 
 The command runs the same file: sandbur --agent examples/agents/support.yaml
 """

@@ -1,6 +1,6 @@
 """Hooks that change what an agent does, and a message that it only observes.
 
-The model's words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+The model is scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a real model.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""A call that waits for a person, who decides on a web page: days later, in another request or process.
+"""A call waits for a person, who decides about it on a web page: even days later, in another process.
 
-Needs `pip install fastapi uvicorn python-multipart`. The model's words are scripted, so no key is needed;
-SANDBUR_MODEL=PROVIDER/MODEL asks a real one. Open http://127.0.0.1:8000/refunds/17; stop and start the
+Needs `pip install fastapi uvicorn python-multipart`. The model is scripted, so no key is needed;
+SANDBUR_MODEL=PROVIDER/MODEL uses a real model. Open http://127.0.0.1:8000/refunds/17; stop and start the
 server before you decide, if you like. A page for others belongs behind a login.
 """
 
@@ -36,7 +36,7 @@ app = FastAPI()
 async def ask(order: int) -> str:
     async with agent, agent.session(f"refund-{order}") as session:
         if not session.history:
-            # The run ends where the call waits: nothing is held open, the session is on disk.
+            # The run ends while the call waits; the session is on disk.
             await session.run(f"The customer of order {order} wants 5.00 back.")
         return page(session)
 
@@ -49,14 +49,14 @@ async def decide(
     reason: Annotated[str, Form()] = "",
 ) -> str:
     async with agent, agent.session(f"refund-{order}") as session:
-        # Who decides twice, or too late, changes nothing.
+        # A second decision, or one that is too late, changes nothing.
         if call in [waiting.call_id for waiting in session.pending]:
             await (session.approve(call) if verdict == "approve" else session.deny(call, reason=reason))
         return page(session)
 
 
 def page(session: AgentSession) -> str:
-    """Show what was said and what waits. What a model wrote is escaped: nobody knows what it may be."""
+    """Return a page with the messages and the waiting calls; text from the model is untrusted and escaped."""
     said = "".join(f"<p>{escape(one.role)}: {escape(one.text)}" for one in session.history if one.text)
     waiting = "".join(
         f"<form method=post><p>{escape(one.tool)} {escape(one.arguments_json)} <i>{escape(one.reason)}</i>"

@@ -1,6 +1,6 @@
-"""Audio, documents and addresses in messages, and a formatter that shows agents each other's words.
+"""Audio, documents and addresses in messages, and a formatter that passes on messages of other agents.
 
-The model's words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+The model is scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a real model.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ def tone(seconds: float = 0.5, rate: int = 8_000) -> bytes:
 
 
 class OthersAreUsers:
-    """What other agents answered becomes a message of the user; their names stay on it."""
+    """A formatter that turns the answers of other agents into user messages with the names of the agents."""
 
     def format(self, message: Message, wire: WireFormat, render: Render) -> Sequence[FormattedEntry]:
         if message.role == "assistant" and message.name is not None:
@@ -38,13 +38,13 @@ class OthersAreUsers:
 
 async def main() -> None:
     model = os.environ.get("SANDBUR_MODEL") or ScriptedModel(["It is the note A, at 440 Hz."])
-    # A formatter works with models that are named; a model object formats by itself.
+    # A formatter is used with the name of a model; a model object formats messages itself.
     formatter = OthersAreUsers() if isinstance(model, str) else None
     agent = Agent(model, formatter=formatter)
     async with agent, agent.session() as session:
         sound = Audio.from_bytes(tone())
         notes = Document.from_bytes(b"note,hertz\nA,440\n", "notes.csv")
-        # The provider reads the address; `await sandbur.fetch_attachment(chart)` would read it here.
+        # The provider downloads the picture; `await sandbur.fetch_attachment(chart)` would download it here.
         chart = Image.from_url("https://example.org/notes.png", detail="low")
         print((await session.run([sound, notes, chart, "Which note is this?"])).output)
         for file in (file for message in session.history for file in message.files):

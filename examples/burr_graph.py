@@ -1,7 +1,8 @@
-"""An agent as one action of somebody's own Burr application; both keep what they know in one store.
+"""An agent as one action of a Burr application; the application and the agent share one store.
 
-The model's words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL asks a real one. Kill it and
-run it again with the same file, and it goes on where it was: `python examples/burr_graph.py letters.db`
+The model is scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a real model. If you kill the
+program and run it again with the same file, it continues where it was:
+`python examples/burr_graph.py letters.db`
 """
 
 # Burr leaves some of its types open.
@@ -40,7 +41,7 @@ agent = Agent(os.environ.get("SANDBUR_MODEL") or ScriptedModel(next_words), tool
 @action(reads=["task", "letter", "remarks"], writes=["letter"])
 async def write(state: State, __context: ApplicationContext) -> State:
     task = f"Make it {state['remarks']}: {state['letter']}" if state["remarks"] else state["task"]
-    # One session for one step: if it is killed in its middle, its run goes on and is not begun anew.
+    # Each step has its own session, so that a step that was killed continues its run and starts no new one.
     async with agent.session(f"{__context.app_id}-{__context.sequence_id}") as session:
         result = await session.run(None if session.history else task)
         return state.update(letter=result.raise_for_status().output)

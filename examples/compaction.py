@@ -1,6 +1,6 @@
-"""A conversation that gets too long for its model: older messages make room, and stay in the store.
+"""A conversation gets too long for its model: a summary replaces older messages, which stay in the store.
 
-The model's words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+The model is scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a real model.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ CHAPTERS = [f"Chapter {number}. " + "It was a long journey. " * 200 for number i
 
 
 async def main() -> None:
-    # A small and cheap model may write the summaries; the newest messages stay word for word.
+    # A small and cheap model may write the summaries; the newest messages are not changed.
     writer = ScriptedModel(["They travel."] * 4, name="scripted/writer")
     compaction = Compaction(model=writer, prompt="Sum the story up in a line.", keep_messages=2)
     agent = Agent(

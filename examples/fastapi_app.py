@@ -1,7 +1,7 @@
-"""An agent behind a web server: many chats at once, each by its id, events streamed as they happen (SSE).
+"""An agent behind a web server: many chats at once, each with its id, and events as a stream (SSE).
 
-Needs `pip install fastapi uvicorn`. The model's words are scripted, so no key is needed;
-SANDBUR_MODEL=PROVIDER/MODEL asks a real one. Try it with
+Needs `pip install fastapi uvicorn`. The model is scripted, so no key is needed;
+SANDBUR_MODEL=PROVIDER/MODEL uses a real model. Try it with
 
     curl -N -d '{"text": "What is twice 21?"}' -H 'Content-Type: application/json' http://127.0.0.1:8000/chats/7
 """
@@ -61,14 +61,14 @@ async def send(chat: str, message: Message) -> StreamingResponse:
 
 
 async def answer(chat: str, text: str) -> AsyncGenerator[str]:
-    """Yield the events of one run. Who hangs up interrupts it; the next message goes on from there."""
+    """Yield the events of one run. A closed connection interrupts the run; the next message continues it."""
     try:
         async with agent.session(chat) as session:
             async for event in session.stream(text):
                 if isinstance(event, events.TextDelta | events.ToolFinished | events.RunFinished):
                     yield sse(type(event).__name__, asdict(event))
     except SandburError as error:
-        # Such as `SessionHeld`: this chat is being answered already.
+        # For example `SessionHeld`, if another request runs this chat.
         yield sse("Error", {"code": error.code, "message": error.message})
 
 

@@ -1,6 +1,6 @@
 """Pictures and documents: in a message, and as the result of a tool.
 
-The model's words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+The model is scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a real model.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ async def main() -> None:
         drawn = Image.from_bytes(bar_chart(60, 60, 20, 60))
         print((await session.run([drawn, targets, "Is anything below its target?"])).output)
         print((await session.run("Compare it with the chart of 2026.")).output)
-        # Stored once, by digest; the history has them as they were.
+        # Each picture is stored once, by its digest.
         for file in (file for message in session.history for file in message.files):
             print(file.label, len(file.read() or b""), "bytes")
 

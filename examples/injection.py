@@ -1,6 +1,6 @@
-"""What a tool needs and no model should see: a database, who is asking, the call that runs.
+"""Values that a tool needs and the model must not see: a database, the customer, the running call.
 
-The model's words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+The model is scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a real model.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from sandbur import Agent, Depends, RunContext, tool
 from sandbur.testing import ScriptedModel, ToolCall
 
 customer: ContextVar[str] = ContextVar("customer")
-"""Set by whoever serves the request; a model can neither read nor choose it."""
+"""The code that serves a request sets the customer; a model can neither read nor choose the value."""
 
 
 def get_customer() -> str:
@@ -27,7 +27,7 @@ async def get_db() -> AsyncGenerator[sqlite3.Connection]:
     db.executemany("INSERT INTO orders VALUES (?, ?)", [("ada", "anvil"), ("ada", "rope"), ("bob", "soap")])
     print("database opened")
     yield db
-    # Once for all calls of a run, when it ends, however it ends.
+    # The database is closed once, at the end of the run, also after an error.
     db.close()
     print("database closed")
 

@@ -1,4 +1,4 @@
-"""A small tool server (MCP), which `mcp_tools.py` starts. It knows nothing of Sandbur; any server will do.
+"""A small tool server (MCP), which `mcp_tools.py` starts. It does not depend on Sandbur.
 
 Needs `pip install mcp`.
 """
@@ -22,7 +22,7 @@ def difference(first: str, second: str) -> str:
 
 @server.resource("clock://zones", mime_type="text/plain")
 def zones() -> str:
-    """The time zones that are asked for most."""
+    """The most requested time zones."""
     return "Asia/Kolkata Asia/Tokyo"
 
 

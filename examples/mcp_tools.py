@@ -1,7 +1,7 @@
 """Tools of a server that speaks the Model Context Protocol, here the small one in `mcp_clock_server.py`.
 
-Needs the extra `mcp` of Sandbur. The model's words are scripted, so no key is needed;
-SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+Needs the extra `mcp` of Sandbur. The model is scripted, so no key is needed;
+SANDBUR_MODEL=PROVIDER/MODEL uses a real model.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ async def main() -> None:
     agent = Agent(
         os.environ.get("SANDBUR_MODEL") or ScriptedModel(script),
         mcp_servers=SERVERS,
-        # A server's tools ask until a rule says more: `mcp__clock` would mean all of this server.
+        # A server's tools ask unless a rule allows them; `mcp__clock` allows all tools of this server.
         allow=["mcp__clock__difference"],
     )
     async with agent, agent.session() as session:
         for notice in session.notices:
             print("notice:", notice)
-        # The program itself reads what the server has, and takes its prompt as the message.
+        # The program reads a resource of the server, and uses a prompt of the server as the message.
         [zones] = await session.servers.read_resource("clock", "clock://zones")
         first, second = str(getattr(zones, "text", "")).split()
         message = await session.servers.get_prompt("clock", "compare", {"first": first, "second": second})

@@ -1,6 +1,6 @@
-"""What goes around every model call and every tool call: own middleware, beside those that ship.
+"""Middleware around every model call and every tool call: own classes, and those of Sandbur.
 
-The model's words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+The model is scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a real model.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from sandbur.testing import ScriptedModel, ToolCall
 
 
 class HouseStyle(Middleware):
-    """Changes what the model is asked."""
+    """A middleware that changes the requests to the model."""
 
     async def wrap_model_call(self, request: ModelRequest, next: NextModelCall) -> Reply:
         return await next(replace(request, system=f"{request.system}\nAnswer in one sentence."))
 
 
 class Stopwatch(Middleware):
-    """Watches tool calls. One object serves all sessions, so what it remembers it keeps for each."""
+    """A middleware that times tool calls; one object serves all sessions, so it has times for each one."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, dict[str, float]] = {}
@@ -55,7 +55,7 @@ class Stopwatch(Middleware):
 
 
 class NightRest(Middleware):
-    """Lets a tool not run; the model reads why."""
+    """A middleware that refuses calls of a tool; the model reads the reason."""
 
     async def wrap_tool_call(self, call: ToolCallRequest, next: NextToolCall) -> ToolOutcome:
         if call.name == "ring":

@@ -1,6 +1,6 @@
-"""A model of one's own: one class, for a server that speaks a format Sandbur does not know.
+"""An own model class, for a server whose format Sandbur does not know.
 
-Here it is Ollama's native one: JSON lines over HTTP. Start Ollama and run
+The example is Ollama's native format: JSON lines over HTTP. Start Ollama and run
 
     python examples/own_model.py qwen3:8b "Which of my files is the largest?"
 """
@@ -32,7 +32,7 @@ from sandbur import (
 
 
 class OllamaModel:
-    """Implements `sandbur.Model`; the type checker compares it where it is given to `Agent`."""
+    """Implements `sandbur.Model`; the type checker checks this where the object is passed to `Agent`."""
 
     def __init__(self, model: str, url: str = "http://127.0.0.1:11434", context_window: int = 32_768) -> None:
         self.name = f"own/{model}"
@@ -44,7 +44,7 @@ class OllamaModel:
         await self._client.aclose()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield what comes in, then one whole reply; what went wrong is raised in Sandbur's words."""
+        """Yield the pieces of text, then one complete reply. Raises Sandbur's errors if a request fails."""
         text, calls, end = "", list[dict[str, Any]](), dict[str, Any]()
         async for line in self._lines(self._body(request)):
             said = line.get("message", {})
@@ -54,7 +54,7 @@ class OllamaModel:
             calls += said.get("tool_calls", [])
             end = line if line.get("done") else end
         if not end:
-            # A stream that was cut is no reply: no tool may run on half of a call.
+            # A stream that was cut off is an error, because no tool may run with half of its arguments.
             raise Overloaded(f"The answer of {self.name} was cut off.")
         yield self._reply(request, text, calls, end)
 
@@ -89,7 +89,7 @@ class OllamaModel:
     def _reply(
         self, request: ModelRequest, text: str, calls: list[dict[str, Any]], end: dict[str, Any]
     ) -> Reply:
-        # Ollama gives calls no ids: the place in the conversation is one that no other call has.
+        # Ollama gives calls no ids, so the position in the conversation makes a unique id.
         place = sum(len(history) for history in request.histories)
         uses = [
             ToolUse(
@@ -110,7 +110,7 @@ class OllamaModel:
 
 
 def as_ollama(message: Message) -> list[dict[str, Any]]:
-    """Return a message in Ollama's words: results stand alone, everything else is one message."""
+    """Return a message in Ollama's format: one message for each result, otherwise one message."""
     if message.tool_results:
         return [
             {"role": "tool", "tool_name": result.tool, "content": result.content}
@@ -131,7 +131,7 @@ async def main(model: str, question: str, url: str = "http://127.0.0.1:11434") -
     try:
         result = await agent.run(question)
     finally:
-        # Who makes a model closes it.
+        # The program created the model, so the program closes it.
         await own.aclose()
     print(result.raise_for_status().output)
 

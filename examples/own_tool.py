@@ -1,6 +1,6 @@
-"""Tools of one's own: functions, whose signatures and docstrings say how a model may call them.
+"""Own tools: functions whose signatures and docstrings tell the model how to call them.
 
-The model's words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+The model is scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a real model.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ async def convert(amount: Annotated[float, Field(gt=0)], to: Literal["EUR", "USD
 def book(amount: float, text: str) -> None:
     """Write an amount into the ledger."""
     if amount > 10_000:
-        # What the model reads, so that it can do something about it.
+        # The model reads this message, and can call the tool again with other arguments.
         raise ToolError("At most 10000 in one entry. Split it.")
     LEDGER.append(f"{amount:.2f} {text}")
 
@@ -41,7 +41,7 @@ def add(text: str, tag: str) -> list[str]:
     return LEDGER
 
 
-# The schema comes from elsewhere; the model neither sees the tag nor chooses it.
+# The schema is given as JSON. The model does not see the argument `tag`.
 note = Tool.from_schema(
     "note",
     {"type": "object", "properties": {"text": {"type": "string"}, "tag": {"type": "string"}}},
@@ -54,7 +54,7 @@ note = Tool.from_schema(
 
 
 async def main() -> None:
-    # The first call does not fit the signature; the model is told what would.
+    # The first call does not fit the signature, and the model gets an error message.
     script = [
         ToolCall("convert", amount=50, to="dollars"),
         ToolCall("convert", amount=50, to="USD"),
@@ -66,7 +66,7 @@ async def main() -> None:
         os.environ.get("SANDBUR_MODEL") or ScriptedModel(script),
         instructions="You keep the books.",
         tools=[convert, book, note],
-        # What only reads runs unasked; what changes something needs a rule, or somebody who approves.
+        # Tools that only read run without a question; the others need a rule or an approval.
         allow=["book", "note"],
     )
     async for event in agent.stream("What are 50 euros in dollars? Book it as lunch."):

@@ -1,8 +1,8 @@
-"""Code as action: the model writes one piece of Python that calls tools, where it would need many rounds.
+"""Code as action: the model writes Python code that calls tools, instead of many rounds of calls.
 
-The code runs in a sandbox, and each call in it is judged and recorded by itself: `refund` asks, and the code
-goes on after the approval. Needs Linux. The model's words are scripted, so no key is needed;
-SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+The code runs in a sandbox. Each call in the code is judged and recorded like any other: `refund` asks, and
+the code continues after the approval. Needs Linux. The model is scripted, so no key is needed;
+SANDBUR_MODEL=PROVIDER/MODEL uses a real model.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ async def main() -> None:
     script = [ToolCall("execute_python", code=CODE), "The dearest late order is paid back."]
     agent = Agent(
         os.environ.get("SANDBUR_MODEL") or ScriptedModel(script),
-        # The model gets `execute_python` alone; the two others are functions of its code.
+        # The model has only the tool `execute_python`; the two others are functions in its code.
         tools=[python_tool(tools=[find_order, refund])],
     )
     async with agent, agent.session() as session:

@@ -1,6 +1,6 @@
-"""A run that is killed in the middle of a tool, twice, and goes on: nothing is lost, nothing happens twice.
+"""A run is killed twice in the middle of a tool, and continues: nothing is lost, nothing happens twice.
 
-The model's words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+The model is scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a real model.
 """
 
 import os
@@ -15,11 +15,11 @@ from sandbur.testing import ScriptedModel, ToolCall
 
 FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="sandbur-example-"))
 KEYS = FOLDER / "payments"
-"""What a payment service keeps: a file for each key."""
+"""The records of the payment service: a file for each idempotency key."""
 
 
 def die_once(name: str) -> None:
-    """Kill this process, as a power cut would, the first time it comes here."""
+    """Kill this process at the first call with this name, as a power cut would."""
     mark = FOLDER / f"died-in-{name}"
     if not mark.exists():
         mark.touch()
@@ -60,7 +60,7 @@ agent = Agent(
 
 async def go_on() -> RunResult:
     async with agent, agent.session("order-17") as session:
-        # Without a message an interrupted run goes on at the exact action.
+        # Without a message, an interrupted run continues at the exact action.
         result = await session.run(None if session.history else "Pay order 17, and mail the customer.")
         for call in result.pending:
             print(f"{call.tool}: {call.kind}, so it is not run again by itself.")

@@ -1,4 +1,4 @@
-"""Tests of an agent of one's own: real graph, store, gate and tools; only the model's words are written down.
+"""Tests of an own agent: graph, store, gate and tools are real, only the model is scripted.
 
 Needs pytest: `pytest examples/scripted_test.py`, or `python examples/scripted_test.py`. No key, no network.
 """
@@ -21,7 +21,7 @@ from sandbur.testing import (
 )
 
 
-# The agent, as it would stand in a module of its own.
+# The agent, which would be in its own module.
 class Shop:
     def stock(self, item: str) -> int:
         raise ConnectionError("the real shop is not for tests")

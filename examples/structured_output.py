@@ -1,6 +1,6 @@
-"""An answer in a form: a value of a type, checked, asked for once more if it does not fit.
+"""A structured answer: a value of a type, which is checked and requested again if it is invalid.
 
-The model's words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+The model is scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a real model.
 """
 
 import os
@@ -24,7 +24,7 @@ class Ticket(BaseModel):
     @field_validator("order")
     @classmethod
     def _known(cls, order: str | None) -> str | None:
-        # Checks of one's own count, too: the model reads the sentence and tries again.
+        # If an own check fails, the model reads this sentence and tries again.
         if order is not None and not order.startswith("A-"):
             raise ValueError("numbers of orders begin with A-")
         return order

@@ -1,6 +1,6 @@
-"""One run with everything of its own: who asks (deps), the form of the answer, a decision, a check.
+"""One run with its own dependencies, type of answer, decision and check.
 
-The model's words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+The model is scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a real model.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class Decision:
 
 
 def about_customer(run: RunContext[Customer]) -> str:
-    """Write instructions for this run: they come with its message, behind the cached prompt."""
+    """Return instructions for this run; they are sent with its message, after the cached system prompt."""
     return f"You are talking to {run.deps.name}."
 
 

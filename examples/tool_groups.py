@@ -1,6 +1,6 @@
-"""Groups of tools: a model makes one active when it needs it, a program takes it back.
+"""Groups of tools: the model activates a group when it needs the tools, a program deactivates it.
 
-The model's words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL asks a real one.
+The model is scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a real model.
 """
 
 import asyncio

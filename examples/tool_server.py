@@ -1,8 +1,8 @@
-"""An agent with the tools of an MCP server; the server is this very file, and could be any other program.
+"""An agent with the tools of an MCP server; the server is this file, too.
 
     python examples/tool_server.py "anthropic/claude-sonnet-5-5" "Which book by Le Guin is the shortest?"
 
-Without a model a script stands in for one, so that the example runs anywhere.
+Without the name of a model the example uses a scripted model, so that it runs anywhere.
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""A tool that asks the user while it works: at the terminal, or by the page that a program serves.
+"""A tool that asks the user while it works, at the terminal or on a web page.
 
-The model's words are scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL asks a real one. With
-`--terminal` you answer; otherwise a function of this program does, in place of a web page.
+The model is scripted, so no key is needed; SANDBUR_MODEL=PROVIDER/MODEL uses a real model. With `--terminal`
+you answer the question; otherwise a function of this program answers in place of a web page.
 """
 
 import asyncio

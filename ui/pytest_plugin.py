@@ -1,6 +1,7 @@
-"""The pytest plugin `sandbur-replay`: its fixture walks a recorded run through this program.
+"""The pytest plugin `sandbur-replay`: a fixture that replays a recording.
 
-Loaded into every test run of an environment that has Sandbur, so it imports nothing until it is used.
+pytest loads this module in every environment that has Sandbur, so the module imports the replay only when
+the fixture is used.
 """
 
 from typing import Protocol
@@ -10,14 +11,14 @@ import pytest
 
 class Replay(Protocol):
     def __call__(self, recording: str, *, ignore_tools: bool = False) -> None:
-        """Fail with the first difference; `ignore_tools`: changed, new and removed tools are no
-        difference."""
+        """Fail with the first difference. With `ignore_tools`, changed, new and removed tools do not count
+        as a difference."""
         ...
 
 
 @pytest.fixture
 def sandbur_replay(request: pytest.FixtureRequest) -> Replay:
-    """Replay a recording, named relative to the test's file, offline; fail with the first difference."""
+    """Replay a recording offline and fail with the first difference; its path is relative to the test."""
 
     def replay(recording: str, *, ignore_tools: bool = False) -> None:
         __tracebackhide__ = True

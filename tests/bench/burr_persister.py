@@ -1,4 +1,4 @@
-"""What saving a growing history costs, against Burr's own persister."""
+"""Measures the time to save a growing history, compared with Burr's own persister."""
 
 import os
 import time

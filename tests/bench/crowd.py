@@ -32,11 +32,11 @@ from sandbur.state.store.store import Store
 
 TICK_S = 0.005
 TURNS = 3
-"""Of each session on each kind of store."""
+"""The number of turns of each session on each kind of store."""
 
 
 class Loop(NamedTuple):
-    """What the event loop went through while something ran."""
+    """The delays of the event loop during a measurement."""
 
     late_s: list[float]
     """How late each tick came, sorted."""
@@ -67,7 +67,7 @@ async def watch_loop(work: Callable[[], Awaitable[Any]]) -> Loop:
 
 
 class Crowd(NamedTuple):
-    """What a process with many sessions took."""
+    """The time, memory and descriptors of a process with many sessions."""
 
     wall_s: float
     cpu_s: float

@@ -1,4 +1,4 @@
-"""How many files and functions one tool call passes.
+"""Counts the files and functions of the product that one tool call runs through.
 
 From the reply that proposes the call to its `ToolFinished`, in the thread of the event loop, on the public
 path: `Agent`, a store on disk, the tool `echo` (a shell command) or `list` (of a folder). The

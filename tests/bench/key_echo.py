@@ -1,4 +1,4 @@
-"""How soon a key is seen while an answer streams in.
+"""Measures how long a typed key takes to appear while an answer streams in.
 
 A chat in a pseudo-terminal; its model sends 500 chunks a second. Each key is one that no answer has, so that
 its first byte on the screen is its echo. The baseline is the same line while the model says nothing.
@@ -106,7 +106,7 @@ def echoes_ms(server: Server, pace: int, keys: int) -> list[float]:
 
 def echo_ms(terminal: Terminal, key: str) -> float:
     terminal.rest(PAUSE_S)
-    terminal.shown = b""
+    terminal.output = b""
     began = time.perf_counter()
     terminal.type(key)
     terminal.see(key)

@@ -1,4 +1,4 @@
-"""Counts how often a link that is swapped meanwhile leads a file tool outside."""
+"""Counts how often a file tool follows a link to the outside that replaces a file during the call."""
 
 import os
 import tempfile

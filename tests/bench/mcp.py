@@ -1,4 +1,4 @@
-"""What a call of a server's tool costs beside the bare client, as a ratio within one run.
+"""Measures a call of a server's tool, as a ratio to a call with the bare client.
 
 One server each, over standard input and output; the calls of both take turns.
 """

@@ -1,4 +1,4 @@
-"""What a transaction costs on a server, in bare ones, and a turn, in turns on SQLite."""
+"""Measures a transaction on a server as a ratio to a bare one, and a turn as a ratio to a turn on SQLite."""
 
 import asyncio
 import statistics

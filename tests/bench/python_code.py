@@ -1,4 +1,4 @@
-"""What ten tool calls cost inside one `execute_python`, as a ratio to ten alone.
+"""Measures ten tool calls inside one `execute_python`, as a ratio to ten separate calls.
 
 An agent looks ten items up, or books them, with a model server on this machine that streams its replies: by
 ten rounds of one call each, or by one round with code that makes the ten calls. Each call is as durable in

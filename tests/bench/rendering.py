@@ -1,4 +1,4 @@
-"""What it costs to show an answer.
+"""Measures the CPU time and the bytes to display an answer.
 
 An answer streams into a terminal of its own, 500 pieces a second of a clock that is counted and not waited
 for, once with a run around it: calls, a plan, a status line. It prints the CPU seconds, of which a run
@@ -87,13 +87,13 @@ class Played:
 
     def play(self, types: bool = False) -> float:
         """Show everything; return the CPU seconds."""
-        shown, real = 0.0, time.process_time
+        drawn_s, real = 0.0, time.process_time
         began = time.process_time()
         for event in self._events:
             self.view.show(event)
-            shown += PIECE / CHARACTERS_A_SECOND
-            if shown >= TICK_S:
-                shown -= TICK_S
+            drawn_s += PIECE / CHARACTERS_A_SECOND
+            if drawn_s >= TICK_S:
+                drawn_s -= TICK_S
                 self.view.tick()
             if types:
                 self._type(real)

@@ -1,4 +1,4 @@
-"""What a sandbox costs a command, and the wall one that only reads."""
+"""Measures the time that a sandbox adds to a command, and the wall to a command that only reads."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What an `Agent` in a program of somebody's own costs.
+"""Measures an `Agent` in a program.
 
 1. 50 tool turns by an `Agent` in its process, and by the command for the same agent: CPU of both, with the
    start (limit 1).

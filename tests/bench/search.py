@@ -17,7 +17,7 @@ ROUNDS = 5
 TEXT = "".join(f"def function_{n}(argument):\n    return argument * {n} + some_value\n" for n in range(30))
 PATTERNS = {"a word in few files": ("needle_", 2.5), "a word in every file": ("argument [*] 29 ", 10),
             "no word": ("[0-9]{9}", 10)}  # fmt: skip
-"""What is looked for, and how many times the CPU of grep it may take."""
+"""Name -> search pattern, and the limit as a ratio to the CPU time of grep."""
 
 
 def cpu_s() -> float:

@@ -55,16 +55,16 @@ class TimedModel:
 
 @dataclass
 class Run:
-    """What the tool turns of one run took."""
+    """The times of the tool turns of one run."""
 
     seconds: list[float] = field(default_factory=list[float])
-    """Of each turn."""
+    """The time of each turn, in seconds."""
     cpu: list[float] = field(default_factory=list[float])
-    """Of each turn, in all threads."""
+    """The CPU time of each turn in all threads, in seconds."""
     model: list[float] = field(default_factory=list[float])
-    """Of each model call."""
+    """The time of each model call, in seconds."""
     whole_cpu_s: float = 0.0
-    """Of the whole run."""
+    """The CPU time of the whole run, in seconds."""
     on_disk: int = 0
     content: int = 0
     """Bytes of the last request."""

@@ -1,4 +1,4 @@
-"""What supervising and spooling a command costs, next to a bare pipe."""
+"""Measures the time that supervisor and spool add to a command, compared with a bare pipe."""
 
 import asyncio
 import itertools

@@ -47,7 +47,7 @@ PRINTING = {
     "sessions list": 150,
     "-m demo -p hello -q": 350,
 }
-"""The milliseconds of the processor that each command may take, those with -- over a bare interpreter."""
+"""Command line -> the most CPU time in milliseconds, more than a bare interpreter takes."""
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:

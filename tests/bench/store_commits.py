@@ -1,4 +1,4 @@
-"""What the store costs: commits and bytes of a turn, a step against a bare commit, opening a long session."""
+"""Measures the store: commits and bytes of a turn, a step against a bare commit, opening a long session."""
 
 import asyncio
 import os
@@ -47,7 +47,7 @@ class Bare:
 
 
 class Written(NamedTuple):
-    """What some turns came to on their way to the disk."""
+    """The commits and bytes that some turns wrote."""
 
     commits: int
     log_pages: int

@@ -1,4 +1,4 @@
-"""What finding one session costs among many in a store, next to a store of twenty.
+"""Measures the time to find one session among many in a store, compared with a store of twenty.
 
 Each figure is the whole command: how many times the processor and the peak memory it takes of what the same
 command takes in the small store.

@@ -1,4 +1,4 @@
-"""What a function costs as a tool, as ratios to pydantic alone.
+"""Measures functions as tools, as ratios to pydantic alone.
 
 1. The schema of a tool, built from its signature: `TypeAdapter` of the same fields is the baseline.
 2. A call: `validate_json` of the same arguments and the bare function are the baseline.

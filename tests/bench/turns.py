@@ -1,9 +1,9 @@
-"""What a durable turn costs, as ratios to baselines of one run.
+"""Measures a durable turn, as ratios to baselines of the same run.
 
 1. 800 tool turns with 2 KB results: late turns against early ones, and against httpx sending the same bytes.
 2. 50 streamed tool turns: an `Agent` with a `@tool` and full persistence against raw loops on the openai SDK.
 
-Both with `transport = "http"`, and for comparison with `sdk`. Limits are for CPU, where nothing else is said.
+Both use `transport = "http"`, and for comparison `sdk`. Limits are for CPU time unless a line names another.
 """
 
 import json

@@ -183,7 +183,7 @@ def chat(how: str, number: signal.Signals, folder: Path) -> None:
         finally:
             process.kill()
             process.wait()
-        assert b"Traceback" not in terminal.shown
+        assert b"Traceback" not in terminal.output
         if how != "at the prompt":
             goes_on(place)
 

@@ -1,4 +1,4 @@
-"""Runs the cases of a test module at once: starting processes is most of what they do."""
+"""Runs the cases of a test module in parallel, because most of their time is the start of processes."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 Case = Callable[[Path], None]
-"""Gets a folder of its own that is not there yet; an assertion that fails is the test's."""
+"""A case gets a path for its own folder, which does not exist yet; a failed assertion fails the test."""
 Started = dict[str, "Future[None]"]
 
 
@@ -17,7 +17,7 @@ Started = dict[str, "Future[None]"]
 def at_once(
     cases: Mapping[str, Case], request: pytest.FixtureRequest, factory: pytest.TempPathFactory
 ) -> Iterator[Started]:
-    """Start every case that a test of this module was chosen for; the test's parameter is its `name`."""
+    """Start the cases of all selected tests of the module; the parameter of such a test is called `name`."""
     chosen = {
         item.callspec.params["name"]
         for item in request.session.items

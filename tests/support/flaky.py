@@ -1,4 +1,4 @@
-"""A pytest plugin that keeps what failed tests showed, and names those that pass at a second try."""
+"""A pytest plugin that keeps the output of failed tests, and lists the tests that pass at a second run."""
 
 import json
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):  # a process of pytest-xdist reports to the one that counts
+    if not hasattr(config, "workerinput"):  # only the main process of pytest-xdist counts failures
         config.pluginmanager.register(FirstFailures(config), "first failures")
 
 
 class FirstFailures:
-    """What failed in a run, and what of an earlier run passed in this one."""
+    """Records the tests that failed in this run, and the failed tests of an earlier run that pass now."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._keep: str | None = config.getoption(KEEP)

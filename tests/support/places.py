@@ -1,4 +1,4 @@
-"""Where things lie in the checkout."""
+"""The paths of folders in the checkout."""
 
 from pathlib import Path
 
@@ -8,4 +8,4 @@ SUPPORT = TESTS / "support"
 FIXTURES = TESTS / "fixtures"
 RECORDINGS = TESTS / "recordings"
 PYTHONPATH = f"{TESTS}:{ROOT}"
-"""For programs that a test starts."""
+"""The value of PYTHONPATH for programs that a test starts."""

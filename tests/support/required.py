@@ -1,4 +1,4 @@
-"""What tests need of the machine: where it is missing they are skipped and say so, and in CI they fail."""
+"""Requirements of tests on the machine: without them a test is skipped, in CI the test fails."""
 
 import importlib.util
 import os
@@ -8,11 +8,11 @@ from typing import NoReturn
 import pytest
 
 IS_COMPLETE = bool(os.environ.get("CI"))
-"""Whether everything has to be there: what is not, a test then finds out by failing."""
+"""True in CI, where a missing requirement is a failure."""
 
 
 def lacks(what: str) -> NoReturn:
-    """Skip the test, and say why; in CI fail it."""
+    """Skip the test with a reason; in CI fail the test."""
     if IS_COMPLETE:
         pytest.fail(what)
     pytest.skip(what)
@@ -37,5 +37,5 @@ def needs(*programs: str) -> pytest.MarkDecorator:
 
 
 def unless(is_there: bool, reason: str) -> pytest.MarkDecorator:
-    """Return the mark of tests that need what is there or not."""
+    """Return the mark that skips tests unless a requirement is met."""
     return pytest.mark.skipif(not (is_there or IS_COMPLETE), reason=reason)

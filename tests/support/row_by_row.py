@@ -1,4 +1,4 @@
-"""One test over the many rows of a table: a test a row takes longer than the row does."""
+"""Runs one test over all rows of a table, because a separate test for each row would take longer."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def for_each(name: str, rows: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Run a test for every row, which it takes as the argument `name`; tell all the rows that fail."""
+    """Call a test function with each row as the argument `name`; report all rows that fail."""
     rows = list(rows)
 
     def decorated(test: Callable[..., None]) -> Callable[..., None]:

@@ -1,4 +1,4 @@
-"""Waits for what a test needs, and says what that was where it never came."""
+"""Waits until a condition of a test holds; after the time limit, fails with the condition."""
 
 import asyncio
 import linecache
@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 
 LIMIT_S = 120
-"""Only what hangs takes so long, however busy the machine."""
+"""The time limit in seconds; only a hanging test takes this long, also on a busy machine."""
 _PAUSE_S = 0.01
 
 Seen = Callable[[], object]
-"""Returns what there is instead: a screen, an output."""
+"""Returns the current state for the error message, such as a screen or an output."""
 
 
 def wait_for(holds: Callable[[], object], seen: Seen | None = None, limit_s: float = LIMIT_S) -> None:
@@ -22,7 +22,7 @@ def wait_for(holds: Callable[[], object], seen: Seen | None = None, limit_s: flo
 
 
 async def until(holds: Callable[[], object], seen: Seen | None = None, limit_s: float = LIMIT_S) -> None:
-    """Wait while the event loop goes on."""
+    """Wait until `holds()` is true, without blocking the event loop."""
     latest, line = time.monotonic() + limit_s, _calling_line()
     while not holds():
         assert time.monotonic() < latest, _problem(line, limit_s, seen)
@@ -30,7 +30,7 @@ async def until(holds: Callable[[], object], seen: Seen | None = None, limit_s: 
 
 
 def _calling_line() -> str:
-    """Return the line of the test that waits: it says what for."""
+    """Return the source line of the test that waits, which names the condition."""
     frame = sys._getframe(2)
     text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
     return f"{frame.f_code.co_filename}:{frame.f_lineno}: {text}"

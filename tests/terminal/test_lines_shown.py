@@ -28,7 +28,7 @@ def listed(command: Command, columns: int) -> list[str]:
     command.env |= {"TERM": "xterm", "PYTHONUTF8": "1", **ASKED}
     with Pair(columns=columns) as pair:
         pair.drain(command.start("sessions", "list", start_new_session=True, **pair.streams))
-        return re.sub(r"\x1b\[[\d;]*m", "", pair.shown.decode()).splitlines()
+        return re.sub(r"\x1b\[[\d;]*m", "", pair.output.decode()).splitlines()
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120, 300])

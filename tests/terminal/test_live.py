@@ -218,5 +218,5 @@ def test_few_bytes_arrive_at_a_real_terminal(command: Command, name: str, column
         finally:
             process.kill()
             process.wait()
-        shown = pair.shown.partition(b"working")[2].partition(b"model call")[0]
+        shown = pair.output.partition(b"working")[2].partition(b"model call")[0]
     assert len(shown) <= MOST * len(answer.encode())

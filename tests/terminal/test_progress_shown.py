@@ -41,8 +41,8 @@ def pruned(command: Command, ids: list[str], *words: str, **streams: Any) -> str
         database.execute("ROLLBACK")
         terminal.drain(process)
         terminal.rest(0.1)
-    assert process.returncode == 0, terminal.shown
-    return terminal.shown.decode()
+    assert process.returncode == 0, terminal.output
+    return terminal.output.decode()
 
 
 def screen_of(shown: str) -> list[str]:
@@ -96,5 +96,5 @@ def test_ctrl_c_stops_a_command_that_never_waits_for_events(command: Command, id
         terminal.drain(process)
         terminal.rest(0.1)
     assert process.returncode == 130
-    assert b"Deleted" not in terminal.shown
+    assert b"Deleted" not in terminal.output
     assert len(json.loads(command.run("sessions", "--json").out)) == 4

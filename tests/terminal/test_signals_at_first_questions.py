@@ -61,8 +61,8 @@ def test_a_signal_at_a_question_leaves_the_terminal_as_it_was(
             terminal.rest(0.05)
         process.send_signal(number)
         terminal.drain(process)
-        assert process.returncode == 128 + number, terminal.shown[-800:]
+        assert process.returncode == 128 + number, terminal.output[-800:]
         assert termios.tcgetattr(far)[3] & (termios.ECHO | termios.ICANON) == before[3] & (
             termios.ECHO | termios.ICANON
         )
-        assert b"Traceback" not in terminal.shown
+        assert b"Traceback" not in terminal.output

@@ -1,4 +1,4 @@
-"""A list to pick from: type to filter, arrows to move, Enter to take."""
+"""A list from which a person picks a choice: typing filters, arrows move, Enter picks."""
 
 import asyncio
 import textwrap
@@ -21,12 +21,12 @@ _ROWS = 12
 _LEAST_ROWS = 3
 _PREVIEW_ROWS = 8
 _SPARE_ROWS = 4
-"""Rows of the terminal for the question, the help and the line above."""
+"""Rows that are reserved for the question, the help and the line above the picker."""
 _NARROW = 100
 _AHEAD = 2 * _ROWS
 """Number of choices below the cursor that are loaded in advance."""
 _PAUSE_S = 0.005
-"""Between two pages: keys are handled in between."""
+"""The pause between two pages, in which keys are handled."""
 _REST_S = 0.08
 """How long the cursor rests before a preview is loaded, in seconds."""
 
@@ -36,19 +36,19 @@ Preview = Callable[[str], Awaitable[Sequence[str]]]
 
 class Choice(NamedTuple):
     name: str
-    """The result of picking it; a filter text equal to it selects it first."""
+    """The result of the picker; a filter that equals a name selects its choice first."""
     line: str
     words: str
     """The text that the filter searches."""
     short: str = ""
-    """The line for a narrow terminal; empty: the same."""
+    """The line for a narrow terminal; empty if it is the same."""
 
 
 Pages = AsyncIterator[Sequence[Choice]]
 
 
 class ChoiceList:
-    """Choices that can be picked, and those that are read when they are wanted."""
+    """A list of choices, of which some are loaded only when they are needed."""
 
     def __init__(self, choices: Sequence[Choice], pages: Pages | None = None, total: int = 0) -> None:
         """`pages` follow `choices`; `total` is the number of all choices, if it is known."""
@@ -58,7 +58,7 @@ class ChoiceList:
 
     @property
     def size(self) -> int:
-        """Return the number of choices, as far as it is known."""
+        """The number of choices; without a known total, the number of loaded choices."""
         return max(self._total, len(self.choices))
 
     @property
@@ -75,7 +75,7 @@ class ChoiceList:
 
 
 class Picker:
-    """The filtered list and its cursor."""
+    """A list of choices with a filter and a cursor."""
 
     def __init__(
         self,
@@ -88,10 +88,10 @@ class Picker:
         words: AsyncIterator[Mapping[str, str]] | None = None,
         at: str = "",
     ) -> None:
-        """Offer `choices`, and `more` instead after Tab; the cursor begins `at` a name.
+        """Offer `choices`, or `more` after Tab; the cursor begins at the choice with the name `at`.
 
-        `words` are further texts by name, which are loaded while a filter finds few choices. An empty page
-        means that there are no more.
+        `way_out` describes what Ctrl-C does. `words` yields pages of further texts for the filter, by name of
+        the choice; a page is loaded while the filter finds few choices, and an empty page is the last one.
         """
         self._question = question
         self._list = choices if isinstance(choices, ChoiceList) else ChoiceList(choices)
@@ -115,7 +115,7 @@ class Picker:
         self._at = next((number for number, one in enumerate(self._found) if at and one.name == at), self._at)
 
     async def run(self) -> str:
-        """Return the name of the picked choice; raises `Leave`."""
+        """Return the name of the picked choice. Raises `Leave` if the person or a signal ends the picker."""
         window = Window(FormattedTextControl(self._text, focusable=True, show_cursor=False), wrap_lines=False)
         self._app = Application(
             Layout(window), key_bindings=self._keys(), full_screen=False, erase_when_done=True
@@ -129,11 +129,11 @@ class Picker:
             await asyncio.gather(*beside, return_exceptions=True)
 
     def leave(self, exit_code: int) -> bool:
-        """End a running picker; return whether there was one."""
+        """End the picker with `Leave`; return whether it was running."""
         return leave_app(self._app, exit_code)
 
     async def _read_previews(self) -> None:
-        """Load the preview of the choice under the cursor after it has rested there."""
+        """Load the preview of the choice under the cursor when the cursor has not moved for a moment."""
         while self._preview is not None:
             await self._moved.wait()
             self._moved.clear()
@@ -144,7 +144,7 @@ class Picker:
                 self._draw()
 
     async def _read_on(self) -> None:
-        """Load choices, and with a filter their texts, while too few are below the cursor."""
+        """Load more choices, and texts for the filter, while too few choices are below the cursor."""
         while True:
             await self._is_wanting.wait()
             self._is_wanting.clear()
@@ -155,7 +155,7 @@ class Picker:
                 await asyncio.sleep(_PAUSE_S)
 
     async def _read_words(self) -> bool:
-        """Load a page of texts; return whether there was one."""
+        """Load a page of texts for the filter; return False at the end."""
         page = (await anext(self._words, None) if self._words is not None else None) or {}
         found = {choice.name for choice in self._found}
         for name, words in page.items():
@@ -165,7 +165,7 @@ class Picker:
         return bool(page)
 
     async def _read_choices(self) -> bool:
-        """Read a page of choices; return whether there was one."""
+        """Load a page of choices; return False at the end."""
         wanted = self._list
         page = await wanted.read_page()
         self._search_in(page)
@@ -251,7 +251,7 @@ class Picker:
         self._look(among)
 
     def _look(self, among: Sequence[Choice], keeps: bool = False) -> None:
-        """Apply the filter; move the cursor to the best match, or keep it on its choice."""
+        """Apply the filter to `among`; move the cursor to the best match, with `keeps` leave its choice."""
         before = self._found[self._at].name if keeps and self._found else self._filter
         self._found = [choice for choice in among if self._fits(choice.name)]
         named = (number for number, choice in enumerate(self._found) if choice.name == before)

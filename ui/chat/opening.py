@@ -1,4 +1,4 @@
-"""Opens a chat: the questions before there is a session, and the session while the person types."""
+"""Opens a chat: asks about trust first, then opens the session while the person types."""
 
 import asyncio
 from importlib import import_module
@@ -19,7 +19,7 @@ _NO_YOLO = "Yolo mode stays off: the mode is interactive."
 
 
 async def chat(command: ChatCommand) -> int:
-    """Open the session and talk until the person leaves; return the exit code."""
+    """Open a session and run the chat until the person leaves; return the exit code."""
     async with open_runtime(command) as runtime:
         try:
             asked = await at_prompt(_ask_first(runtime, command), _leave_by_cancelling)
@@ -32,7 +32,7 @@ async def chat(command: ChatCommand) -> int:
 
 
 async def _ask_first(runtime: Runtime, command: ChatCommand) -> ChatCommand | None:
-    """Ask the questions before a session; return the command to open with, if it changes."""
+    """Ask about trust and yolo mode; return the command to use instead, or None if nothing changed."""
     settings = runtime.settings
     refuses_yolo = settings.mode == "yolo" and not await knows_yolo(settings.home, _NO_YOLO)
     if not command.continues:
@@ -47,7 +47,7 @@ async def _ask_first(runtime: Runtime, command: ChatCommand) -> ChatCommand | No
 
 
 def _leave_by_cancelling(exit_code: int) -> bool:
-    """Let a signal cancel a question, which restores the terminal."""
+    """Return False, so that a signal cancels the question; this restores the terminal."""
     return False
 
 
@@ -73,12 +73,12 @@ async def _chat(runtime: Runtime, command: ChatCommand) -> int:
 
 
 async def _open_in_background(runtime: Runtime, command: ChatCommand) -> Session:
-    """Open a new session without holding up who types meanwhile."""
+    """Open a new session while the person can type."""
     await asyncio.to_thread(_import_session)
     return await open_session(runtime, command, or_demo=True)
 
 
 def _import_session() -> None:
-    """Import what opening a session needs."""
+    """Import the modules that opening a session needs."""
     for name in ("session.session", "graph", "runtime.prompts", "runtime.wiring"):
         import_module(f"...agent.{name}", __package__)

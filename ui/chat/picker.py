@@ -37,15 +37,15 @@ STATES = {
     "timeout": ("ran out of time", "stopped"),
     "error": ("failed", "failed"),
 }
-"""Status -> its description, in a few words and in one."""
+"""Status -> its description in a few words, and in one word."""
 _AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "m"))
 
 
 async def pick_session(store: Store, cwd: Path) -> str:
-    """Return the id of the session that the person picks, those of this folder's project first.
+    """Return the id of the session that the person picks; the list begins with this project's sessions.
 
-    The preview shows the last messages, and the filter searches the person's messages. Sessions are loaded as
-    the list is scrolled or searched.
+    The preview shows the last messages, and the filter searches the messages of the person. Further sessions
+    are loaded when the person scrolls or filters. Raises `UsageError` if there is no session.
     """
     root, now = repository_root(cwd), datetime.now(UTC)
     summaries: dict[str, SessionSummary] = {}
@@ -86,21 +86,21 @@ async def pick_session(store: Store, cwd: Path) -> str:
 
 
 async def _pages(store: Store, folders: FolderFilter | None) -> AsyncIterator[list[SessionSummary]]:
-    """Yield the sessions, newest first, a page at a time."""
+    """Yield pages of sessions, the newest session first."""
     sessions = store.newest_sessions(folders)
     while page := await store.database.offload(lambda: list(islice(sessions, _PAGE))):
         yield page
 
 
 async def _words(store: Store, known: Mapping[str, SessionSummary]) -> AsyncIterator[Mapping[str, str]]:
-    """Yield the person's messages in the listed sessions; an empty page when all were read."""
+    """Yield pages with the person's messages by session id; an empty page if all listed ones were read."""
     read: set[str] = set()
     while True:
         left = list(islice((name for name in known if name not in read), _PAGE))
         read.update(left)
         found: dict[str, str] = dict.fromkeys(left, "")
         reading = partial(list[dict[str, list[str]]], list_first_lines(store.database, left))
-        with suppress(StoreError):  # the picker does without
+        with suppress(StoreError):  # then the filter does not search the messages
             for page in await store.database.offload(reading):
                 found |= {name: " ".join(lines) for name, lines in page.items()}
         yield found
@@ -117,7 +117,7 @@ def choice_of(session: SessionSummary, now: datetime, with_folder: bool = False)
 
 
 def state_of(session: SessionSummary, now: datetime) -> tuple[str, str]:
-    """Return the status of a session, in a few words and in one."""
+    """Return the status of a session in a few words, and in one word."""
     if session.is_foreign:
         return "imported", "import"
     if session.wake_at and session.status != "running":
@@ -136,7 +136,7 @@ def _age(stamp: str, now: datetime) -> str:
 
 
 async def preview_lines(store: Store, session: SessionSummary) -> Sequence[str]:
-    """Return the last exchange of a session and where it stopped."""
+    """Return the last message and answer of a session, and where the session stopped."""
     try:
         view = await store.database.offload(lambda: store.show(session.id))
     except StoreError as problem:
@@ -148,7 +148,7 @@ async def preview_lines(store: Store, session: SessionSummary) -> Sequence[str]:
 
 
 def _last_exchange(state: ApplicationState) -> Sequence[str]:
-    """Return the person's last message, and its answer."""
+    """Return the last message of the person, and the answer to it."""
     found: list[Message] = []
     for message in list(state.chat_history)[::-1]:
         if message.display_text.strip() and message.origin == "model" and not found:

@@ -1,4 +1,4 @@
-"""The recap of a session: title, last messages, plan, waiting calls."""
+"""Lines that tell a person what happened in a session: its last messages, plan, and waiting calls."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -21,7 +21,7 @@ _MAX_CHARS = 600
 
 
 def recap_lines(name: str, state: ApplicationState, glyphs: Glyphs) -> Iterator[Line]:
-    """Yield the recap of a resumed session, without waiting calls."""
+    """Yield title, last messages and plan of a resumed session."""
     yield "bold", f"Resumed: {one_line(name)}"
     for message in _last_spoken(state):
         yield from format_message(message, glyphs)
@@ -30,8 +30,7 @@ def recap_lines(name: str, state: ApplicationState, glyphs: Glyphs) -> Iterator[
 
 
 def format_message(message: Message, glyphs: Glyphs) -> Iterator[Line]:
-    """Yield the part of a message that a person saw; the runtime's and tools' messages to the model are left
-    out."""
+    """Yield a message as a person saw it; messages from tools or the runtime to the model are left out."""
     if message.is_cut_mark:
         yield "dim", "  (interrupted)"
     elif message.display_text.strip() and message.origin in ("person", "model"):
@@ -41,7 +40,7 @@ def format_message(message: Message, glyphs: Glyphs) -> Iterator[Line]:
 
 
 def find_unanswered(state: ApplicationState) -> str:
-    """Return the person's message if its turn has only text so far; otherwise an empty text."""
+    """Return the message of the open turn if no call followed it; otherwise an empty text."""
     messages = list(state.chat_history)
     at = max((place for place, one in enumerate(messages) if one.origin == "person"), default=-1)
     came = messages[at + 1 :]
@@ -54,7 +53,7 @@ def _last_spoken(state: ApplicationState) -> list[Message]:
     """Return the last messages that a person saw, oldest first."""
     history = list(state.chat_history)
     if history and not state.turn_open and history[-1].role == "assistant":
-        # The final answer, from a model or a tool.
+        # The final answer is displayed even if it comes from a tool.
         history[-1] = history[-1].model_copy(update={"origin": "model"})
     spoken = (
         message
@@ -68,28 +67,25 @@ def standing_lines(state: ApplicationState, next_action: str) -> Iterator[Line]:
     """Yield what the session waits for, if it stopped in the middle of a turn."""
     if traits_of(next_action).waits_for == "decision" and state.calls_to_decide:
         for call in state.calls_to_decide:
-            what = "Waits for your decision" if call.kind == "approval" else "Nobody knows what came of"
+            what = "Waits for your decision" if call.kind == "approval" else "Outcome unknown"
             yield "yellow", f"{what}: {title(call.tool, call.arguments)}"
     elif traits_of(next_action).waits_for != "message":
-        yield "yellow", "It stopped in the middle of a turn and goes on from there."
+        yield "yellow", "The session stopped in the middle of a turn and continues from there."
 
 
 def format_stop(
     store: Store, session_id: str, state: ApplicationState, next_action: str, wake_at: str = ""
 ) -> Iterator[Line]:
-    """Yield where an interrupted run stopped, and what Enter will do."""
+    """Yield where an interrupted run stopped, and what Enter does."""
     traits = traits_of(next_action)
     if not traits.runs_calls:
-        yield "yellow", traits.stop_note or "It stopped between two steps."
-        yield (
-            "yellow",
-            "Enter goes on from there: the model is asked again, nothing that is done is repeated.",
-        )
+        yield "yellow", traits.stop_note or "The run stopped between two steps."
+        yield "yellow", "Enter continues from there: the model is asked again, finished calls stay finished."
     else:
         yield from _call_lines(store, session_id, state.pending_tool_calls)
     if wake_at:
-        yield "yellow", f"It was to go on by itself at {local_time(wake_at)}; Enter does not wait for that."
-    yield "yellow", "A message starts something else; /rewind goes back further."
+        yield "yellow", f"It is due to continue at {local_time(wake_at)}; Enter does not wait for that."
+    yield "yellow", "A message starts a new turn instead; /rewind goes back to an earlier step."
 
 
 def _call_lines(store: Store, session_id: str, calls: Iterable[PendingCall]) -> Iterator[Line]:
@@ -109,19 +105,19 @@ def _call_lines(store: Store, session_id: str, calls: Iterable[PendingCall]) -> 
     if running:
         yield (
             "yellow",
-            "Enter finds out what came of it; what nobody can know is asked, and nothing runs twice.",
+            "Enter checks the outcome, and asks you if it is unknown; nothing runs twice.",
         )
     if waiting:
-        yield "yellow", f"Enter {'then ' if running else ''}runs what has not begun, as it was approved."
+        yield "yellow", f"Enter {'then ' if running else ''}runs the approved calls that have not begun."
     if not running and not waiting:
-        yield "yellow", "Enter goes on: the model gets the results."
+        yield "yellow", "Enter continues: the model gets the results."
 
 
 _MOST_LINES = 60
 
 
 def meanwhile_lines(store: Store, session_id: str, before: ApplicationState, glyphs: Glyphs) -> list[Line]:
-    """Return the visible events after the state `before`; empty if there are none."""
+    """Return lines about the work of another process after the state `before`, or no lines."""
     state = store.show(session_id).state
     lines = list(_Telling(list_call_moves(store.database, session_id), before, glyphs).lines(state))
     if not lines:
@@ -141,7 +137,7 @@ class _Telling:
         self._titles = {call.call_id: title(call.tool, call.arguments) for call in before.pending_tool_calls}
 
     def lines(self, state: ApplicationState) -> Iterator[Line]:
-        """Yield messages, decisions and results; the work of a plan comes before its answer."""
+        """Yield the new messages, decisions and results; the work on a plan precedes its answer."""
         messages = _find_gained(self._before.chat_history, state.chat_history)
         at = max((place for place, one in enumerate(messages, 1) if one.origin == "person"), default=0)
         yield from self._format_steps(messages[:at])
@@ -190,7 +186,7 @@ class _Telling:
 
 
 def _find_gained(old: Transcript, new: Transcript) -> list[Message]:
-    """Return the new messages of a history; none are known if it was compressed meanwhile."""
+    """Return the new messages of a history; return none if the history was compressed meanwhile."""
     messages = list(new)
     known = len(old)
     if known and (len(messages) < known or messages[known - 1] != old.last):

@@ -1,4 +1,4 @@
-"""What goes with a message: the files that it names, and with the first one those of the flags."""
+"""Sends messages of the chat, with the files that they name or that the flags attach."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -15,15 +15,15 @@ from .input.files.attached_files import with_named_files
 
 
 class Sending:
-    """Sends messages, and the flags' files with the first one."""
+    """Sends messages; the first message gets the files of `--attach`."""
 
     def __init__(self, files: Sequence[AttachedFile] = ()) -> None:
         self._files = self._sent_files = tuple(files)
 
     async def send(self, session: Session, renderer: Renderer, text: str) -> AsyncIterator[Event]:
-        """Send a message with the files that it names, the first one with the files of the flags, too.
+        """Send a message with the files that it names; the first message also with the files of `--attach`.
 
-        A command leaves those for the next message.
+        A slash command does not take the files of `--attach`; they go with the next message.
         """
         self._sent_files = () if text.startswith("/") else self._files
         refusal = partial(refusal_of, session.ports.model)
@@ -40,12 +40,12 @@ class Sending:
         return events
 
     def run(self, session: Session, command: str) -> AsyncIterator[Event]:
-        """Run a shell command of the person; the files of the flags wait for a message."""
+        """Run a shell command of the person; the files of `--attach` go with the next message."""
         self._sent_files = ()
         return session.run_command(command)
 
     def record(self, session: Session, text: str) -> AsyncIterator[Event]:
-        """Send a command; nothing that it names goes with it."""
+        """Send a slash command, without the files that its text names."""
         self._sent_files = ()
         return session.send(text)
 

@@ -1,4 +1,4 @@
-"""Types of arguments: each function parses one word, or raises an error that says what is wrong."""
+"""Types of arguments: each function parses one word, or raises `ArgumentTypeError` with the reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_DAYS = 36_500
 
 
 class OneOf:
-    """Accepts one of these words."""
+    """An argument type that accepts only these words."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
@@ -27,8 +27,8 @@ class OneOf:
         if text in self.names:
             return text
         near = nearest(text, self.names)
-        wish = f"did you mean `{near}`?" if near else "it is one of " + ", ".join(self.names)
-        raise argparse.ArgumentTypeError(f"`{text}` does not fit; {wish}")
+        hint = f"did you mean `{near}`?" if near else "the values are " + ", ".join(self.names)
+        raise argparse.ArgumentTypeError(f"`{text}` is not a known value; {hint}")
 
 
 def one_of(names: Sequence[str]) -> OneOf:
@@ -36,7 +36,7 @@ def one_of(names: Sequence[str]) -> OneOf:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is most similar."""
+    """Return the most similar known word, or None if no word is similar."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.7)), None)
@@ -90,26 +90,26 @@ def path(text: str) -> Path:
 
 
 def duration(text: str) -> timedelta:
-    """Read an age such as 30d."""
+    """Parse an age such as `30d`; the units are `s`, `m`, `h`, `d` and `w`."""
     from datetime import timedelta
 
     found = re.fullmatch(r"([0-9]{1,6})([smhdw])", text, re.ASCII)
     age = timedelta(seconds=int(found[1]) * _SECONDS[found[2]]) if found else None
     if age is None or age.days > _MOST_DAYS:
-        raise argparse.ArgumentTypeError(f"`{text}` is no age; write such as 30d, 12h or 2w")
+        raise argparse.ArgumentTypeError(f"`{text}` is not an age such as 30d, 12h or 2w")
     return age
 
 
 def size(text: str) -> int:
-    """Read a size such as 1GB; KB is a thousand bytes, KiB is 1024."""
+    """Parse a size such as `1GB` into bytes; 1 KB is 1000 bytes, 1 KiB is 1024 bytes."""
     found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([kmgt]?)(i?)b?", text.lower(), re.ASCII)
     if not found or (found[3] and not found[2]):
-        raise argparse.ArgumentTypeError(f"`{text}` is no size; write such as 500MB or 1GB")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a size such as 500MB or 1GB")
     return int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2]])
 
 
 def edit(text: str) -> str:
-    """Check that an edit of the state names the field to change."""
+    """Check that an edit of the state has the form PATH=VALUE, and return it."""
     if not re.match(r"[A-Za-z_]\w*(\.-?\w+)*=", text, re.ASCII):
         raise argparse.ArgumentTypeError(f"`{text[:60]}` is not PATH=VALUE, such as current_goal=...")
     return text

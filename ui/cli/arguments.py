@@ -1,4 +1,4 @@
-"""Reads the command line into one typed value; only the standard library is imported for it."""
+"""Parses the command line into a typed command."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -22,11 +22,11 @@ from .grammar import (
 )
 
 INSTEAD = {
-    "init": "A folder needs no setting up; an AGENTS.md in it is read.",
-    "exec": 'Without a chat: sandbur -p "..."',
-    "run": 'Without a chat: sandbur -p "..."',
+    "init": "A folder needs no setup; Sandbur reads an AGENTS.md in it.",
+    "exec": 'To run without a chat: sandbur -p "..."',
+    "run": 'To run without a chat: sandbur -p "..."',
     "login": "Set ANTHROPIC_API_KEY, OPENAI_API_KEY or the key of another provider, or start Ollama.",
-    "logout": "Keys are in the environment: unset ANTHROPIC_API_KEY or whichever is set.",
+    "logout": "Keys are in the environment: unset ANTHROPIC_API_KEY or the key that is set.",
     "models": "Name one with -m PROVIDER/MODEL; `sandbur doctor` says which is used.",
     "update": "Install a newer version over this one; `sandbur doctor` says where it is.",
     "upgrade": "Install a newer version over this one; `sandbur doctor` says where it is.",
@@ -71,7 +71,7 @@ def parse(argv: Sequence[str]) -> Command:
     words, last = _split_at_dashes(words)
     parser.asked = words[0] if words else ""
     if words == ["--help"]:
-        # Without this argparse formats a usage text that is never printed.
+        # argparse would format a usage text first, which is never printed.
         parser.print_help()
         raise SystemExit(0)
     found, extra = parser.parse_known_intermixed_args(words)
@@ -81,7 +81,7 @@ def parse(argv: Sequence[str]) -> Command:
     if is_literal:
         found.prompt = last.pop(0)
     if extra and load_commands():
-        # The flag of an extension.
+        # The unknown words may be a flag of an extension that is loaded only now.
         return parse(argv)
     if extra or last:
         _refuse(parser, [*extra, *last], vars(found).get("prompt"))
@@ -91,7 +91,7 @@ def parse(argv: Sequence[str]) -> Command:
 
 
 def _command(name: str, found: dict[str, Any]) -> Command:
-    """Build the command from the values of its parser."""
+    """Build the command from the parsed values."""
     lists = {key: tuple(cast("list[Any]", value)) for key, value in found.items() if isinstance(value, list)}
     values = found | lists
     overrides = {row.key: values.pop(row.key) for row in SETTINGS if row.group in command_class(name).GROUPS}
@@ -109,9 +109,9 @@ def _is_command(word: str) -> bool:
 
 
 def find_command(words: Sequence[str], is_command: Callable[[str], bool]) -> int | None:
-    """Return the index of the command name: the first word that belongs to no flag, if it is a known name.
+    """Return the index of the command name, or None if there is none.
 
-    After -p, -c or -r that word is always a prompt.
+    The name is the first word that belongs to no flag. After `-p`, `-c` or `-r` this word is a prompt.
     """
     with_value = options_with_value("chat")
     position = 0
@@ -126,28 +126,28 @@ def find_command(words: Sequence[str], is_command: Callable[[str], bool]) -> int
 
 
 def _split_at_dashes(words: list[str]) -> tuple[list[str], list[str]]:
-    """Return the words before `--` and those after it, which are never flags."""
+    """Return the words before `--`, and the words after it, which are never flags."""
     at = words.index("--") if "--" in words else len(words)
     return words[:at], words[at + 1 :]
 
 
 def _refuse(parser: Parser, extra: list[str], prompt: str | None) -> NoReturn:
     word = extra[0]
-    manual = f"`{parser.prog} --help` shows what fits."
+    manual = f"See `{parser.prog} --help`."
     if word.startswith("-") and word != "-":
         flag = word.split("=")[0]
         near = _instead(flag, parser) or nearest(flag, parser.options)
         raise UsageError(f"There is no flag {flag} here.", f"Did you mean {near}?" if near else manual)
     if parser.prog == "sandbur" and prompt:
         near = nearest(prompt, COMMANDS)
-        hint = f"Did you mean `{near}`?" if near else f"A prompt of several words needs quotes; {manual}"
+        hint = f"Did you mean `{near}`?" if near else f"A prompt of several words needs quotes. {manual}"
         hint = INSTEAD.get(prompt, hint)
         raise UsageError(f"There is no command `{prompt}`.", hint)
     raise UsageError(f"`{word}` is one word too many.", manual)
 
 
 def _instead(flag: str, parser: Parser) -> str | None:
-    """Return the equivalent of a flag of another agent, if this command has one."""
+    """Return this command's equivalent of another agent's flag, or None if it has none."""
     ours = ELSEWHERE.get(flag)
     is_here = ours is not None and (not ours.startswith("-") or ours.split()[0] in parser.options)
     return ours if is_here else None
@@ -164,7 +164,10 @@ def _refuse_both(pair: str, is_there: bool) -> None:
 
 
 def _lone_word(command: ChatCommand) -> Command:
-    """Return the command that a single word means; raises `UsageError` for a misspelled command."""
+    """Return the chat, or the command that a single word means, such as `version`.
+
+    Raises `UsageError` if the word looks like a misspelled command.
+    """
     word = command.prompt
     is_message = command.print or command.continues or command.name != "chat"
     if word is None or is_message or len(word.split()) > 1:

@@ -1,4 +1,4 @@
-"""Reports the details of a failed command: JSON and tracebacks of errors, and bugs with their `crash.log`."""
+"""Reports the details of a failed command: a JSON result, a traceback, or a bug with its `crash.log`."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ _MAX_BYTES = 1 << 20
 
 
 def keep_bug_reports(command: Command) -> None:
-    """Print one sentence for a bug that the session driver logs; tracebacks only if they are requested."""
+    """Print bugs that the session driver logs: a sentence, or the traceback if the flags request it."""
 
     class BugReports(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -29,7 +29,7 @@ def keep_bug_reports(command: Command) -> None:
 
 
 def report_failure(error: Exception, command: Command | None) -> int:
-    """Report a bug, or the details of a known error, whose sentence is printed; return the exit code."""
+    """Report a bug, or the details of a known error whose message is printed already; return the code."""
     if not isinstance(error, SandburError):
         return report_bug(error, command)
     if command is not None and command.answers_in != "text":

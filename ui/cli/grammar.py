@@ -1,4 +1,4 @@
-"""How a command declares its flags, and the argparse parser that is built from them."""
+"""The declaration of commands and their flags, and the argparse parser that is built from it."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ have it (empty: all that share the class), and the keywords of `add_argument`.""
 
 
 def flag(names: str, help: str, default: Any = None, group: str = "", only: str = "", **how: Any) -> Any:
-    """Declare a field that is a flag, of the commands `only` if some are named.
+    """Declare a field as a flag. `only` names the commands that have it; empty: all that share the class.
 
-    `how` is what argparse's `add_argument` takes.
+    `how` are further keywords of argparse's `add_argument`.
     """
     how |= {"help": help, "default": [] if how.get("action") == "append" else default}
     return Declaration(default, (names.split(), group, only, how))
 
 
 def switch(names: str, help: str, group: str = "", only: str = "") -> Any:
-    """Declare a field that is true if the flag is there."""
+    """Declare a field as a flag without a value; the field is true if the flag is given."""
     return flag(names, help, False, group, only, action="store_true")
 
 
@@ -65,20 +65,20 @@ class Action(NamedTuple):
     """An action of a command that has several, such as `prune` of `sandbur sessions`."""
 
     words: str
-    """The placeholder of its arguments in the help."""
+    """The placeholder of the action's arguments in the help."""
     about: str
     flags: tuple[str, ...] = ()
     """The long names of the command's flags that this action accepts."""
     examples: tuple[Example, ...] = ()
     home: str = ""
-    """The module in the command's package, and the function in it, that run the action."""
+    """`module.function` in the command's package, which runs the action."""
 
 
 class Command(Declared):
     """One parsed command line: the fields are the flags, and `run` executes the command."""
 
     GROUPS: ClassVar[tuple[str, ...]] = ("place",)
-    """The groups of its flags and settings, in the order of the help."""
+    """The groups of the command's flags and settings, in the order of the help."""
     EXAMPLES: ClassVar[tuple[Example, ...]] = ()
     ACTIONS: ClassVar[Mapping[str, Action]] = {}
     TAKES_PROGRAM: ClassVar[bool] = False
@@ -89,7 +89,7 @@ class Command(Declared):
 
     @property
     def settings(self) -> Overrides:
-        """The settings from the flags, and those that the command itself sets."""
+        """The settings from the flags and from the command itself."""
         return self.overrides
 
     @property
@@ -114,14 +114,14 @@ class Command(Declared):
         return ()
 
     HOME: ClassVar[str] = ""
-    """The module, relative to the package of the class, and the function in it, that run the command."""
+    """`module.function` in the package of the class, which runs the command."""
 
     async def run(self) -> int:
         """Import the module of the command, run it, and return the exit code."""
         return await self._load(self.HOME)(self)
 
     def _load(self, home: str) -> Callable[..., Any]:
-        """Return the function at `module.function` of the package of the command."""
+        """Import and return a function, named `module.function` in the command's package."""
         module, _, function = home.rpartition(".")
         return getattr(import_module(f".{module}", type(self).__module__.rpartition(".")[0]), function)
 
@@ -168,13 +168,15 @@ class RunCommand(Command):
 
 class Listed(NamedTuple):
     home: str
-    """Its module in `commands`, and its class there; of an extension `module:class`."""
+    """The class of the command: `module.Class` in `commands`, or `module:Class` of an extension."""
     summary: str
 
 
 def insert_commands(commands: dict[str, Listed], added: Iterable[CommandEntry]) -> None:
-    """Insert the commands of an extension, each after the one that it names; existing names are not
-    replaced."""
+    """Insert the commands of an extension, each after the command that its entry names.
+
+    Commands whose name exists already are left out.
+    """
     for entry in added:
         if entry.name in commands:
             continue
@@ -197,20 +199,20 @@ COMMANDS: dict[str, Listed] = {
     "deny": Listed("runs.command.DecideCommand", "refuse waiting tool calls of a session, and carry it on"),
     "settle": Listed(
         "runs.command.SettleCommand",
-        "say what came of a call that nobody knows the outcome of, and carry the session on",
+        "record the outcome of a call whose outcome is unknown, and carry the session on",
     ),
     "steer": Listed(
         "runs.command.SteerCommand",
-        "say something to a session that runs elsewhere, or goes on later",
+        "send a message to a session that runs in another process or is resumed later",
     ),
     "resume": Listed(
         "runs.command.ResumeCommand",
-        "carry on every session whose time has come (for cron or a timer)",
+        "carry on every session that is due (for cron or a timer)",
     ),
     "fork": Listed("past.command.ForkCommand", "start a new session from a point of another"),
     "policy": Listed(
         "policy.command.PolicyCommand",
-        "how the gate judges a command, would have judged past calls, and which rules would help",
+        "check the gate's verdict on calls, now and in past sessions, and suggest rules",
     ),
     "graph": Listed("setup.command.GraphCommand", "print the state machine"),
     "doctor": Listed("setup.command.DoctorCommand", "check this installation"),
@@ -221,23 +223,23 @@ COMMANDS: dict[str, Listed] = {
     ),
     "stats": Listed(
         "past.command.StatsCommand",
-        "tokens, cost, time, failures and approvals of what is in the store",
+        "tokens, cost, time, failures and approvals of the stored sessions",
     ),
-    "config": Listed("setup.command.ConfigCommand", "list, get or set what is configured"),
-    "completion": Listed("setup.completion.CompletionCommand", "print what completes words in your shell"),
+    "config": Listed("setup.command.ConfigCommand", "list, get or set the settings"),
+    "completion": Listed("setup.completion.CompletionCommand", "print the completion script of a shell"),
     "manual": Listed("setup.manual.ManualCommand", "print the whole manual, or its man page"),
-    "trust": Listed("setup.command.TrustCommand", "list whose configuration counts, or take trust back"),
+    "trust": Listed("setup.command.TrustCommand", "list the trusted folders, or stop trusting one"),
 }
-"""Those of installed packages are inserted once these are loaded (`load_commands`)."""
+"""Name -> command. `load_commands` inserts the commands of installed packages."""
 for _extension in list_shipped():
     insert_commands(COMMANDS, _extension.commands)
 CHAT = Listed("chat.ChatCommand", "the terminal agent you can kill at any moment")
 COMPLETE = "_complete"
-"""The command that shells ask for candidates; it is in no help, and its words are not parsed."""
+"""The command that returns completions to a shell. No help lists it, and its words are not parsed."""
 
 
 def load_commands() -> bool:
-    """Load the extensions of installed packages, once; return whether that brought any."""
+    """Load the extensions of installed packages at the first call; return whether any were loaded now."""
     if not load_extensions():
         return False
     for extension in PACKAGES.loaded:
@@ -246,7 +248,7 @@ def load_commands() -> bool:
 
 
 def command_class(name: str) -> type[Command]:
-    """Return the class of a command; `chat` is the one without a name."""
+    """Return the class of a command; `chat` stands for `sandbur` without a command name."""
     home = "setup.complete_words.CompleteCommand" if name == COMPLETE else COMMANDS.get(name, CHAT).home
     if ":" in home:
         return load(home)
@@ -263,7 +265,7 @@ class HelpLayout(argparse.RawDescriptionHelpFormatter):
 
 @cache
 def _width() -> int:
-    """Return the columns of the window. `shutil` is not used, because it imports all archive modules."""
+    """Return the width of the window in columns. `shutil` is avoided, because it imports archive modules."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isascii() and columns.isdigit() and int(columns):
         return int(columns)
@@ -294,7 +296,8 @@ class Parser(argparse.ArgumentParser):
         if text.startswith("the following arguments are required: "):
             missing = text.removeprefix("the following arguments are required: ").split(",")[0]
             text = f"`{self.prog}` needs {missing}"
-        raise UsageError(text if text.endswith("?") else f"{text}.", f"`{self.prog} --help` shows what fits.")
+        hint = f"See `{self.prog} --help`."
+        raise UsageError(text if text.endswith("?") else f"{text}.", hint)
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         from ..commands.setup.help import help_text
@@ -312,7 +315,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser_for(name: str) -> Parser:
-    """Return the parser of a command; `chat` is the one without a name."""
+    """Return the parser of a command; `chat` stands for `sandbur` without a command name."""
     is_chat = name == "chat"
     listed = "\n".join(f"  {known:<22}{entry.summary}" for known, entry in COMMANDS.items())
     summary = COMMANDS.get(name, CHAT).summary
@@ -345,7 +348,7 @@ def arguments_of(name: str) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
 
 
 def _arguments(name: str, group: str) -> Iterator[tuple[Sequence[str], dict[str, Any]]]:
-    """Yield what `arguments_of` yields, of one group of the help."""
+    """Yield the names and keywords of the arguments in one group of the help."""
     for field, one in command_class(name).declarations.items():
         spec: ArgumentSpec = one.argument or ((), "not on the command line", "", {})
         spelled, place, only, how = spec
@@ -377,7 +380,7 @@ _HOW: Mapping[Kind, dict[str, Any]] = {
     "seconds": {"type": amount},
     "switch": {"action": "store_const", "const": True},
 }
-"""Kind of a setting -> how its flag is read."""
+"""Kind of a setting -> the `add_argument` keywords of its flag."""
 
 
 YOLO = "mode yolo"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .grammar import Command
 
 _GARBAGE_AT = 50_000
-"""Garbage collection threshold of a session: the many objects loaded at its start are not garbage."""
+"""The garbage collection threshold of a session; it is high because a start makes many lasting objects."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _report(error: Exception, command: Command | None) -> int:
     """Print why the command failed; return the exit code.
 
-    A known error without details needs no further file: the process may be unable to open one.
+    A known error is printed without loading another module, because the process may be out of files.
     """
     from ..terminal.text.sanitize import plain
 
@@ -103,7 +103,7 @@ def _run(command: Command) -> int:
 
 
 def _flush(code: int) -> int:
-    """Flush the output streams; a closed pipe is no error."""
+    """Flush the output streams and return the exit code; a closed pipe does not change it."""
     code = _read(code)
     if problem := stdout_problem():
         drop_stdout()
@@ -116,7 +116,7 @@ def _flush(code: int) -> int:
 
 
 def _read(code: int) -> int:
-    """Wait for readers that do not read yet, but not for long in a process that a signal ends."""
+    """Wait until the output is read, after a signal only for a short time; return the exit code."""
     try:
         finish(is_stopped=code > 128)
     except SystemExit as stop:

@@ -29,7 +29,7 @@ _WEB = ("https://", "http://")
 
 
 def read_overrides(command: Command) -> Overrides:
-    """Return the settings of the command line, with resolved folders."""
+    """Return the settings of the command line, with absolute paths of folders."""
     overrides = dict(command.settings)
     if overrides.get("cwd") is not None:
         overrides["cwd"] = Path.cwd()
@@ -46,9 +46,9 @@ def enter_folder(path: Path) -> None:
 
 
 def read_attachments(command: ChatCommand) -> tuple[AttachedFile, ...]:
-    """Read the files of --attach; an address is passed on.
+    """Read the files of `--attach`; a web address is attached as it is, and not read.
 
-    Raises `UsageError` for a file that cannot be read or attached.
+    Raises `UsageError` if a file cannot be read or attached.
     """
     if not command.attach:
         return ()
@@ -89,7 +89,7 @@ async def open_session(
 ) -> Session:
     """Open the session that the flags name; `picked` is the session for `-r` without an ID.
 
-    `or_demo`: if no model is configured, a new session uses the demo.
+    With `or_demo`, a new session uses the demo model if no model is configured.
     """
     if not command.continues:
         schema = None if command.json_schema is None else read_output_schema(command.json_schema)
@@ -104,7 +104,7 @@ _MOST_SCHEMA_BYTES = 1_000_000
 
 
 def read_output_schema(path: Path) -> OutputSchema:
-    """Read the JSON schema of answers; raises `UsageError` if the file contains none."""
+    """Read the JSON schema of answers. Raises `UsageError` if the file contains no valid schema."""
 
     from ...actions.turn.output.format import output_schema
 
@@ -116,20 +116,18 @@ def read_output_schema(path: Path) -> OutputSchema:
     except OSError as error:
         raise UsageError(f"--json-schema: {path} cannot be read: {error.strerror}.") from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        reason = str(error) if isinstance(error, json.JSONDecodeError) else "it is no JSON text"
+        reason = str(error) if isinstance(error, json.JSONDecodeError) else "it is not text or too deep"
         raise UsageError(f"--json-schema: {path} is no JSON: {reason}.") from None
     except ValueError as error:
-        raise UsageError(
-            f"--json-schema: {path} is no schema that answers can be checked by: {error}."
-        ) from None
+        raise UsageError(f"--json-schema: {path} is not a schema for answers: {error}.") from None
 
 
 def _find_session(runtime: Runtime, command: ChatCommand) -> str:
     if command.resume:
         return runtime.store.find(command.resume)
     if command.resume is not None:
-        raise UsageError("-r needs the ID of a session here.", "`sandbur sessions` lists them.")
-    # An imported session may name any folder, so only a person may continue it.
+        raise UsageError("Without a chat, -r needs the ID of a session.", "`sandbur sessions` lists them.")
+    # An imported session may name any folder, so a person has to name the session.
     here = runtime.store.newest_sessions(FolderFilter(str(Path.cwd())))
     found = next((session for session in here if not session.is_foreign), None)
     if found is None:

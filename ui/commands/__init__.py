@@ -1,1 +1,1 @@
-"""One module a command."""
+"""The commands of `sandbur`, in one module or one folder for each command."""

@@ -9,7 +9,7 @@ class AcpCommand(Command):
     GROUPS = ("run", "limits", "place")
 
     async def run(self) -> int:
-        """Serve an editor; raises `ConfigError` if the library of the protocol is not installed."""
+        """Serve an editor. Raises `ConfigError` if the package of the protocol is not installed."""
         try:
             from ..acp.serving import serve
         except ModuleNotFoundError as missing:

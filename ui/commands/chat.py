@@ -24,7 +24,7 @@ class ChatCommand(RunCommand):
         ("sandbur", "a chat in this folder"),
         ("sandbur -c", "go on with the newest session of this folder"),
         ('sandbur -p "why does the build fail?"', "only the answer, for scripts"),
-        ("git diff | sandbur -p 'review this'", "what is piped is a part of the message"),
+        ("git diff | sandbur -p 'review this'", "piped text is a part of the message"),
         ("sandbur -m ollama/qwen3:8b --mode plan", "a local model that changes nothing"),
         ('sandbur -y --max-budget-usd 2 -p "..."', "unattended, within a budget"),
         ("sandbur -p -r ID", "carry an interrupted run on from the exact action"),
@@ -36,10 +36,10 @@ class ChatCommand(RunCommand):
         "-c --continue", "continue the newest session of this folder", "session", "chat"
     )
     resume: str | None = flag(
-        "-r --resume", "resume a session: id, start of an id, title; none: pick one",
+        "-r --resume", "resume a session by id, start of an id, or title; without one: pick it",
         group="session", only="chat", nargs="?", const="", metavar="ID",
     )  # fmt: skip
-    """The id of a session; empty: the person picks one."""
+    """The id of a session; empty if the person picks one, None without the flag."""
     attach: tuple[str, ...] = flag(
         "--attach", "send a picture, audio, video, document or its address; may be repeated", (),
         group="session", only="chat", action="append", metavar="FILE",
@@ -78,7 +78,7 @@ class ChatCommand(RunCommand):
             self._check_conversation()
         if self.json_schema is not None and self.continues:
             raise UsageError(
-                "--json-schema is for a new session: a stored one keeps what it began with.", "Leave it out."
+                "--json-schema is for a new session: a stored session keeps its own schema.", "Leave it out."
             )
         if self.prompt is not None and not self.prompt.strip():
             raise UsageError("The prompt is empty.", 'Say what to do: sandbur -p "..."')
@@ -113,7 +113,7 @@ class ChatCommand(RunCommand):
 class DemoCommand(ChatCommand):
     GROUPS = ("run", "limits", "output", "place")
     EXAMPLES = (("sandbur demo", "a chat that needs nothing"), ("sandbur demo -y -p", "only the answer"))
-    prompt: str | None = word("PROMPT", "a goal; there is one if you name none", None, nargs="?")
+    prompt: str | None = word("PROMPT", "a goal; without it the demo uses its own", None, nargs="?")
     print: bool = switch("-p --print", _PRINT)
 
     @property

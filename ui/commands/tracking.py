@@ -6,9 +6,9 @@ from ..cli.grammar import Command, flag, switch
 
 class UiCommand(Command):
     HOME = ".web.open_ui.serve_ui"
-    port: int = flag("--port", "0: any free one (default 7241)", 7241, type=port, metavar="N")
+    port: int = flag("--port", "the port; 0: any free port (default 7241)", 7241, type=port, metavar="N")
     host: str = flag(
-        "--host", "where to listen (default 127.0.0.1)", "127.0.0.1",
+        "--host", "the address to listen on (default 127.0.0.1)", "127.0.0.1",
         metavar="ADDRESS",
     )  # fmt: skip
     no_open: bool = switch("--no-open", "open no browser")

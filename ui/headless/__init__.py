@@ -1,1 +1,1 @@
-"""Runs without a person at the terminal: one answer as text, JSON or a stream of JSON lines."""
+"""Runs a session without a person at the terminal, with output as text, JSON or JSON lines."""

@@ -32,7 +32,7 @@ from .json_output import encode, make_failure, result_object, stream_object
 
 _MAX_BYTES = 10_000_000
 _PATIENCE_S = 3.0
-"""Seconds to wait for a silent pipe if there is a prompt or a session to resume without it."""
+"""How long to wait for a silent pipe, in seconds, if a prompt or a session to resume is given."""
 
 
 def headless_prompt(words: str | None, continues: bool) -> str | None:
@@ -52,13 +52,13 @@ def headless_prompt(words: str | None, continues: bool) -> str | None:
 
 
 def refuse_yolo(prompt: str) -> None:
-    """Refuse yolo mode from a text that no person typed at a terminal."""
+    """Raise `UsageError` if a text that no person typed at a terminal switches to yolo mode."""
     if not prompt.lstrip().startswith("/"):
         return
 
     if parse_mode_command(prompt) == "yolo":
         raise UsageError(
-            "`/mode yolo` counts only where a person types it into the chat.", "Here: -y or --mode yolo."
+            "`/mode yolo` is accepted only from a person in the chat.", "Use the flag -y or --mode yolo."
         )
 
 
@@ -74,7 +74,7 @@ def _read_piped(words: str | None, continues: bool) -> str:
         return read_stdin()
     ready, _, _ = select.select([0], [], [], _PATIENCE_S)
     if not ready:
-        say("Nothing came from stdin, so it is left out; `-p -` waits for it, `< /dev/null` skips this.")
+        say("No input came from stdin, so it is ignored. `-p -` waits for input, `< /dev/null` gives none.")
         return ""
     return read_stdin()
 
@@ -130,7 +130,7 @@ async def run_headless(command: ChatCommand) -> int:
 
 
 async def _find_remaining(session: Session) -> str | None:
-    """Return the message that waits to be sent; a command waits for the chat that it was typed into."""
+    """Return the first queued message, or None. A slash command or shell command stays for the chat."""
     waiting = session.inbox.waiting
     if session.next_action != "prompt":
         # Steering messages are read when the turn continues.
@@ -143,15 +143,15 @@ async def _find_remaining(session: Session) -> str | None:
 
 
 async def _tell_of_waiting(session: Session) -> None:
-    """Print that messages came too late for the run and are in the inbox."""
+    """Print the number of messages in the inbox, which came too late for this run."""
     await session.inbox.read()
     if number := len(session.inbox.waiting):
-        many = "A message waits; it is" if number == 1 else f"{number} messages wait; the first is"
-        say(f"{many} sent with: sandbur -p -r {session.id}")
+        many = "1 message waits." if number == 1 else f"{number} messages wait."
+        say(f"{many} Send it with: sandbur -p -r {session.id}")
 
 
 def _expand_command_file(prompt: str, cwd: str, env: Mapping[str, str]) -> str:
-    """Return the message of a command file if the prompt is such a command; otherwise the prompt."""
+    """Return the message of a command file if the prompt is the command of a file; otherwise the prompt."""
     if not prompt.lstrip().startswith("/"):
         return prompt
 
@@ -174,8 +174,8 @@ async def run_to_end(
 ) -> int:
     """Show a run in the selected format; explain on stderr why it ended early and how to continue.
 
-    `known` are the calls that an earlier run proposed, as they will run now. `is_recording`: a decision is
-    recorded, and nothing runs.
+    `known` are the calls that an earlier run proposed and that may run now. With `is_recording`, the events
+    only record a decision; no call runs.
     """
     view = view_for(progress, known)
     try:
@@ -185,8 +185,8 @@ async def run_to_end(
         say(resume_line(session.id))
         return lost.exit_code
     if is_recording and finished.exit_code == 0:
-        goes_on = f"The run goes on with: sandbur -r {session.id}, or with: sandbur resume --due"
-        say(f"Recorded. {'Other calls wait still.' if finished.pending else goes_on}")
+        goes_on = f"Continue the run with: sandbur -r {session.id}, or with: sandbur resume --due"
+        say(f"Recorded. {'Other calls still wait.' if finished.pending else goes_on}")
     explain(finished, session.state.pending_tool_calls, session.settings.cwd)
     if finished.exit_code == 0 and not progress.is_quiet:
         await _tell_of_waiting(session)
@@ -200,12 +200,11 @@ def resume_line(session_id: str) -> str:
 def warn(notices: Iterable[str], progress: Progress) -> None:
     if not progress.is_quiet:
         for notice in notices:
-            # Loaded only when it prints something, or has a terminal to protect.
             say(plain(notice))
 
 
 def explain(finished: RunFinished, calls: Iterable[PendingCall], cwd: str) -> None:
-    """Print why a run stopped: what it waits for, or its error."""
+    """Print why a run stopped: the calls that wait for a decision, or the error."""
     if finished.exit_code == 0 and not finished.pending:
         return
 
@@ -239,7 +238,7 @@ def view_for(progress: Progress, known: Iterable[PendingCall]) -> View:
 
 
 class TextView:
-    """Prints the answer on stdout, and the progress on stderr unless it is quiet."""
+    """Prints the answer on stdout, and the progress on stderr unless `-q` is given."""
 
     def __init__(self, progress: Progress, known: Iterable[PendingCall]) -> None:
         self._progress: View | None = None

@@ -1,4 +1,4 @@
-"""Events as the JSON objects of the output formats `json` and `stream-json`."""
+"""Converts events to the JSON objects of the output formats `json` and `stream-json`."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -39,7 +39,7 @@ def encode(value: Object) -> str:
 
 
 def arguments_object(text: str) -> Any:
-    """Return tool arguments as a JSON object; if the text is not one, the text itself."""
+    """Return tool arguments as a JSON object, or the text itself if it is no JSON object."""
     found = parse_json_object(text)
     try:
         json.dumps(found, allow_nan=False)
@@ -79,7 +79,7 @@ def make_failure(error: SandburError) -> RunFinished:
 
 
 def stream_object(event: Event) -> Object | None:
-    """Return the stream line of an event without `session_id` and `seq`; None if it has none."""
+    """Return the stream line of an event without `session_id` and `seq`, or None if it is not streamed."""
     encode = _ENCODERS.get(type(event))
     return encode(event) if encode is not None else None
 
@@ -103,7 +103,7 @@ def _decision(pending: PendingDecision) -> Object:
 
 
 def _line(kind: str, *names: str) -> Callable[[Any], Object]:
-    """Return the fields of an event for its line: those with these names that are not None."""
+    """Return an encoder of events: its lines have the type `kind` and the named fields that are not None."""
 
     def line(event: Any) -> Object:
         fields = ((name, getattr(event, name)) for name in names)

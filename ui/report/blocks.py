@@ -1,4 +1,4 @@
-"""The parts of a report, which every form of it renders. Every text in them is untrusted."""
+"""The parts of a report, which the HTML and the Markdown form render. Every text in a part is untrusted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Pill:
-    """One word about a state."""
+    """A state in one word, with a colour for its sign."""
 
     text: str
     sign: Sign = ""
@@ -27,7 +27,7 @@ class Pill:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """A stored time; displayed as the time of day, or with its date."""
+    """A stored time, displayed as the time of day; with its date if `has_date` is true."""
 
     at: str
     has_date: bool = False
@@ -68,7 +68,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One small line; a mark separates what is before it from what is after it."""
+    """One small line; with `is_mark` it is displayed as a separator between two parts of the report."""
 
     line: Line
     sign: Sign = ""
@@ -92,7 +92,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """Markdown of a person or a model; folded below its title, if it has one."""
+    """Markdown of a person or a model; if it has a title, the text is folded below the title."""
 
     text: CutText
     title: str = ""
@@ -100,7 +100,7 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
-    """A text as it is; folded below its title, if it has one."""
+    """A text without formatting; if it has a title, the text is folded below the title."""
 
     text: CutText
     title: str = ""
@@ -117,16 +117,16 @@ class PlanItem:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps of a plan; with links to the work on them if they have a status."""
+    """The steps of a plan; a step with a status links to the work on it."""
 
     title: str
-    """Empty if a heading is before it."""
+    """Empty if the plan has a heading of its own."""
     items: Sequence[PlanItem]
 
 
 @dataclass(frozen=True, slots=True)
 class StepBegin:
-    """The work on a step of the plan begins; it ends with `StepEnd`."""
+    """The begin of the work on a plan step; `StepEnd` is its end."""
 
     step_id: str
     description: str
@@ -140,7 +140,7 @@ class StepEnd:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A tool call with everything that became of it."""
+    """A tool call with its decisions, its changes and its output."""
 
     call: CallAccount
     remarks: str

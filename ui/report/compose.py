@@ -1,4 +1,4 @@
-"""Composes a report from the account of a run: the same blocks for every form."""
+"""Composes a report from the account of a session, in blocks that are the same for HTML and Markdown."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -95,7 +95,7 @@ def _plan_item(step: run_report.PlanStep) -> PlanItem:
 
 
 def _troubles(facts: run_report.Facts) -> Iterator[Block]:
-    """Yield the errors, with links to their place in the report."""
+    """Yield a table of the errors, with links to the failed calls."""
     if not facts.troubles:
         return
     rows = [[[Stamp(at)], _trouble(what)] for at, what in facts.troubles[:_MOST_TROUBLES]]
@@ -121,7 +121,7 @@ def _trouble(
 
 
 def compose_steps(steps: Sequence[run_report.StepCost]) -> Iterator[Block]:
-    """Yield time, tokens and cost of every step; a row stands for as many steps as necessary."""
+    """Yield a table with time, tokens and cost of the steps; with many steps, a row sums up several."""
     if not steps:
         return
     size = math.ceil(len(steps) / _MOST_STEP_ROWS)
@@ -151,7 +151,7 @@ def _step_row(group: Sequence[run_report.StepCost], most_ms: int) -> list[Line]:
 
 
 def _approvals(facts: run_report.Facts, waiting: frozenset[str]) -> Iterator[Block]:
-    """Yield every call with a question or denial: the exact call, the decision, its author and time."""
+    """Yield a table of the calls that were asked about or denied: the call, its decisions, its outcome."""
     if not facts.calls:
         return
     yield Heading(2, "Approvals")
@@ -159,7 +159,7 @@ def _approvals(facts: run_report.Facts, waiting: frozenset[str]) -> Iterator[Blo
         rows = [_approval(call, waiting) for call in facts.decided]
         yield Table(("Call", "What exactly", "Decisions", "Outcome"), rows)
     unasked = format_count(facts.calls - len(facts.decided), "call")
-    yield Note([f"{unasked} passed unasked, by the mode or a rule."])
+    yield Note([f"{unasked} ran without a question, by the mode or a rule."])
 
 
 def _approval(call: run_report.CallAccount, waiting: frozenset[str]) -> list[Line]:
@@ -172,7 +172,7 @@ def _approval(call: run_report.CallAccount, waiting: frozenset[str]) -> list[Lin
 
 
 def _files(facts: run_report.Facts) -> Iterator[Block]:
-    """Yield the files that were changed, with links to the calls that did it."""
+    """Yield a table of the changed files, with links to the calls that changed them."""
     if facts.files:
         yield Heading(2, "Files")
         rows = [[[Span(path, "code")], _links(calls)] for path, calls in sorted(facts.files.items())]
@@ -186,7 +186,7 @@ def _links(calls: Sequence[run_report.CallAccount]) -> list[Inline]:
 
 
 def _record(account: run_report.Account) -> Iterator[Block]:
-    """Yield whether the record behind the report holds."""
+    """Yield the result of the check of the stored records, and the program version."""
     audit = account.audit
     yield Heading(2, "Record")
     if audit.breaches:
@@ -198,7 +198,7 @@ def _record(account: run_report.Account) -> Iterator[Block]:
             yield Note([f"and {more} more"], "bad")
     else:
         records = format_count(sum(session.records for session in audit.sessions), "record")
-        approved = "hash-chained; every call that started was approved as it ran"
+        approved = "hash-chained; each call ran exactly as it was approved"
         chain = Span(audit.sessions[-1].chain, "code")
         yield Note([Pill("verified", "ok"), f" {records}, {approved}. The chain ends in ", chain, "."])
     export = Span(f"sandbur sessions export {account.summary.id}", "code")
@@ -206,7 +206,7 @@ def _record(account: run_report.Account) -> Iterator[Block]:
 
 
 def _events(account: run_report.Account) -> Iterator[Block]:
-    """Yield everything that happened, the work on a plan step inside of it."""
+    """Yield the events of the session; those of a plan step are between `StepBegin` and `StepEnd`."""
     open_step: str | None = None
     for happened in account.happened:
         what = happened.what
@@ -250,7 +250,7 @@ def _mark(what: run_report.RunBoundary | run_report.Forked | run_report.Lost, at
             sign = "bad" if what.status in ("died", "error") else ""
             return Note([words.boundary(what), " · ", Stamp(at, not what.is_end)], sign, is_mark=True)
         case run_report.Forked():
-            text = f"From here on: session {what.session_id}, forked from {what.parent_id}"
+            text = f"From here on the steps are of session {what.session_id}, forked from {what.parent_id}"
             return Note([text], is_mark=True)
         case run_report.Lost():
             return Note([what.what], "bad", is_mark=True)
@@ -272,7 +272,7 @@ def _plan_event(
 
 
 def _utterance(what: run_report.Utterance, happened: run_report.Happened) -> Block:
-    """Return a message of the person, of the model, or of Sandbur to the model."""
+    """Return the block of a message: of the person, of the model, or of Sandbur to the model."""
     match what.by:
         case "person" | "command":
             return Turn(happened.at, happened.seq, what.text)

@@ -1,4 +1,4 @@
-"""The report as one HTML page: no script, nothing loaded from elsewhere, everything untrusted escaped."""
+"""Renders a report as one HTML page without a script; all text is escaped, and nothing is loaded."""
 
 import base64
 import hashlib

@@ -33,14 +33,14 @@ def code(text: str) -> str:
 
 
 def line(text: str) -> str:
-    """Return text on one line that means nothing but itself."""
+    """Return text on one line, with the characters escaped that Markdown would interpret."""
     return re.sub(r"([\\`*_<>\[\]|#])", r"\\\1", one_line(text))
 
 
 def prose(text: str) -> str:
-    """Return Markdown of a person or a model without HTML, pictures and headings.
+    """Return the Markdown of a person or a model without HTML, pictures and headings.
 
-    Its code blocks get new fences, so that all readers agree on their ends.
+    Code blocks get new fences, because Markdown programs differ in where a code block ends.
     """
     text = plain(text).strip("\n")
     parts: list[str] = []
@@ -58,7 +58,10 @@ def prose(text: str) -> str:
 
 
 def _escape_markup(text: str) -> str:
-    """Write out what would begin something: entities mean themselves behind every backslash, too."""
+    """Escape HTML, images, fences, rules and headings.
+
+    Entities are used instead of backslashes, because a backslash in the text could cancel another one.
+    """
     text = text.replace("<", "&lt;").replace("![", "!&#91;")
     text = _FENCE.sub(lambda run: f"&#{ord(run[0][0])};" * len(run[0]), text)
     text = _RULE.sub("\\\\", text)

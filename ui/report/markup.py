@@ -1,4 +1,4 @@
-"""HTML with types: a plain `str` is escaped text, only `Html` is inserted unchanged."""
+"""Builds HTML with types: a plain `str` is text and gets escaped, only `Html` is inserted unchanged."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -15,23 +15,23 @@ _EMPTY = {"meta", "br", "hr", "input"}
 
 
 class Html(str):
-    """Markup. What `+`, `join` or an f-string makes of it is a plain `str` again, which gets escaped."""
+    """Markup. The result of `+`, `str.join` or an f-string is a plain `str` again and gets escaped."""
 
     __slots__ = ()
 
 
 def block(text: str) -> Html:
-    """Return text of several lines."""
+    """Return a text of several lines, escaped."""
     return Html(escape(_NONCHARACTERS.sub("\ufffd", plain(text))))
 
 
 def line(text: str) -> Html:
-    """Return text on one line, with everything unseen written out."""
+    """Return a text on one line, escaped, with invisible characters written as their codes."""
     return Html(escape(_NONCHARACTERS.sub("\ufffd", one_line(text))))
 
 
 def join(*content: str) -> Html:
-    """Join the parts; one that is not `Html` becomes a line of text."""
+    """Join the parts; a part that is not `Html` becomes an escaped line of text."""
     return Html("".join(part if isinstance(part, Html) else line(part) for part in content))
 
 
@@ -47,7 +47,7 @@ def tag(name: str, /, *content: str, **attributes: Attribute) -> Html:
 
 
 def opening(name: str, /, **attributes: Attribute) -> Html:
-    """Return the begin of an element alone."""
+    """Return only the start tag of an element."""
     parts = [name]
     for key, value in attributes.items():
         if value is not None and value is not False:
@@ -97,7 +97,7 @@ def _render_tokens(tokens: Iterable[Token]) -> Iterator[Html]:
 
 
 def _edge(token: Token) -> Html:
-    """Return the begin or the end of an element; a heading stays below those of the page."""
+    """Return the start tag or the end tag of an element; a heading becomes `h4`, below those of the page."""
     name = "h4" if token.type.startswith("heading") else token.tag
     if token.nesting < 0:
         return Html(f"</{name}>")

@@ -1,4 +1,4 @@
-"""The one style sheet of a report page: light and dark, narrow and wide, screen and paper."""
+"""The style sheet of a report page, for light and dark, narrow and wide screens, and for paper."""
 
 CSS = """
 :root{color-scheme:light dark;--bg:#fbfaf8;--card:#fff;--ink:#1d1c1a;--soft:#6b6862;--line:#e4e1da;

@@ -1,4 +1,4 @@
-"""Texts that both forms of the report share."""
+"""Texts and number formats that the HTML and the Markdown form of a report share."""
 
 import json
 from datetime import datetime
@@ -29,10 +29,10 @@ STATUS_WORDS = {
     "rate_limited": "turned away by the provider",
 }
 _MOVE_WORDS = {
-    "done": "said that it was done",
-    "failed": "said that it failed",
+    "done": "settled it as done",
+    "failed": "settled it as failed",
     "rerun": "let it run once more",
-    "check": "asked the model to find out",
+    "check": "asked the model to check",
     "undecided": "asked",
     "invalid": "refused",
 }
@@ -102,7 +102,7 @@ def boundary(run: RunBoundary) -> str:
         who = f" by {one_line(run.by)}" if run.by else ""
         return f"Run {run.number} began{who}: {one_line(run.model)}, mode {one_line(run.mode)}"
     if run.status == "died":
-        return f"Run {run.number} ended without a word: its process died"
+        return f"Run {run.number} ended without a record: its process died"
     if run.status == "running":
         return f"Run {run.number} is still running"
     text = f"Run {run.number} ended after {duration(run.duration_ms)}: {status_word(run.status)}"
@@ -164,7 +164,7 @@ def call_state(call: CallAccount, waiting: frozenset[str]) -> str:
 
 
 def headline(facts: Facts, usage: Usage) -> list[tuple[str, str, str]]:
-    """Return the main figures: what, how much, and a remark."""
+    """Return the main figures of a run: name, value and remark of each."""
     failed = [f"{facts.failed_model_calls} failed"] if facts.failed_model_calls else []
     failed += [format_count(facts.retries, "retry").replace("retrys", "retries")] if facts.retries else []
     cached = usage.cache_read_tokens or 0
@@ -190,9 +190,10 @@ _SHORT_CHARS = 160
 
 
 def list_arguments(call: CallAccount) -> list[tuple[str, CutText]]:
-    """Return (name, value): the whole command if the subject is a part of it, otherwise the JSON.
+    """Return the arguments of a call that its title does not contain, as pairs of name and text.
 
-    Nothing if the subject contains everything, or a diff shows the content.
+    A long command is one pair, other arguments are one pair of JSON without a name. The list is empty if the
+    title contains all arguments, or if a diff shows the content.
     """
     if call.arguments.left_out:
         return [("", call.arguments)]

@@ -1,4 +1,4 @@
-"""Runs a session from one message to its end, for any front end: events to a view, signals to the session."""
+"""Runs a session: passes its events to a view, and the signals of the process to the session."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ HURRY_S = 2.0
 
 
 class StopSignals:
-    """While entered, the first signal calls `stop`; `received` remembers which one it was."""
+    """A context in which the first signal calls `stop`; `received` is that signal, or None."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class StopSignals:
         self.received: signal.Signals | None = None
         self._stop = stop
         self._leave = leave
-        """The message before an immediate exit."""
+        """Prints a message before an immediate exit."""
         self._received_at = 0.0
         self._previous: dict[signal.Signals, Any] = {number: signal.SIG_DFL for number in signals}
 
@@ -63,7 +63,7 @@ class StopSignals:
 
 @contextmanager
 def ctrl_c_left_alone() -> Generator[None]:
-    """Leave Ctrl-C to the program that uses the terminal, such as an editor."""
+    """Ignore Ctrl-C in this process while another program uses the terminal, such as an editor."""
     loop = asyncio.get_running_loop()
     previous = signal.getsignal(signal.SIGINT)
     loop.add_signal_handler(signal.SIGINT, lambda: None)
@@ -82,11 +82,11 @@ _TICK_S = 0.1
 
 
 class View(Protocol):
-    """What shows the events of a run."""
+    """Displays the events of a run."""
 
     def show(self, event: Event) -> None: ...
     def tick(self) -> None:
-        """Ten times a second: bring elapsed times up to date."""
+        """Update the displayed durations; it is called ten times a second."""
         ...
 
 
@@ -100,10 +100,11 @@ async def drive(
     view: View,
     leave: Callable[[], None] = lambda: None,
 ) -> tuple[RunFinished, signal.Signals | None]:
-    """Show all events; return the last one, with the exit code of a signal that ended the run.
+    """Show all events; return the last event, and the received signal or None.
 
-    The signal is returned, too, because one during the last output has no run to stop. A reader that closes
-    the output stops the run. So does output that cannot be written: then it raises `OutputLost`.
+    If the signal ended the run, the last event has the exit code of the signal. A signal that arrives during
+    the last output stops no run, so only the second value names it. The run is stopped if the reader closes
+    the output or if the output cannot be written; the latter raises `OutputLost`.
     """
     outlet = _Outlet(view)
     async with task_group() as group:
@@ -123,7 +124,7 @@ async def drive(
 
 
 class _Outlet:
-    """Lets a view write until the first failure, and no faster than its output is read."""
+    """Lets a view write until the first error, and waits for the reader of the output."""
 
     signals: StopSignals
 
@@ -132,7 +133,7 @@ class _Outlet:
         self.problem: OSError | None = None
 
     def write(self, show: Callable[[], None]) -> bool:
-        """Return whether output still arrives."""
+        """Call `show` unless an earlier write failed; return whether all writes succeeded."""
         if self.problem is None:
             try:
                 show()
@@ -141,14 +142,14 @@ class _Outlet:
         return self.problem is None
 
     async def room(self) -> None:
-        """Wait while much output waits for its reader; after a signal the rest is queued at once."""
+        """Wait while too much output is queued for its reader; do not wait after a signal or an error."""
         while is_far_behind():
             if self.signals.received is not None or self.problem is not None:
                 return
             await asyncio.sleep(_TICK_S)
 
     async def end(self, finished: RunFinished) -> RunFinished:
-        """Show the end of the run and wait for its reader; raises `OutputLost`."""
+        """Show the end of the run and wait for its reader. Raises `OutputLost` if a write fails."""
         finished = _with_signal(finished, self.signals.received)
         self.write(lambda: self.view.show(finished))
         is_read = await self._read()
@@ -163,7 +164,7 @@ class _Outlet:
         return finished
 
     async def _read(self) -> bool:
-        """Wait until all is read, after a signal only for a while; return whether it is."""
+        """Wait until all output is read, after a signal only for a short time; return whether all is read."""
         grace: Grace | None = None
         pause_s = 0.001
         while is_behind():
@@ -194,7 +195,7 @@ async def _consume(events: AsyncIterator[Event], outlet: _Outlet, stop: Callable
 
 async def _tick(outlet: _Outlet, stop: Callable[[], None]) -> None:
     while not reader_has_gone():
-        # Output that is outdated before it can be seen is not written.
+        # The view is not updated while its reader is behind: the update would be read too late.
         if not is_behind() and not outlet.write(outlet.view.tick):
             break
         await asyncio.sleep(_TICK_S)

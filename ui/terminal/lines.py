@@ -105,7 +105,7 @@ def _body(tool: str, arguments: str, values: dict[str, Any], cwd: Path) -> Itera
 
 
 def _mark_lines(mark: str, text: str, style: str) -> Iterator[Line]:
-    """Yield the lines of a text, the first one (of a command) or each one (of a diff) marked."""
+    """Yield the lines of a text with a mark in front; `$ `, the mark of a command, only at the first line."""
     for number, line in enumerate(expose(text).split("\n")):
         yield style, (mark if mark != "$ " or number == 0 else "  ") + line
 
@@ -119,7 +119,7 @@ def _rest(values: dict[str, Any], displayed: set[str]) -> Iterator[Line]:
 
 
 def _content_of(file: Path) -> str | None:
-    """Return the content of a file that is small enough for a diff; None if there is none."""
+    """Return the content of a file; None if there is no file, no text if it is too large or unreadable."""
     try:
         if not file.is_file():
             return None
@@ -129,7 +129,7 @@ def _content_of(file: Path) -> str | None:
 
 
 def _diff_replacement(content: str, old: str, new: str) -> list[Line]:
-    """Return the difference where it is going to be in the file, whole lines of it."""
+    """Return the difference that a replacement makes in a file, in whole lines with their line numbers."""
     at = content.find(old)
     if at < 0 or not old:
         return diff_text(f"{old}\n", f"{new}\n")
@@ -166,15 +166,15 @@ def finish_line(event: ToolFinished, title: str, glyphs: Glyphs) -> Line:
 def result_lines(
     event: ToolFinished, glyphs: Glyphs, verbose: bool, width: int = _MAX_LINE, key: str = ""
 ) -> Iterator[Line]:
-    """Yield the first or last lines of a result, wrapped to a width; a diff in colours.
+    """Yield the last lines of a result, or the first lines of a diff in colours, cut to `width` columns.
 
-    `key` is the key that shows the rest.
+    `key` names the key that shows the rest. With `verbose`, all lines are yielded in full.
     """
     content = result_text(event)
     if is_difference(event):
         lines, most = list(number_diff(content)), _MAX_DIFF_LINES
     elif content and event.outcome == "unknown" and not verbose:
-        # Our own sentences are wrapped instead of truncated.
+        # The text is the program's own explanation, so it is wrapped instead of cut.
         texts = (row for line in content.split("\n") for row in wrap(line, width - 5))
         lines, most = [("quiet", text) for text in texts], _MAX_DIFF_LINES
     elif content and (verbose or not is_quiet(event)):
@@ -224,7 +224,7 @@ _MOST_TOOLS = 8
 
 
 def tools_line(event: ToolsChanged) -> str:
-    """Return a line about added and removed tools, which change the cost."""
+    """Return a line about added and removed tools, because such a change makes the next request cost more."""
     changes = (("Tools added", event.added), ("Tools removed", event.removed))
     text = "; ".join(f"{verb}: {_first_of(names)}" for verb, names in changes if names)
     groups = f" (group {', '.join(event.groups)})" if event.groups else ""
@@ -302,7 +302,7 @@ def step_lines(steps: Iterable[TimelineStep], session_id: str, cells: int | None
 
 
 def step_line(step: TimelineStep, cells: int | None = None) -> str:
-    """Return a step as one line, or as rows of so many columns."""
+    """Return a step as one line, or as rows of `cells` columns."""
     text = f"{SIGNS.get(step.kind, '')}{one_line(step.text)}"
     head = f"{step.seq:>5}  {local_time(step.at)}  {one_line(step.action):<20} "
     return f"{head}{text}".rstrip() if cells is None else "\n".join(hanging(head, text, cells))
@@ -315,7 +315,7 @@ def step_objects(steps: Iterable[TimelineStep]) -> list[dict[str, Any]]:
 _MAX_WAITING_LINES = 20
 _MEANINGS = {
     "done": "it took effect",
-    "failed": "it did not, or not as it should",
+    "failed": "it did not take effect, or only a part of it did",
     "rerun": "run it once more",
     "check": "let the model find out",
 }
@@ -333,13 +333,16 @@ def waiting_lines(call: PendingCall, session_id: str, cwd: str) -> Iterator[str]
     yield f"Outcome unknown: {one_line(call.call_id)}  {one_line(call.tool)}"
     for _, text in format_unknown(call, cwd):
         yield f"    {text}"
-    yield "Say what came of it:"
+    yield "Record its outcome:"
     for line in settle_lines(session_id, call.call_id):
         yield f"    {line}"
 
 
 def format_unknown(call: PendingCall, cwd: str, is_whole: bool = False) -> Iterator[Line]:
-    """Yield everything a decision may rest on; of the output the end, or with `is_whole` all there is."""
+    """Yield everything that helps to settle a call: arguments, folder, start, and the end of its output.
+
+    With `is_whole`, yield all of the output.
+    """
     yield from preview(call.tool, call.arguments, cwd)
     yield "plain", f"folder:  {one_line(cwd)}"
     known = call.recovery
@@ -356,6 +359,6 @@ def format_unknown(call: PendingCall, cwd: str, is_whole: bool = False) -> Itera
 
 
 def settle_lines(session_id: str, call_id: str) -> Iterator[str]:
-    """Yield the commands that set the outcome of a call, or run it again."""
+    """Yield the commands that record the outcome of a call, or run the call again."""
     for outcome, meaning in _MEANINGS.items():
         yield f"sandbur settle {session_id} {shlex.quote(one_line(call_id))} --as {outcome:<6}  # {meaning}"

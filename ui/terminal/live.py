@@ -1,4 +1,4 @@
-"""Rows at the end of the screen that change in place: only cells that differ are written."""
+"""Draws rows at the end of the screen that change in place; only cells that differ are written."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 MAX_LINES = 24
 _REDRAW_S = 0.1
-"""The shortest time between two states of a progress line."""
+"""The shortest time between two updates of a progress line."""
 _SHORT_GAP = 4
-"""So many equal cells are written again rather than passed over by a sequence."""
+"""Up to this many unchanged cells are written again, because a cursor movement would take more bytes."""
 
 Cell = tuple[str, str]
 """The character of a column, and the numbers of its SGR sequence; the second column of a wide character is
@@ -46,12 +46,12 @@ class ScreenRow:
 
     @cached_property
     def ink(self) -> str:
-        """What can be read, without blanks."""
+        """The visible characters of the row, without blanks."""
         return "".join(text for text, _ in self.cells if text != " ")
 
     @cached_property
     def safe(self) -> int:
-        """How many columns every terminal counts alike: of joined characters some make more, some fewer."""
+        """The number of columns before the first character whose width differs between terminals."""
         doubts = (n for n, (text, _) in enumerate(self.cells) if len(text) > 1 or _WIDTH_IN_DOUBT.match(text))
         return next(doubts, len(self.cells))
 
@@ -126,7 +126,7 @@ class LiveRegion:
     def draw(
         self, body: Sequence[ScreenRow], foot: Sequence[ScreenRow], settled: Sequence[ScreenRow] = ()
     ) -> None:
-        """Show the end of the body and the foot; settled rows stay above and are not touched again."""
+        """Draw the end of the body and the foot. `settled` rows are printed above them and never change."""
         if not can_redraw(self._console):
             return
         visible: list[str] = []
@@ -141,7 +141,7 @@ class LiveRegion:
             visible.append(self._update_rows(part, foot))
             self._body = []
         window = list(body[len(body) - min(len(body), room) :])
-        # What settles may scroll away with this very frame, as long as the cursor reaches its first row.
+        # Settled rows are printed one by one if the cursor could not reach the first of them otherwise.
         while rest and len(rest) + len(window) + len(foot) > self._console.height - 1:
             part, rest = rest[:1], rest[1:]
             visible.append(self._update_rows([*part, *self._body[1:]], foot))
@@ -176,7 +176,7 @@ class LiveRegion:
             self._console.file.flush()
 
     def _erasure(self) -> str:
-        """Return what takes the cursor to the first row and clears from there, also after a resize."""
+        """Return the sequence that clears the screen from the first row on, also after a resize."""
         rows = [*self._body, *self._foot]
         if not rows:
             return ""
@@ -185,13 +185,13 @@ class LiveRegion:
         return f"\r\x1b[{count}A\x1b[J"
 
     def _scroll(self, count: int) -> str:
-        """Return what takes rows away at the top and moves the others up."""
+        """Return the sequence that removes `count` rows at the top and moves the others up."""
         height = len(self._body) + len(self._foot)
         self._body = self._body[count:]
         return f"\x1b[{height}A\x1b[{count}M\x1b[{height - count}B"
 
     def _update_rows(self, body: list[ScreenRow], foot: list[ScreenRow]) -> str:
-        """Return what makes these rows of those on the screen, and take note of it."""
+        """Return the sequence that changes the rows on the screen to these rows, and remember the rows."""
         old, pen = self._body, _Pen(len(self._body) + len(self._foot), self._console.width)
         grown = len(body) - len(old)
         if self._foot and len(foot) == len(self._foot) and grown:
@@ -223,7 +223,7 @@ class ProgressLine:
         self, what: str, total: int = 0, delay_s: float = 1.0, is_wanted: bool = True,
         file: TextIO | None = None,
     ) -> None:  # fmt: skip
-        """`what` precedes the numbers: `Checking session`; a `total` of 0 is unknown."""
+        """`what` is the text before the numbers, such as `Checking session`; `total` is 0 if unknown."""
         self._what = what
         self._total = total
         self._file = file or sys.stderr
@@ -239,7 +239,7 @@ class ProgressLine:
             self._write("\r\x1b[K")
 
     def show(self, done: int, total: int = 0) -> None:
-        """Show how many are done, or the current one; at most ten times a second."""
+        """Draw how many items are done, at most ten times a second."""
         self._total = total or self._total
         if time.monotonic() < self._next_at:
             return
@@ -278,7 +278,7 @@ class _Pen:
     def __init__(self, row: int, width: int) -> None:
         self._parts: list[str] = []
         self._row = self._last = row
-        """`_last` is the last row that there is."""
+        """`_last` is the number of the last existing row."""
         self._column = 0
         self._style = ""
         self._width = width
@@ -298,7 +298,7 @@ class _Pen:
         elif 2 < down <= self._last - self._row:
             self.put(f"\x1b[{down}B")
         elif down > 0:
-            # Unlike a cursor movement, a line end makes rows at the end of the screen.
+            # Unlike a cursor movement, a line end adds rows at the end of the screen.
             self.put("\n" * down)
             self._column = 0
         self._row, self._last = row, max(row, self._last)
@@ -341,7 +341,7 @@ def _sequence(count: int, order: str) -> str:
 
 
 def _differences(old: ScreenRow, new: ScreenRow) -> Iterable[tuple[int, int]]:
-    """Yield the columns, from and to, that have to be written."""
+    """Yield the first column and the end of each range of columns that has to be written."""
     before = [*old.cells, *[_BLANK] * (len(new.cells) - len(old.cells))]
     different = [n for n, cell in enumerate(new.cells) if cell != before[n]]
     safe = min(old.safe, new.safe)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 _MOST_WAITING_BYTES = 1 << 18
-"""When more than this waits for its reader, what makes more of it waits, too."""
+"""If more output than this is queued for its reader, the code that prints waits."""
 _PIECE_BYTES = 1 << 14
 _PATIENCE_S = 0.05
 """How long a flush waits for a reader that was fast so far, in seconds."""
@@ -42,7 +42,7 @@ class Writer:
         self.written_bytes = 0
 
     def put(self, descriptor: int, data: bytes) -> None:
-        """Take data in; raises what an earlier write to this descriptor failed with."""
+        """Queue data; raises the error of an earlier write to this descriptor."""
         if self._has_ended:
             self._raise_problem(descriptor)
             self._write_now(descriptor, b"" if self._has_given_up else data)
@@ -59,7 +59,7 @@ class Writer:
             self._changed.notify_all()
 
     def flush(self, descriptor: int) -> None:
-        """Wait for the reader, unless it is behind; raises the error of a write."""
+        """Wait for the reader, unless the reader is behind; raises the error of a write."""
         if self._has_ended:
             self._raise_problem(descriptor)
             return
@@ -69,15 +69,15 @@ class Writer:
             self._raise_problem(descriptor)
 
     def wait(self, most_bytes: int = 0) -> bool:
-        """Wait for a moment; return whether no more than that waits now."""
+        """Wait up to 0.05 seconds until at most `most_bytes` are queued; return whether this is so."""
         with self._changed:
             return self._changed.wait_for(lambda: self.waiting_bytes <= most_bytes, _LOOK_S)
 
     def end(self) -> None:
-        """Write without the thread from now on; drop the queue, and all later output, if any is left.
+        """Write without the thread from now on; if data is still queued, drop it and all later output.
 
-        After this nothing takes the lock: the end of the interpreter, which flushes both streams, may stop
-        the thread while it holds the lock.
+        After this call no function takes the lock: at its end the interpreter flushes both streams, and may
+        have stopped the thread while the thread held the lock.
         """
         with self._changed:
             self._has_ended = True
@@ -85,7 +85,7 @@ class Writer:
             self._drop(None)
 
     def _has_thread(self) -> bool:
-        """Start the thread if there is none; without one, output is written directly."""
+        """Start the thread if necessary; return whether it runs. Without it, data is written directly."""
         if not self._is_running:
             with suppress(RuntimeError):
                 threading.Thread(target=self._run, name="output", daemon=True).start()
@@ -134,7 +134,7 @@ class Writer:
             self._drop(descriptor)
 
     def _drop(self, descriptor: int | None) -> None:
-        """Drop what waits for this descriptor, or for any."""
+        """Drop the queued data of one descriptor, or all queued data if it is None."""
         kept = [each for each in self._waiting if descriptor not in (None, each[0])]
         self._waiting = deque(kept)
         self.waiting_bytes = sum(len(data) for _, data in kept)
@@ -142,7 +142,7 @@ class Writer:
 
 
 class _Queued(io.RawIOBase):
-    """A file descriptor that is written by a writer."""
+    """A raw stream that passes its data for one file descriptor to a writer."""
 
     def __init__(self, descriptor: int, writer: Writer) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ class _Queued(io.RawIOBase):
 
 
 def queue_standard_output() -> None:
-    """Write stdout and stderr in threads; in a single one if both go to the same file."""
+    """Write stdout and stderr in one thread each, or in a single thread if both go to the same file."""
     if _writers():
         return
     out = Writer()
@@ -217,7 +217,7 @@ def is_far_behind() -> bool:
 
 
 def wait_for_room() -> None:
-    """Wait while much waits for its reader; a signal ends the process."""
+    """Wait while too much output is queued for its reader; a signal ends the process."""
     if is_far_behind():
         with exit_on_signals():
             for writer in _writers():
@@ -226,7 +226,10 @@ def wait_for_room() -> None:
 
 
 def finish(is_stopped: bool) -> None:
-    """Wait until all is written; once stopped, or by a signal now, only for readers that read."""
+    """Wait until all output is written; if the run was stopped, at most until `Grace` is over.
+
+    A signal during the wait ends the process.
+    """
     grace = Grace()
     with exit_on_signals():
         for writer in _writers():
@@ -235,7 +238,7 @@ def finish(is_stopped: bool) -> None:
 
 
 def end() -> None:
-    """Stop waiting for threads, which end with the interpreter, and for readers that do not read."""
+    """Stop queueing output, and drop the output that no reader has read."""
     for writer in _writers():
         writer.end()
 
@@ -258,7 +261,7 @@ class Grace:
 
 @contextmanager
 def exit_on_signals() -> Generator[None]:
-    """Let a signal raise `SystemExit`, because no event loop handles it here."""
+    """Make a signal raise `SystemExit`, because no event loop handles signals here."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""The status line: the current state of the session, as long as the terminal has room."""
+"""The status line: those facts of the session for which the terminal has room."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .terminal import Glyphs, shorten
 from .text.sanitize import one_line
 
 _WIDE = 60
-"""From this many columns on signs are written as words."""
+"""From this many columns on, the mode is written in words."""
 _MOST_MODEL_CELLS = 32
 
 Cell = tuple[str, str]
@@ -21,7 +21,7 @@ Cell = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class StatusFacts:
-    """The data of the status line; None is left out, but a cost of None is displayed as unknown."""
+    """The data of the status line. A value of None is left out, a cost of None is displayed as unknown."""
 
     mode: str
     model: str = ""
@@ -61,9 +61,10 @@ def _add(one: float | None, other: float | None) -> float | None:
 
 
 def status_cells(facts: StatusFacts, width: int, glyphs: Glyphs | None = None, keys: str = "") -> list[Cell]:
-    """Return the line for a number of columns; the least important parts are left out first, the mode never.
+    """Return the status line for `width` columns. The least important parts are left out first, the mode
+    never.
 
-    `keys` is the current key help, such as how to interrupt.
+    `keys` is a text about the keys that work now, such as how to interrupt.
     """
     signs = glyphs or Glyphs()
     mode = _mode(facts.mode, width)

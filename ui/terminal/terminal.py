@@ -52,7 +52,7 @@ def output_lost(error: OSError) -> OutputLost:
 
 
 def put(text: str, end: str = "\n") -> None:
-    """Print on stdout, no faster than it is read; raises `OutputLost`."""
+    """Print on stdout, and wait if its reader is far behind. Raises `OutputLost` if a write fails."""
     try:
         print(text, end=end, flush=True)
         wait_for_room()
@@ -64,7 +64,7 @@ def put(text: str, end: str = "\n") -> None:
 
 
 def stdout_problem() -> OSError | None:
-    """Return why earlier output cannot be written."""
+    """Return the error of an earlier write to stdout, or None."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -104,15 +104,15 @@ def reader_has_gone() -> bool:
 
 
 def is_interactive() -> bool:
-    """Return whether a person is at both ends."""
+    """Return whether stdin and stdout are terminals."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def make_console(file: TextIO) -> Console:
-    """Return a rich console that does not interpret text as markup, with the roles of the theme."""
+    """Return a rich console that knows the roles of the theme and does not interpret text as markup."""
     from rich.console import Console
 
-    # Exported variables of the size are wrong after the window was resized.
+    # `COLUMNS` and `LINES` are wrong after the window was resized.
     variables = ("COLUMNS", "LINES") if file.isatty() else ()
     environ = {name: value for name, value in os.environ.items() if name not in variables}
     console = Console(
@@ -167,7 +167,7 @@ def glyphs_for(encoding: str | None) -> Glyphs:
 
 
 def shorten(text: str, cells: int, rest: str) -> str:
-    """Return text with at most so many columns, with `rest` in place of the part left out."""
+    """Return a text in at most `cells` columns; `rest` replaces the end of a longer text."""
     from rich.cells import cell_len, set_cell_size
 
     if cell_len(text) <= cells:
@@ -177,7 +177,7 @@ def shorten(text: str, cells: int, rest: str) -> str:
 
 @contextmanager
 def typing_unseen() -> Generator[Callable[[], None]]:
-    """Hide typed input during a run, with Ctrl-C still active; yield a function that ends this early."""
+    """Hide typed input during a run; Ctrl-C still works. Yield a function that ends the hiding early."""
     before: list[Any] | None = None
     with suppress(termios.error, OSError):
         before = termios.tcgetattr(0)
@@ -191,7 +191,7 @@ def typing_unseen() -> Generator[Callable[[], None]]:
         # NOFLSH keeps input that was typed before a Ctrl-C for the next prompt.
         local_modes = before[3] & ~(termios.ECHO | termios.ICANON) | termios.NOFLSH
         silent = [*before[:3], local_modes, *before[4:]]
-        # NOW, not DRAIN, which waits for a terminal that may be stopped.
+        # TCSADRAIN would wait for the output of a terminal that may be stopped.
         with suppress(termios.error, OSError):
             termios.tcsetattr(0, termios.TCSANOW, silent)
     try:
@@ -201,6 +201,6 @@ def typing_unseen() -> Generator[Callable[[], None]]:
 
 
 def forget_typed() -> None:
-    """Drop everything typed but not read yet."""
+    """Discard input that was typed but is not read yet."""
     with suppress(termios.error, OSError):
         termios.tcflush(0, termios.TCIFLUSH)

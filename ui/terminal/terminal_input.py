@@ -1,4 +1,4 @@
-"""Asks a person at the terminal what tools and tool servers want to know."""
+"""Asks a person at the terminal the questions of tools and tool servers."""
 
 import asyncio
 import os
@@ -16,9 +16,9 @@ _NOBODY = UserAnswer("cancel")
 
 
 class TerminalInput:
-    """A `UserInput` for programs with a terminal: one question at a time, an answer is a line.
+    """A `UserInput` for programs with a terminal: it asks one question at a time and reads a line as answer.
 
-    An empty line declines. The end of the input cancels every question.
+    An empty line declines the question. The end of the input cancels every question.
     """
 
     def __init__(self, input: TextIO | None = None, output: TextIO | None = None) -> None:
@@ -59,7 +59,7 @@ class TerminalInput:
         return _NOBODY if line is None else UserAnswer() if line == "done" else _DECLINES
 
     async def _ask_values(self, schema: Mapping[str, Any]) -> UserAnswer:
-        """Ask for each value of an object; a text that is no value of its type is passed as it is."""
+        """Ask for each property of the schema; a line that is not JSON is passed on as text."""
         content: dict[str, Any] = {}
         for name, about in cast("Mapping[str, Mapping[str, Any]]", schema.get("properties", {})).items():
             line = await self._ask_line(f"{one_line(name)} ({one_line(str(about.get('type', 'value')))}): ")
@@ -88,7 +88,7 @@ class TerminalInput:
 
 
 async def _wait_readable(file: int) -> None:
-    """Wait without a thread, so that a cancelled question leaves nothing behind."""
+    """Wait until a file can be read, without a thread that a cancelled question would leave behind."""
     loop, readable = asyncio.get_running_loop(), asyncio.Event()
     try:
         loop.add_reader(file, readable.set)

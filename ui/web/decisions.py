@@ -17,13 +17,13 @@ from .waiting_approvals import overview, record
 
 _MOST_BYTES = 64_000
 _DONE = {"approve": "approved", "deny": "denied", **dict.fromkeys(OUTCOMES, "settled")}
-"""The pressed button -> the message on the page afterwards."""
+"""The pressed button -> the key of the message on the page afterwards, in `page.NOTES`."""
 
 
 def add_decisions(app: FastAPI, store: Store, overrides: Overrides) -> None:
     """Add the page and the targets of its forms, behind the guard."""
     form_token = secrets.token_urlsafe(32)
-    """It is in the forms of this process only, so the page of another site cannot know it."""
+    """Only the forms of this process contain this token, so the page of another site cannot send it."""
 
     async def render(note: str = "", problem: str = "", status: int = 200) -> Response:
         found = await store.database.offload(lambda: overview(store))
@@ -39,27 +39,27 @@ def add_decisions(app: FastAPI, store: Store, overrides: Overrides) -> None:
             fields = await _fields(request)
             if not hmac.compare_digest(fields.get("form_token", "").encode(), form_token.encode()):
                 return await render(
-                    problem="This form is of another start of the server. Look again.", status=403
+                    problem="This form is from an earlier start of the server. Decide again.", status=403
                 )
-            await record(overrides, fields.get("session", ""), _decision(fields), fields.get("shown", ""))
+            await record(overrides, fields.get("session", ""), _decision(fields), fields.get("digest", ""))
         except SandburError as error:
             return await render(problem=f"Nothing was recorded: {error}", status=409)
         return RedirectResponse(f"/?notice={_DONE[fields['decision']]}", 303, HEADERS)
 
 
 async def _fields(request: Request) -> dict[str, str]:
-    """Return the fields of a form; raises `UsageError` for anything else."""
+    """Return the fields of a form. Raises `UsageError` if the form is too large."""
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > _MOST_BYTES:
-            raise UsageError("This is too much for a decision.")
+            raise UsageError(f"The form is larger than {_MOST_BYTES // 1000} KB.")
     sent = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20)
     return {name: values[-1] for name, values in sent.items()}
 
 
 def _decision(fields: dict[str, str]) -> CallDecision:
-    """Return the pressed button's decision; raises `UsageError` for an invalid form."""
+    """Return the decision of the pressed button. Raises `UsageError` for an unknown button."""
     pressed, call_id, words = (fields.get(name, "") for name in ("decision", "call", "words"))
     answers: dict[str, ApprovalAnswer | Settlement] = {one: one for one in (*APPROVAL_ANSWERS, *OUTCOMES)}
     answer = answers.get(pressed)

@@ -27,15 +27,18 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
-_NO_TOKEN = "This needs the token of `sandbur ui`: open the address that it printed.\n"
-_WRONG_HOST = "This name is none of this server's: open the address that `sandbur ui` printed.\n"
+_NO_TOKEN = "This page needs the token of `sandbur ui`: open the address that the command printed.\n"
+_WRONG_HOST = "This server has another host name: open the address that `sandbur ui` printed.\n"
 _PUBLIC = frozenset({"/manifest.json"})
-"""Browsers ask for it without cookies; it holds the front end's name and icons, and nothing of a session."""
-_WRONG_ORIGIN = "Another site's page may not write here.\n"
+"""Paths that need no token. Browsers request the manifest without cookies; it has no data of a session."""
+_WRONG_ORIGIN = "The page of another site may not change anything here.\n"
 
 
 class Guard:
-    """With a token, requests need the token; without one, only this machine's own names are accepted."""
+    """The access control around the application.
+
+    If there is a token, each request needs it. If there is none, the Host header must name this machine.
+    """
 
     def __init__(self, app: App, token: str | None, port: int) -> None:
         self._app = app
@@ -50,7 +53,7 @@ class Guard:
             await answer(scope, receive, _with_headers(send))
 
     def _own_answer(self, scope: _Message) -> Response | None:
-        """Return the guard's own response; None lets the request pass."""
+        """Return the guard's own response, or None if the request may pass to the application."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get("host", "")
         if self._token is None and not _is_local(host):
@@ -66,17 +69,20 @@ class Guard:
         return None
 
     def _welcome(self, scope: _Message) -> Response | None:
-        """Turn a token in the address into a cookie, and the address into one without it."""
+        """Return a page that sets the token as a cookie and opens the address without the token.
+
+        Return None if the address has no valid token.
+        """
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = [value for name, value in query if name == "token"]
         if not given or not self._is_token(given[-1]):
             return None
         rest = urlencode([(name, value) for name, value in query if name != "token"])
-        # One slash: with two it would name another site.
+        # A path that begins with two slashes would be the address of another site.
         path = "/" + quote(scope["path"].lstrip("/\\"))
         where = f"{path}?{rest}" if rest else path
         cookie = f"{self._cookie}={given[-1]}; Path=/; HttpOnly; SameSite=Strict"
-        # A redirect would not carry a strict cookie if the link was on another site's page.
+        # After a link on another site, a redirect would be requested without the strict cookie.
         refresh = tag("meta", http_equiv="refresh", content=f"0; url={where}")
         page = join(Html("<!doctype html>"), refresh, tag("a", "Go on", href=where))
         return HTMLResponse(page, headers={"set-cookie": cookie, "cache-control": "no-store"})
@@ -96,7 +102,7 @@ class Guard:
 
 
 def _is_local(host: str) -> bool:
-    """Return whether a Host header names this machine, and not a foreign name that resolves to it."""
+    """Return whether a Host header is a loopback address or a name of this machine."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     name = name.strip("[]").lower()
     try:
@@ -106,7 +112,7 @@ def _is_local(host: str) -> bool:
 
 
 def _is_foreign(headers: dict[str, str], host: str) -> bool:
-    """Return whether the request comes from the page of another site; programs send no origin."""
+    """Return whether a request comes from the page of another site. Only browsers send an origin."""
     origin = headers.get("origin")
     if origin is None:
         return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")

@@ -1,4 +1,4 @@
-"""Opens the tracking UI: `sandbur ui` in a process of its own, `/ui` in the process of a chat."""
+"""Opens the tracking UI: `sandbur ui` serves it in its own process, `/ui` in the process of the chat."""
 
 import asyncio
 from importlib.util import find_spec
@@ -10,20 +10,23 @@ from ..chat.slash.command import DONE, SlashContext, SlashResult, tell
 from ..commands.tracking import UiCommand
 
 _NEEDED = ("fastapi", "uvicorn", "pydantic_settings", "aiofiles", "fastapi_utils")
-_UNTIL = "It ends with this chat."
+_UNTIL = "The UI ends with this chat."
 
 
 async def serve_ui(command: UiCommand) -> int:
-    """Serve until a signal comes; return its exit code. Raises `ConfigError` if packages are missing."""
+    """Serve the tracking UI until a signal arrives; return the exit code of the signal.
+
+    Raises `ConfigError` if packages are missing.
+    """
     return await _load_server().serve(command)
 
 
 async def open_ui(context: SlashContext, words: str) -> SlashResult:
-    """Serve the tracking UI from this chat until it ends; show its address.
+    """Serve the tracking UI in the process of this chat until the chat ends; show its address.
 
-    `words` are the arguments; the command has none. Raises `ConfigError` if packages are missing.
+    `words` are ignored, because the command has no arguments. Raises `ConfigError` if packages are missing.
     """
-    # In a thread, so that the chat does not pause for it.
+    # The import takes a while; in a thread it does not block the chat.
     server = await asyncio.to_thread(_load_server)
     settings = context.runtime.settings
     address = await server.serve_beside(settings.store, settings.tenant)

@@ -1,4 +1,4 @@
-"""The page of waiting decisions: forms without a script, for all screen sizes."""
+"""Renders the page of waiting decisions: HTML forms without a script, for all screen sizes."""
 
 from collections.abc import Iterator, Sequence
 
@@ -21,11 +21,11 @@ HEADERS = {
 }
 
 NOTES = {
-    "approved": "Approved. It runs when the session goes on.",
-    "denied": "Denied. The model learns it when the session goes on.",
-    "settled": "Settled. The session can go on.",
+    "approved": "Approved. The call runs when the session is resumed.",
+    "denied": "Denied. The model is informed when the session is resumed.",
+    "settled": "Settled. The session can be resumed.",
 }
-"""The possible messages of a page: text from a request is never displayed."""
+"""The messages that a request can select; text from a request is never displayed."""
 
 _MOST_MESSAGE_CHARS = 200
 _CSS = """
@@ -124,10 +124,8 @@ def _session(found: WaitingSession, form_token: str) -> Html:
 def _call(session_id: str, waiting: WaitingCall, form_token: str) -> Html:
     call = waiting.call
     is_unknown = call.kind == "outcome_unknown"
-    state_text = (
-        "was running when its process died; nobody knows what came of it" if is_unknown else "wants to run"
-    )
-    fields = {"form_token": form_token, "session": session_id, "call": call.call_id, "shown": waiting.digest}
+    state_text = "was running when its process died; its outcome is unknown" if is_unknown else "wants to run"
+    fields = {"form_token": form_token, "session": session_id, "call": call.call_id, "digest": waiting.digest}
     hidden = join(*(tag("input", type="hidden", name=name, value=value) for name, value in fields.items()))
     return tag(
         "article",
@@ -183,13 +181,13 @@ def _render_left_messages(found: tuple[LeftMessages, ...]) -> Html:
 
 def _render_stopped_session(found: StoppedSession) -> Html:
     one = found.summary
-    text = "Interrupted, outcome to decide: its process died while this ran. Going on finds out what can be "
+    text = "The process of the session died while this ran. A resume checks what took effect, and asks about "
     return tag(
         "section",
         tag("h2", tag("a", one.title or one.id, href=run_page(one))),
         tag("p", " · ".join((one.cwd, one.model, ago(one.updated_at))), class_="soft"),
         tag("pre", "\n".join(found.inside)),
-        tag("p", f"{text}known, and asks the rest: ", tag("code", f"sandbur -r {one.id}"), class_="why"),
+        tag("p", f"{text}the rest: ", tag("code", f"sandbur -r {one.id}"), class_="why"),
     )
 
 
@@ -201,5 +199,5 @@ def _render_stopped_sessions(sessions: Sequence[SessionSummary]) -> Html:
         text = f"{one.title or one.id} ({one.status}, {ago(one.updated_at)}): "
         return tag("li", text, tag("code", f"sandbur -r {one.id}"))
 
-    head = join(tag("h2", "Stopped before the end"), tag("p", "They ask nothing yet.", class_="soft"))
+    head = join(tag("h2", "Stopped before the end"), tag("p", "No decision is needed yet.", class_="soft"))
     return tag("section", head, tag("ul", *map(row, sessions)))

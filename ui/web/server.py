@@ -1,4 +1,4 @@
-"""`sandbur ui`: serves Burr's tracking UI on the store until it is stopped."""
+"""Serves Burr's tracking UI and the page of waiting decisions on the store."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ _REASONS = {
 
 class Token(NamedTuple):
     text: str | None
-    """None: no token is required."""
+    """None if no token is required."""
     is_new: bool = False
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound; raises `UsageError`."""
+    """Return a listening socket. Raises `UsageError` if the address cannot be used."""
     try:
         found = socket.getaddrinfo(
             host or "127.0.0.1", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except (socket.gaierror, UnicodeError):
         raise UsageError(
-            f"--host {host!r} is no address that is known here.", "Try --host 0.0.0.0."
+            f"--host {host!r} is not a known host name or address.", "Try --host 0.0.0.0."
         ) from None
     family, kind, protocol, _, address = found[0]
     listener = socket.socket(family, kind, protocol)
@@ -69,15 +69,17 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         reason = _REASONS.get(error.errno or 0, f"cannot be used: {error.strerror}")
-        hint = "Any free one: sandbur ui --port 0" if error.errno == errno.EADDRINUSE else "Choose another."
+        is_taken = error.errno == errno.EADDRINUSE
+        hint = "Use any free port: sandbur ui --port 0" if is_taken else "Choose another port or host."
         raise UsageError(f"Port {port} of {host} {reason}.", hint) from None
     return listener
 
 
 def token_for(listener: socket.socket, env: Mapping[str, str], is_wanted: bool = True) -> Token:
-    """Return the token for access, which is also required on this machine, because others may use it.
+    """Return the access token; local requests need it, too, because other people may use this machine.
 
-    Raises `ConfigError` for one that can be guessed, `UsageError` if one is required.
+    If `is_wanted` is false, the token is None. Raises `UsageError` if other machines could then connect, and
+    `ConfigError` if the token of the environment could be guessed.
     """
     if not is_wanted:
         if not ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback:
@@ -91,14 +93,14 @@ def token_for(listener: socket.socket, env: Mapping[str, str], is_wanted: bool =
         ):
             raise ConfigError(
                 f"{_TOKEN} has to be {_LEAST_TOKEN_CHARS} or more letters, digits, - or _, a letter first.",
-                "Leave it out, and one is made.",
+                "Unset it, and a token is made.",
             )
         return Token(given)
     return Token(secrets.token_urlsafe(32), is_new=True)
 
 
 def address_of(listener: socket.socket) -> str:
-    """Return the URL to open; for a socket on every address, by this machine's name."""
+    """Return the URL to open. If the socket listens on every address, the host is this machine's name."""
     host, port = listener.getsockname()[:2]
     place = ipaddress.ip_address(host.partition("%")[0])
     name = (
@@ -108,7 +110,7 @@ def address_of(listener: socket.socket) -> str:
 
 
 async def serve(command: UiCommand) -> int:
-    """Serve until a signal comes; return its exit code."""
+    """Serve the tracking UI until a signal arrives; return the exit code of the signal."""
 
     settings = load_settings(read_overrides(command), os.environ)
     with listen(command.host, command.port) as listener:
@@ -126,13 +128,12 @@ async def serve(command: UiCommand) -> int:
 
 
 async def serve_beside(store_url: str, tenant: str) -> str:
-    """Serve from a thread of this process until that ends; return the address with its token."""
+    """Serve the tracking UI in a thread until this process ends; return the address with the token."""
 
     listener = listen("127.0.0.1", 0)
     token = token_for(listener, {})
     before = dict(os.environ)
     app, _ = await asyncio.to_thread(tracking_app, store_url, tenant)
-    # Its imports are loaded by now, so that the chat does not pause for them.
 
     # Commands of the agent must not inherit the server's variables.
     for name in os.environ.keys() - before.keys():
@@ -143,7 +144,7 @@ async def serve_beside(store_url: str, tenant: str) -> str:
 
 
 class QuietServer(Server):
-    """Leaves signals to us, because they decide the exit code."""
+    """A server that does not handle signals: `StopSignals` does, because the exit code depends on them."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -151,7 +152,7 @@ class QuietServer(Server):
 
 
 def _server(app: object) -> Server:
-    # An internal error is a bug, and is logged as one.
+    # Internal errors of the server are bugs, so they go to the log for bugs.
     errors = logging.getLogger("uvicorn.error")
     errors.propagate = False
     errors.handlers[:] = logging.getLogger("sandbur").handlers
@@ -181,10 +182,10 @@ def _tell(address: str, token: Token, no_open: bool) -> None:
     whole = f"{address}?token={token.text}" if token.text is not None else address
     put(f"Tracking UI: {whole if token.is_new else address}")
     if token.text is not None and not token.is_new:
-        say("It asks for the token in SANDBUR_UI_TOKEN: add ?token=... to the address.")
-    say("Ctrl-C ends it.")
+        say("The page needs the token of SANDBUR_UI_TOKEN: add ?token=... to the address.")
+    say("Ctrl-C ends the server.")
     if not no_open and _has_display(os.environ):
-        # Some systems wait for the browser to end.
+        # On some systems `open` returns only when the browser ends.
         threading.Thread(target=webbrowser.open, args=(whole,), daemon=True).start()
 
 
@@ -201,17 +202,17 @@ EXAMPLES = (
     "hello-world-counter",
 )
 _UNWANTED = ("/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json")
-"""They load their scripts from the network."""
+"""Pages of FastAPI that load scripts from the network."""
 
 
 def tracking_app(store_url: str, tenant: str) -> tuple[FastAPI, StoreBackend]:
-    """Return Burr's application on a store of ours, and the backend that it reads."""
+    """Return Burr's application for a store of Sandbur, and the backend that reads the store."""
     os.environ |= {"BURR_BACKEND_IMPL": BACKEND, "BURR_STORE": store_url, "BURR_TENANT": tenant}
     # Burr logs to stdout unless a handler exists.
     logging.getLogger().addHandler(logging.NullHandler())
     with _without_examples():
         from burr.tracking.server import run
-    # Its password is nothing for the programs that are started from here.
+    # The URL may contain a password, which programs started by this process must not inherit.
     del os.environ["BURR_STORE"]
 
     app = run.create_burr_ui_app(serve_static=True)
@@ -222,7 +223,7 @@ def tracking_app(store_url: str, tenant: str) -> tuple[FastAPI, StoreBackend]:
     async def unknown(path: str) -> None:
         raise HTTPException(404, "There is nothing here.")
 
-    # The last one of Burr's answers every address with the page.
+    # Burr's last route matches every address, so the new route has to come before it.
     routes.insert(-2, routes.pop())
     return app, cast("StoreBackend", run.backend)
 
@@ -238,9 +239,10 @@ def add_page(app: FastAPI, store: Store, overrides: Overrides) -> None:
 
 @contextmanager
 def _without_examples() -> Generator[None]:
-    """Replace the example applications of Burr's server by empty modules.
+    """Replace the example applications of Burr's server with empty modules during the context.
 
-    Burr would import them all, with their dependencies, and serve their routes: chats that call models.
+    Otherwise Burr would import all of them with their dependencies, and serve their routes, which call
+    models.
     """
 
     names = [f"burr.examples.{name}.server" for name in EXAMPLES]

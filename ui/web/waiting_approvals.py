@@ -1,4 +1,4 @@
-"""The waiting decisions in all sessions of a store, and how a person's decision is recorded."""
+"""Reads the calls that wait for a decision in all sessions of a store, and records decisions about them."""
 
 import hashlib
 import os
@@ -22,16 +22,16 @@ from ..terminal.lines import Line, format_unknown, preview, title
 _WAITS = ("needs_approval", "needs_decision")
 _STOPPED = ("interrupted", "timeout", "rate_limited", "error")
 MOST_SESSIONS = 50
-"""On one page."""
+"""The most sessions on one page."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingCall:
     call: PendingCall
     lines: tuple[Line, ...]
-    """Everything that a decision may depend on, in full."""
+    """The whole call as displayed, because a decision may depend on every part of it."""
     digest: str
-    """Digest of the call and its lines: the decision is about exactly what was displayed."""
+    """The digest of the call and its lines. A decision must repeat it, so it is about what was displayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class WaitingSession:
 class StoppedSession:
     summary: SessionSummary
     inside: tuple[str, ...] = ()
-    """The calls that ran when its process died, which may need a decision when it continues."""
+    """The calls that ran when the process of the session died. A resume may ask for their outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +60,22 @@ class Overview:
 
     waiting: tuple[WaitingSession, ...]
     stopped: tuple[StoppedSession, ...]
-    """Those that stopped in the middle, and ask nothing yet."""
+    """The sessions that stopped before their end and need no decision yet."""
     due: int
-    """Sessions with complete decisions, which continue by themselves."""
+    """The number of sessions that `sandbur resume --due` carries on."""
     left_out: int
+    """The number of waiting sessions that are not in `waiting`."""
     messages: tuple[LeftMessages, ...] = ()
-    """Messages to sessions that are in no history yet."""
+    """The messages of people that no run has read yet."""
 
 
 def run_page(summary: SessionSummary) -> str:
-    """Return where the tracking UI shows the run."""
+    """Return the path of a session's page in the tracking UI."""
     return f"/project/{project_id(summary.cwd)}/null/{app_id(AppName(summary.id))}"
 
 
 def overview(store: Store) -> Overview:
-    """Read what waits, the oldest first; changes nothing."""
+    """Return the sessions of the store that need a person, the oldest first."""
     sessions = store.sessions()
     asking = [one for one in sessions if one.status in _WAITS][::-1]
     found_sessions = [found for one in asking[:MOST_SESSIONS] if (found := _read(store, one)) is not None]
@@ -89,7 +90,7 @@ def overview(store: Store) -> Overview:
 
 
 def _read_left_messages(store: Store, sessions: Sequence[SessionSummary]) -> Iterator[LeftMessages]:
-    """Yield the messages that wait, of the sessions used last."""
+    """Yield the unread messages of the sessions that were used last."""
     named = list_sessions_with_messages(store.database)
     for one in [one for one in sessions if one.id in named][:MOST_SESSIONS]:
         with suppress(StoreError, ValueError):
@@ -102,13 +103,16 @@ def _read(store: Store, summary: SessionSummary) -> WaitingSession | None:
     try:
         view = store.show(summary.id)
     except (StoreError, ValueError):
-        return None  # gone since it was listed, or damaged: `sandbur sessions verify` says which
+        return None  # The session was deleted meanwhile, or `sandbur sessions verify` reports its damage.
     calls = tuple(describe_waiting_call(call, view.settings.cwd) for call in view.state.calls_to_decide)
     return WaitingSession(summary, view.state.execution_mode, calls)
 
 
 def _inside(store: Store, summary: SessionSummary) -> tuple[str, ...]:
-    """Return the calls of a dead session without a recorded outcome; changes nothing."""
+    """Return the titles of the calls that started in an interrupted session and have no recorded outcome.
+
+    Calls that may simply run again are left out.
+    """
     if summary.status != "interrupted":
         return ()
     try:
@@ -129,7 +133,7 @@ def describe_waiting_call(call: PendingCall, cwd: str) -> WaitingCall:
         _unknown if call.kind == "outcome_unknown" else _approval
     )
     lines = tuple(shows(call, cwd))
-    # The age is computed again for each request.
+    # The line with the start contains an age, which differs in each request.
     details = "\n".join(text for _, text in lines if not text.startswith("started: "))
     whole = "\0".join((call.call_id, call.tool, call.arguments, call.kind, call.reason, details))
     return WaitingCall(call, lines, hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest())
@@ -144,10 +148,10 @@ def _approval(call: PendingCall, cwd: str) -> Sequence[Line]:
 
 
 async def record(overrides: Overrides, session_id: str, decision: CallDecision, digest: str) -> bool:
-    """Record a decision about the call that was displayed, as `approve --record-only` does; nothing runs.
+    """Record a decision as `sandbur approve --record-only` does; return whether other calls still wait.
 
-    Return whether other calls of the session still wait. Raises `SandburError`, and `UsageError` if the call
-    has changed.
+    `digest` is the digest of the call as it was displayed. Raises `UsageError` if the call has changed since,
+    and `SandburError` if the decision cannot be recorded.
     """
     runtime = Runtime.open(overrides, os.environ)
     try:
@@ -163,7 +167,7 @@ async def record(overrides: Overrides, session_id: str, decision: CallDecision, 
         waiting = session.state.calls_to_decide
         if any(call.call_id == decision.call_id for call in waiting):
             raise UsageError(
-                "The decision cannot be taken as it is.", f"See: sandbur sessions show {session_id}"
+                "The decision does not fit the call.", f"See: sandbur sessions show {session_id}"
             )
         return bool(waiting)
     finally:
@@ -176,4 +180,4 @@ def _require_same(session: Session, decision: CallDecision, digest: str) -> None
     if call is None or session.next_action != "human_confirm":
         raise UsageError("This call does not wait any more: it was decided, or the run went on.")
     if describe_waiting_call(call, session.settings.cwd).digest != digest:
-        raise UsageError("What this call would do is not what was shown to you.", "Look at it again.")
+        raise UsageError("This call has changed since the page displayed it.", "Read it again, then decide.")

@@ -1,4 +1,4 @@
-"""An extension of Sandbur in a package of its own. This module declares it and imports nothing else of it."""
+"""An extension of Sandbur in its own package. This module only declares the extension."""
 
 from sandbur import CommandEntry, Extension, Setting, SlashEntry
 

@@ -1,4 +1,4 @@
-"""What the extension does in sessions: it brings a tool, and an observer."""
+"""The parts of the extension in a session: a tool and an observer."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ class GreeterRuntime(ExtensionRuntime):
 
 
 class GreeterTools:
-    """A source of tools: one object with a name, `tools`, `notices` and `aclose`."""
+    """A tool source: an object with a name and the methods `tools`, `notices` and `aclose`."""
 
     name = "greeter"
 
@@ -40,7 +40,7 @@ class GreeterTools:
 
 
 class CallCounter(Observer):
-    """Tells the person how many calls a run made."""
+    """An observer that sends a notice with the number of calls of a run."""
 
     def __init__(self) -> None:
         self._calls = 0

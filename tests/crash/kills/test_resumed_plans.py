@@ -72,7 +72,7 @@ def test_one_of_two_decisions_can_be_recorded(command: Command) -> None:
     assert [pending["call_id"] for pending in recorded.result["pending"]] == [second]
     assert recorded.err.startswith("Recorded. ")
     assert second in recorded.err
-    assert "The run goes on" not in recorded.err
+    assert "Continue the run" not in recorded.err
 
 
 def test_a_decision_that_does_not_fit_is_not_called_recorded(command: Command) -> None:
@@ -91,7 +91,7 @@ def test_a_resumed_chat_tells_the_plan_once_and_its_steps_by_number(
     terminal = Terminal(tmp_path)
     try:
         terminal.start(f"-r {session_id}")
-        terminal.see("Enter runs what has not begun")
+        terminal.see("Enter runs the approved calls that have not begun")
         terminal.keys("Enter")
         screen = terminal.see("▶ 2. Find out who listens", after="Step 1/3: ")
         told, _, _ = screen.partition("Step 1/3: ")

@@ -1,4 +1,4 @@
-"""The command `sandbur` as a process with a home of its own."""
+"""Starts the command `sandbur` as a process with its own home folder."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from support.commands.warm_start import can_be_warm, warm_start
 from support.places import ROOT
 
 TIMEOUT_S = 120
-"""So much later than any command ends that a busy machine is told from one that hangs."""
+"""In seconds: much longer than any command takes on a busy machine, so that only a hanging command fails."""
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY",
         "DASHSCOPE_API_KEY")  # fmt: skip
 
@@ -35,7 +35,7 @@ class Ended:
 
 
 class Command:
-    """Starts `sandbur` in `folder`; nothing of the person who runs the tests reaches it."""
+    """Starts `sandbur` in `folder`, without the environment and the home of the person who runs the tests."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

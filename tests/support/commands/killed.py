@@ -6,12 +6,12 @@ import uuid
 from support.commands.command import Command
 
 SLOW = "echo half; echo x >> effects; sleep 600"
-"""Takes effect, then never ends."""
+"""A shell command that takes effect at once and then runs for ten minutes."""
 ALLOW = ("--allow", "run_shell_command(*)")
 
 
 def killed_in_a_command(command: Command, shell: str = SLOW) -> str:
-    """Run a command of the demo model until it took effect, kill the agent; return the session's id."""
+    """Let the demo model run a command, kill the agent after the effect, and return the session's id."""
     session_id = str(uuid.uuid4())
     before = effects(command)
     process = command.start("-p", f"run {shell}", "-m", "demo", *ALLOW, "--session-id", session_id)

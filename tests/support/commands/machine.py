@@ -1,4 +1,4 @@
-"""A home folder and a project folder of one's own, to load settings in."""
+"""An empty home folder and project folder for tests that load settings."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from sandbur.state.errors import SandburError
 
 
 class Machine:
-    """A home folder and a project folder of one's own."""
+    """A home folder and a project folder for one test."""
 
     def __init__(self, root: Path) -> None:
         self.home = root / "home"

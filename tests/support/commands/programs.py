@@ -1,4 +1,4 @@
-"""Programs of pages, run as a reader runs them."""
+"""Runs the programs of documentation pages as a reader would."""
 
 import subprocess
 import sys

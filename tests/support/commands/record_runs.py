@@ -1,7 +1,7 @@
 """Records a run of every workflow into tests/recordings, for test_recordings.py to replay.
 
-Usage, in tests/: python -m support.commands.record_runs [NAME...]. Run it when a change of what the program
-does is wanted.
+Usage, in tests/: python -m support.commands.record_runs [NAME...]. Run it after an intended change of the
+program's behaviour.
 """
 
 import json
@@ -101,7 +101,7 @@ def approvals() -> None:
 
 
 def settled() -> None:
-    """The process dies while a command runs; a person says what came of it."""
+    """The process dies while a command runs; a person settles the call."""
     command = "echo x >> effects; sleep 600"
     script: list[Answer] = [
         call("run_shell_command", command=command),
@@ -125,7 +125,7 @@ def settled() -> None:
 
 
 def carried_on() -> None:
-    """The process dies in the middle of a turn; what it had finished is not done again."""
+    """The process dies in the middle of a turn; finished calls do not run again."""
     script: list[Answer] = [
         calls(
             write("a.txt", "one\n"), ToolCall("run_shell_command", '{"command": "touch began; sleep 600"}')
@@ -173,7 +173,7 @@ def compressed() -> None:
 
 
 def fork() -> None:
-    """A fork from the middle with another question, and its files of then."""
+    """A fork from a middle step with another question, and with the files as of that step."""
     script: list[Answer] = [
         calls(write("a.txt", "one\n")),
         say("Written."),
@@ -192,7 +192,7 @@ def fork() -> None:
 
 
 def mode() -> None:
-    """A call waits, and a message comes instead of a decision; then /mode lets the next one pass."""
+    """A call waits, a message is sent instead of a decision, and `/mode` lets the next call run unasked."""
     script: list[Answer] = [
         calls(write("a.txt", "one\n")),
         say("As you like."),

@@ -1,6 +1,6 @@
-"""Runs of the command against a model that answers from a script, kept as recordings.
+"""Runs the command with a scripted model and keeps the runs as recordings.
 
-They take place in /srv/demo, so that no file tells of the machine that they were made on.
+The working folder is /srv/demo, so that no recording contains a path of the machine.
 """
 
 import json
@@ -22,7 +22,7 @@ CONFIG = '[context_windows]\n"openai-chat/small" = 9000\n'
 
 
 class RunRecorder:
-    """One run in the making: a fresh folder, a fresh store, a model that answers from a script."""
+    """A run that is being recorded, with a new folder, a new store and a scripted model."""
 
     def __init__(self, name: str, command: Command, server: ModelServer) -> None:
         self.server = server
@@ -71,7 +71,7 @@ class RunRecorder:
         return ended
 
     def stopped(self, until: Callable[[], bool], number: signal.Signals, *words: str) -> None:
-        """Run until something is so, then send a signal."""
+        """Run the command until the condition holds, then send a signal."""
         process = self.command.start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 120
         while not until():

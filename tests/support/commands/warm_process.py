@@ -1,4 +1,4 @@
-"""A command from the warm server whose streams the test holds, used as `subprocess.Popen` is."""
+"""A command from the warm server with the interface of `subprocess.Popen`."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from typing import IO, Any, Self
 from support.commands.warm_start import warm_start
 
 OPTIONS = frozenset({"stdin", "stdout", "stderr", "start_new_session"})
-"""Those of `subprocess.Popen` that a warm start knows."""
+"""The options of `subprocess.Popen` that a warm start supports."""
 _ENDS_S = 60
 
 
@@ -73,7 +73,7 @@ class WarmProcess:
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
-        """Close stdin, read everything, wait; return what stdout and stderr held."""
+        """Close stdin, wait for the end, and return the bytes of stdout and stderr."""
         if self.stdin is not None:
             with suppress(BrokenPipeError):
                 self.stdin.close()
@@ -117,7 +117,7 @@ class _Stream:
             self.fd = given if isinstance(given, int) else given.fileno()
 
     def give_away(self) -> None:
-        """Leave the descriptor to the command alone, if it was opened here."""
+        """Close this process's copy of the descriptor if this object opened it."""
         if self._is_lent:
             os.close(self.fd)
 

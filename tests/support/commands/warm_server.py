@@ -1,7 +1,7 @@
 """Forks `sandbur` from a process that has imported what it needs: warm_server.py SOCKET.
 
-Most of what a short command takes is imports. A command from here is a process of its own with its own
-streams, folder and environment, and runs the same `main`; it only finds its modules there.
+A short command spends most of its time with imports. A forked command is a separate process with its own
+streams, folder and environment, and runs the same `main`, but its modules are already imported.
 """
 
 import atexit
@@ -89,12 +89,12 @@ MODULES_OF_COMMANDS = {
     "acp": ("sandbur.ui.acp.serving", "sandbur.agent.extensions.mcp.connection"),
     "mcp": ("sandbur.ui.commands.mcp.run_tools", "sandbur.agent.extensions.mcp.connection"),
 }
-"""What a command needs besides, by its first word: imported when the first of its kind is asked for."""
+"""First word of a command -> further modules, which are imported at the first request for such a command."""
 MODULES_OF_STORES = {
     "postgresql": ("sandbur.state.databases.servers.postgres",),
     "mysql": ("sandbur.state.databases.servers.mysql",),
 }
-"""The same, by the start of `SANDBUR_STORE`."""
+"""Start of `SANDBUR_STORE` -> further modules, which are imported at the first request for such a store."""
 
 
 class Server:
@@ -109,7 +109,7 @@ class Server:
         self._selector.register(0, selectors.EVENT_READ)
 
     def serve(self) -> dict[str, Any] | None:
-        """Answer requests; return in each forked child with its request, else at the end with None."""
+        """Answer requests. Return the request in each forked child, and None in the server at its end."""
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj == 0:
@@ -157,7 +157,7 @@ class Server:
         self._selector.unregister(key.fd)
         os.close(key.fd)
         _, status = os.waitpid(pid, 0)
-        # Who has stopped to wait, such as a test that has failed, needs no answer.
+        # A test that failed has closed its connection.
         with connection, suppress(BrokenPipeError, ConnectionResetError):
             connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
 
@@ -169,7 +169,7 @@ def modules_of(request: dict[str, Any]) -> tuple[str, ...]:
 
 
 def compute_constants() -> None:
-    """Compute what each process computes once and alike: schemas of the built-in tools, patterns of keys."""
+    """Compute cached values that are the same in every process, such as tool schemas and key patterns."""
     from sandbur.actions.masking.masker import TextMasker
     from sandbur.actions.tools.registry import load_declared_traits
 
@@ -200,7 +200,7 @@ def main() -> None:
     sys.path.insert(0, request["cwd"])
     sys.argv = ["sandbur", *request["words"]]
     if request["program"]:
-        # As for any program.
+        # Python adds the entries of PYTHONPATH to the search path of every program.
         paths = request["env"]["PYTHONPATH"].split(os.pathsep)
         sys.path[:0] = [os.path.dirname(request["program"]), *paths]  # noqa: PTH120
         runpy.run_path(request["program"], run_name="__main__")
@@ -211,7 +211,7 @@ def main() -> None:
 
 
 def _end(code: int) -> NoReturn:
-    """End as Python does after `main`, but take no module apart: that takes longer than a short command."""
+    """End the process with the usual flushes, but without the slow clean-up of all modules."""
     threading._shutdown()
     atexit._run_exitfuncs()
     os._exit(code)

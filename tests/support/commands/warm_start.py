@@ -1,4 +1,4 @@
-"""Starts commands from a warm server: the same processes, without the second that their imports take."""
+"""Starts commands from a warm server, which saves the second that their imports take."""
 
 import atexit
 import json
@@ -19,9 +19,9 @@ from threading import Thread
 from support.places import ROOT
 
 COLD = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "TMPDIR", "MALLOC")
-"""Beginnings of variables that count when a process starts or imports: another value needs another start."""
+"""Prefixes of variables that Python reads at its start; a command with other values is started cold."""
 FULL = bool(os.environ.get("SANDBUR_FULL"))
-"""Every process starts from the command line, nothing is warm."""
+"""True if every command is started from the command line instead of the warm server."""
 _TIMEOUT_S = 120
 
 
@@ -37,7 +37,7 @@ class WarmStart:
         atexit.register(self._close)
 
     def fits(self, env: Mapping[str, str]) -> bool:
-        """Tell whether a command with this environment would start no other way."""
+        """Return whether the server was started with the same values of the variables in `COLD`."""
         return _cold(env) == _cold(self._env)
 
     def run(
@@ -56,9 +56,9 @@ class WarmStart:
         leads_session: bool = False,
         program: Path | None = None,
     ) -> "Running":
-        """Start a command; with `leads_session` in a session of its own, as `subprocess.Popen` does it.
+        """Start a command; with `leads_session` in a new process session, as `subprocess.Popen` does.
 
-        A `program` in Python is run in place of `sandbur`, with the words as its arguments.
+        If `program` is given, this Python program runs instead of `sandbur`, with the words as its arguments.
         """
         out, err, source = _Pipe(), _Pipe(), _Source(stdin)
         fds = [source.fd, out.write_end, err.write_end]
@@ -77,7 +77,7 @@ class WarmStart:
         leads_session: bool = False,
         program: Path | None = None,
     ) -> "Launched":
-        """Start a command with these three descriptors as its streams; they stay open here."""
+        """Start a command with these three descriptors as its streams; this process keeps them open, too."""
         request = {
             "words": words,
             "cwd": str(cwd),
@@ -111,7 +111,7 @@ class WarmStart:
 
 @cache
 def warm_start() -> WarmStart:
-    """Return the one of this process."""
+    """Return the warm start of this process."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SANDBUR_")}
     return WarmStart({**kept, "PYTHONPATH": str(ROOT)})
 
@@ -135,7 +135,7 @@ class Launched:
         self._received = b""
 
     def exit_code(self, timeout_s: float | None) -> int | None:
-        """Wait, without a timeout as long as it takes; return None while the command runs."""
+        """Wait up to `timeout_s` seconds (None: without limit); return None if the command still runs."""
         end = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             self._connection.settimeout(None if end is None else max(end - time.monotonic(), 0))
@@ -163,7 +163,10 @@ class Running:
             os.kill(self.pid, signal.SIGKILL)
 
     def ended(self, timeout_s: float) -> tuple[int, bytes, bytes]:
-        """Wait; return exit code, stdout and stderr. Raises `subprocess.TimeoutExpired` after killing it."""
+        """Wait for the end; return exit code, stdout and stderr.
+
+        After `timeout_s` seconds, kill the command and raise `subprocess.TimeoutExpired`.
+        """
         code = self._launched.exit_code(timeout_s)
         if code is None:
             self.kill()
@@ -188,7 +191,7 @@ class _Pipe:
 
 
 class _Source:
-    """What a command reads: a pipe with this text, or nothing."""
+    """The stdin of a command: a pipe with a text, or an empty input."""
 
     def __init__(self, text: str | None) -> None:
         if text is None:

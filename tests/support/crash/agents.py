@@ -1,4 +1,4 @@
-"""Agents of a program that are killed: `sandbur --agent tests.support.crash.agents:NAME`."""
+"""Agents for crash tests: `sandbur --agent tests.support.crash.agents:NAME`."""
 
 import os
 import signal
@@ -13,16 +13,16 @@ EFFECTS = Path("effects.txt")
 LEDGER = Path("../ledger")
 
 
-def told(line: str) -> None:
+def write_ledger(line: str) -> None:
     with LEDGER.open("a") as lines:
         lines.write(f"{line}\n")
 
 
 async def ledger() -> AsyncIterator[Path]:
     """A dependency that is opened for a run and closed at its end."""
-    told("open")
+    write_ledger("open")
     yield EFFECTS
-    told("close")
+    write_ledger("close")
 
 
 def noted(word: str, into: Path) -> str:
@@ -50,13 +50,13 @@ async def note(word: str, into: Annotated[Path, Depends(ledger)]) -> str:
 
 @tool(effect="verifiable", check=is_noted)
 def note_once(word: str, into: Annotated[Path, Depends(ledger)]) -> str:
-    """Note a word; whether it was noted can be looked up."""
+    """Note a word; a check can find out whether the word was noted."""
     return noted(word, into)
 
 
 @tool(effect="read")
 async def overhear(context: RunContext) -> str:
-    """Let a person say something from another process, and take something back."""
+    """Steer the session as another process would, and withdraw a queued message."""
     home = Path(os.environ["SANDBUR_HOME"])
     store = Store.open(os.environ.get("SANDBUR_STORE") or f"sqlite:///{home}/sandbur.db")
     inbox = store.inbox(context.session_id)

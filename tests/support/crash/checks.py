@@ -1,4 +1,4 @@
-"""What must be true of requests, files, effects and journal, however often the agent died."""
+"""Checks of requests, files, effects and journal after a trial, however often the agent died."""
 
 import json
 import sqlite3
@@ -21,7 +21,7 @@ _ALWAYS_THERE = {"notes.txt", "effects.txt"}
 
 
 def check_requests(place: Place, messages: Sequence[str]) -> Iterator[str]:
-    """Check that no provider would have complained, and that each request extends the one before."""
+    """Check that a provider would accept each request, and that each request extends the one before."""
     yield from (f"the provider would answer 400: {rejection}" for rejection in place.server.rejections)
     pasts = [Past(request) for request in place.server.requests if request.body]
     if not pasts:
@@ -29,17 +29,17 @@ def check_requests(place: Place, messages: Sequence[str]) -> Iterator[str]:
     newest: dict[str, Past] = {}
     for number, past in enumerate(pasts):
         before = newest.get(past.thread)
-        # A request for a summary is no part of the conversation.
+        # A request for a summary is not part of the conversation.
         if before is not None and not past.summarizes and not past.core.startswith(before.core):
             change = _first_difference(before.core, past.core)
             yield f"request {number} does not extend the one before: {change}"
         if past.head != pasts[0].head:
             yield f"request {number} has another system prompt or other tools"
         newest[past.thread] = past
-    said = newest.get("", pasts[-1]).users
+    texts = newest.get("", pasts[-1]).users
     for message in messages:
-        if said.count(message) != 1:
-            yield f"the message {message!r} is {said.count(message)} times in the last request"
+        if texts.count(message) != 1:
+            yield f"the message {message!r} is {texts.count(message)} times in the last request"
 
 
 def _first_difference(one: str, other: str) -> str:
@@ -52,15 +52,15 @@ def _first_difference(one: str, other: str) -> str:
 def check_world(
     place: Place, scenario: Scenario, deaths: int, settle: str, is_begun: bool = False
 ) -> Iterator[str]:
-    """Check that every effect is there once, or that the model was told that nobody knows.
+    """Check that every effect exists once, or that the model knows that the outcome is unknown.
 
-    `is_begun`: the first requests went to another server, so not all that was told is known.
+    With `is_begun`, the first requests went to another server, so not all results are known here.
     """
     written = Counter(place.effects)
-    told = _told(place)
+    results = _last_results(place)
     unknown = 0
     for word in scenario.effects:
-        text = told.get(word)
+        text = results.get(word)
         if text is None and is_begun:
             text = ""
         if text is None:
@@ -72,11 +72,11 @@ def check_world(
                 yield f"{word!r} was written, but the model was told: {text[:200]!r}"
             continue
         for mark in (word, f"{word}-end"):
-            # A person who says `rerun` decides that it may be there twice.
+            # A person who settles a call with `rerun` accepts a second effect.
             most = 2 if settle == "rerun" or (settle == "honest" and mark == word) else 1
             if written[mark] > (most if "--yolo" not in scenario.flags else 1):
                 yield f"{mark!r} was written {written[mark]} times"
-        # What a person says came of it is passed on, true or not.
+        # The outcome that a person states reaches the model, true or not.
         is_known = UNKNOWN not in text and "The user says" not in text
         if is_known and not written[f"{word}-end"]:
             yield f"{word!r} was never written, but the model was told: {text[:200]!r}"
@@ -91,8 +91,8 @@ def check_world(
         yield f"nobody asked for {extra}"
 
 
-def _told(place: Place) -> dict[str, str]:
-    """Return what the model was last told about each effect."""
+def _last_results(place: Place) -> dict[str, str]:
+    """Return the last result that the model got for each effect."""
     found: dict[str, str] = {}
     for request in place.server.requests:
         for arguments, (_, text) in Past(request).results.items() if request.body else ():
@@ -102,7 +102,7 @@ def _told(place: Place) -> dict[str, str]:
 
 
 def check_files(place: Place, scenario: Scenario, is_over: bool) -> Iterator[str]:
-    """Check that each file holds the old or the new content; at the end the new one, and no stray is left."""
+    """Check that each file has the old or the new content, at the end the new one and no temporary file."""
     for name, new in scenario.files.items():
         path = place.workspace / name
         content = path.read_text() if path.exists() else None
@@ -116,7 +116,7 @@ def check_files(place: Place, scenario: Scenario, is_over: bool) -> Iterator[str
 
 
 def check_journal(place: Place, session_id: str) -> Iterator[str]:
-    """Check that the session can be exported, that each call ends once, and that the file is sound."""
+    """Check that the session can be exported, that each call ends once, and that the store is intact."""
     moves: dict[str, list[str]] = defaultdict(list)
     with _store_of(place) as store:
         for record in export_session(store.database, session_id):

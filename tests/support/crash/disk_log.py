@@ -1,4 +1,4 @@
-"""What a disk would hold after a power loss: rebuilt from the log that `disk_log.c` writes."""
+"""Computes the content of a disk after a power loss from the log that `disk_log.c` writes."""
 
 import os
 import random
@@ -17,7 +17,7 @@ _HEAD = struct.Struct("=IIIIQQ")
 _SECTOR = 512
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 Policy = Literal["nothing", "everything", "anything"]
-"""Which of the writes that nobody synced reach the disk; `anything`: some, in any order, and torn."""
+"""Which unsynced writes reach the disk; with `anything`, some of them, in any order and partly written."""
 
 needs_compiler = unless(COMPILER is not None, "needs a C compiler")
 
@@ -42,7 +42,7 @@ class Change:
 
 
 def changes(log: Path) -> Iterator[Change]:
-    """Read the log, oldest change first."""
+    """Yield the changes in the log, the oldest first."""
     raw, at = log.read_bytes(), 0
     while at < len(raw):
         what, path_length, other_length, _, offset, length = _HEAD.unpack_from(raw, at)
@@ -89,10 +89,10 @@ def _torn(change: Change, chance: random.Random) -> Change:
 
 
 class Disk:
-    """Files as the running system sees them, and what of them would survive.
+    """Files as the running system sees them, and the part of them that would survive a power loss.
 
-    A file's bytes are safe when the file was synced; its name is safe when its folder was. Names change in
-    the order in which they were changed, as every journaling file system has it.
+    The bytes of a file are safe after a sync of the file, its name after a sync of its folder. Changes of
+    names reach the disk in their order, as in every journaling file system.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class Disk:
         self._safe: dict[str, Inode] = {}
         self._folders: set[str] = set()
         self._names: list[tuple[str, Inode | None]] = []
-        """Not yet safe: a name and what it stands for since then."""
+        """The changes of names that are not safe yet: a name and its new inode."""
 
     def apply(self, change: Change) -> None:
         match change.what:
@@ -143,7 +143,7 @@ class Disk:
         self._names = still
 
     def after_power_loss(self, policy: Policy, seed: int) -> dict[str, bytes]:
-        """Return path -> content as the disk holds it when the power is back."""
+        """Return path -> content of the files on the disk after the power loss."""
         chance = random.Random(seed)
         names = dict(self._safe)
         kept = {"nothing": 0, "everything": len(self._names)}.get(policy)

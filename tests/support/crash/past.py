@@ -1,4 +1,4 @@
-"""What a model request says about the run so far, the same for all three wire formats."""
+"""Reads the history of a run from a model request, in the same way for all three wire formats."""
 
 import json
 import re
@@ -20,22 +20,22 @@ class Said:
 
     kind: Literal["user", "assistant", "call", "result"]
     text: str
-    """Of a call: its arguments."""
+    """The text; of a call its arguments."""
     id: str = ""
     tool: str = ""
     of: int = 0
-    """The number of the message it is part of."""
+    """The number of the message that contains the entry."""
 
 
 class Past:
     """The history in one request."""
 
     def __init__(self, request: Request, trial: str = "") -> None:
-        """`trial` is a name of its own, for trials that share a store."""
+        """`trial` is the name of the trial, because trials may share a store."""
         self.request = request
         self.trial = trial
         read = {"chat": _chat, "responses": _responses, "messages": _messages}[request.wire]
-        self.said = list(read(request.body[_LIST[request.wire]]))
+        self.entries = list(read(request.body[_LIST[request.wire]]))
 
     @property
     def wants_plan(self) -> bool:
@@ -44,40 +44,40 @@ class Past:
 
     @cached_property
     def step(self) -> str:
-        """The plan step whose own history this is; empty for the global history."""
-        found = [_BRIEFING.match(said.text) for said in self.said if said.kind == "user"]
+        """The plan step that has this history; empty for the main history."""
+        found = [_BRIEFING.match(entry.text) for entry in self.entries if entry.kind == "user"]
         return next((match[1] for match in reversed(found) if match), "")
 
     @property
     def summarizes(self) -> bool:
-        return any(SUMMARIZE in said.text for said in self.said)
+        return any(SUMMARIZE in entry.text for entry in self.entries)
 
     @property
     def is_summarized(self) -> bool:
-        return any(SUMMARIZED in said.text for said in self.said)
+        return any(SUMMARIZED in entry.text for entry in self.entries)
 
     @property
     def thread(self) -> str:
-        """Names the history; each request of one extends the request before."""
+        """The name of the history; each request of a history extends the request before."""
         if self.summarizes:
             return "summary"
         return f"{'short ' if self.is_summarized else ''}{self.step and 'step ' + self.step}"
 
     @property
     def rounds(self) -> int:
-        """How many times the model asked for tools since the last words to it."""
-        newest = max((n for n, said in enumerate(self.said) if said.kind == "user"), default=0)
-        return len({said.of for said in self.said[newest:] if said.kind == "call"})
+        """How many times the model called tools since the last user message."""
+        newest = max((n for n, entry in enumerate(self.entries) if entry.kind == "user"), default=0)
+        return len({entry.of for entry in self.entries[newest:] if entry.kind == "call"})
 
     @property
     def users(self) -> list[str]:
-        return [said.text for said in self.said if said.kind == "user"]
+        return [entry.text for entry in self.entries if entry.kind == "user"]
 
     @property
     def results(self) -> dict[str, tuple[str, str]]:
-        """Call arguments -> (call id, what the model was told)."""
-        answers = {said.id: said.text for said in self.said if said.kind == "result"}
-        return {said.text: (said.id, answers[said.id]) for said in self.said if said.kind == "call"}
+        """Arguments of a call -> call id and result."""
+        answers = {entry.id: entry.text for entry in self.entries if entry.kind == "result"}
+        return {entry.text: (entry.id, answers[entry.id]) for entry in self.entries if entry.kind == "call"}
 
     @cached_property
     def head(self) -> str:

@@ -27,7 +27,7 @@ MODELS = {
 _HIDDEN = ("SANDBUR_", "XDG_", "OPENAI_", "ANTHROPIC_")
 RUN_S = 180.0
 GONE_S = 20.0
-"""How long what the agent started may outlive it: a second, and one for a busy machine."""
+"""How long child processes may outlive the agent, in seconds; much more than they need on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Ended:
 
 
 class Cold:
-    """A command that was started from the command line, as `warm_start.Running` is."""
+    """A command that was started from the command line, with the interface of `warm_start.Running`."""
 
     def __init__(self, process: "subprocess.Popen[bytes] | WarmProcess") -> None:
         self._process = process
@@ -112,7 +112,10 @@ class Place:
         return process
 
     def run(self, *words: str, crash: str = "", trace: Path | None = None) -> Ended:
-        """Run to the end, or to the crash: `name:n` a point, `mid:word` in a command, `at:s` a moment."""
+        """Run to the end or to the crash.
+
+        `crash` is `NAME:N` for a crash point, `mid:WORD` for the middle of a command, or `at:SECONDS`.
+        """
         kind, _, detail = crash.partition(":")
         env = {"SANDBUR_CRASH_TRACE": str(trace)} if trace else {}
         if kind == "mid":
@@ -137,7 +140,7 @@ class Place:
         return self.run(*words, "--output-format", "json", *(more or ("--yolo",)), crash=crash)
 
     def resume(self, *more: str, crash: str = "") -> Ended:
-        """Carry on in this folder, wherever the session began."""
+        """Resume the session in this folder, even if it began in another one."""
         words = ("-p", "-r", self.session_id, "-C", str(self.workspace))
         return self.run(*words, "--output-format", "json", *more, crash=crash)
 
@@ -160,7 +163,7 @@ class Place:
         return found
 
     def left_running(self) -> list[str]:
-        """Return what still runs after a decent wait."""
+        """Return the command lines of the processes that still run after `GONE_S` seconds."""
         end = time.monotonic() + GONE_S
         while (found := self.processes()) and time.monotonic() < end:
             time.sleep(0.02)

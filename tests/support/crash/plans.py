@@ -1,4 +1,4 @@
-"""Which trials there are: every point at every occurrence, random moments, and crashes while recovering."""
+"""Lists the trials: every crash point at every occurrence, random moments, and crashes during recovery."""
 
 import random
 from collections import Counter
@@ -14,18 +14,17 @@ SETTLEMENTS = ("done", "failed", "rerun")
 
 
 RECOVERIES = {"effects": "tool_ran:1", "rules": "started_after_commit:2", "tools": "edit_renamed:1"}
-"""Scenario -> a crash that leaves something to be found out."""
+"""Scenario -> a crash after which the recovery has to find out an outcome."""
 
 
 _START = 0.3 if FULL else 0.0
-"""The part of a short run that is the start of Python: the moments behind it are worth more."""
+"""The part of a short run, from 0 to 1, that is the start of Python; moments in it are not tried."""
 _SURE = {"effect_mid": 1, "finished_before_commit": 1, "finished_after_commit": 1}
-"""Point -> how often it is reached for certain: output comes in any number of pieces, and a result waits for
-the next write unless another call runs beside it."""
+"""Crash point -> how often a run reaches it at least; the number depends on the timing."""
 
 
 def recordings(store: str = "") -> list[Trial]:
-    """Return an undisturbed trial of each scenario, and some that recover from a crash."""
+    """Return a trial of each scenario without a crash, and some trials that recover from a crash."""
     names = [name for name, scenario in SCENARIOS.items() if not (store and scenario.needs_sqlite)]
     undisturbed = [Trial(name, store=store) for name in names]
     return undisturbed + [Trial(name, (crash,), store=store) for name, crash in RECOVERIES.items()]
@@ -51,7 +50,7 @@ def named(recorded: Iterable[Outcome]) -> list[Trial]:
 def of_the_rest(
     singles: Sequence[Trial], chosen: Sequence[Trial], per_scenario: int, seed: int
 ) -> list[Trial]:
-    """Return as many more trials as it takes for that many of each scenario."""
+    """Return further trials, so that each scenario has the wanted number."""
     chance = random.Random(seed)
     counts = Counter(trial.scenario for trial in chosen)
     return [
@@ -63,20 +62,20 @@ def of_the_rest(
 
 
 def in_commands(store: str = "") -> list[Trial]:
-    """Return trials in which the agent dies while a command of its own runs, seen by all three wires."""
+    """Return trials, for each wire format, in which the agent dies while one of its commands runs."""
     places = [
         (name, word)
         for name, scenario in SCENARIOS.items()
         for word in scenario.effects
         if not scenario.needs_sqlite
     ]
-    told = [Trial(name, (f"mid:{word}",), wire, store) for name, word in places for wire in WIRES]
+    killed = [Trial(name, (f"mid:{word}",), wire, store) for name, word in places for wire in WIRES]
     decided = [
         Trial("rules", (f"mid:{word}",), store=store, settle=how)
         for word in ("one", "two")
         for how in SETTLEMENTS
     ]
-    return told + decided
+    return killed + decided
 
 
 def at_random_moments(recorded: Sequence[Outcome], count: int, seed: int) -> list[Trial]:

@@ -1,4 +1,4 @@
-"""The named crash points: which the code has, and which a run reached."""
+"""Lists the crash points in the code, and those that a run reached."""
 
 import re
 from collections import Counter

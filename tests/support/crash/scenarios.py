@@ -1,4 +1,4 @@
-"""What the agent is asked to do while it is killed: runs whose every effect can be counted afterwards."""
+"""Scenarios of crash tests: tasks for an agent whose effects can be counted after the run."""
 
 import json
 import re
@@ -34,23 +34,23 @@ MADE = "made by a tool\n" * 50
 
 @dataclass(frozen=True)
 class Scenario:
-    """A script for the model, and what must be true of the world when it is through."""
+    """A script for the model, and the effects and files that must exist after the run."""
 
     name: str
     respond: Callable[[Past], Answer]
     answers: tuple[str, ...]
     messages: tuple[str, ...] = ("do it",)
     effects: tuple[str, ...] = ()
-    """Words; each is written into effects.txt by a command of its own, at the start and at the end."""
+    """Words; for each word one command writes a line to effects.txt at its start and at its end."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """What the tools make of files. Until then a file is not there, or as it was."""
+    """Path -> content of a file after the run; before, the file does not exist or is unchanged."""
     flags: tuple[str, ...] = ("--yolo",)
     forks: bool = False
-    """The second message goes to a fork."""
+    """True if the second message goes to a fork."""
     opens: bool = False
-    """Its tools need something that a program opens and closes, which leaves lines in a ledger."""
+    """True if its tools need a dependency that writes a line when it is opened and closed."""
     world: World | None = None
-    """What is there beside it, all the time."""
+    """A configuration or server that exists during the whole trial."""
     prepare: Callable[[Path], None] | None = None
     """Makes a SQLite store before the first message."""
     between: Callable[[Path], None] | None = None
@@ -70,13 +70,13 @@ def wanted(tool: str, /, **arguments: Any) -> ToolCall:
 
 
 def effect(word: str) -> ToolCall:
-    """A command with two visible moments and a place between them where the agent can die."""
+    """Return a call that writes a word, waits so that the agent can be killed, and writes again."""
     command = f"echo {word} >> effects.txt; sh ../hook {word}; echo {word}-end >> effects.txt"
     return wanted("run_shell_command", command=command)
 
 
 def rounds(past: Past, *turns: Turn) -> Answer:
-    """Return the turn that is next by what the history holds."""
+    """Return the turn that follows the rounds of the history."""
     return turns[min(past.rounds, len(turns) - 1)]
 
 
@@ -170,15 +170,15 @@ def _long(past: Past) -> Answer:
 
 
 def _noted(*tools: str) -> Callable[[Past], Answer]:
-    """Return who has each word noted by another tool."""
+    """Return a responder that lets each tool note one word."""
     turns = [calls(wanted(tool, word=word)) for tool, word in zip(tools, ("one", "two"), strict=True)]
     return lambda past: rounds(past, *turns, say("both are noted"))
 
 
 def _asked(past: Past) -> Answer:
-    told = [text for _, text in past.results.values()]
-    found = [match[1] for text in told if (match := _QUESTION.search(text))]
-    if any("noted one" in text or "it was done" in text for text in told):
+    texts = [text for _, text in past.results.values()]
+    found = [match[1] for text in texts if (match := _QUESTION.search(text))]
+    if any("noted one" in text or "it was done" in text for text in texts):
         return say("the word is noted")
     if not found:
         return calls(wanted("mcp__it__book", place="Rome"))
@@ -187,26 +187,30 @@ def _asked(past: Past) -> Answer:
 
 
 def _kept(past: Past) -> Answer:
-    """Write a file into the memory of the session and one into the store, change both, and look."""
+    """Write a file to the memory of the session and one to the store, edit both, and read them."""
     paths = (f"/memory/{past.trial}.md", f"/store/{past.trial}.md")
-    shown = [text for _, text in past.results.values() if text.strip().startswith("1\t")]
+    listings = [text for _, text in past.results.values() if text.strip().startswith("1\t")]
     return rounds(
         past,
         *(calls(wanted("write_file", path=path, content="one\n")) for path in paths),
         *(calls(wanted("edit_file", path=path, old="one", new="one two")) for path in paths),
         calls(*(wanted("read_file", path=path) for path in paths)),
-        say("all is kept" if [text.split() for text in shown] == [["1", "one", "two"]] * 2 else f"{shown}"),
+        say(
+            "all is kept"
+            if [text.split() for text in listings] == [["1", "one", "two"]] * 2
+            else f"{listings}"
+        ),
     )
 
 
-def _heard(past: Past) -> Answer:
+def _overhear(past: Past) -> Answer:
     if any("use tabs" in text for text in past.users):
         return say("tabs it is")
     return rounds(past, calls(wanted("overhear")), say("nobody said anything"))
 
 
 def word_of(arguments: Mapping[str, Any]) -> str:
-    """Return which effect a call has by its arguments; empty if it has none."""
+    """Return the word that a call writes, by its arguments, or an empty text."""
     command = str(arguments.get("command", ""))
     if command.startswith("echo "):
         return command.split()[1]
@@ -261,7 +265,7 @@ SCENARIOS = {
                  flags=("--agent", f"{AGENTS}:functions", "--allow", "note", "--allow", "note_once"),
                  opens=True),
         Scenario("kept", _kept, ("all is kept",), flags=("--agent", f"{AGENTS}:kept", "--yolo")),
-        Scenario("heard", _heard, ("tabs it is",), flags=("--agent", f"{AGENTS}:heard", "--yolo")),
+        Scenario("heard", _overhear, ("tabs it is",), flags=("--agent", f"{AGENTS}:heard", "--yolo")),
         Scenario("damaged", _forked, ("done once", "done again"), messages=("do it", "once more"),
                  effects=("one", "two"), between=_spoil_a_record),
     )

@@ -1,4 +1,4 @@
-"""One trial: run the real command, let it die as planned, carry it on, and see whether anything is wrong."""
+"""Runs a trial: starts the real command, kills it as planned, resumes the session, and checks the result."""
 
 import shutil
 import signal
@@ -18,21 +18,21 @@ from support.crash.scenarios import SCENARIOS, Scenario, word_of
 from support.models.server import ModelServer
 
 MOST_PROCESSES = 14
-"""That many starts have to be enough for any trial."""
+"""The most processes of a trial; a trial that needs more has failed."""
 
 
 @dataclass(frozen=True)
 class Trial:
     scenario: str
     crashes: tuple[str, ...] = ()
-    """How each process in turn ends, as `LinePosition.run` takes it; later ones are left alone."""
+    """The crash of each process in turn, as for `Place.run`; later processes are not killed."""
     wire: str = "chat"
     store: str = ""
-    """A store's URL; empty: a SQLite file of the trial's own."""
+    """The URL of a store; empty for an own SQLite file."""
     row: str = ""
-    """Of the table; empty: by the first crash."""
+    """The row of the table; empty if the first crash names it."""
     settle: str = "honest"
-    """What the person says about an unknown outcome: the truth, or always the same."""
+    """How the person settles an unknown outcome: `honest` for the truth, or always the same answer."""
 
     def __str__(self) -> str:
         return f"{self.scenario}/{self.wire} {' '.join(self.crashes) or 'undisturbed'}"
@@ -45,13 +45,13 @@ class Outcome:
     deaths: int
     seconds: float
     points: tuple[Counter[str], ...] = ()
-    """How often each process in turn reached each crash point; only of a recorded trial."""
+    """For each process, how often it reached each crash point; only in a recorded trial."""
     lengths_s: tuple[float, ...] = ()
-    """How long each process ran."""
+    """The time of each process in seconds."""
 
 
 def run_trial(trial: Trial, folder: Path | None = None, record: bool = False) -> Outcome:
-    """Run in `folder`, or in one that is gone afterwards unless something was wrong."""
+    """Run a trial in `folder`, or in a temporary folder that is removed if the trial has no problem."""
     own = Path(tempfile.mkdtemp(prefix="sandbur-trial-")) if folder is None else folder
     began = time.monotonic()
     scenario = SCENARIOS[trial.scenario]
@@ -76,11 +76,11 @@ class Course:
     def __init__(self, place: Place, scenario: Scenario, trial: Trial, record: bool) -> None:
         self.deaths = 0
         self.is_begun = False
-        """True if the store holds what an earlier process left."""
+        """True if an earlier trial began the session."""
         self.traces: list[Path] = []
         self.lengths_s: list[float] = []
-        self.told = 0
-        """Unknown outcomes that a person was asked about."""
+        self.asked = 0
+        """The number of unknown outcomes that a person was asked about."""
         self._place = place
         self._scenario = scenario
         self._trial = trial
@@ -89,7 +89,7 @@ class Course:
         self._sessions = [place.session_id]
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong; stop at what makes going on pointless."""
+        """Yield the problems of the trial; stop at a problem after which no check makes sense."""
         database = self._place.home / "sandbur.db"
         if self._scenario.prepare:
             self._scenario.prepare(database)
@@ -111,7 +111,7 @@ class Course:
                 yield from check_audit(place, session_id)
 
     def _until_answered(self, message: str, answer: str, is_first: bool) -> Iterator[str]:
-        """Start processes until the answer is there; returns whether it never came."""
+        """Start processes until the answer arrives, and yield problems; return whether it never arrived."""
         session = self._sessions[-1]
         resume = ("-p", "-r", session, "-C", str(self._place.workspace))
         send = ("-p", message, "-r", session)
@@ -134,8 +134,8 @@ class Course:
             elif status == "needs_decision" and ended.code == 3:
                 words = yield from self._settled(session, ended)
             else:
-                said = f"{ended.out[-300:]} {ended.err[-600:]}"
-                yield f"`{' '.join(words[:3])}` ended with {ended.code}: {said}"
+                output = f"{ended.out[-300:]} {ended.err[-600:]}"
+                yield f"`{' '.join(words[:3])}` ended with {ended.code}: {output}"
                 return True
         yield f"not answered after {MOST_PROCESSES} processes: {ended.out[-300:]}"
         return True
@@ -150,7 +150,7 @@ class Course:
         return ended
 
     def _look(self, ended: Ended) -> Iterator[str]:
-        """Look at what must hold whenever no process runs."""
+        """Yield the problems of the checks that must hold whenever no process runs."""
         if "Traceback" in ended.err or "internal error" in ended.err:
             yield f"a traceback: {ended.err[-600:]}"
         if left := self._place.left_running():
@@ -158,7 +158,7 @@ class Course:
         yield from check_files(self._place, self._scenario, is_over=False)
 
     def _was_taken_in(self, message: str) -> bool:
-        """Tell whether the model was ever shown the message: then it must not be lost any more."""
+        """Return whether a request contained the message, which then must not be lost."""
         return any(message in request.raw.decode() for request in self._place.server.requests)
 
     def _settled(self, session: str, ended: Ended) -> Iterator[str]:
@@ -167,9 +167,9 @@ class Course:
         if not unknown:
             yield f"a decision is needed, but about what? {ended.out}"
             return ("-p", "-r", session)
-        self.told += 1
-        if self.told > self.deaths:
-            yield f"asked {self.told} times about {self.deaths} deaths"
+        self.asked += 1
+        if self.asked > self.deaths:
+            yield f"asked {self.asked} times about {self.deaths} deaths"
         word = word_of(unknown[0]["arguments"])
         is_done = bool(word) and f"{word}-end" in self._place.effects
         honest = "done" if is_done else "rerun"

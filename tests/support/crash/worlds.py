@@ -1,4 +1,4 @@
-"""What is there beside the agent while it is killed: its configuration, a web server, a tool server."""
+"""The surroundings of a crash trial: a configuration, a web server, a tool server."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from typing import Any
 from support.places import SUPPORT
 
 World = Callable[[Path], AbstractContextManager[None]]
-"""Makes it in the folder of a trial, and takes it away at the end."""
+"""A context that sets something up in the folder of a trial and removes it at the end."""
 
 WITH_HOOKS = """\
 [[hooks.UserPromptSubmit]]
@@ -47,7 +47,7 @@ startup_timeout_s = 120
 
 
 def configured(folder: Path, text: str) -> None:
-    """Give the person of a trial a configuration."""
+    """Write the configuration file of the user in a trial."""
     path = folder / ".config/sandbur/config.toml"
     path.parent.mkdir(parents=True)
     path.write_text(text)
@@ -69,7 +69,7 @@ def with_tool_server(folder: Path) -> Iterator[None]:
 
 
 class _Notes(ThreadingHTTPServer):
-    """A web server that notes words: by POST as often as it is asked, by PUT once for each key."""
+    """A web server that stores words: each POST stores a word, a PUT only once for each key."""
 
     daemon_threads = True
 
@@ -81,7 +81,7 @@ class _Notes(ThreadingHTTPServer):
         self._done: set[str] = set()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever asked was killed."""
+        """Ignore errors, because the client was killed."""
 
     def note(self, word: str, key: str) -> None:
         with self._one_at_a_time, (self._folder / "workspace" / "effects.txt").open("a") as effects:

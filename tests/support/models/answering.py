@@ -1,4 +1,4 @@
-"""Answers in a form, and a tool that ends the run."""
+"""Structured answers, and a tool that ends the run."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ BAD = '{"verdict": "fine", "score": 3}'
 
 
 class Done(Recorder):
-    """A tool that ends the run with what it is told."""
+    """A tool that ends the run with its argument as the answer."""
 
     def __init__(self, effect: Effect = "effect") -> None:
         super().__init__("done", effect)

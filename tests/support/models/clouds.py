@@ -21,9 +21,9 @@ from support.models.wires import Wire, events_of
 class CloudRequest:
     path: str
     headers: dict[str, str]
-    """Names in lower case."""
+    """The headers, with names in lower case."""
     body: Any
-    """Parsed JSON, or text."""
+    """The body: parsed JSON, or text."""
 
 
 class CloudServer:
@@ -33,7 +33,7 @@ class CloudServer:
         self._script = script
         self._tokens = 0
         self.requests: list[CloudRequest] = []
-        """Those for models."""
+        """The requests to models, without those for tokens."""
         self.sign_ins: list[CloudRequest] = []
         server = self
 

@@ -36,7 +36,7 @@ class DemoRuns:
     async def work(
         self, *prompts: str, session_id: str | None = None, mode: ExecutionMode | None = "yolo"
     ) -> str:
-        """Say each prompt in one session; return its id."""
+        """Send each prompt in one session; return the id of the session."""
         async with self.runtime(mode) as runtime:
             session = await (runtime.create() if session_id is None else runtime.resume(session_id))
             for prompt in prompts:

@@ -45,7 +45,7 @@ def shell(use: ToolUse) -> tuple[Outcome, str]:
 
 
 async def ask(*histories: Transcript, forced: str | None = None, specs: Sequence[ToolSpec] = SPECS) -> Reply:
-    """Ask the model once and check that its stream is a proper one."""
+    """Send one request to the model, and check that its stream is valid."""
     request = ModelRequest("system", tuple(specs), histories, forced)
     items = [item async for item in DemoModel().stream(request)]
     reply = items[-1]
@@ -78,7 +78,7 @@ def call(reply: Reply) -> tuple[str, dict[str, Any]]:
 
 @dataclass
 class Walk:
-    """A whole plan, walked as the graph does."""
+    """Works through a whole plan as the graph does."""
 
     run: Runner
     outputs: list[str] = field(default_factory=list)

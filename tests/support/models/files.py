@@ -24,11 +24,11 @@ MP4 = b"\x00\x00\x00\x18ftypmp42\x00\x00\x00\x00mp42isom" + bytes(20)
 
 
 class BadFile(Exception):
-    """What a provider would answer 400 to."""
+    """A request with a file that a provider would refuse with status 400."""
 
 
 def png(width: int = 1, height: int = 1, seed: int = 0) -> bytes:
-    """Return a real picture, another one for every seed."""
+    """Return a valid PNG; each seed gives another picture."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         whole = kind + body

@@ -11,7 +11,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 class BadHistory(Exception):
-    """What a provider would answer 400 to."""
+    """A request that a provider would refuse with status 400."""
 
 
 def check_request(wire: str, body: dict[str, Any]) -> None:

@@ -50,9 +50,9 @@ async def open_real(
     hooks: Mapping[str, Any] | None = None,
     **rules: Any,
 ) -> Session:
-    """Open a session that works in `folder`; `rules` are `allow` and `deny`.
+    """Open a session that works in `folder`; `rules` are the lists `allow` and `deny`.
 
-    With a `key` placeholders of secrets can be filled in again.
+    With a `key`, tools can replace placeholders by the values of secrets.
     """
     settings = SessionSettings(
         model=model.name, cwd=str(folder), mode=mode, system_prompt="You are a test.", **rules
@@ -101,7 +101,7 @@ async def open_real(
 def hooks_of(
     session_id: str, place: HookPlace, masker: Masker, toolbox: Toolbox, table: Mapping[str, Any]
 ) -> Hooks | None:
-    """Return the hooks of a table as it stands in a configuration; None: there are none."""
+    """Return the hooks of a configuration table, or None if it is empty."""
     if not table:
         return None
     commands = HooksReader().check(table, "the test", ConfigError)

@@ -104,7 +104,7 @@ def _text(arguments: Any) -> str:
 
 
 class Recorder:
-    """A tool that records what it did; `work` may do more."""
+    """A tool that records its calls; `work` is called for each of them."""
 
     def __init__(
         self, name: str = "act", effect: Effect = "effect", work: Callable[[str], Any] | None = None

@@ -51,19 +51,19 @@ class Request:
     wire: Wire
     path: str
     headers: dict[str, str]
-    """Names in lower case."""
+    """The headers, with names in lower case."""
     raw: bytes
     connection: int
-    """The number of the connection that it came over."""
+    """The number of the connection that carried the request."""
     body: dict[str, Any] = field(default_factory=dict)
-    """Parsed; empty if the server was told not to check."""
+    """The parsed body; empty if the server does not check requests."""
 
 
 _COUNTS = ("/messages/count_tokens", "/responses/input_tokens", ":countTokens")
 
 
 def count_bytes(request: Request) -> Raw:
-    """Answer a request for a count: a token for four bytes, in the field of its provider."""
+    """Answer a request for a token count: one token for four bytes, in the provider's field."""
     field = "totalTokens" if request.path.endswith(":countTokens") else "input_tokens"
     return Raw(json.dumps({field: len(request.raw) // 4}).encode(), content_type="application/json")
 
@@ -72,7 +72,7 @@ Responder = Callable[[Request], Answer]
 
 
 class ModelServer:
-    """Answers in a thread of its own, so that clients may block theirs."""
+    """A model server that answers in its own thread, so that a client may block its thread."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class ModelServer:
         record: bool = True,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Serve `script` in order, or ask a responder.
+        """Answer with the turns of `script` in order, or with the result of a function of the request.
 
-        `check` parses and validates requests, `record` keeps them; benchmarks want neither.
+        `check` parses and validates requests, `record` keeps them; benchmarks switch both off.
         """
         self._script = script if callable(script) else list(script)
         self._check = check
@@ -94,11 +94,11 @@ class ModelServer:
         self.port = port
         self.requests: list[Request] = []
         self.counts: Callable[[Request], Raw] = count_bytes
-        """Answers what asks for the count of tokens."""
+        """The function that answers requests for token counts."""
         self.rejections: list[str] = []
-        """Every 400 that the strict checks answered."""
+        """The messages of all requests that the checks refused with status 400."""
         self.served = 0
-        """Script turns answered, faults included."""
+        """The number of script turns that were sent, including faults."""
         self.connections = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -176,7 +176,7 @@ class ModelServer:
                 return
 
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> bool:
-        """Answer; return whether the connection goes on."""
+        """Answer a request; return whether the connection stays open."""
         if request.path.endswith(_COUNTS):
             self.requests.append(Request(**{**vars(request), "body": json.loads(request.raw)}))
             return await _send_raw(writer, self.counts(self.requests[-1]))

@@ -1,4 +1,4 @@
-"""How tests talk to a model of the local model server."""
+"""Lets tests talk to a model of the local model server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ NAMES = {
 }
 WIRES = list(NAMES)
 ROADS = [*WIRES, *(f"{wire} sdk" for wire in WIRES)]
-"""Every wire format by both transports."""
+"""Every wire format with each of the two transports."""
 
 
 def environment(server: ModelServer, key: str = "sk-test-key") -> dict[str, str]:
@@ -39,7 +39,7 @@ def environment(server: ModelServer, key: str = "sk-test-key") -> dict[str, str]
 
 @asynccontextmanager
 async def connected(server: ModelServer, name: str, **more: Any) -> AsyncIterator[WireModel]:
-    """Connect by wire format or by full model name; with ` sdk` behind it by the SDK."""
+    """Connect to a model by wire format or full model name; a suffix ` sdk` selects the SDK transport."""
     name, _, transport = name.partition(" ")
     options = {"env": environment(server), "retry": QUICK, "limits": TryLimits(idle_s=60), **more}
     model = connect(NAMES.get(name, name), **{"transport": transport or "http", **options})
@@ -51,7 +51,7 @@ async def connected(server: ModelServer, name: str, **more: Any) -> AsyncIterato
 
 @dataclass
 class Talk:
-    """What one call of a model gave."""
+    """The events of one model call."""
 
     events: list[ModelEvent]
 
@@ -62,7 +62,7 @@ class Talk:
         return self.events[-1]
 
     @property
-    def shown(self) -> str:
+    def answer(self) -> str:
         return "".join(event.delta for event in self.events if isinstance(event, TextDelta))
 
     @property
@@ -91,7 +91,7 @@ def results(reply: Reply, content: str = "ok") -> list[Message]:
 
 
 async def converse(model: Model, turns: int, history: Transcript | None = None) -> Transcript:
-    """Have the model's calls answered and its answers followed by another question."""
+    """Answer each call of the model with a result, and each answer with another question."""
     history = history or Transcript.of(person_message("hello"))
     for _ in range(turns):
         reply = (await talk(model, ModelRequest(SYSTEM, TOOLS, (history,)))).reply

@@ -1,4 +1,4 @@
-"""What the local model server says, turn by turn, independent of the wire format."""
+"""The turns of the local model server, independent of the wire format."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -9,9 +9,9 @@ from typing import Any, Literal
 class ToolCall:
     name: str
     arguments: str
-    """JSON text, or whatever a confused model writes."""
+    """A JSON text, or any other text to simulate a wrong call."""
     id: str | None = None
-    """None: the server makes one up."""
+    """The call id; None if the server chooses one."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Chat only: more fields of the call."""
 
@@ -22,33 +22,33 @@ class Turn:
     calls: tuple[ToolCall, ...] = ()
     reasoning: str = ""
     finish: str | None = None
-    """The wire's own finish reason; None: what fits. An empty one: none at all."""
+    """The finish reason in the wire format; None for the usual one, empty to send none."""
     usage: dict[str, Any] | None = None
-    """The wire's own usage object; None: plausible numbers."""
+    """The usage object in the wire format; None for usual numbers."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Chat only: more fields of the message."""
     pictures: tuple[str, ...] = ()
-    """Responses only: base64 of what the model draws."""
+    """Responses only: pictures of the model in base64."""
     pieces: int = 4
     """Into how many deltas text and arguments are cut."""
     fault: Literal["none", "cut", "unfinished", "stall"] = "none"
-    """In the middle of the stream: connection lost, clean end, silence."""
+    """A fault in the stream: `cut` breaks the connection, `unfinished` ends early, `stall` sends nothing."""
     delay_s: float = 0
-    """Before each event."""
+    """The delay before each event, in seconds."""
     bytewise: bool = False
     line_end: str = "\n"
 
 
 @dataclass(frozen=True)
 class Raw:
-    """An answer byte for byte."""
+    """An answer as exact bytes."""
 
     body: bytes
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
     cuts: bool = False
-    """Whether the connection ends behind it."""
+    """True if the connection is closed after the answer."""
 
 
 Answer = Turn | Raw

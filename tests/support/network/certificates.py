@@ -1,4 +1,4 @@
-"""A certificate authority of a test's own, and certificates that it signs."""
+"""A certificate authority for tests, and certificates that it signs."""
 
 import datetime
 import ipaddress
@@ -25,7 +25,7 @@ class Issued:
 
 
 class Authority:
-    """Signs for any host; whoever trusts `certificate` believes it."""
+    """A certificate authority that signs for any host; clients must trust `certificate`."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         self._folder = folder

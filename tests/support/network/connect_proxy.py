@@ -1,4 +1,4 @@
-"""An HTTP proxy that leads whoever asks for a host to a server of this machine."""
+"""An HTTP proxy that connects every request to a server on this machine."""
 
 import asyncio
 import threading
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class ConnectProxy:
-    """Takes `CONNECT`, in a thread of its own, and connects to `port` of 127.0.0.1 whatever host is named."""
+    """Answers `CONNECT` in a thread, and connects to `port` of 127.0.0.1, whatever host is requested."""
 
     def __init__(self, port: int) -> None:
         self._target = port

@@ -1,4 +1,4 @@
-"""A collector on this machine that takes OTLP over HTTP and keeps what it got, decoded.
+"""A collector on this machine that receives OTLP over HTTP and keeps the decoded spans and points.
 
 with OtlpReceiver() as receiver:
     ... OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url
@@ -52,14 +52,14 @@ class Point:
 
 
 class OtlpReceiver:
-    """Answers in threads of its own: at once and with 200, unless told otherwise."""
+    """Answers in threads, by default at once and with status 200."""
 
     def __init__(self, status: int = 200, delay_s: float = 0, refused: str = "") -> None:
-        """`refused`: a path that is answered with 404."""
+        """`refused` is a path that is answered with status 404."""
         self.spans: list[Span] = []
         self.points: list[Point] = []
         self.requests: list[tuple[str, dict[str, str]]] = []
-        """Path and headers, names in lower case."""
+        """Path and headers of each request; names of headers are in lower case."""
         self.raw = b""
         """All bodies, one after the other."""
         self.status = status
@@ -91,11 +91,11 @@ class OtlpReceiver:
         self._server.server_close()
 
     def named(self, start: str) -> list[Span]:
-        """Return the spans whose names begin so, in the order of their beginnings."""
+        """Return the spans whose names begin with `start`, in the order of their start times."""
         return sorted((s for s in self.spans if s.name.startswith(start)), key=lambda span: span.start_ns)
 
     def metric(self, name: str, **attributes: Any) -> list[Point]:
-        """Return the points of a metric; of an attribute the last part of its name is enough."""
+        """Return the points of a metric; attributes are named by the last part of their name."""
         return [
             point
             for point in self.points

@@ -1,4 +1,4 @@
-"""A TCP proxy between a store and its server, which counts round trips and fails when it is told to."""
+"""A TCP proxy between a store and its server that counts round trips and can simulate failures."""
 
 import socket
 import threading
@@ -14,7 +14,7 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.round_trips = 0
-        """How often a client began to send after it had got an answer."""
+        """The number of times that a client began to send after it had received an answer."""
         self._lock = threading.Lock()
         self._lines: list[_Line] = []
         self._cut: tuple[bytes, bool] | None = None
@@ -28,12 +28,12 @@ class Proxy:
         self._cut = (words, lets_them_pass)
 
     def refuse(self) -> None:
-        """Break every line and refuse new ones, as a server that is down."""
+        """Break every connection and refuse new ones, like a server that is down."""
         self.stop_listening()
         self.break_lines()
 
     def freeze_lines(self) -> None:
-        """Pass nothing on any more on the lines there are, as a server that is stopped."""
+        """Stop passing on data on the existing connections, like a server that is stopped."""
         with self._lock:
             for line in self._lines:
                 line.is_frozen = True
@@ -104,7 +104,7 @@ class _Line:
             thread.start()
 
     def end(self) -> None:
-        """Close both sides when nobody uses them any more."""
+        """Close both sides after their threads have ended."""
         self._shut_down()
         for thread in self._threads:
             thread.join()

@@ -1,4 +1,4 @@
-"""Private database servers that take nothing but TLS, with a certificate of the test's own."""
+"""Database servers for one test that accept only TLS, with a certificate of the test."""
 
 import os
 import pwd
@@ -21,7 +21,7 @@ _STARTED_S = 120
 
 
 def _program(name: str, *places: str) -> str | None:
-    """Find a program on the path or in the places where distributions hide it, the newest first."""
+    """Return the path of a program, from PATH or else the newest in the folders of distributions, or None."""
     found = [
         str(path) for place in places for path in sorted(Path("/").glob(f"{place}/{name}"), reverse=True)
     ]
@@ -41,7 +41,7 @@ def only_with(kind: str) -> pytest.MarkDecorator:
 
 @contextmanager
 def tls_server(kind: str, issued: Issued) -> Iterator[str]:
-    """Start a server; yield the URL of an empty database on it, by the host 127.0.0.1 and without options."""
+    """Start a server; yield the URL of an empty database with the host 127.0.0.1 and without options."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     folder = Path(
@@ -68,7 +68,7 @@ def tls_server(kind: str, issued: Issued) -> Iterator[str]:
 
 
 def _owner(kind: str) -> str | None:
-    """Return who has to run the server: neither of them runs as root."""
+    """Return the user that has to run the server, because neither server runs as root; None: this user."""
     if os.geteuid() != 0:
         return None
     name = "postgres" if kind == "postgresql" else "mysql"

@@ -1,4 +1,4 @@
-"""A real web server on this machine that says what a test wants, byte by byte if need be."""
+"""A web server on this machine whose answers a test defines, as exact bytes if necessary."""
 
 import asyncio
 import ssl
@@ -16,7 +16,7 @@ from sandbur.state.application import ExecutionMode
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A request as it came."""
+    """A request as it arrived."""
 
     method: str
     target: str
@@ -30,7 +30,7 @@ Say = Callable[[Seen, asyncio.StreamWriter], Awaitable[None]]
 def page(
     body: bytes | str, content_type: str = "text/plain", status: str = "200 OK", **headers: str
 ) -> bytes:
-    """Return a whole answer; `_` in the name of a header is `-`."""
+    """Return the bytes of a complete answer; `_` in the name of a header becomes `-`."""
     data = body.encode() if isinstance(body, str) else body
     lines = {"Content-Type": content_type, "Content-Length": str(len(data)), "Connection": "close"}
     lines |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -48,7 +48,7 @@ async def silence(seen: Seen, writer: asyncio.StreamWriter) -> None:
 
 @dataclass
 class WebSite:
-    """`pages` says what is answered to a path: the bytes, or a function that writes them."""
+    """A web server; `pages` maps a path to the bytes of the answer or to a function that writes them."""
 
     pages: dict[str, bytes | Say] = field(default_factory=dict[str, "bytes | Say"])
     tls: ssl.SSLContext | None = None
@@ -119,7 +119,7 @@ def gate(*allow: str, deny: tuple[str, ...] = ()) -> Policy:
 async def called(
     tool: Tool, *allow: str, mode: ExecutionMode = "interactive", deny: tuple[str, ...] = (), **arguments: Any
 ) -> ToolOutcome:
-    """Run a call as the runner does once it may run; the gate judges what comes after."""
+    """Run a call as the tool runner does after the verdict; the gate judges later addresses of the call."""
     import json
 
     policy = gate(*allow, deny=deny)

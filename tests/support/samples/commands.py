@@ -1,8 +1,8 @@
-"""Command lines of many kinds, to measure the gate by."""
+"""Command lines of many kinds for tests and measurements of the gate."""
 
 
 def lines(text: str) -> list[str]:
-    """Return the commands: lines, or parts of one with three spaces between them."""
+    """Return the commands of a text: a line is a command, or several with three spaces in between."""
     return [line for line in text.strip().replace("   ", "\n").split("\n") if line]
 
 
@@ -254,7 +254,7 @@ tar cf /dev/null --checkpoint=1 --checkpoint-action=exec='rm y' x   vim -c '!rm 
 hash -p /bin/rm l; l y
 """)
 DENIED = [form.format("rm y") for form in _NAMED] + _HIDDEN
-"""Commands that run `rm`, or may well do so."""
+"""Commands that run `rm` or may run it."""
 _MENTIONED = lines(r"""
 echo rm   echo "rm -rf x"   grep rm x   grep "rm -rf" x   git commit -m "rm -rf x"   git log --grep=rm
 cat /bin/rm   ls rm   man rm   which rm   command -v rm   type rm   find . -name rm   rmdir x   farm x

@@ -1,4 +1,4 @@
-"""Files that are there on many machines: credentials of a home, and places whose change runs code later."""
+"""Files that exist on many machines: credentials in a home, and files whose change runs code later."""
 
 _OF_A_HOME = """
 .ssh/id_rsa .ssh/id_ed25519 .ssh/work_key .gnupg/private-keys-v1.d/A.key .gnupg/secring.gpg .gnupg/pubring.kbx

@@ -1,4 +1,4 @@
-"""Lines full of hashes, tokens and passwords in the wider sense, none of which is a secret."""
+"""Lines with hashes, tokens and words that look like secrets, but are none."""
 
 LINES = """\
 commit 3f786850e387550fdab836ed7e6dc881de23001b

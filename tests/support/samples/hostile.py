@@ -1,4 +1,4 @@
-"""A workspace full of traps: secrets, links that lead out, and repositories that run or show something."""
+"""Makes a hostile workspace: secrets, links to the outside, and repositories that run commands."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 PLANTED = "7391846205"
-"""Stands in every file that no command may show unasked."""
+"""A text in every file that no command may print without a question."""
 _TEXT = f"{PLANTED}={{{PLANTED}\n" * 4
 _PROGRAM = "#!/bin/sh\necho {planted} >> {mark}\necho {planted}\ncat >/dev/null 2>&1\n"
 
@@ -30,7 +30,7 @@ CONFIGS = {
     "hooks": "[core]\n\thooksPath = {outside}\n",
     "template": "[commit]\n\ttemplate = {secret}\n",
 }  # fmt: skip
-"""What a repository may say in its configuration."""
+"""Dangerous lines in the configuration of a repository."""
 LINKS = (
     "config", "index", "HEAD", "packed-refs", "shallow", "info/exclude", "info/attributes", "info/grafts",
     "info/sparse-checkout", "refs/heads/x", "logs/HEAD", "logs/refs/heads/main", "MERGE_HEAD",

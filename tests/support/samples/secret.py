@@ -1,4 +1,4 @@
-"""Secrets in the lines they come in, put together when the tests run so that no scanner finds a key here."""
+"""Lines that contain secrets, which are composed at run time so that no scanner finds a key in this file."""
 
 import base64
 import random
@@ -11,13 +11,13 @@ _HEX = "0123456789abcdef"
 
 
 def drawn(size: int, alphabet: str = _BASE62) -> str:
-    """Return characters that no line of this repository holds."""
+    """Return random characters that occur nowhere in this repository."""
     return "".join(_DICE.choice(alphabet) for _ in range(size))
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A line of text and the part of it that nobody may see."""
+    """A line of text and the part of the line that is a secret."""
 
     name: str
     line: str

@@ -44,7 +44,7 @@ class Browser:
         return self._do("POST", "execute/sync", {"script": script, "args": list(arguments)})
 
     def text(self) -> str:
-        """Return what is to be read on the page, on one line."""
+        """Return the visible text of the page on one line."""
         return " ".join(self.run("return document.body.innerText").split())
 
     def until(self, look: Callable[[], ResultT]) -> ResultT:
@@ -56,11 +56,11 @@ class Browser:
         return found
 
     def until_shown(self, text: str) -> str:
-        """Return the page's text when it holds this one."""
+        """Wait until the page contains a text; return the text of the page."""
         return self.until(lambda: shown if text in (shown := self.text()) else "")
 
     def click(self, xpath: str) -> None:
-        """Click on the first element that fits, as soon as there is one."""
+        """Wait for an element that matches, and click on the first one."""
         found = self.until(lambda: self._do("POST", "elements", {"using": "xpath", "value": xpath}))
         self._do("POST", f"element/{found[0][_ELEMENT]}/click", {})
 
@@ -69,13 +69,13 @@ class Browser:
         self._do("POST", f"element/{found[0][_ELEMENT]}/value", {"text": text})
 
     def resize(self, width: int, height: int = 800) -> None:
-        """Show pages as a screen of this size would."""
+        """Set the size of the page in pixels."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._do("POST", "goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": size})
 
     @property
     def overflow(self) -> int:
-        """How many pixels of the page are beyond the right edge."""
+        """The number of pixels that the page is wider than the screen."""
         return self.run("const e = document.documentElement; return e.scrollWidth - e.clientWidth")
 
     def screenshot(self, path: Path) -> None:
@@ -83,7 +83,7 @@ class Browser:
         path.write_bytes(base64.b64decode(self._do("GET", "screenshot")))
 
     def log(self, kind: str) -> list[dict[str, Any]]:
-        """Return what was logged since the last time: `browser` or `performance`."""
+        """Return the new entries of a log, `browser` or `performance`, since the last call."""
         return self._do("POST", "se/log", {"type": kind})
 
     def _do(self, method: str, command: str, body: dict[str, Any] | None = None) -> Any:

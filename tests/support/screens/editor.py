@@ -1,4 +1,4 @@
-"""An editor that speaks the Agent Client Protocol: the library's own client around a real `sandbur acp`."""
+"""An editor for tests: the client of the Agent Client Protocol library, connected to a real `sandbur acp`."""
 
 import asyncio
 import os
@@ -38,14 +38,14 @@ class Asked:
 
     @property
     def words(self) -> str:
-        """All that the question shows."""
+        """The whole text of the question."""
         parts = (getattr(part, "content", None) for part in self.call.content or ())
         return "\n".join(getattr(part, "text", "") for part in parts)
 
 
 @dataclass
 class Editor:
-    """Takes updates in, and answers questions as `answer` says."""
+    """Collects updates, and answers questions with `answer`."""
 
     answer: Answer = lambda asked: "once"
     updates: list[tuple[str, Any]] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Editor:
 
     @property
     def output(self) -> str:
-        """What the calls wrote so far, as it was shown."""
+        """The output of the calls so far, as the editor displays it."""
         parts = [part for update in self.of("tool_call_update") for part in update.content or ()]
         return "\n".join(getattr(getattr(part, "content", None), "text", "") for part in parts)
 
@@ -94,7 +94,7 @@ class Editor:
         return "".join(update.content.text for update in self.of(kind))
 
     async def until(self, holds: Callable[[], Any]) -> None:
-        """Wait for something to be told or asked."""
+        """Wait until the condition holds; it is checked after each update and question."""
         async with asyncio.timeout(60):
             while not holds():
                 self.news.clear()
@@ -105,7 +105,7 @@ class Editor:
 async def editing(
     command: Command, *words: str, answer: Answer = lambda asked: "once", **env: str
 ) -> AsyncGenerator[Editor]:
-    """Yield an editor with `sandbur acp` behind it, from the warm server if that can be."""
+    """Yield an editor that is connected to `sandbur acp`, which the warm server starts if possible."""
     full = {**command.env, **env}
     if not can_be_warm(full):
         async with editing_from_cold(command, *words, answer=answer, **env) as editor:
@@ -141,7 +141,7 @@ async def editing_from_cold(
 
 
 async def refused(work: Any) -> RequestError:
-    """Return the protocol's error that something ends with."""
+    """Await `work`, and return the protocol error that it raises."""
     try:
         await work
     except RequestError as error:

@@ -1,4 +1,4 @@
-"""Reads a page as strictly as a browser that forgives nothing."""
+"""Checks a page strictly: every error of its HTML is refused."""
 
 import re
 from html.parser import HTMLParser
@@ -17,7 +17,7 @@ ATTRIBUTES = {
 
 
 class Page(HTMLParser):
-    """A page whose tags nest, are all known, and load nothing; links to elsewhere are for people."""
+    """A parsed page whose tags are known, are nested correctly, and load nothing."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A person at a question of the chat: what is shown, what is typed, what is decided."""
+"""Simulates a person who answers questions of the chat with typed keys."""
 
 import asyncio
 from collections.abc import Awaitable, Iterator
@@ -18,7 +18,7 @@ Decisions = list[CallDecision] | None
 
 
 class QuestionDesk:
-    """Types at questions through a pipe, each text when somebody listens."""
+    """Types answers to questions through a pipe, each text when a question accepts keys."""
 
     def __init__(self, keys: PipeInput) -> None:
         self.out = StringIO()
@@ -36,7 +36,7 @@ class QuestionDesk:
             return await asking
 
     async def until(self, listening: bool, seconds: float) -> None:
-        """Wait until the question, or a line to type, is up or gone."""
+        """Wait until a question accepts keys (`listening`), or until no question does."""
         for _ in range(int(seconds / 0.02)):
             if self.questions.is_listening is listening:
                 return
@@ -45,6 +45,6 @@ class QuestionDesk:
 
 @contextmanager
 def piped_keys() -> Iterator[PipeInput]:
-    """Make what is sent into a pipe the keys of the prompts in this context."""
+    """Yield a pipe whose text is the input of all prompts in this context."""
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
         yield pipe

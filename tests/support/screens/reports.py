@@ -1,4 +1,4 @@
-"""Reports of runs, and a run in which everybody says what no page should run."""
+"""Reports of runs, and a run whose texts all contain scripts and markup that no page may execute."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def page(store: Store, session_id: str = "s1") -> Page:
 
 
 def beyond_code(text: str) -> str:
-    """Return Markdown without its code; every block of it has an end."""
+    """Return Markdown without its code; fails if a code block has no end."""
     outside: list[str] = []
     is_open = ""
     for line in text.split("\n"):
@@ -46,7 +46,7 @@ def beyond_code(text: str) -> str:
 
 
 class Says(Recorder):
-    """A tool with an outcome of our choice."""
+    """A tool with a fixed outcome."""
 
     def __init__(self, content: str, outcome: Any = "ok", whole: bytes | None = None) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ def act(*texts: str) -> list[Call]:
 
 
 async def nasty(store: Store) -> None:
-    """A run in which everybody says what no page should run."""
+    """Make a run whose texts all contain scripts and markup that no page may execute."""
     turns = [act(NASTY, "2"), [(f"none{NASTY}", {NASTY: NASTY})], NASTY, Overloaded(NASTY)]
     model = ScriptedModel(START, plan(NASTY, "b"), *turns[:2], finish(NASTY), finish("no", "failed"),
                           plan(NASTY), finish("b"), *turns[2:], cost_usd=None)  # fmt: skip

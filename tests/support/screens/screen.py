@@ -1,4 +1,4 @@
-"""A terminal's screen and what has scrolled off it, as far as the product writes to one."""
+"""Emulates the screen of a terminal with its scrollback, for the control sequences that Sandbur writes."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ _PARTS = re.compile(r"\x1b\[([\d;?]*)([A-Za-z])|(\n|\r)|(\x1b.?)|([^\x1b\n\r])",
 
 
 class Screen:
-    """Line ends return the cursor, too, as the terminal's driver has it. Unknown sequences are refused."""
+    """A screen. A line end also returns the cursor, like the driver of a terminal. Unknown sequences fail."""
 
     def __init__(self, columns: int = 80, rows: int = 24) -> None:
         self.columns, self.rows = columns, rows
@@ -18,12 +18,12 @@ class Screen:
 
     @property
     def text(self) -> list[str]:
-        """The lines from the first that scrolled away to the last with something on it."""
+        """All lines, from the first one in the scrollback to the last one that is not empty."""
         return ["".join(char for char, _ in line).rstrip() for line in self._written()]
 
     @property
     def styled(self) -> list[list[tuple[str, str]]]:
-        """Characters with the numbers of their style."""
+        """The characters of each line, each with the SGR numbers of its style."""
         return [_trimmed(line) for line in self._written()]
 
     def feed(self, data: str) -> None:
@@ -98,7 +98,7 @@ class Screen:
 
 
 def _added(style: str, numbers: str) -> str:
-    """Return a style with more attributes, of which a color replaces another."""
+    """Return a style with further SGR attributes; a new color replaces the old one."""
     attributes = dict(_kinds(style)) if style else {}
     for kind, number in _kinds(numbers):
         if kind == "reset":
@@ -118,7 +118,7 @@ def _kinds(numbers: str) -> list[tuple[str, str]]:
 
 
 def _trimmed(line: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return a line as it is seen: blanks have no color, and none ends it."""
+    """Return a line without the colors of its blanks, and without blanks at its end."""
     seen = [(" ", "") if char == " " and not _is_marked(style) else (char, style) for char, style in line]
     while seen and seen[-1] == (" ", ""):
         seen.pop()

@@ -1,4 +1,4 @@
-"""Slash commands without a screen: a real runtime and session, and what is shown as text."""
+"""Runs slash commands without a screen, with a real runtime and session; keeps the output as text."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 
 
 class SlashDesk:
-    """A chat as commands see it; what they show is kept as text."""
+    """The chat for slash commands; keeps their output as text."""
 
     def __init__(self, runtime: Runtime, session: Session) -> None:
         self.runtime = runtime
@@ -40,7 +40,7 @@ class SlashDesk:
         self.asks = False
         self.more: Sequence[SlashCommand] = ()
         self.picks: list[str] = []
-        """What the person takes where something is picked or asked, in order."""
+        """The choices and answers of the person, in order."""
         self.sent: list[str] = []
         self.finished: RunFinished | None = None
 
@@ -72,8 +72,8 @@ class SlashDesk:
     async def type(self, text: str) -> SlashResult | None:
         return await run_command(self, text)
 
-    def shown(self) -> str:
-        """Return what was shown since this was asked last, without line ends inside of sentences."""
+    def read_output(self) -> str:
+        """Return the output since the last call, without line ends inside of sentences."""
         text = self.out.getvalue()
         self.out.seek(0)
         self.out.truncate()
@@ -96,13 +96,13 @@ async def slash_desk(
     resume: str = "",
     env: Mapping[str, str] | None = None,
     is_agent: bool = True,
-    **said: object,
+    **options: object,
 ) -> AsyncGenerator[SlashDesk]:
     """Open a session in a folder; `model` answers in place of the demo."""
     definition = None if model is None else Definition(model=model)
     given = {"cwd": folder} if resume else {"model": "demo", "cwd": folder}
     runtime = Runtime.open(
-        {**given, **said}, env or environment(folder), definition=definition if is_agent else None
+        {**given, **options}, env or environment(folder), definition=definition if is_agent else None
     )
     if definition is not None and not is_agent:
         # What the folder and the person bring counts as in the command, with this model.

@@ -1,4 +1,4 @@
-"""A terminal whose death can be had: the near end of a pseudo-terminal, with a process at its far end."""
+"""A pseudo-terminal with a process, which a test can close to simulate a lost terminal."""
 
 import fcntl
 import os
@@ -14,12 +14,12 @@ from support.commands.warm_process import WarmProcess
 
 
 class Terminal:
-    """The process becomes the leader of a session of its own, with this as its controlling terminal."""
+    """A terminal. Its process leads a new process session and has this as its controlling terminal."""
 
     def __init__(self, rows: int = 40, columns: int = 100) -> None:
         self._near, self._far = pty.openpty()
         fcntl.ioctl(self._far, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self.shown = b""
+        self.output = b""
 
     @property
     def streams(self) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class Terminal:
         self.close()
 
     def close(self) -> None:
-        """Let the terminal die."""
+        """Close the terminal, as if its window were closed."""
         for end in (self._far, self._near):
             if end >= 0:
                 os.close(end)
@@ -46,33 +46,33 @@ class Terminal:
 
     @property
     def modes(self) -> list[Any]:
-        """The modes that the process has given the terminal, as `termios` lists them."""
+        """The current modes of the terminal, as `termios.tcgetattr` returns them."""
         return termios.tcgetattr(self._far)
 
     def type(self, text: str) -> None:
         os.write(self._near, text.encode())
 
     def stop_output(self) -> None:
-        """Take nothing more of what is written, whatever modes a program sets."""
+        """Stop the output of the terminal, as Ctrl-S does, whatever modes a program sets."""
         termios.tcflow(self._far, termios.TCOOFF)
 
     def see(self, text: str, seconds: float = 120) -> None:
         end = time.monotonic() + seconds
-        while text.encode() not in self.shown:
-            assert time.monotonic() < end, f"{text!r} is not shown: {self.shown[-2000:]!r}"
+        while text.encode() not in self.output:
+            assert time.monotonic() < end, f"{text!r} is not shown: {self.output[-2000:]!r}"
             self._read()
 
     def rest(self, seconds: float) -> None:
-        """Read what is shown for a time."""
+        """Read the output for some seconds."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._read(left)
 
     def drain(self, process: "subprocess.Popen[bytes] | WarmProcess", seconds: float = 120) -> None:
-        """Read on until the process has ended."""
+        """Read the output until the process has ended."""
         end = time.monotonic() + seconds
         while process.poll() is None:
-            assert time.monotonic() < end, f"the process does not end; it showed: {self.shown[-2000:]!r}"
+            assert time.monotonic() < end, f"the process does not end; it showed: {self.output[-2000:]!r}"
             if self._near < 0:
                 time.sleep(0.02)
             else:
@@ -81,10 +81,10 @@ class Terminal:
     def _read(self, seconds: float = 0.1) -> None:
         if select.select([self._near], [], [], seconds)[0]:
             try:
-                self.shown += os.read(self._near, 65536)
+                self.output += os.read(self._near, 65536)
             except OSError:  # nobody holds the far end any more
                 time.sleep(0.02)
                 return
-            # A prompt waits to be told where the cursor is.
-            if self.shown.endswith(b"\x1b[6n"):
+            # A prompt waits for the position of the cursor.
+            if self.output.endswith(b"\x1b[6n"):
                 self.type("\x1b[1;1R")

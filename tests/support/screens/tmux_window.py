@@ -18,7 +18,7 @@ from support.required import require
 from sandbur.agent.config.data_folder import acknowledge
 
 DEAF_S = 0.3
-"""The question ignores keys for a moment."""
+"""How long to wait before typing, in seconds, because a question ignores keys for a moment."""
 ASKS = "Run it? ["
 
 
@@ -27,7 +27,7 @@ class Terminal:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        # Who tests anything else has used yolo mode before.
+        # Yolo mode is acknowledged in advance, because most tests are not about this question.
         acknowledge(folder / "data")
         self._sockets = Path(tempfile.mkdtemp(prefix="tmux"))
         self._socket = ""
@@ -36,7 +36,7 @@ class Terminal:
         self._open(f"{self._command(line, env)}; echo exit=$?; sleep 60", width, height)
 
     def start_in_shell(self, line: str = "-m demo", is_wrapped: bool = False, **env: str) -> None:
-        """Start the command from an interactive bash; wrapped: as the child of a script."""
+        """Start the command from an interactive bash; with `is_wrapped` as the child of a script."""
         script = self.folder / "sandbur.sh"
         script.write_text(self._command(line, env).replace("&& ", "&& " if is_wrapped else "&& exec ", 1))
         self._open("env PS1='shell> ' bash --norc --noprofile -i", 100, 40)
@@ -53,7 +53,7 @@ class Terminal:
         return f"cd {root} && {run}"
 
     def _open(self, script: str, width: int, height: int) -> None:
-        # A socket of its own for each start: a server that is going away takes no new window.
+        # Each start has its own socket, because a tmux server that is ending accepts no new window.
         self._socket = str(self._sockets / str(len(list(self._sockets.iterdir()))))
         self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), script)
 
@@ -68,15 +68,15 @@ class Terminal:
         return self._tmux("capture-pane", "-p", "-S", "-500")
 
     def joined(self) -> str:
-        """Return what stands in the window, with the rows that the terminal wrapped as one line."""
+        """Return the text of the window; rows that the terminal wrapped are joined to one line."""
         return self._tmux("capture-pane", "-p", "-J", "-S", "-500")
 
     def coloured(self) -> str:
-        """Return what stands in the window, with the sequences of its colours."""
+        """Return the text of the window with the sequences of its colours."""
         return self._tmux("capture-pane", "-p", "-e")
 
     def see(self, text: str, seconds: float = 120, after: str = "") -> str:
-        """Wait until the screen shows `text` (behind the last `after`); return the screen."""
+        """Wait until the screen contains `text`, after the last `after` if given; return the screen."""
 
         def is_there() -> bool:
             _, found, rest = self.screen().rpartition(after) if after else ("", "all", self.screen())
@@ -113,7 +113,7 @@ class Terminal:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Terminal]:
-    """Lend a terminal in `folder`."""
+    """Yield a terminal whose folder is `folder`."""
     require("tmux")
     window = Terminal(folder)
     try:

@@ -22,15 +22,15 @@ from sandbur.state.store.store import Store
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 
 
-async def chat(store: Store, session_id: str, *turns: Any, said: str = "do it") -> None:
+async def chat(store: Store, session_id: str, *turns: Any, text: str = "do it") -> None:
     """Run one message through the graph, in yolo mode, with a tool that does nothing."""
     session = await open_session(store, ScriptedModel(*turns), Recorder(), session_id=session_id)
-    await collect(session.send(said))
+    await collect(session.send(text))
     store.forget(session_id)
 
 
 async def planned(store: Store, session_id: str = "planned") -> None:
-    """A plan of two steps, each with a tool call."""
+    """Run a plan of two steps, each with a tool call."""
     turns = [
         START,
         plan("measure the parts", "write it down"),
@@ -40,11 +40,11 @@ async def planned(store: Store, session_id: str = "planned") -> None:
         finish("written down"),
         "all done",
     ]
-    await chat(store, session_id, *turns, said="measure and write")
+    await chat(store, session_id, *turns, text="measure and write")
 
 
 async def approved(store: Store, session_id: str = "approved") -> None:
-    """A call that a person approved."""
+    """Run a call that a person approves."""
     session = await open_session(
         store, ScriptedModel([("act", {"text": "risky"})], "done"), Recorder(), session_id=session_id,
         mode="interactive",
@@ -56,12 +56,12 @@ async def approved(store: Store, session_id: str = "approved") -> None:
 
 
 async def failed(store: Store, session_id: str = "failed") -> None:
-    """A run that a provider's error ended."""
-    await chat(store, session_id, ModelError("The provider said 500."), said="fail please")
+    """Make a run that ends with a provider's error."""
+    await chat(store, session_id, ModelError("The provider said 500."), text="fail please")
 
 
 async def dead(store: Store, session_id: str = "dead") -> None:
-    """A run whose process is gone, as far as the store knows."""
+    """Make a run whose process seems to have died."""
 
     working = asyncio.Event()
 
@@ -78,7 +78,7 @@ async def dead(store: Store, session_id: str = "dead") -> None:
 
 
 def disown(store: Store, session_id: str) -> None:
-    """Let a session belong to a process that is gone."""
+    """Change the owner of a session to a process that does not exist."""
     gone = f"{os.uname().nodename}:999999:1:abcd"
     sql = "UPDATE heads SET owner = ?, epoch = epoch + 1 WHERE session_id = ?"
     store.database.commit([(sql, (gone, session_id))])
@@ -96,21 +96,21 @@ async def every_kind(store: Store) -> None:
     await planned(store)
     await approved(store)
     await failed(store)
-    await chat(store, "hostile", HOSTILE, said=HOSTILE)
+    await chat(store, "hostile", HOSTILE, text=HOSTILE)
     store.fork("planned", "forked", 3)
-    await chat(store, "forked", "another answer", said="now differently")
+    await chat(store, "forked", "another answer", text="now differently")
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
     url: str
-    """Without the token."""
+    """The URL without the token."""
     token: str
     process: "subprocess.Popen[str]"
 
     @property
     def bearer(self) -> dict[str, str]:
-        """The headers of a program that knows the token."""
+        """The headers with the token."""
         return {"Authorization": f"Bearer {self.token}"}
 
     @property
@@ -118,7 +118,7 @@ class Served:
         return urlsplit(self.url).port or 0
 
     def peak_mb(self) -> int:
-        """The most memory that the process has held."""
+        """The peak memory of the process, in MB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text("utf-8")
         found = re.search(r"VmHWM:\s+(\d+) kB", status)
         assert found is not None
@@ -127,7 +127,7 @@ class Served:
 
 @contextmanager
 def served(url: str, *flags: str, home: Path, env: dict[str, str] | None = None) -> "Iterator[Served]":
-    """Lend a running `sandbur ui`."""
+    """Start `sandbur ui`, and yield it."""
     command = [
         sys.executable,
         "-m",

@@ -1,4 +1,4 @@
-"""Reads run pages from the tracking backend as Burr's own client would."""
+"""Reads run pages from the tracking backend as Burr's client would."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ async def answer(backend: StoreBackend, app: str, etag: str = "") -> Any:
 
 
 async def logs(backend: StoreBackend, app: str) -> schema.ApplicationLogs:
-    """Return a run page, checked against Burr's schema."""
+    """Return the logs of a run, checked against Burr's schema."""
     return schema.ApplicationLogs.model_validate_json((await answer(backend, app)).body)
 
 
@@ -30,7 +30,7 @@ def named(page: schema.ApplicationLogs, action: str) -> schema.Step:
 
 
 def attributes(step: schema.Step, span: int | None = None) -> dict[str, Any]:
-    """Return what is said about a step, or about one of its spans."""
+    """Return the attributes of a step, or of one of its spans."""
     span_id = None if span is None else step.spans[span].begin_entry.span_id
     return {one.key: one.value for one in step.attributes if one.span_id == span_id}
 

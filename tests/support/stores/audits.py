@@ -1,4 +1,4 @@
-"""Runs of one call, and what an audit finds in them."""
+"""Runs with one call, and the breaches that an audit finds in them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ def breaches(store: Store, session_id: str = "s1") -> Sequence[Breach]:
     return audited(store, session_id).breaches
 
 
-def said(store: Store, session_id: str = "s1") -> list[tuple[int, str]]:
+def describe_breaches(store: Store, session_id: str = "s1") -> list[tuple[int, str]]:
     return [(breach.record, breach.problem) for breach in breaches(store, session_id)]
 
 
@@ -34,6 +34,6 @@ async def approved(store: Store, *, session_id: str = "s1", **decision: Any) -> 
 
 
 async def passed(store: Store, session_id: str = "s1") -> None:
-    """Run one call that passes unasked."""
+    """Run one call that needs no approval."""
     session = await open_session(store, ScriptedModel(ONE, "said"), Recorder(), session_id=session_id)
     await collect(session.send("go"))

@@ -1,4 +1,4 @@
-"""Small Burr applications, each once with sync and once with async actions."""
+"""Small Burr applications, each with sync or with async actions."""
 
 import functools
 import inspect
@@ -14,7 +14,7 @@ from support.stores.burr_persisters import Subject, settled
 
 
 def acting(function: Callable[..., Any], is_async: bool, **fields: list[str]) -> Any:
-    """Make an action of a plain function, as the application needs it."""
+    """Return an action from a plain function: sync, or async if `is_async` is true."""
 
     @functools.wraps(function)
     async def in_async(*args: Any, **kwargs: Any) -> Any:
@@ -36,8 +36,8 @@ def say(state: State[Any], text: str) -> State[Any]:
 
 
 def answer(state: State[Any]) -> State[Any]:
-    said = state["chat_history"][-1]["content"]
-    return state.append(chat_history={"role": "assistant", "content": f"You said: {said}"})
+    question = state["chat_history"][-1]["content"]
+    return state.append(chat_history={"role": "assistant", "content": f"You said: {question}"})
 
 
 def risky(state: State[Any], weather: str) -> State[Any]:
@@ -102,7 +102,7 @@ async def picnic(store: Subject, persister: Any, **options: Any) -> Application[
 
 
 async def step(app: Application[Any], store: Subject, **inputs: Any) -> str:
-    """Do one step; return the name of its action."""
+    """Run one step; return the name of its action."""
     done = await settled(app.astep(inputs=inputs) if store.is_async else app.step(inputs=inputs))
     return done[0].name
 
@@ -141,7 +141,7 @@ def square(state: State[Any]) -> State[Any]:
 
 
 class Squares(MapStates):
-    """Each item's square, in a child application of its own."""
+    """Computes the square of each item, each in its own child application."""
 
     def __init__(self, is_async: bool) -> None:
         super().__init__()

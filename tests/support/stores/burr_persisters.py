@@ -1,4 +1,4 @@
-"""Burr's own persisters and ours behind one face, so that the same tests run over all of them."""
+"""Burr's persisters and Sandbur's behind one interface, so that the same tests run with all of them."""
 
 import importlib.util
 import inspect
@@ -23,12 +23,12 @@ _AIOSQLITE = unless(_HAS_AIOSQLITE, "no aiosqlite here")
 
 @dataclass
 class Subject:
-    """A kind of persister on a store of its own."""
+    """A kind of persister with its own store."""
 
     kind: str
     is_async: bool
     place: str
-    """A path for Burr's, a URL for ours."""
+    """The store: a path for Burr's persisters, a URL for Sandbur's."""
     opened: list[Any] = field(default_factory=list[Any])
 
     @property
@@ -36,7 +36,7 @@ class Subject:
         return self.kind != "burr"
 
     async def open(self, *, is_initialized: bool = True) -> Any:
-        """Return a persister with a connection of its own."""
+        """Return a persister with a new connection."""
         persister = await self._new()
         self.opened.append(persister)
         if is_initialized:
@@ -59,7 +59,7 @@ class Subject:
 
 
 async def settled(result: Any) -> Any:
-    """Await what has to be awaited."""
+    """Await the result if it is awaitable, and return its value."""
     return await result if inspect.isawaitable(result) else result
 
 

@@ -1,4 +1,4 @@
-"""A fresh store for a test on each kind of database; on a server a role without special rights owns it."""
+"""A new store for a test on each kind of database; on a server, a role without special rights owns it."""
 
 import atexit
 import os
@@ -56,7 +56,7 @@ def run(kind: str, *statements: str, database: str | None = None) -> list[tuple[
 
 @cache
 def is_there(kind: str) -> bool:
-    """Whether the server answers; where tests have to be complete it is taken to be there."""
+    """Return whether the server answers; in CI it is assumed to answer."""
     if IS_COMPLETE:
         return True
     try:
@@ -73,7 +73,7 @@ def _only_on(kind: str) -> pytest.MarkDecorator:
 ON_POSTGRESQL, ON_MYSQL = _only_on("postgresql"), _only_on("mysql")
 SERVERS = (pytest.param("postgresql", marks=ON_POSTGRESQL), pytest.param("mysql", marks=ON_MYSQL))
 DATABASES = ("sqlite", *SERVERS)
-"""For `pytest.mark.parametrize` and fixtures."""
+"""The kinds of databases that tests can use here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +91,20 @@ class Place:
         return urlsplit(self.url).port or {"postgresql": 5432, "mysql": 3306}[self.kind]
 
     def through(self, port: int) -> str:
-        """The URL by way of another port of this machine."""
+        """Return the URL with another port of this machine."""
         parts = urlsplit(self.url)
         return parts._replace(netloc=f"{self.user}:{_PASSWORD}@127.0.0.1:{port}").geturl()
 
     @contextmanager
     def locked(self, table: str) -> Iterator[None]:
-        """Hold the rows of a table against every writer."""
+        """Lock the rows of a table during the context, so that writers wait."""
         with connect(self.kind, self.database) as admin:
             admin.cursor().execute(f"SELECT * FROM {self.schema}.{table} FOR UPDATE")
             yield
             admin.rollback()
 
     def until_one_waits(self) -> None:
-        """Return when a transaction of the role waits for a lock."""
+        """Wait until a transaction of the role waits for a lock."""
         if self.kind == "postgresql":
             sql = "SELECT 1 FROM pg_stat_activity WHERE usename = '{}' AND wait_event_type = 'Lock'"
         else:  # innodb_trx would tell it exactly, but is not renewed while it is looked at often
@@ -130,7 +130,7 @@ class Place:
 
 @contextmanager
 def fresh_url(kind: str, folder: Path) -> Iterator[str]:
-    """Lend the URL of a store that does not exist yet."""
+    """Yield the URL of a store that does not exist yet; remove the store at the end."""
     if kind == "sqlite":
         yield f"sqlite:///{folder}/data/sandbur.db"
     else:

@@ -1,4 +1,4 @@
-"""What a history says about its calls."""
+"""Reads calls and results from a history."""
 
 from sandbur.state.conversation.messages import ToolResult
 from sandbur.state.conversation.transcript import Transcript

@@ -10,7 +10,7 @@ from sandbur.state.store.store import Store
 
 STORES = sorted(FIXTURES.glob("store-*.sql"))
 UNTRACED = STORES[:3]
-"""Of versions that did not keep what the model was asked."""
+"""The stores of versions that did not record model calls."""
 
 DONE, WAITING, KILLED, FORK = (f"00000000-0000-4000-8000-00000000000{n}" for n in range(1, 5))
 
@@ -20,7 +20,7 @@ def opened(path: Path) -> Store:
 
 
 def write_old_store(statements: Path, folder: Path) -> Path:
-    """Make a store of one of these files; return its path."""
+    """Make a store from a file with SQL statements; return its path."""
     path = folder / "old.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(statements.read_text("utf-8"))

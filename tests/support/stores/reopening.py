@@ -1,4 +1,4 @@
-"""The same store as another process would see it; closed with the test."""
+"""Opens a store a second time, as another process would, and closes it at the end of the test."""
 
 from sandbur.state.store.store import Store
 

@@ -1,4 +1,4 @@
-"""Rows of a store as the writer of one puts them."""
+"""Rows as the writer of a store writes them."""
 
 from sandbur.state.databases.database import Database, GuardedUpdate, Statement
 
@@ -16,7 +16,7 @@ def head(session_id: str = "s") -> Statement:
 
 
 def step(records: int, chain: str = "", session_id: str = "s") -> GuardedUpdate:
-    """A guard as the store's writer uses it: the row has to be as it was left."""
+    """Return the guarded update of a session's row; it fails if the row has changed since the last write."""
     update = "UPDATE heads SET records = ?, chain = ? WHERE session_id = ? AND records = ?"
     return GuardedUpdate(
         (update, (records + 1, chain, session_id, records)),

@@ -1,4 +1,4 @@
-"""Changes records behind the store's back, with and without making the hash chain fit again."""
+"""Changes records directly in the database; can compute the hash chain again afterwards."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from sandbur.state.store.store import Store
 
 
 def move_of(store: Store, call_id: str, move: str, session_id: str = "s1") -> tuple[int, int, dict[str, Any]]:
-    """Return number, place in the chain and body of a call's move."""
+    """Return row number, place in the chain and body of a record of a call."""
     rows = store.database.query(
         "SELECT n, record, body FROM calls WHERE session_id = ? AND call_id = ? AND move = ? ORDER BY n",
         (session_id, call_id, move),
@@ -19,7 +19,7 @@ def move_of(store: Store, call_id: str, move: str, session_id: str = "s1") -> tu
 
 
 def rewrite(store: Store, call_id: str, move: str, session_id: str = "s1", **changes: Any) -> int:
-    """Change fields of a move; None takes one away. Return the move's place in the chain."""
+    """Change fields of a record of a call, None removes a field; return its place in the chain."""
     n, record, body = move_of(store, call_id, move, session_id)
     body = {name: value for name, value in (body | changes).items() if value is not None}
     store.database.commit(
@@ -40,7 +40,7 @@ def delete_move(store: Store, call_id: str, move: str, session_id: str = "s1") -
 
 
 def chain_again(store: Store, session_id: str = "s1") -> None:
-    """Number all records anew and make every digest fit, as somebody would who knows the format."""
+    """Number all records again and compute all digests again, as an attacker who knows the format would."""
     rows: list[tuple[int, str, tuple[Any, ...]]] = []
     for table, columns in CHAINED.items():
         found = store.database.query(
@@ -61,7 +61,7 @@ def chain_again(store: Store, session_id: str = "s1") -> None:
 
 
 def add_behind(store: Store, table: str, session_id: str = "s1", **changes: Any) -> str:
-    """Put a copy of a table's newest row after the end of the chain, which it fits; return its place."""
+    """Append a copy of a table's newest row to the chain, with a valid digest; return its place."""
     columns, [*outer, last] = CHAINED[table], KEYS[table]
     rows = store.database.query(
         f"SELECT {', '.join(columns)} FROM {table} WHERE session_id = ? ORDER BY record DESC LIMIT 1",

@@ -1,7 +1,7 @@
 """A tool server of the newer protocol that needs a person's answer. Usage: asking.py FILE [PORT]
 
-Over HTTP if there is a PORT. Each booking leaves a line in FILE. What it asked it knows again after it was
-started anew: its key stays.
+The server uses HTTP if PORT is given. Each booking writes a line to FILE. The server recognizes its questions
+after a restart, because its key stays the same.
 """
 
 import sys

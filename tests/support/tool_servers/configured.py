@@ -1,4 +1,4 @@
-"""Tool servers for tests, as a configuration names them, and the tools that come of them."""
+"""Tool servers for tests, in the form of a configuration, and the tools that they offer."""
 
 import os
 import sys
@@ -16,9 +16,9 @@ HOSTILE = str(Path(__file__).with_name("hostile.py"))
 
 
 def hostile(behaviour: str, folder: Path, **table: Any) -> McpServer:
-    """Return a server of this name, which writes its calls into `calls` in the folder."""
+    """Return a server with this behaviour as its name, which writes its calls to the file `calls`."""
     args = [HOSTILE, behaviour, str(folder / "calls")]
-    # The old protocol spares a question that a silent server would be waited for.
+    # With the old protocol the client sends no request that a silent server would leave unanswered.
     given = {"startup_timeout_s": 20.0, "protocol": "legacy", **table}
     return configured(behaviour.replace("_", "-"), folder, command=sys.executable, args=args, **given)
 
@@ -31,7 +31,7 @@ def configured(name: str, folder: Path, **table: Any) -> McpServer:
 async def opened(
     *servers: McpServer, folder: Path, host: Host | None = None, slow_s: float = 3600.0
 ) -> AsyncGenerator[tuple[dict[str, Tool], McpSource]]:
-    """Yield the tools of these servers, and what they come from."""
+    """Yield the tools of these servers, and their tool source."""
     named = {server.name: server for server in servers}
     source = McpSource(named, os.environ, folder / "logs", host, slow_s)
     try:
@@ -40,6 +40,6 @@ async def opened(
         await source.aclose()
 
 
-async def called(tool: Tool, arguments: str = "{}", heard: list[str] | None = None) -> ToolOutcome:
-    emit = (lambda text: None) if heard is None else heard.append
+async def called(tool: Tool, arguments: str = "{}", output: list[str] | None = None) -> ToolOutcome:
+    emit = (lambda text: None) if output is None else output.append
     return await tool.run(tool.parse(arguments), ToolContext("c1", Path.cwd(), emit))

@@ -1,7 +1,7 @@
 """A tool server whose effects can be counted: counted.py FOLDER [protocol messages on stdin and stdout]
 
-`note` has an effect; `book` has one once a person has answered its question. Both die with the agent in the
-middle, if that is what a trial wants. Spoken by hand: the library would take a second to start.
+`note` has an effect; `book` has an effect after a person has answered its question. Both can kill the agent
+in the middle of a call. The server implements the protocol itself, because the library starts slowly.
 """
 
 import json
@@ -82,11 +82,11 @@ def main() -> None:
             continue
         result = server.answer(message["method"], message.get("params", {}))
         if result is None:
-            said: dict[str, Any] = {"error": {"code": -32601, "message": f"there is no {message['method']}"}}
+            reply: dict[str, Any] = {"error": {"code": -32601, "message": f"there is no {message['method']}"}}
         else:
             plain = {"cacheScope": "private", "resultType": "complete", "_meta": about}
-            said = {"result": {**plain, **result}}
-        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}) + "\n")
+            reply = {"result": {**plain, **result}}
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}) + "\n")
         sys.stdout.flush()
 
 

@@ -1,9 +1,9 @@
-"""Tool servers that nobody here wrote, in a folder of their own.
+"""Tool servers of other projects, installed in their own folder.
 
 Usage, in tests/: python -m support.tool_servers.foreign
 
-They are installed once for all runs of this user: from npm and PyPI, in CI by the first test that needs
-them, elsewhere by this program.
+The servers are installed once from npm and PyPI for all runs of this user: in CI by the first test that needs
+them, otherwise by this program.
 """
 
 import fcntl
@@ -53,7 +53,7 @@ def _is_complete() -> bool:
 
 
 def install() -> None:
-    """Install all of them; of several processes one does, and the others wait."""
+    """Install all servers; if several processes do this at once, one installs and the others wait."""
     FOLDER.mkdir(mode=0o700, exist_ok=True)
     with (FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Function schemas that others wrote: those of the wheel `bfcl-eval`, of which only the data is used."""
+"""Function schemas of another project: the data of the wheel `bfcl-eval`, without its code."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from support.required import lacks
 
 FOLDER = Path(sys.prefix, "schemas")
-"""Beside the packages of the tests, with which those that the wheel asks for would not get along."""
+"""The folder of the data. The wheel is not installed, because its dependencies conflict with the tests."""
 INSTALL = f"python -m pip install --no-deps --target {FOLDER} 'bfcl-eval>=2026.3.23,<2027'"
 
 
@@ -21,7 +21,7 @@ class Foreign(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What a model was asked with these functions, and the calls that are right."""
+    """A question with its functions, and the correct calls."""
 
     functions: tuple[Foreign, ...]
     answers: tuple[tuple[str, dict[str, Any]], ...]
@@ -29,7 +29,7 @@ class Question(NamedTuple):
 
 @cache
 def folder() -> Path:
-    """Return where the data is; where it is missing, a test fails in CI and is skipped elsewhere."""
+    """Return the folder of the data; if it is missing, skip the test, in CI fail the test."""
     found = FOLDER / "bfcl_eval" / "data"
     if not found.is_dir():
         lacks(f"The schemas of others are not here: {INSTALL}")
@@ -71,7 +71,7 @@ def _questions(file: Path) -> Iterator[Question]:
 
 
 def _value(choice: Any) -> Any:
-    """Return one of the values that an answer allows; inside of objects each has several, too."""
+    """Return one of the allowed values of an answer, also inside of objects."""
     if isinstance(choice, dict):
         kept = {key: one[0] if isinstance(one, list) and one else one for key, one in choice.items()}
         return {key: _value(one) for key, one in kept.items() if one != ""}

@@ -1,4 +1,4 @@
-"""A tool server whose tools become more while it runs, and that has something to read."""
+"""A tool server that adds a tool while it runs, and that has a resource."""
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context

@@ -1,6 +1,6 @@
-"""A tool server that misbehaves in the way it is told to; it speaks the protocol by hand.
+"""A tool server that misbehaves as its argument demands; it implements the protocol itself.
 
-python hostile.py BEHAVIOUR [FILE]: calls of `act` leave a line in FILE.
+Usage: python hostile.py BEHAVIOUR [FILE]. Calls of `act` write a line to FILE.
 """
 
 import json
@@ -27,8 +27,8 @@ def answer(request: Any, result: Any) -> None:
     send({"id": request["id"], "result": result})
 
 
-def text(said: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": said}]}
+def text(content: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": content}]}
 
 
 class Server:
@@ -52,7 +52,7 @@ class Server:
         if self.behaviour == "banner":
             print("Welcome to the server!\n\n  \\o/ ")
         if self.behaviour == "daemon":
-            # With the file among its words, so that a test finds it.
+            # The file is an argument of the process, so that a test can find the process.
             words = [sys.executable, "-c", "import time; time.sleep(600)", str(self.file)]
             subprocess.Popen(
                 words, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
@@ -184,7 +184,7 @@ class Server:
                 answer(request, text(f"done {request['params']['arguments'].get('n', '')}"))
 
     def ask(self, request: Any) -> None:
-        """Ask the client something, and pass its answer on as the result."""
+        """Send a request to the client, and return the client's answer as the result of the call."""
         schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
         question: Any = {
             "asks": {
@@ -204,8 +204,8 @@ class Server:
         for line in sys.stdin:
             message = json.loads(line)
             if message.get("id") == "q1":
-                said = message.get("result", message.get("error"))
-                answer(request, text(json.dumps(said)))
+                answered = message.get("result", message.get("error"))
+                answer(request, text(json.dumps(answered)))
                 return
 
 

@@ -1,6 +1,6 @@
-"""A tool server that wants a sign-in with OAuth. Usage: signing_in.py PORT
+"""A tool server that needs a sign-in with OAuth. Usage: signing_in.py PORT
 
-It signs in everyone who opens the page.
+The server signs in everyone who opens its page.
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""One function to ask the gate about a call of a real tool, and a tool that is none of ours."""
+"""Asks the gate about calls of built-in tools, and of a tool that is not built in."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from sandbur.state.calls import Effect
 
 @dataclass(frozen=True)
 class SmallTool:
-    """A tool as the gate sees it; the arguments are a plain dict."""
+    """A tool for tests of the gate; its arguments are a plain dict."""
 
     name: str
     effect: Effect

@@ -1,4 +1,4 @@
-"""Small file systems of one's own, for tests of what a real one does when it is full or elsewhere."""
+"""Small file systems for tests, for example of a full disk."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ needs_mounts = pytest.mark.skipif(not _may_mount(), reason="only root may mount"
 
 @contextmanager
 def mounted(folder: Path, *options: str) -> Iterator[Path]:
-    """Mount something on `folder` for a while; without options a file system of 64 KB."""
+    """Mount a file system on `folder` during the context; without options, a tmpfs of 64 KB."""
     options = options or ("-t", "tmpfs", "-o", "size=64k", "none")
     subprocess.run(["mount", *options, folder], check=True)
     try:

@@ -1,4 +1,4 @@
-"""The processes of this machine, as tests look at them."""
+"""Lists processes of this machine for tests."""
 
 import os
 from contextlib import suppress
@@ -20,15 +20,15 @@ def alive(marker: str) -> list[str]:
 
 
 def supervisors(agent: int) -> list[int]:
-    """Return the processes that watch over commands of an agent: those that have claimed a call."""
+    """Return the supervisors of an agent's commands that have claimed a call."""
     claimed = [pid for pid in below(agent) if any(path.endswith("/started") for path in open_files(pid))]
     return [pid for pid in claimed if parent_of(pid) not in claimed]
 
 
 def below(pid: int) -> list[int]:
-    """Return the processes that one started, and those that they started."""
+    """Return all descendants of a process."""
     found: list[int] = []
-    # Each thread has its own children.
+    # The kernel lists children by the thread that started them.
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):
             for child in map(int, children.read_text().split()):

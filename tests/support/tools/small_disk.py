@@ -1,4 +1,4 @@
-"""A small disk of its own for a test: a tmpfs with a fixed size."""
+"""A small disk for a test: a tmpfs with a fixed size."""
 
 import os
 import subprocess

@@ -1,6 +1,7 @@
-"""An agent whose hooks change everything and which dies at a crash point: agent_hooks_victim.py URL FOLDER
+"""An agent whose hooks change messages and calls, and which dies at a crash point.
 
-Another process goes on with it. The history and what was paid are printed.
+Usage: agent_hooks_victim.py URL FOLDER. Another process resumes the session, and prints the history and the
+payments.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""A session whose history somebody has compressed, which dies on the way: compact_victim.py URL FOLDER
+"""A session that dies while its history is compressed. Usage: compact_victim.py URL FOLDER
 
-Another run carries it on, as a person would. What the model is asked next is printed.
+Another process resumes the session, and prints the next request to the model.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ SUMMARY = "they counted to three"
 
 
 class Answering(ScriptedModel):
-    """Answers whatever it is asked, and a summary where one is wanted."""
+    """A model that answers every message, and requests for a summary with a summary."""
 
     def stream(self, request: ModelRequest) -> Any:
         self.turns = [SUMMARY if request.purpose == "summary" else "well"]
@@ -32,9 +32,9 @@ async def main(url: str, folder: str) -> None:
     if session.next_action != "prompt":
         await collect(session.carry_on())
     is_compressed = any(SUMMARY in message.text for message in session.state.chat_history)
-    said = [message.text.split()[0] for message in session.state.chat_history if message.origin == "person"]
+    words = [message.text.split()[0] for message in session.state.chat_history if message.origin == "person"]
     for text in ("one", "two", "three"):
-        if not is_compressed and text not in said:
+        if not is_compressed and text not in words:
             await collect(session.send(text + " " + "x" * 2000))
     if not is_compressed:
         await collect(session.send("/compact"))

@@ -1,6 +1,6 @@
 """An agent with files in back ends, which dies at a named crash point: file_victim.py PLACE URL FOLDER
 
-PLACE is `memory` or `store`. Another run carries it on, and prints what the model was told and what is kept.
+PLACE is `memory` or `store`. Another process resumes the session, and prints the results and the files.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ CALLS = (
 
 
 def answer(request: ModelRequest) -> Any:
-    told = sum(len(message.tool_results) for message in request.messages)
-    return CALLS[told] if told < len(CALLS) else "all is kept"
+    answered = sum(len(message.tool_results) for message in request.messages)
+    return CALLS[answered] if answered < len(CALLS) else "all is kept"
 
 
 async def main() -> None:
@@ -39,8 +39,8 @@ async def main() -> None:
     async with agent.session("s1") as session:
         result = await session.run(None if session.history else "keep it")
         results = [one for message in session.history for one in message.tool_results]
-        told = [[one.outcome, one.content] for one in results]
-        print(json.dumps({"status": result.status, "results": told}))
+        outcomes = [[one.outcome, one.content] for one in results]
+        print(json.dumps({"status": result.status, "results": outcomes}))
 
 
 asyncio.run(main())

@@ -1,8 +1,7 @@
 """A program with an agent whose tools die in the middle: function_victim.py TOOL MOMENT FOLDER
 
-Its first run dies by SIGKILL inside of the tool, before or after the effect, or at a named crash point;
-another run carries it on. Effects are lines in a file, so that they can be counted. It prints what the model
-was told.
+The first run dies by SIGKILL in the tool, before or after the effect, or at a named crash point; another run
+resumes the session, and prints the results. Effects are lines in a file, so that they can be counted.
 """
 
 import asyncio
@@ -89,8 +88,8 @@ TOOLS: tuple[Any, ...] = (pay_unchecked, pay_checked, pay_unsure, pay_again)
 
 
 def answer(request: ModelRequest) -> Any:
-    is_told = any(message.tool_results for message in request.messages)
-    return "all is paid" if is_told else ToolCall(NAME, order="A1")
+    has_result = any(message.tool_results for message in request.messages)
+    return "all is paid" if has_result else ToolCall(NAME, order="A1")
 
 
 async def main() -> None:
@@ -105,8 +104,8 @@ async def main() -> None:
     async with agent.session("s1") as session:
         result = await session.run(None if session.history else "pay A1")
         results = [one for message in session.history for one in message.tool_results]
-        told = [[one.outcome, one.content] for one in results]
-        print(json.dumps({"status": result.status, "results": told}))
+        outcomes = [[one.outcome, one.content] for one in results]
+        print(json.dumps({"status": result.status, "results": outcomes}))
 
 
 asyncio.run(main())

@@ -1,6 +1,6 @@
-"""An agent to which something is said while it works, which dies at a crash point: inbox_victim.py URL FOLDER
+"""An agent that gets messages during a run and dies at a crash point. Usage: inbox_victim.py URL FOLDER
 
-Another run carries it on. Whatever was acknowledged is in a file; the messages of the history are printed.
+Another process resumes the session. The acknowledged messages are in a file, the history is printed.
 """
 
 import asyncio
@@ -13,32 +13,32 @@ from sandbur import Agent, AgentSession, ModelRequest
 from sandbur.testing import ScriptedModel, ToolCall
 
 URL, FOLDER = sys.argv[1], Path(sys.argv[2])
-TOLD = FOLDER / "told"
+ACKNOWLEDGED = FOLDER / "told"
 session: AgentSession[str]
 
 
 async def tell(kind: str, text: str) -> None:
-    if text in (TOLD.read_text().split() if TOLD.exists() else []):
+    if text in (ACKNOWLEDGED.read_text().split() if ACKNOWLEDGED.exists() else []):
         return
     if kind == "taken-back":
         await session.queue(text)
-        with TOLD.open("a") as lines:
+        with ACKNOWLEDGED.open("a") as lines:
             lines.write(f"{text}\n")
         await session.withdraw(session.waiting_messages[-1].number)
         return
     await (session.steer if kind == "steer" else session.queue)(text)
-    with TOLD.open("a") as lines:
+    with ACKNOWLEDGED.open("a") as lines:
         lines.write(f"{text}\n")
 
 
 async def answer(request: ModelRequest) -> Any:
-    said = [message.text for message in request.messages if message.origin == "person"]
-    if said[-1] == "begin" and not any(message.tool_results for message in request.messages):
+    texts = [message.text for message in request.messages if message.origin == "person"]
+    if texts[-1] == "begin" and not any(message.tool_results for message in request.messages):
         await tell("steer", "steered")
         await tell("queue", "queued")
         await tell("taken-back", "withdrawn")
         return ToolCall("list_directory", path=".")
-    return f"answer to {said[-1]}"
+    return f"answer to {texts[-1]}"
 
 
 async def main() -> None:
@@ -51,9 +51,9 @@ async def main() -> None:
             await session.run(None if session.history else "begin")
         while (text := await session.next_queued()) is not None:
             await session.run(text)
-        said = [message.text for message in session.history if message.origin == "person"]
+        texts = [message.text for message in session.history if message.origin == "person"]
         left = [message.text for message in session.waiting_messages]
-        print(json.dumps({"said": said, "left": left}))
+        print(json.dumps({"said": texts, "left": left}))
 
 
 asyncio.run(main())

@@ -1,4 +1,4 @@
-"""A process that swaps a folder and a file of a workspace for links that lead outside, as fast as it can."""
+"""A process that replaces a folder and a file of a workspace by links to the outside, again and again."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ while True:
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """`folder` and `file` are what they should be at one moment, and links to the outside at the next."""
+    """A workspace whose `folder` and `file` alternate between real ones and links to the outside."""
 
     root: Path
     outside: Path
@@ -37,7 +37,7 @@ class Race:
         return ToolContext("c1", self.root, lambda text: None, reach=reach)
 
     async def repeated(self, tool: Any, times: int, **arguments: str) -> "Outcome":
-        """Run a call so often; each that shows or changes what is outside has escaped."""
+        """Run a call `times` times; count the calls that read or changed a file outside."""
         parsed = tool.parse(json.dumps(arguments))
         before = self._outside()
         ended: Counter[str] = Counter()
@@ -60,7 +60,7 @@ class Outcome:
 
 @contextmanager
 def race(folder: Path) -> Generator[Race]:
-    """Yield a workspace while the process swaps."""
+    """Yield a workspace while the process replaces its folder and file."""
     root, outside = folder / "workspace", folder / "outside"
     inner = root / "folder"
     for place, text in ((inner, INSIDE), (outside, SECRET)):

@@ -24,7 +24,7 @@ HOW, COUNT, BASE_URL, FOLDER = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.a
 ENV = {"HOME": FOLDER, "SANDBUR_HOME": f"{FOLDER}/data", "PATH": os.environ["PATH"]}
 KINDS = ("FunctionBasedStreamingAction", "Graph", "Session", "SessionWriter", "WireModel")
 CLIENTS = (AsyncConnectionPool, httpx2.AsyncClient)
-"""What sends requests: the pool under a model's requests, and the client of a provider's SDK."""
+"""The classes that send requests: the connection pool of Sandbur, and the client of a provider's SDK."""
 
 
 @tool(effect="read")

@@ -1,7 +1,7 @@
 """An agent that observes messages and dies at a crash point: observe_victim.py URL FOLDER
 
-It observes before, in and after a run. Another process goes on with it. What was acknowledged is in a
-file; the messages of the history are printed.
+The agent observes messages before, during and after a run. Another process resumes the session. The
+acknowledged messages are in a file, the history is printed.
 """
 
 import asyncio

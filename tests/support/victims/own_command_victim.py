@@ -1,6 +1,6 @@
-"""A session in which somebody runs a command of their own, which dies: own_command_victim.py URL FOLDER
+"""A session that dies while a shell command of the person runs. Usage: own_command_victim.py URL FOLDER
 
-Another run goes on from there as a person would. What came of it all is printed.
+Another process resumes the session, and prints the outcome and the history.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ MESSAGE = "what did I do?"
 
 
 async def go_on(session: Session) -> list[str]:
-    """Carry on what is open; a command of which nobody knows what came of it was done."""
+    """Resume the session; settle a command with an unknown outcome as done."""
     asked: list[str] = []
     while session.next_action != "prompt":
         if session.next_action == "human_confirm":
@@ -60,14 +60,14 @@ async def main(url: str, place: str) -> None:
     if not any(message.text == MESSAGE for message in session.state.chat_history):
         await collect(session.send(MESSAGE))
     effects = Path(place) / "effects"
-    told = [message.for_model.text for message in session.state.chat_history if message.role == "user"]
+    texts = [message.for_model.text for message in session.state.chat_history if message.role == "user"]
     print(
         json.dumps(
             {
                 "effects": effects.read_text().split() if effects.exists() else [],
                 "ran": ran(session),
                 "asked": asked,
-                "told": told,
+                "told": texts,
             }
         )
     )

@@ -1,8 +1,8 @@
-"""A program whose agent runs code that pays twice, and that dies there: python_victim.py TOOL MOMENT FOLDER
+"""A program whose agent dies while it runs code that pays twice. Usage: python_victim.py TOOL MOMENT FOLDER
 
-Its first run dies by SIGKILL inside of the second payment, before or after its effect, or at a named crash
-point; another run carries it on. Effects are lines in a file, so that they can be counted. It prints what the
-model got.
+The first run dies by SIGKILL in the second payment, before or after its effect, or at a named crash point;
+another run resumes the session, and prints the results. Effects are lines in a file, so that they can be
+counted.
 """
 
 import asyncio

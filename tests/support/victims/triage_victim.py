@@ -1,4 +1,4 @@
-"""A process that dies while a tool of its session runs; and that tool, for those who go on."""
+"""A process that dies while a tool of its session runs, and the tool for the process that resumes."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ def act(*texts: str) -> list[tuple[str, dict[str, str]]]:
 
 
 class Checked(Recorder):
-    """A tool whose effect can be looked up."""
+    """A tool with a check that finds out whether the effect happened."""
 
     def __init__(self, found: Any) -> None:
         super().__init__(effect="verifiable")

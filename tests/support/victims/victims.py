@@ -1,4 +1,4 @@
-"""Runs the programs of this folder that die where a test wants it."""
+"""Runs the programs of this folder, which die where a test wants."""
 
 import os
 

@@ -71,7 +71,7 @@ def test_after_a_kill_in_the_middle_a_person_says_what_came_of_it(terminal: Term
     terminal.see("exit=137")
     terminal.close()
     terminal.start("-c")
-    terminal.see("What came of it? [")
+    terminal.see("What was the outcome? [")
     time.sleep(DEAF_S)
     terminal.keys("d")
     terminal.see("What the model should know")

@@ -129,7 +129,7 @@ def test_always_is_asked_once(terminal: Terminal) -> None:
     answered(terminal, ASKS, "a")
     answered(terminal, "Always what? [", "x")
     shown = terminal.see("Add it? [s/p/u]")
-    assert "run_shell_command(touch one)" in shown.partition("From now on this passes unasked")[2]
+    assert "run_shell_command(touch one)" in shown.partition("From now on this runs without a question")[2]
     assert not (terminal.folder / "one").exists()
     answered(terminal, "Add it? [", "s")
     terminal.see("exit 0")
@@ -151,7 +151,7 @@ def test_always_for_good_holds_in_the_next_chat(terminal: Terminal) -> None:
     terminal.see("Enter confirms")
     assert not (terminal.folder / ".sandbur").exists()
     terminal.keys("Enter")
-    terminal.see("Kept in")
+    terminal.see("Saved in")
     terminal.see("exit 0")
     kept = terminal.folder / ".sandbur/config.toml"
     assert kept.read_text() == 'allow = ["run_shell_command(touch one *)"]\n'
@@ -172,7 +172,7 @@ def test_words_typed_behind_always_grant_nothing(terminal: Terminal) -> None:
     terminal.see("Add it? [")
     time.sleep(DEAF_S)
     terminal.type("sure")
-    terminal.see("That is none of the keys s/p/u.")
+    terminal.see("Press one of the keys s/p/u.")
     time.sleep(DEAF_S)
     terminal.keys("Escape")
     terminal.see(ASKS, after="left open")

@@ -190,7 +190,7 @@ def test_a_message_is_put_back_when_its_answer_is_interrupted(tmp_path: Path, te
         terminal.see("❯ once more", after="Nothing is lost")
         terminal.close()
         terminal.start("-c", **env)
-        terminal.see("Enter goes on from there: the model is asked again")
+        terminal.see("Enter continues from there: the model is asked again")
         terminal.keys("Enter")
         screen = terminal.see("yes", after="Resumed: tell me a tale")
         recap = screen.rpartition("Resumed: ")[2]

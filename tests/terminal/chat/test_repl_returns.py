@@ -9,7 +9,7 @@ from support.commands.command import Command
 from support.commands.killed import effects, killed_in_a_command
 from support.screens.tmux_window import ASKS, DEAF_S, Terminal, wait
 
-SETTLES = "What came of it? ["
+SETTLES = "What was the outcome? ["
 BACK = "Bring back what? ["
 
 
@@ -43,11 +43,11 @@ def test_a_call_that_was_running_at_the_crash_is_settled_in_the_chat(
     screen = terminal.see(SETTLES)
     assert "still runs:    nothing of it" in screen
     assert "effects" in screen.partition("changed since:")[2]
-    assert "was running when the process died; nobody knows what came of it" in screen
+    assert "was running when the process died; its outcome is unknown" in screen
     assert "half" in screen
     assert "started: 2" in screen
     press(terminal, "i")
-    terminal.see(SETTLES, after="inspect: everything")
+    terminal.see(SETTLES, after="inspect: all output")
     press(terminal, "d")
     terminal.see("What the model should know")
     terminal.type("I looked: xyzzy")
@@ -66,9 +66,9 @@ def test_a_session_entered_from_the_chat_asks_or_says_what_enter_does(
     terminal.start()
     terminal.see("interactive · demo")
     terminal.type(f"/resume {stopped} ")
-    screen = terminal.see("A message starts something else")
+    screen = terminal.see("A message starts a new turn")
     assert "It stopped while the model was answering." in screen
-    assert "Enter goes on from there" in screen
+    assert "Enter continues from there" in screen
     assert "model call" not in screen
     terminal.keys("Enter")
     answered(terminal)

@@ -66,7 +66,7 @@ def test_a_session_that_runs_elsewhere_is_not_said_to_go_on(terminal: Terminal) 
         process.communicate(timeout=120)
     terminal.close()
     terminal.start("-c")
-    screen = terminal.see("Enter finds out what came of it")
+    screen = terminal.see("Enter checks the outcome")
     assert "In the middle: shell touch begun" in screen
     assert "execute_tools" not in screen
 

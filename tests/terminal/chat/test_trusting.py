@@ -106,7 +106,7 @@ def test_a_flag_or_a_variable_is_acknowledged_too(tmp_path: Path, words: str, en
 def test_a_prompt_of_the_command_line_changes_no_mode(tmp_path: Path) -> None:
     with opened(tmp_path) as terminal:
         terminal.start('-m demo "/mode yolo"')
-        terminal.see("counts only where a person types it into the chat")
+        terminal.see("is accepted only from a person in the chat")
         terminal.see("exit=2")
 
 

@@ -32,7 +32,7 @@ def server(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve
     store = Store.open(url)
     asyncio.run(every_kind(store))
     turns: list[Any] = [[("act", {"text": f"call {number}"})] for number in range(80)]
-    asyncio.run(chat(store, "long", *turns, "done", said="a long one"))
+    asyncio.run(chat(store, "long", *turns, "done", text="a long one"))
     store.close()
     with served(url, home=tmp_path_factory.mktemp("home")) as running:
         yield running

@@ -68,7 +68,7 @@ def test_a_person_at_a_phone_approves_denies_and_settles(command: Command) -> No
         text = browser.until_shown("3 waiting for your decision")
         assert "$ echo x >> effects" in text
         assert "writes files: effects" in text
-        assert "nobody knows what came of it" in text
+        assert "its outcome is unknown" in text
         assert browser.overflow == 0
         if SHOTS:
             browser.screenshot(Path(SHOTS) / "decisions-400.png")
@@ -98,7 +98,7 @@ def test_a_session_that_died_inside_a_command_is_told_before_anybody_goes_on(com
     with page_of(command) as server, client_of(server) as client:
         text = client.get("/").text
         assert "1 waiting for your decision" in text
-        assert "Interrupted, outcome to decide" in text
+        assert "The process of the session died while this ran" in text
         assert f"<code>sandbur -r {dead}</code>" in text
         assert "shell echo" in text
         assert "<script>" not in text
@@ -112,14 +112,14 @@ def test_what_is_decided_is_what_was_shown(command: Command) -> None:
         approve, deny = forms(client.get("/").text)
         assert approve == deny
         assert approve["session"] == session_id
-        other = client.post("/decide", data={**approve, "shown": "0" * 64, "decision": "approve"})
-        assert (other.status_code, "not what was shown to you" in other.text) == (409, True)
+        other = client.post("/decide", data={**approve, "digest": "0" * 64, "decision": "approve"})
+        assert (other.status_code, "has changed since the page displayed it" in other.text) == (409, True)
         strange = client.post("/decide", data={**approve, "decision": "everything"})
         assert strange.status_code == 409
         wrong = client.post("/decide", data={**approve, "decision": "done"})
         assert "has to be" in wrong.text
         big = client.post("/decide", data={**deny, "decision": "deny", "words": "x" * 100_000})
-        assert (big.status_code, "too much" in big.text) == (409, True)
+        assert (big.status_code, "larger than 64 KB" in big.text) == (409, True)
         unknown = client.post("/decide", data={**approve, "session": "nobody", "decision": "approve"})
         assert unknown.status_code == 409
         assert status(command, session_id) == "needs_approval"

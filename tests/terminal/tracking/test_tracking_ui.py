@@ -244,7 +244,7 @@ def test_a_signal_ends_it_with_its_code(filled: str, tmp_path: Path, number: int
         server.process.send_signal(number)
         assert server.process.wait(20) == code
         assert server.process.stderr is not None
-        assert server.process.stderr.read() == "Ctrl-C ends it.\n"
+        assert server.process.stderr.read() == "Ctrl-C ends the server.\n"
 
 
 def test_a_port_that_is_taken_is_said_in_one_sentence(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_port_that_is_taken_is_said_in_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "env", "code", "said"),
     [
-        (["--host", "no.such.host.invalid"], {}, 2, "is no address"),
+        (["--host", "no.such.host.invalid"], {}, 2, "is not a known host name"),
         (["--host", "0.0.0.0", "--no-token"], {}, 2, "--no-token would let the whole network in"),
         (["--host", "203.0.113.7"], {}, 2, "is no address of this machine"),
         ([], {"SANDBUR_UI_TOKEN": "short"}, 52, "SANDBUR_UI_TOKEN has to be 16 or more"),

@@ -96,7 +96,7 @@ def test_a_silent_pipe_does_not_hold_a_prompt_up(command: Command) -> None:
     os.close(reader)
     os.close(writer)
     assert process.returncode == 0
-    assert b"Nothing came from stdin" in err
+    assert b"No input came from stdin" in err
 
 
 def test_a_failure_before_the_session_is_json_too(command: Command) -> None:
@@ -227,7 +227,7 @@ def test_a_denial_and_its_reason_reach_the_model(command: Command) -> None:
 
 def test_a_decision_needs_a_call_that_waits(command: Command) -> None:
     session_id, _ = waiting(command)
-    assert "waits for no decision" in command.run("approve", session_id, "nothing").err
+    assert "is not a call that waits for a decision" in command.run("approve", session_id, "nothing").err
     assert command.run("approve", session_id).code == 0
     ended = command.run("approve", session_id, "--all")
     assert ended.code == 2
@@ -399,7 +399,7 @@ def test_yolo_mode_comes_from_a_flag_and_not_from_a_text(command: Command, text:
                          (("-p", "-r", session_id, "/mode"), "yolo")):  # fmt: skip
         ended = command.run(*words, stdin=stdin)
         assert (ended.code, ended.out) == (2, ""), words
-        assert "counts only where a person types it" in ended.err
+        assert "is accepted only from a person" in ended.err
     assert json.loads(command.run("sessions", "show", session_id, "--json").out)["mode"] == "interactive"
     assert command.run("-p", "-r", session_id, "/mode plan").code == 0
     assert command.run("-p", "-r", session_id, "hello", "-y").code == 0

@@ -1,1 +1,1 @@
-"""The questions to a person about calls and trust, and their possible answers."""
+"""Asks a person about calls and trust."""

@@ -1,4 +1,4 @@
-"""The questions of "always": which rule, displayed in full, and for how long it applies."""
+"""Asks which rule an answer of "always" adds, and for how long the rule applies."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,14 +19,14 @@ _MAX_CHARS = 80
 
 
 class Rules(Protocol):
-    """The part of `WaitingCalls` that "always" needs."""
+    """The methods of `WaitingCalls` that `Always` needs."""
 
     def suggest_rules(self, call: PendingCall) -> Sequence[RuleSuggestion]: ...
     def accept(self, offer: RuleSuggestion) -> None: ...
 
 
 class Always:
-    """Offers rules that allow a call, and calls like it, from now on."""
+    """Offers rules that allow a call and similar calls without a question."""
 
     def __init__(self, questions: Questions, rules: Rules, cwd: Path, env: Mapping[str, str]) -> None:
         self._questions = questions
@@ -38,7 +38,7 @@ class Always:
         return [offer for offer in self._rules.suggest_rules(call) if offer.kind != "sandbox"]
 
     def sandbox(self, call: PendingCall) -> RuleSuggestion | None:
-        """Return the rule that allows sandboxed commands, if it is available for a call."""
+        """Return the rule that allows the call and further commands in the sandbox, or None."""
         return next((offer for offer in self._rules.suggest_rules(call) if offer.kind == "sandbox"), None)
 
     def accept(self, offer: RuleSuggestion) -> None:
@@ -46,7 +46,7 @@ class Always:
         self._rules.accept(offer)
 
     async def choose(self, offers: Sequence[RuleSuggestion]) -> bool:
-        """Ask which, and for how long; return whether the person took one: then it holds."""
+        """Ask which rule to add and for how long; return whether a rule was added."""
         offer = offers[0] if len(offers) == 1 else await self._which(offers)
         if offer is None:
             return False
@@ -62,8 +62,8 @@ class Always:
         return by_key.get(await self._questions.key("Always what?", choices))
 
     async def _for_how_long(self, offer: RuleSuggestion) -> bool:
-        """Show in full what will hold, and take a key for it."""
-        self._questions.show("From now on this passes unasked", _show_rule(offer))
+        """Show the rule in full, ask for how long to add it, and add it; return whether it was added."""
+        self._questions.show("From now on this runs without a question", _show_rule(offer))
 
         places = {"u": user_place(self._env)}
         if (place := place_for(self._cwd, self._env)).project is not None:
@@ -71,11 +71,11 @@ class Always:
         choices = {"s": "yes, in this session"}
         for key, place in places.items():
             whose = "in this project" if place.project is not None else "in every folder"
-            choices[key] = f"yes, {whose} for good ({expose(str(place.path))})"
+            choices[key] = f"yes, {whose} permanently ({expose(str(place.path))})"
         key = await self._questions.key("Add it?", choices, firm="".join(places))
         if key in places:
             self._keep(offer, places[key])
-            self._questions.renderer.lines([("dim", f"  Kept in {expose(str(places[key].path))}.")])
+            self._questions.renderer.lines([("dim", f"  Saved in {expose(str(places[key].path))}.")])
         if key:
             self._rules.accept(offer)
         return bool(key)
@@ -86,7 +86,7 @@ class Always:
 
 
 def _name_offer(offer: RuleSuggestion) -> str:
-    """Return what an offer means, without a rule that is too long to choose by."""
+    """Return a short description of an offer; a long rule is left out."""
     if not offer.rule:
         return _EDITS
     name = _NAMES[offer.kind]

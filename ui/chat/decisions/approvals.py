@@ -1,4 +1,4 @@
-"""Asks the person about waiting calls: exactly what would run, then one key, or why it may not."""
+"""Asks a person about calls that wait for approval: shows exactly what would run, and reads the decision."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -15,23 +15,23 @@ from .questions import Questions
 _MAX_LINES = 60
 
 
-_ALL = {"y": "yes, all {count} of them, once each", "n": "no: one by one"}
+_ALL = {"y": "yes, all {count}, once each", "n": "no: ask one by one"}
 
 About = Callable[[PendingCall, bool], ApprovalContext]
-"""Returns the facts about a call; True: the person has changed its arguments."""
+"""Returns the facts about a call; the second argument is true if the person has changed its arguments."""
 
 
 class _Answer(NamedTuple):
     decisions: Sequence[CallDecision]
     is_about_rest: bool = False
-    """The remaining calls are judged again before the person is asked about them."""
+    """True if the remaining calls are judged again before the person is asked about them."""
 
 
 class Approvals:
-    """The dialogue about the calls of one turn."""
+    """The dialogue about the calls of a turn that wait for approval."""
 
     KEYS = ("y", "a", "s", "n", "r", "e", "v", "A")
-    """What may decide, or show more; which of them are offered depends on the call."""
+    """All keys of the dialogue; which keys are offered depends on the call."""
 
     def __init__(self, questions: Questions, always: Always, cwd: str, about: About) -> None:
         self._questions = questions
@@ -43,10 +43,10 @@ class Approvals:
         """Call id -> the text of an edit that could not be used."""
 
     async def ask(self, calls: Sequence[PendingCall]) -> list[CallDecision] | None:
-        """Return the decisions, or None if the person postpones them.
+        """Return the decisions about the calls, or None if the person leaves a question open.
 
-        After "always" the rest is left to the new rule; calls that it does not cover are asked about again.
-        Raises `CommandTyped`; then nothing is decided.
+        After "always", the remaining calls are left out: the gate judges them again with the new rule. Raises
+        `CommandTyped` if the person types a command; then nothing is decided.
         """
         decisions: list[CallDecision] = []
         for place in range(len(calls)):
@@ -59,7 +59,7 @@ class Approvals:
         return decisions
 
     async def _ask_one(self, calls: Sequence[PendingCall], place: int) -> _Answer | None:
-        """Return the decision; None: the question was left open."""
+        """Return the answer about one call, or None if the person leaves the question open."""
         call, changed, is_full = calls[place], None, False
         while True:
             edited = call if changed is None else call.model_copy(update={"arguments": changed})
@@ -81,7 +81,7 @@ class Approvals:
     async def _read_decision(
         self, key: str, left: Sequence[PendingCall], edited: PendingCall, changed: str | None
     ) -> _Answer | None:
-        """Return the decision of a key; None if the question has to be asked again."""
+        """Return the answer that a key means, or None if the question has to be asked again."""
         call_id = edited.call_id
         match key:
             case "n":
@@ -106,7 +106,7 @@ class Approvals:
                 return None
 
     async def _ask_all(self, calls: Sequence[PendingCall]) -> list[CallDecision]:
-        """Show each call in full, then ask for one key for all; return nothing unless it approves them."""
+        """Show each call in full, then ask one question about all; return the approvals, or an empty list."""
         for number in range(len(calls)):
             self._show(calls, number, calls[number], is_full=True, lists_others=False)
         choices = {key: text.format(count=len(calls)) for key, text in _ALL.items()}
@@ -137,11 +137,11 @@ class Approvals:
         if full or hidden <= 0:
             return lines
         half = _MAX_LINES // 2
-        gap: Line = ("bold yellow", f"... {hidden} lines not shown; v shows everything ...")
+        gap: Line = ("bold yellow", f"... {hidden} lines are hidden; v shows everything ...")
         return [*lines[:half], gap, *lines[-half:]]
 
     def _facts(self, about: ApprovalContext) -> Iterator[Line]:
-        """Yield the reason of the question, the addresses of the call and its sandbox."""
+        """Yield why the call is asked about, which places and hosts it reaches, and its sandbox."""
         wrap = self._questions.wrap_fact
         if about.problem:
             yield from wrap("cannot run:  ", one_line(about.problem), "red")
@@ -174,7 +174,7 @@ class Approvals:
         return choices
 
     async def _edit(self, call: PendingCall) -> str | None:
-        """Return the new arguments; an unusable text is kept for the next try."""
+        """Return the edited arguments, or None; an invalid text is kept for the next edit."""
         form = EditForm(call.tool, call.arguments)
         text = self._broken.pop(call.call_id, form.text)
         written = None
@@ -185,7 +185,7 @@ class Approvals:
             kept = written if written is not None else text
             if kept != form.text:
                 self._broken[call.call_id] = kept
-            again = " Nothing was changed; e opens what you wrote." if kept != form.text else ""
+            again = " Nothing was changed; e opens your text again." if kept != form.text else ""
             self._renderer.lines([("red", one_line(f"{problem}{again}"))])
             return None
 

@@ -1,4 +1,4 @@
-"""Questions about trust and risk: a project's configuration, a link out of it, yolo mode."""
+"""Asks a person about trust and risk: a project's configuration, tools and texts, and yolo mode."""
 
 import os
 import sys
@@ -19,12 +19,12 @@ from .questions import OneKey
 MAX_HARMLESS_LINES = 20
 MAX_TEXTS = 40
 _YOLO = """\
-In yolo mode every command and every change runs without a question, with your rights, also what a file or a
-web page has talked the model into. What a deny rule names is refused still. This is asked once."""
+In yolo mode every command and every change runs without a question, with your rights, also if a file or a web
+page has misled the model. Deny rules still apply. This question is asked once."""
 
 
 async def newly_trusted(config: Path | None) -> bool:
-    """Show the effects of an untrusted configuration and ask; return whether it is trusted now."""
+    """Show what an untrusted configuration would change, and ask; return whether it is trusted now."""
     found = None if config is None else read_bytes(config, MAX_CONFIG_BYTES)
     if config is None or found is None:
         return False
@@ -32,7 +32,7 @@ async def newly_trusted(config: Path | None) -> bool:
     content = found[0]
     summary = summarize_settings(content, config)
     if summary.problem:
-        _print(f"{summary.problem} It is left out.")
+        _print(f"{summary.problem} The configuration is ignored.")
         return False
     is_settings = config.match(CONFIG_NAME)
     place = config.parent.parent if is_settings else config
@@ -49,12 +49,12 @@ async def newly_trusted(config: Path | None) -> bool:
 
 
 def _lines(summary: Disclosure) -> list[str]:
-    """Return the lines to read: all dangerous effects, and the first of the others."""
+    """Return all dangerous effects of a configuration, and the first of the harmless ones."""
     more = len(summary.rest) - MAX_HARMLESS_LINES
     dangerous = [f"  ! {line}" for line in summary.dangerous]
     rest = [f"    {line}" for line in summary.rest[:MAX_HARMLESS_LINES]]
     return [
-        "This project brings a configuration of its own. It",
+        "This project has its own configuration. It",
         *(dangerous or ["  sets nothing that could do harm."]),
         *(["  and sets limits, prices or deny rules:"] if rest else []),
         *rest,
@@ -63,8 +63,8 @@ def _lines(summary: Disclosure) -> list[str]:
 
 
 async def ask_about_links(cwd: Path) -> None:
-    """Ask about instruction files that are links out of the repository; after a no they are asked about next
-    time."""
+    """Ask about instruction files that are links out of the repository; after a "no" ask again at the next
+    start."""
     for found in find_instructions(cwd, os.environ).outside:
         _print(f"{found.link} is a link out of this project, to {found.target}.")
         _print(f"To take trust back later: sandbur trust --remove {found.link}")
@@ -73,19 +73,19 @@ async def ask_about_links(cwd: Path) -> None:
 
 
 async def ask_about_tools(cwd: Path) -> None:
-    """Ask about a project's Python tools; after a no they are asked about next time."""
+    """Ask about the Python tools of a project; after a "no" ask again at the next start."""
 
     try:
         found = project_tools(cwd)
     except ConfigError as problem:
-        _print(f"{problem} The tools of this project are left out.")
+        _print(f"{problem} The tools of this project are ignored.")
         return
     if found is None or found.is_trusted(os.environ):
         return
-    _print(f"This project brings tools as Python programs in {found.folder}:")
+    _print(f"This project has tools as Python programs in {found.folder}:")
     for name, content in found.files.items():
         _print(f"  ! {name} ({len(content):,} bytes)")
-    _print("They run with your rights when a session begins, before any call of them is judged.")
+    _print("They run with your rights as soon as a session begins, before any call is judged.")
     _print(f"To take trust back later: sandbur trust --remove {found.folder}")
     if await _says_yes("Run them in this folder, until one of them changes?"):
         found.trust(os.environ)
@@ -101,23 +101,23 @@ async def ask_about_texts(cwd: Path) -> None:
             try:
                 names = list(folder.files)
             except ConfigError:
-                continue  # the session says why it is left out
-            _print(f"This project brings {kind}, texts for you and the model, in {folder.path}:")
+                continue  # a notice of the session gives the reason
+            _print(f"This project has {kind}, texts for you and the model, in {folder.path}:")
             for name in names[:MAX_TEXTS]:
                 fields = describe_fields(folder, name)
                 _print(f"  ! {name}{f' ({fields})' if fields else ''}")
             if len(names) > MAX_TEXTS:
                 _print(f"    ({len(names) - MAX_TEXTS} more files)")
-            _print("They tell the model what to do. Each call that comes of it is judged as ever.")
+            _print("They instruct the model. Calls that follow from them are judged like all others.")
             _print(f"To take trust back later: sandbur trust --remove {folder.path}")
             if await _says_yes("Use them in this folder, until one of them changes?"):
                 folder.trust(os.environ)
 
 
 async def knows_yolo(home: Path, otherwise: str = "") -> bool:
-    """Return whether the person knows what yolo mode does; ask, unless that is recorded.
+    """Return whether the person accepts yolo mode; ask once, and record a "yes" in the data folder `home`.
 
-    `otherwise` is printed if the answer is no: the mode that applies instead.
+    `otherwise` is printed if the answer is no.
     """
     if is_acknowledged(home):
         return True
@@ -135,7 +135,7 @@ async def _says_yes(question: str) -> bool:
 
 
 def _print(line: str) -> None:
-    """Print a line whole, however long, and nothing of it as anything but text."""
+    """Print a line in full, without wrapping, markup or control characters."""
     indent = line[: len(line) - len(line.lstrip())]
     console = make_console(sys.stdout)
     console.print(f"{indent}{one_line(line)}", markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,7 @@
-"""The arguments of a call as text that a person edits, and back: the same bytes where nothing was changed."""
+"""Converts the arguments of a call to text for an editor, and the edited text back to arguments.
+
+Arguments that the person did not change stay the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +19,21 @@ _HEADING = re.compile(r"(=+) (\"(?:[^\"\\]|\\.)*\"|[^\s=()\"]+)( \(JSON\))? (=+)
 _PLAIN_NAME = re.compile(r"[^\s=()\"]+")
 _LEAST_SIGNS = 3
 _UNEDITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
-"""What an editor may change by itself, or does not show: such a text is edited as JSON."""
+"""Characters that an editor may change or hide; a text with one of them is edited as JSON."""
 _END = "(end)"
 _HELP = """\
-Below each heading stands the value of one argument, as it is; with (JSON), as JSON.
-A heading that is taken out takes its argument out. What stands above the first heading is for you alone.
+Below each heading is the value of one argument as text; with (JSON), as JSON.
+If you delete a heading, its argument is removed. Text above the first heading is ignored.
 """
 _USUAL = ("nano", "vi")
 
 
 class BadEdit(Exception):
-    """The changed text cannot be used; the message says what is wrong, and where."""
+    """The edited text is invalid; the message names the line and the problem."""
 
 
 class EditForm:
-    """The text form of a call for editing: its main argument alone, or all of them under headings."""
+    """The arguments of a call as text for an editor: the main argument, or all arguments under headings."""
 
     def __init__(self, tool: str, arguments: str) -> None:
         self._values = parse_json_object(arguments)
@@ -49,10 +52,13 @@ class EditForm:
         return "\n" not in self.text.removesuffix("\n")
 
     def read(self, text: str) -> str | None:
-        """Return the arguments in the text as JSON; None if they are unchanged; raises `BadEdit`."""
+        """Return the arguments of the edited text as JSON, or None if they are unchanged.
+
+        Raises `BadEdit` if the text is invalid.
+        """
         if text == self.text or text == self.text.removesuffix("\n"):
             return None
-        # As texts: 1, 1.0 and true are equal.
+        # Texts are compared, because 1, 1.0 and True are equal as values.
         new = json.dumps(self._find_name(text), ensure_ascii=False)
         return None if new == json.dumps(self._values, ensure_ascii=False) else new
 
@@ -79,11 +85,11 @@ class EditForm:
         found: dict[str, Any] = {}
         for block in self._blocks(text):
             if block.name in found:
-                raise BadEdit(f"Line {block.line}: the heading {block.name!r} stands there twice.")
+                raise BadEdit(f"Line {block.line}: there are two headings {block.name!r}.")
             found[block.name] = self._value(block)
         if not found:
             signs = self._signs
-            raise BadEdit(f"Line 1: there is no heading left. One looks like this: {signs} NAME {signs}")
+            raise BadEdit(f"Line 1: there is no heading. A heading looks like this: {signs} NAME {signs}")
         return found
 
     def _value(self, block: _Block) -> Any:
@@ -97,7 +103,7 @@ class EditForm:
         except json.JSONDecodeError as error:
             line = block.line + error.lineno
             raise BadEdit(
-                f"Line {line}, argument {block.name!r}: this is no JSON value: {error.msg}. Texts need"
+                f"Line {line}, argument {block.name!r}: this is not a JSON value: {error.msg}. Texts need"
                 ' quotes: "..."; numbers, true and false do not.'
             ) from None
         except RecursionError:
@@ -118,7 +124,10 @@ class EditForm:
             yield _Block(name, is_json, "\n".join(lines[at + 1 : end]), at + 1)
 
     def _parse_heading(self, line: str) -> tuple[str | None, bool] | None:
-        """Return the name in a heading, None for the end marker; nothing for any other line."""
+        """Return the name of a heading, or None for the end marker, and whether its value is JSON.
+
+        Return None alone for any other line.
+        """
         if line.rstrip() == f"{self._signs} {_END} {self._signs}":
             return None, False
         found = _HEADING.fullmatch(line.rstrip())
@@ -132,7 +141,7 @@ def _refuse_more(lines: Sequence[str], first: int) -> None:
     """Raise `BadEdit` for text that belongs to no argument."""
     for number, line in enumerate(lines[first:], first + 1):
         if line.strip():
-            raise BadEdit(f"Line {number}: this stands behind the end, so it belongs to no argument.")
+            raise BadEdit(f"Line {number}: this text is after the end mark, so it belongs to no argument.")
 
 
 class _Block(NamedTuple):
@@ -140,11 +149,11 @@ class _Block(NamedTuple):
     is_json: bool
     body: str
     line: int
-    """Of its heading, counted from 1."""
+    """The line number of the heading, counted from 1."""
 
 
 def _main_text(subject: str, values: dict[str, Any]) -> str:
-    """Return the name of a call's main argument, if that is its only text; otherwise an empty name."""
+    """Return the name of a call's main argument if it is the only text argument; otherwise no name."""
     texts = [name for name, value in values.items() if isinstance(value, str)]
     is_main = len(texts) == 1 and (len(values) == 1 or texts[0] == subject)
     return texts[0] if is_main and _is_plain_text(values[texts[0]]) else ""
@@ -161,14 +170,14 @@ def _as_json(value: Any) -> str:
 
 
 def _signs_beside(values: dict[str, Any]) -> str:
-    """Return heading marks that do not occur at the start of any line of a value."""
+    """Return the signs of headings: longer than those at the start of any line of a value."""
     lines = (line for value in values.values() if isinstance(value, str) for line in value.split("\n"))
     longest = max((len(line) - len(line.lstrip("=")) for line in lines), default=0)
     return "=" * max(_LEAST_SIGNS, longest + 1)
 
 
 def _read_json_object(text: str) -> dict[str, Any]:
-    """Read arguments that were no JSON object before."""
+    """Parse arguments that were not a JSON object before. Raises `BadEdit` if they still are not."""
     try:
         found = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -180,16 +189,16 @@ def _read_json_object(text: str) -> dict[str, Any]:
 
 
 def usual_editor() -> Sequence[str]:
-    """Return an installed editor; none if there is none."""
+    """Return the command of an installed editor, or an empty list if none is installed."""
     return [found] if (found := next(filter(None, map(shutil.which, _USUAL)), "")) else []
 
 
 async def edit_text(
     text: str, is_one_line: bool, ask_line: Callable[[str], Awaitable[str | None]]
 ) -> str | None:
-    """Return the text after editing, in an editor or on a line; None if it is unchanged.
+    """Let the person edit a text in an editor or, without an editor, on a line; return the new text.
 
-    Raises `BadEdit` if the editor does not work.
+    Return None if the person cancels. Raises `BadEdit` if the editor does not work.
     """
     try:
         editor = choose_editor() or ([] if is_one_line else usual_editor())

@@ -1,4 +1,4 @@
-"""Questions in the chat: one key out of a few, or a line of text; a signal ends them."""
+"""Asks questions in the chat: the person answers with one of a few keys, or with a line of text."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
@@ -31,24 +31,27 @@ from ..input.suspend import stop_at_prompt
 from ..input.wait_for_input import at_prompt
 
 DEAF_S = 0.2
-"""Keys are ignored this long after the question appeared or after another ignored key, because they were
-typed before the person saw it."""
+"""Keys are ignored for this long after the question appeared, and after another ignored key, because they
+were typed before the person saw the question."""
 QUIET_S = 0.15 + ESCAPE_S
-"""A key counts if no other follows for this long, because then it does not begin a word. Escape is recognized
-as much later."""
+"""A key is an answer if no other key follows for this long; otherwise it begins a word. The time contains the
+wait after Escape."""
 _NO_ANSWER = ("c-c", "<sigint>", "c-d", "escape")
 
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """An offered key or a line of text; neither if the question is left open."""
+    """The answer to a question: an offered key, or a line of text. Both are empty if there was no answer."""
 
     key: str = ""
     text: str = ""
 
 
 class OneKey:
-    """One question. A `firm` key also needs Enter; a `safe` one counts at once."""
+    """A question. A key in `firm` needs Enter after it; a key in `safe` answers at once.
+
+    `text_means` describes what a line of text does; empty if text is not an answer.
+    """
 
     def __init__(
         self, question: str, keys: Iterable[str], firm: str = "", text_means: str = "", safe: str = ""
@@ -60,7 +63,7 @@ class OneKey:
         self._safe = safe
         self._text_means = text_means
         self._alone = ""
-        """The offered key on the otherwise empty line, while no other text follows."""
+        """The offered key if it is the only text on the line, otherwise empty."""
         self._timer: asyncio.TimerHandle | None = None
         self._pastes = Pastes()
         self.prompt: PromptSession[Any] = PromptSession(
@@ -69,11 +72,11 @@ class OneKey:
         self.prompt.default_buffer.on_text_changed += self._has_changed
         self.prompt.app.key_processor.before_key_press += self._follow
         quick_escape(self.prompt.app)
-        # One line needs no cursor position; the answer would be dropped below, and waited for at the end.
+        # One line needs no cursor position, and the terminal's reply would be discarded with the keys.
         self.prompt.app.renderer.cpr_support = CPR_Support.NOT_SUPPORTED
 
     async def ask(self) -> GivenAnswer:
-        """Return the key or the line typed; neither for Ctrl-C, Ctrl-D and Escape."""
+        """Return the typed key or line; the answer is empty after Ctrl-C, Ctrl-D or Escape."""
         clear_typeahead(self.prompt.app.input)
         if is_dumb_terminal():
             self._show(None)
@@ -97,8 +100,8 @@ class OneKey:
             self._be_deaf()
 
     def _be_deaf(self) -> None:
-        """Take no key for a moment from when the question is on the screen."""
-        if is_behind():  # on a terminal that is stopped nobody sees the question yet
+        """Ignore keys until the question has been on the screen for a moment."""
+        if is_behind():  # the terminal is stopped, so the question is not on the screen yet
             self._wait(DEAF_S, self._be_deaf)
         else:
             forget_typed()
@@ -106,7 +109,7 @@ class OneKey:
 
     @property
     def is_ready(self) -> bool:
-        """True while a key would be accepted, and none is pending."""
+        """True while a key would be accepted, and no key waits for confirmation."""
         return self.listens and self._timer is None
 
     def _listen(self) -> None:
@@ -114,10 +117,10 @@ class OneKey:
         self._timer = None
 
     def _wait(self, seconds: float, act: Callable[[], None] | None) -> None:
-        """Call a function after a delay, replacing the pending one; None cancels it."""
+        """Call `act` after a delay, and cancel the call that is still waiting; None only cancels."""
         if self._timer is not None:
             self._timer.cancel()
-        # A timer and not a clock: keys that wait to be read are read before a timer that is due.
+        # The event loop reads waiting keys before it calls a timer that is due.
         self._timer = asyncio.get_running_loop().call_later(seconds, act) if act else None
 
     def _has_changed(self, _: object) -> None:
@@ -154,7 +157,7 @@ class OneKey:
             self._wait(DEAF_S, self._listen)
 
     def _letter(self, event: KeyPressEvent) -> None:
-        """Take an offered key for one if nothing follows; anywhere but on the empty line it is text."""
+        """Insert an offered key. On the empty line it is the answer if no other key follows soon."""
         key, is_first = event.data, not event.current_buffer.text
         event.current_buffer.insert_text(key)
         if is_first:
@@ -169,7 +172,7 @@ class OneKey:
         if self._alone:
             self._wait(QUIET_S, lambda: self._take(event.app))
         elif buffer.text.strip() in self._keys:
-            # Pasted text, or the rest of a word: not a key, and hardly a reason.
+            # A single letter that was pasted or left of a word is neither a key nor a reason.
             buffer.reset()
         elif buffer.text.strip():
             text = clean(self._pastes.unfold(buffer.text)).strip()
@@ -192,7 +195,7 @@ _NARROW = 50
 
 
 class CommandTyped(Exception):
-    """The person answered a question with a command of the chat."""
+    """The person answered a question with a slash command or a shell command."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -207,7 +210,7 @@ class Questions:
         self._question: OneKey | None = None
         self._open: PromptSession[Any] | None = None
         self._is_framed = False
-        """True while a frame is open: what can be pressed closes it."""
+        """True while a frame is open, which the row with the keys closes."""
 
     @property
     def is_listening(self) -> bool:
@@ -218,20 +221,20 @@ class Questions:
 
     @property
     def draft(self) -> str:
-        """The current text of the line."""
+        """The text that is typed on the line of the question."""
         return "" if self._open is None else self._open.default_buffer.text
 
     def leave(self, exit_code: int) -> bool:
-        """End a running question; return whether there was one that can be ended this way."""
+        """End a running question with `Leave`; return whether one was running."""
         return leave_app(self._open.app if self._open is not None else None, exit_code)
 
     @property
     def room(self) -> int:
-        """How many cells a line of a body may take."""
+        """The width of a line in the frame, in columns."""
         return max(10, self.renderer.console.width - len("| ") - 1)
 
     def wrap_fact(self, label: str, text: str, style: str = "") -> Iterator[Line]:
-        """Yield a fact as wrapped lines of a body."""
+        """Yield a fact as wrapped lines for the frame, after its label."""
 
         # On a narrow terminal the text begins below its label.
         indent = len(label) if self.room > _NARROW else 2
@@ -243,11 +246,11 @@ class Questions:
             yield style, f"{' ' * indent if number else label}{line.plain}"
 
     def cut(self, text: str) -> str:
-        """Return a text that takes no more than one line of a body."""
+        """Return a text that is cut to one line of the frame."""
         return shorten(text, self.room, self.renderer.glyphs.rest)
 
     def show(self, heading: str, body: Iterable[Line], name: str = "") -> None:
-        """Show the subject of the next question; `name` is its name in rules."""
+        """Show the subject of the next question in a frame; `name` is the tool's name in rules."""
         glyphs, console = self.renderer.glyphs, self.renderer.console
         cells = console.width if can_redraw(console) else None
         title = f"{heading}  {name}" if name else heading
@@ -258,17 +261,17 @@ class Questions:
         self._is_framed = True
 
     async def key(self, question: str, choices: dict[str, str], firm: str = "") -> str:
-        """Return the key pressed for a choice; empty if the question is left open."""
+        """Return the key that the person pressed, or an empty text if the person leaves the question open."""
         while (answer := await self._ask(question, choices, firm=firm)).text:
-            self.renderer.lines([("yellow", f"  That is none of the keys {'/'.join(choices)}.")])
+            self.renderer.lines([("yellow", f"  Press one of the keys {'/'.join(choices)}.")])
         return answer.key
 
     async def answer(
         self, question: str, choices: dict[str, str], text_means: str, safe: str = "", firm: str = ""
     ) -> GivenAnswer:
-        """Return the key pressed for a choice, or a line of text; raises `CommandTyped`.
+        """Return the key of a choice, or a line of text. Raises `CommandTyped` if the line is a command.
 
-        A `safe` choice counts at once, a `firm` one only with Enter.
+        A `safe` key answers at once, a `firm` key needs Enter.
         """
         answer = await self._ask(question, choices, text_means, firm, safe)
         if is_command(answer.text) or parse_shell_command(answer.text) is not None:
@@ -290,7 +293,7 @@ class Questions:
         return answer
 
     def _offer(self, choices: dict[str, str]) -> None:
-        """Show what can be pressed, side by side where there is room: the last row of the frame."""
+        """Show the keys and their meanings as the last rows of the frame, several in a row if they fit."""
         console, entries = self.renderer.console, [f"[{key}] {text}" for key, text in choices.items()]
         rows = list(flow(entries, console.width - 2)) if can_redraw(console) else entries
         corner = self.renderer.glyphs.bottom if self._is_framed else ""
@@ -300,7 +303,7 @@ class Questions:
         self._is_framed = False
 
     async def line(self, question: str, default: str = "") -> str | None:
-        """Return a line of text; None if the person cancels."""
+        """Ask for a line of text and return it, or None if the person cancels."""
         self._open = PromptSession(question, key_bindings=_line_keys())
         quick_escape(self._open.app)
         try:

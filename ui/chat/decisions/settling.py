@@ -1,4 +1,4 @@
-"""Asks the person about the outcomes of calls that were interrupted."""
+"""Asks a person to settle calls whose outcome is unknown."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
@@ -10,22 +10,22 @@ from ...terminal.text.sanitize import one_line
 from .questions import Questions
 
 _CHOICES = {
-    "i": "inspect: everything it wrote until then, and what is there now",
-    "m": "let the model check: it looks before anything is done again",
+    "i": "inspect: all output so far, and the files now",
+    "m": "let the model check before it repeats anything",
     "r": "run it again",
     "d": "it was done",
     "f": "it failed, or did not happen",
 }
 _SETTLED: dict[str, Settlement] = {"d": "done", "f": "failed", "m": "check"}
-_UNKNOWN = "It was running when the process died; nobody knows what came of it."
-_TELL = "What the model should know (Enter: nothing more): "
+_UNKNOWN = "It was running when the process died; its outcome is unknown."
+_TELL = "What the model should know (Enter: nothing): "
 
 _Look = Callable[[PendingCall], Awaitable["Aftermath"]]
-"""Collects the evidence about a call."""
+"""Returns the evidence about the outcome of a call."""
 
 
 class Settling:
-    """The dialogue about the calls of one turn with unknown outcome."""
+    """The dialogue about the calls of a turn whose outcome is unknown."""
 
     KEYS = tuple(_CHOICES)
 
@@ -35,7 +35,10 @@ class Settling:
         self._look = look
 
     async def ask(self, calls: Iterable[PendingCall]) -> list[CallDecision] | None:
-        """Return the person's answer about each, or None if one is left open; raises `CommandTyped`."""
+        """Return a decision about each call, or None if the person leaves one open.
+
+        Raises `CommandTyped` if the person types a command instead.
+        """
         decisions: list[CallDecision] = []
         for call in calls:
             decision = await self._ask_one(call)
@@ -49,7 +52,7 @@ class Settling:
         known = ""
         while True:
             answer = await self._questions.answer(
-                "What came of it?", _CHOICES, "to be answered with d, f or m", safe="i"
+                "What was the outcome?", _CHOICES, "then choose d, f or m", safe="i"
             )
             key, known = answer.key, answer.text or known
             if answer.text:
@@ -78,7 +81,7 @@ class Settling:
         self._questions.show(f"{word} was interrupted", body, name if name != word else "")
 
     def _list_evidence(self, found: Aftermath) -> Iterator[Line]:
-        """Yield the current evidence."""
+        """Yield lines about files, git and processes that may show whether the call took effect."""
         wrap = self._questions.wrap_fact
         if found.made:
             yield from wrap("it did:        ", _list_calls(found.made))
@@ -87,7 +90,7 @@ class Settling:
         since = f"{_list_calls(found.since) or 'no file of the workspace'}{rest}{partly}"
         yield from wrap("changed since: ", since)
         if found.git:
-            yield from wrap("git says:      ", f"{_list_calls(found.git)} (whenever that was)")
+            yield from wrap("git says:      ", f"{_list_calls(found.git)} (at an unknown time)")
         if found.running is not None:
             running = _list_calls(found.running)
             yield from wrap("still runs:    ", running or "nothing of it", "bold yellow" if running else "")

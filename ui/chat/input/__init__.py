@@ -1,1 +1,1 @@
-"""The input line: keys, pastes, history, completion."""
+"""The input line of the chat: keys, pastes, history, completion."""

@@ -20,11 +20,11 @@ from .files.mentions import mention
 from .files.project_files import ProjectFiles
 
 FindsContext = Callable[[], SlashContext | None]
-"""Returns the chat once its session is open."""
+"""Returns the context of the chat, or None before its session is open."""
 
 
 class SlashCompleter(Completer):
-    """Completes a command at the start of the input, and its arguments."""
+    """Completes a slash command at the start of the input, and its arguments."""
 
     def __init__(self, context: FindsContext = lambda: None) -> None:
         self._context = context
@@ -38,7 +38,7 @@ _OPEN_MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]*)|([^\s"]*))$')
 
 
 class FileCompleter(Completer):
-    """Completes a path behind `@` anywhere in the input."""
+    """Completes a path after `@` anywhere in the input."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -56,5 +56,5 @@ class FileCompleter(Completer):
 
 
 def completer_for(folder: Path, context: FindsContext) -> Completer:
-    """Return what completes the input in a folder; files are looked for in a thread."""
+    """Return a completer of slash commands and of the files of a folder, which are listed in a thread."""
     return merge_completers([SlashCompleter(context), ThreadedCompleter(FileCompleter(folder))])

@@ -1,4 +1,4 @@
-"""The input line at the prompt: several lines, history, completion, pastes, Ctrl-C that keeps the draft."""
+"""The input line at the prompt, with several lines, history, completion and pastes."""
 
 import asyncio
 import time
@@ -46,9 +46,9 @@ from .typed import keep_for_prompt
 _TWICE_S = 2.0
 _ESCAPE_TWICE_S = 0.8
 UNREAD_S = 0.3
-"""An Enter this soon after new output was not meant to answer it, in seconds."""
+"""An Enter this soon after new output, in seconds, was pressed before the person could read the output."""
 _MENU_ROWS, _OPEN_MENU_ROWS = 4, 11
-"""Of the line and the menu below it."""
+"""Rows for the line and a closed or open menu below the line."""
 _REWIND = "/rewind"
 _STYLE = Style.from_dict(
     {
@@ -70,7 +70,7 @@ class Leave(Exception):
 
 
 def leave_app(app: Application[Any] | None, exit_code: int) -> bool:
-    """End the waiting prompt with `Leave`; return whether there was one."""
+    """End the prompt of `app` with `Leave`; return whether a prompt was waiting."""
     if app is None or not _is_waiting(app):
         return False
     app.exit(exception=Leave(exit_code))
@@ -82,7 +82,7 @@ def _is_waiting(app: Application[Any]) -> bool:
 
 
 def show_above(work: Callable[[], None]) -> Awaitable[None]:
-    """Do `work`, which prints, with the line that is being typed out of its way."""
+    """Call `work`, which prints above the input line; the line is erased first and then drawn again."""
     return run_in_terminal(work)
 
 
@@ -98,7 +98,10 @@ class Composer:
         does: Does | None = None,
         is_vi: bool = False,
     ) -> None:
-        """`does`: what keys do that is the business of the chat; it is done above the line."""
+        """`does` are the functions for keys that belong to the chat; their output goes above the line.
+
+        `standing` returns the facts for the status line.
+        """
         self._glyphs = glyphs
         self._standing = standing
         self._does: Does = does or {}
@@ -128,17 +131,17 @@ class Composer:
         quick_escape(self._session.app)
 
     def _make_room(self, buffer: Buffer) -> None:
-        """Give an open menu its own rows when the line is at the bottom of the screen."""
+        """Reserve more rows while the menu is open, so that it has room at the bottom of the screen."""
         rows = self._session.app.output.get_size().rows
         is_open = buffer.complete_state is not None
         self._session.reserve_space_for_menu = min(_OPEN_MENU_ROWS, rows // 2) if is_open else _MENU_ROWS
 
     async def read(self) -> str:
-        """Return the typed message; raises `Leave`."""
+        """Return the typed message. Raises `Leave` if the person or a signal ends the chat."""
         source = self._session.app.input
         self._hint_until = 0.0
         try:
-            # From here on Enter and Ctrl-J are two keys, also before the prompt is up.
+            # In raw mode Enter and Ctrl-J are two keys, also before the prompt is displayed.
             with source.raw_mode():
                 keep_for_prompt(source)
                 text = await self._session.prompt_async(default=self.take_text())
@@ -147,11 +150,11 @@ class Composer:
         return clean(self.pastes.unfold(text))
 
     def put_in(self, text: str) -> None:
-        """Let the next `read` begin with this text, not sent yet."""
+        """Add a text to the draft with which the next `read` begins."""
         self._typed = "\n".join(part for part in (self._typed, without_files(text)) if part)
 
     def take_text(self) -> str:
-        """Return and clear the prepared text."""
+        """Return the draft for the next `read`, and clear it."""
         draft, self._typed = self._typed, ""
         return draft
 
@@ -161,17 +164,17 @@ class Composer:
         return self._session.default_buffer.text
 
     def leave(self, exit_code: int) -> bool:
-        """End a running `read`; return whether there was one that can be ended this way."""
+        """End a running `read` with `Leave`; return whether one was running."""
         return leave_app(self._session.app, exit_code)
 
     @property
     def is_reading(self) -> bool:
-        """True until the line is sent or left."""
+        """True while the person can type on the line."""
         return _is_waiting(self._session.app)
 
     @contextmanager
     def keeping(self) -> Generator[None]:
-        """Send no line that was typed before the output displayed meanwhile could be read."""
+        """Ignore Enter during the context and shortly after, because the person has not read the output."""
         self._keeps_until = inf
         try:
             yield
@@ -208,7 +211,7 @@ class Composer:
         bind("new_line", begin_line, ~is_searching)
         bind("interrupt", self._interrupt, ~is_searching)
         bind("interrupt", lambda _: stop_search(), is_searching)
-        # In vi mode the first Escape ends the typing.
+        # In vi mode, Escape in insert mode only changes to navigation mode.
         can_rewind = ~is_searching & ~has_selection & (emacs_mode | vi_navigation_mode)
         bind("escape", self._escape, can_rewind)
         bind("edit", self._edit, ~is_searching & ~has_selection)
@@ -225,7 +228,7 @@ class Composer:
         return Condition(lambda: not self._session.default_buffer.text)
 
     def _act_of(self, action: KeyAction) -> Callable[[KeyPressEvent], None]:
-        """Return what does something of the chat, above the line."""
+        """Return a key handler that calls the chat's function for an action, with output above the line."""
 
         def act(event: KeyPressEvent) -> None:
             if action in self._does:
@@ -236,18 +239,18 @@ class Composer:
     def _enter(self, event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if time.monotonic() < self._keeps_until:
-            self.tell("Not sent yet: see what happened meanwhile; Enter sends it.")
+            self.tell("Not sent yet: read the new output first; Enter sends it.")
         elif not goes_on(buffer):
             buffer.validate_and_handle()
 
     def _interrupt(self, event: KeyPressEvent) -> None:
-        """Save a draft in the history; leave at the second press."""
+        """Save the draft in the history; without a draft, leave the chat at the second press."""
         now = time.monotonic()
         buffer = event.current_buffer
         if buffer.text:
             buffer.append_to_history()
             buffer.reset()
-            self.tell("Draft put away; the up key brings it back.")
+            self.tell("The draft is saved; the up key brings it back.")
         elif now - self._interrupted_at < _TWICE_S:
             event.app.exit(exception=Leave(130))
         else:
@@ -255,7 +258,7 @@ class Composer:
             self.tell("Press Ctrl-C again to leave.")
 
     def _escape(self, event: KeyPressEvent) -> None:
-        """Close the menu; at the second press go back, with the draft kept."""
+        """Close the menu; at the second press go back to an earlier message and keep the draft."""
         now = time.monotonic()
         buffer = event.current_buffer
         if buffer.complete_state is not None:
@@ -274,7 +277,7 @@ class Composer:
         event.app.create_background_task(self._edit_text(event.current_buffer))
 
     async def _edit_text(self, buffer: Buffer) -> None:
-        """Edit the text in an editor; this does not send it."""
+        """Edit the text of the line in an editor, without sending it."""
         try:
             editor = choose_editor()
             if not editor:
@@ -292,16 +295,16 @@ class Composer:
         buffer.cursor_position = len(buffer.text)
 
     def insert_paste(self, text: str) -> str:
-        """Return the text that a paste inserts: a dropped picture becomes a file to attach."""
+        """Return the text that a paste inserts; the path of a dropped picture becomes an `@` mention."""
         return self.pastes.fold_paste(as_mention(text))
 
     def _paste(self, event: KeyPressEvent) -> None:
-        """Insert a short paste unchanged, a long one as a mark."""
+        """Insert a short paste as it is, or a mark for a long paste."""
         event.current_buffer.insert_text(self.insert_paste(event.data))
 
 
 def _is_followed(event: KeyPressEvent) -> bool:
-    """Return whether other keys followed Escape: then it began an unknown sequence."""
+    """Return whether other keys follow Escape, which then begins an unknown key sequence."""
     processor = event.key_processor
     following = [*processor.key_buffer, *processor.input_queue]
     return any(press.key != Keys.Escape for press in following)
@@ -312,7 +315,7 @@ def begin_line(event: KeyPressEvent) -> None:
 
 
 def goes_on(buffer: Buffer) -> bool:
-    """Begin a new line if the text ends with a backslash; return whether it does."""
+    """Replace a backslash at the end of the text by a line end; return whether there was a backslash."""
     if buffer.document.char_before_cursor != "\\" or not buffer.document.is_cursor_at_the_end:
         return False
     buffer.delete_before_cursor()
@@ -321,7 +324,7 @@ def goes_on(buffer: Buffer) -> bool:
 
 
 def _accept_match(event: KeyPressEvent) -> None:
-    """Send the match of the search, as a shell does; without a match only end the search."""
+    """Send the text that the search found, as a shell does; if nothing was found, only end the search."""
     wanted = event.current_buffer.text.lower()
     accept_search()
     if wanted and wanted in event.current_buffer.text.lower():

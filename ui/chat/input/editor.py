@@ -13,11 +13,14 @@ from ...terminal.drive import ctrl_c_left_alone
 
 
 class EditorFailed(Exception):
-    """The text is unchanged; the message says why."""
+    """The editor did not work, so the text is unchanged; the message is the reason."""
 
 
 def choose_editor() -> Sequence[str]:
-    """Return the command of $VISUAL or $EDITOR; empty if neither is set. Raises `EditorFailed`."""
+    """Return the command of $VISUAL or $EDITOR, or an empty list if neither variable is set.
+
+    Raises `EditorFailed` if the command cannot be parsed.
+    """
     try:
         return shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
     except ValueError:
@@ -25,9 +28,9 @@ def choose_editor() -> Sequence[str]:
 
 
 async def in_editor(editor: Sequence[str], text: str, suffix: str = ".txt") -> str:
-    """Return the edited text; only the owner can read the temporary file.
+    """Edit a text with the command `editor` in a temporary file with mode 0600, and return the new text.
 
-    Raises `EditorFailed`.
+    Raises `EditorFailed` if the editor cannot be started or ends with an error.
     """
     descriptor, name = tempfile.mkstemp(prefix="sandbur-", suffix=suffix)
     path = Path(name)
@@ -38,7 +41,7 @@ async def in_editor(editor: Sequence[str], text: str, suffix: str = ".txt") -> s
             code = await _wait_for_editor(await asyncio.create_subprocess_exec(*editor, name))
         if code != 0:
             raise EditorFailed(f"{editor[0]} ended with an error; nothing was changed.")
-        # As bytes: no line end becomes another one.
+        # Reading bytes keeps the line ends as they are.
         return clean(path.read_bytes().decode("utf-8", "replace"))
     except OSError as error:
         raise EditorFailed(f"The editor {editor[0]} cannot be started: {error.strerror}.") from None

@@ -1,4 +1,4 @@
-"""The input history of a project: a file of its own, with secrets masked."""
+"""The input history: a file for each project, with secrets masked."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ from .pastes import Pastes
 
 
 class WholeTexts(History):
-    """Stores the full text of messages instead of paste marks, which only this process can resolve."""
+    """A history that stores the texts of pastes instead of their marks, which only this process knows."""
 
     def __init__(self, kept: History, pastes: Pastes) -> None:
         super().__init__()
@@ -28,11 +28,11 @@ class WholeTexts(History):
 
 _MAX_ENTRY_CHARS = 200_000
 _MAX_FILE_BYTES = 4_000_000
-"""A longer file loses its older half when it is read next: it is read at every start."""
+"""A larger file loses its older half when it is read next, because it is read at every start."""
 
 
 class PrivateHistory(FileHistory):
-    """A history file with mode 0600 and masked secrets; errors in writing it are ignored."""
+    """A history file with mode 0600 and masked secrets; errors when it is written are ignored."""
 
     def __init__(self, path: Path, masked: Callable[[str], str]) -> None:
         super().__init__(str(path))
@@ -65,7 +65,7 @@ class PrivateHistory(FileHistory):
 
 
 def input_history(home: Path, project: Path, masked: Callable[[str], str] = str) -> History:
-    """Return the history of a project in the data folder; its secrets are `masked`."""
+    """Return the history of a project in the data folder; `masked` replaces the secrets of a text."""
     folder = home / "inputs"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

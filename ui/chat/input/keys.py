@@ -1,4 +1,4 @@
-"""The keys of the chat, one row each: their bindings, help and documentation."""
+"""The table of the chat's keys: binding and description of each key at the prompt and during a run."""
 
 import textwrap
 from collections.abc import Callable, Mapping
@@ -20,11 +20,11 @@ KeyAction = Literal[
 class Key(NamedTuple):
     action: KeyAction
     label: str
-    """As a person reads it."""
+    """The name of the key for people."""
     sequences: tuple[tuple[str, ...], ...]
-    """As prompt_toolkit names them."""
+    """The names of the keys in prompt_toolkit."""
     at_prompt: str
-    """Its function at the prompt; empty: it has none of ours."""
+    """A description of its function at the prompt; empty if Sandbur binds no function to the key there."""
     in_run: str
 
 
@@ -43,10 +43,10 @@ KEYS = (
     ),
     Key(
         "history", "Up, Down", (("up",), ("down",)),
-        "moves, and goes through what was sent in this project",
-        "Up on an empty line takes back what waits last",
+        "moves the cursor, and recalls earlier messages of this project",
+        "Up on an empty line takes back the last waiting message",
     ),
-    Key("search", "Ctrl-R", (("c-r",),), "searches what was sent, whatever the case", ""),
+    Key("search", "Ctrl-R", (("c-r",),), "searches earlier messages, ignoring case", ""),
     Key("edit", "Ctrl-G", (("c-g",),), "opens the text in $VISUAL or $EDITOR", ""),
     Key(
         "escape", "Esc", (("escape",),),
@@ -77,7 +77,7 @@ _SIGNS = (
 """Other input with a special first character."""
 
 Does = Mapping[KeyAction, Callable[[], None]]
-"""What keys do that is the business of the chat and not of the line."""
+"""Action of a key -> a function of the chat, for keys that do not edit the line."""
 
 
 def sequences_of(action: KeyAction) -> tuple[tuple[str, ...], ...]:
@@ -109,7 +109,7 @@ ESCAPE_S = 0.05
 
 
 def quick_escape(app: Application[Any]) -> None:
-    """Limit the wait after Escape to this time, for the rest of a sequence or a key pressed with Alt."""
+    """Limit to `ESCAPE_S` how long `app` waits after Escape for the rest of a key sequence."""
     app.ttimeoutlen = ESCAPE_S
     patience = app.timeoutlen
     processor = app.key_processor

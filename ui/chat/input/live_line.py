@@ -40,7 +40,7 @@ from .typed import RawKeys, as_draft, keep_for_prompt, read_typed
 
 
 class WorkingInbox(Protocol):
-    """Takes messages during a run: a message is on disk when the call returns."""
+    """Stores messages during a run; a message is on disk when its call returns."""
 
     @property
     def waiting(self) -> Sequence[WaitingMessage]: ...
@@ -60,7 +60,7 @@ class Working(Protocol):
 
 
 class LiveLine:
-    """Reads keys during the runs of a chat; the rest of the line becomes the draft of the next prompt."""
+    """Reads keys during the runs of a chat; text that is not sent becomes the draft of the next prompt."""
 
     def __init__(self, renderer: Renderer, composer: Composer, does: Does, is_vi: bool = False) -> None:
         self._renderer = renderer
@@ -76,18 +76,18 @@ class LiveLine:
         quick_escape(self._app)
         self._run: Working | None = None
         self._steering: set[str] = set()
-        """What waited during this run to be read by the model."""
+        """The texts of steering messages that waited during this run."""
         self._sending: list[str] = []
         """Messages that are being stored."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._one_by_one = asyncio.Lock()
-        """Messages are stored in order, however long a hook checks one of them."""
+        """Keeps the order of messages, because a hook may take long to check one of them."""
         self._modes = RawKeys(renderer.console.file)
         self._hint = ""
 
     @contextmanager
     def open(self, run: Working) -> Generator[Callable[[], None]]:
-        """Read keys; yield what puts the terminal in order before the process ends at once."""
+        """Read keys during the context; yield a function that restores the terminal before a sudden exit."""
         if not self._can_be_seen():
             with typing_unseen() as restore:
                 yield restore
@@ -116,21 +116,21 @@ class LiveLine:
         return is_drawn and is_interactive()
 
     async def wait_until_stored(self) -> str:
-        """Wait until all sent messages are on disk; return the rest of the line."""
+        """Wait until all sent messages are on disk; return the text that is still on the line."""
         while self._tasks:
             await asyncio.wait(self._tasks)
         text, self._buffer.text = self._composer.pastes.unfold(self._buffer.text), ""
         return clean(text)
 
     def wake(self) -> None:
-        """Restore the terminal settings after another program has used it."""
+        """Set the terminal modes for keys again after another program has used the terminal."""
         if self._run is not None:
             self._modes.set()
 
     def _ready(self) -> None:
         source = get_app_session().input
         self._process(source.read_keys())
-        # Escape is recognized when nothing follows.
+        # A single Escape is only recognized when no other byte follows for a moment.
         asyncio.get_running_loop().call_later(ESCAPE_S, self._flush)
 
     def _flush(self) -> None:
@@ -145,7 +145,7 @@ class LiveLine:
         self._refresh()
 
     def _refresh(self) -> None:
-        # The loop that drives the run detects the lost terminal.
+        # An error means that the terminal is lost; the loop of the run notices this.
         if self._run is not None:
             with suppress(OSError):
                 self._renderer.footer.refresh()
@@ -210,7 +210,7 @@ class LiveLine:
             self._send(steers=True)
 
     def _send(self, steers: bool) -> None:
-        """Send the line as a message; a command waits for the end of the run with any key."""
+        """Send the line as a message; queue it if it is a command, names files, or does not steer."""
         text = clean(self._composer.pastes.unfold(self._buffer.text)).strip()
         run = self._run
         if not text or run is None:
@@ -240,7 +240,7 @@ class LiveLine:
             self._begin(self._withdraw_line(partial(self._run.inbox.withdraw, waiting[-1].number)))
 
     async def _withdraw_line(self, withdraw: Callable[[], Coroutine[Any, Any, str]]) -> None:
-        # One that the model reads just now stays where it is.
+        # A message that the model has read meanwhile cannot be withdrawn.
         with suppress(SandburError):
             self._put_back(await withdraw())
         self._refresh()
@@ -259,7 +259,8 @@ class LiveLine:
             self._begin(self._run.interrupt())
 
     def _interrupt(self) -> None:
-        """Put the line away, where the up key finds it; without one stop, and end at the second time."""
+        """Save the text of the line in the history; without text, stop the run, and the process at the second
+        press."""
         if self._buffer.text:
             self._composer.history.append_string(self._buffer.text)
             self._buffer.reset()
@@ -268,7 +269,7 @@ class LiveLine:
 
     def _suspend(self) -> None:
         self._modes.restore()
-        # The whole group, as the terminal does it; nothing happens where no shell could ever wake it.
+        # The terminal would stop the whole group, too. SIGTSTP does nothing if no shell could continue it.
         os.kill(0, signal.SIGTSTP)
         self._modes.set()
 
@@ -302,7 +303,7 @@ _INDENT = 2
 def typing_rows(
     text: str, cursor: int, waiting: Sequence[tuple[str, str]], renderer: Renderer, offer: str
 ) -> Group:
-    """Return rows that no terminal wraps; `offer` is the placeholder of the empty line."""
+    """Return rows that are narrower than the terminal; `offer` is the placeholder of the empty line."""
     glyphs, width = renderer.glyphs, max(8, renderer.console.width - 1)
     rows = (
         text_rows(text, cursor, width - _INDENT)
@@ -328,7 +329,7 @@ def _list_completions(offer: str, cells: int, glyphs: Glyphs) -> Text:
 
 
 def text_rows(text: str, cursor: int, cells: int) -> list[Text]:
-    """Return the rows around the cursor; text is cut where a row is full."""
+    """Return the rows of a text around the cursor, each at most `cells` columns wide."""
     rows, used, cursor_row = [_style_text("")], 0, 0
     for place, char in enumerate(f"{text} "):
         visible = char if char.isprintable() else " "

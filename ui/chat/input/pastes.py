@@ -1,11 +1,11 @@
-"""Long pastes appear as a mark on the line, and are sent in full."""
+"""Replaces long pastes by a mark on the input line, and the mark by the text when the message is sent."""
 
 import re
 
 _LONG_LINES = 20
 _LONG_CHARS = 4000
 _ENDS_CHARS = 60
-"""How much of a recalled text stays readable before and behind the mark."""
+"""The most characters of a recalled text before the mark, and as many after the mark."""
 _MARK = re.compile(r"\[pasted text \d+: \d+ lines, \d+ characters\]")
 
 
@@ -16,7 +16,7 @@ class Pastes:
         self._texts: dict[str, str] = {}
 
     def fold_paste(self, text: str) -> str:
-        """Return a short text unchanged, a long one as a mark."""
+        """Return a short text unchanged; return a mark for a long text, and keep the text."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if not _is_long(text):
             return text
@@ -26,7 +26,7 @@ class Pastes:
         return mark
 
     def fold_recalled(self, text: str) -> str:
-        """Return an earlier input with its middle folded if it is long: its ends can be searched for."""
+        """Return an earlier input; a long one with a mark in its middle, so that its ends can be searched."""
         if not _is_long(text):
             return text
         start = min(len(text.partition("\n")[0]), _ENDS_CHARS)

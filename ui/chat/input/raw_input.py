@@ -1,7 +1,7 @@
-"""The keys of the prompt from a terminal that stays raw as long as the prompt is up.
+"""Keeps the terminal in raw mode as long as a prompt is displayed.
 
-prompt_toolkit puts the terminal into cooked mode whenever something is printed above a prompt. An Enter that
-is typed then arrives as Ctrl-J, which is another key here: the message would not be sent.
+prompt_toolkit sets the terminal to cooked mode whenever text is printed above a prompt. An Enter that is
+typed then arrives as Ctrl-J, which begins a new line instead of sending the message.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 
 
 class RawInput(Input):
-    """Reads from `terminal` and does not change its modes where prompt_toolkit would set cooked mode."""
+    """Reads from `terminal`, and leaves it in raw mode when prompt_toolkit asks for cooked mode."""
 
     def __init__(self, terminal: Input) -> None:
         self._terminal = terminal
@@ -21,7 +21,7 @@ class RawInput(Input):
         return nullcontext()
 
     def lend(self) -> AbstractContextManager[None]:
-        """Give the terminal its usual modes, for another program that reads from it."""
+        """Set cooked mode during the context, for another program that reads from the terminal."""
         return self._terminal.cooked_mode()
 
     def raw_mode(self) -> AbstractContextManager[None]:

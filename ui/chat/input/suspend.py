@@ -1,4 +1,4 @@
-"""Ctrl-Z and `fg`: output of the shell stays on the screen, and the chat continues below it."""
+"""Suspends the chat with Ctrl-Z, and continues it after `fg` below the output of the shell."""
 
 import asyncio
 import os
@@ -18,12 +18,12 @@ from .raw_input import lend_terminal
 
 
 def stop_at_prompt(event: KeyPressEvent) -> None:
-    """Suspend the prompt and the process, and draw the prompt again afterwards."""
+    """Suspend the process, and draw the prompt again when it continues."""
     run_in_terminal(partial(_stop, event.app.input))
 
 
 def _stop(source: Input) -> None:
-    # The whole group, as the terminal does it; nothing happens where no shell could ever wake it.
+    # The terminal would stop the whole group, too. SIGTSTP does nothing if no shell could continue it.
     before = signal.signal(signal.SIGCONT, signal.SIG_DFL)
     with lend_terminal(source):
         os.kill(0, signal.SIGTSTP)
@@ -31,21 +31,21 @@ def _stop(source: Input) -> None:
 
 
 class Waking:
-    """Takes the terminal up again after a stop that nothing was put away for: in a run, or from outside."""
+    """Restores the screen and the terminal modes after the process was stopped and continued."""
 
     def __init__(self, renderer: Renderer, in_run: Callable[[], None]) -> None:
-        """`in_run` is called after SIGCONT during a run; it sets the terminal back to the mode for keys."""
+        """`in_run` is called after SIGCONT during a run; it sets the terminal modes for keys again."""
         self._renderer = renderer
         self._in_run = in_run
         self._run_modes: list[Any] | None = None
         self._redrawing: Awaitable[None] | None = None
 
     def watch(self) -> None:
-        """Do so from now on."""
+        """Handle SIGCONT from now on."""
         loop = asyncio.get_running_loop()
 
         def woken(*_: object) -> None:
-            # Directly, because the event loop might draw first, over the shell's output.
+            # Not in the event loop, which might draw over the output of the shell before.
             self._renderer.forget_live()
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._go_on)
@@ -61,7 +61,7 @@ class Waking:
         app = get_app_or_none()
         if app is not None and app.is_running:
             app.input.raw_mode().__enter__()
-            # The drawn rows are further up now, and the shell's output is below them.
+            # The output of the shell is below the drawn rows, so the prompt is drawn again below it.
             app.renderer.reset()
             app.output.write_raw("\r")
             self._redrawing = run_in_terminal(lambda: None)

@@ -1,4 +1,4 @@
-"""Input that is typed while no prompt is displayed, and its terminal modes."""
+"""Reads keys that are typed while no prompt is displayed, and sets the terminal modes for them."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _MAX_BYTES = 1 << 16
 
 
 def read_typed(descriptor: int = 0) -> bytes:
-    """Take what waits to be read from the terminal; its line discipline must not collect lines."""
+    """Return the bytes that are typed but not read yet; the terminal must not be in line mode."""
     typed = b""
     try:
         while len(typed) < _MAX_BYTES and select.select([descriptor], [], [], 0)[0]:
@@ -32,7 +32,7 @@ def read_typed(descriptor: int = 0) -> bytes:
 
 
 def as_draft(typed: bytes) -> str:
-    """Return the text that the keys make; Backspace and Ctrl-U erase, other control keys do nothing."""
+    """Convert typed bytes to text: Backspace and Ctrl-U erase, other control keys are left out."""
     draft = ""
     for char in _SEQUENCES.sub(b"", typed).decode("utf-8", "replace"):
         if char in _ERASE:
@@ -47,9 +47,9 @@ def as_draft(typed: bytes) -> str:
 
 
 def keep_for_prompt(source: Input) -> None:
-    """Let the next prompt begin with the keys that were pressed before the terminal was raw.
+    """Pass the keys that were pressed before raw mode to the next prompt.
 
-    Until then the terminal converts Enter to Ctrl-J, which is a separate key afterwards.
+    Before raw mode, the terminal converts Enter to Ctrl-J, so Ctrl-J is converted back to Enter.
     """
     descriptor = source.fileno()
     if not os.isatty(descriptor):
@@ -65,7 +65,7 @@ _PASTES_MARKED, _PASTES_BARE = "\x1b[?2004h", "\x1b[?2004l"
 
 
 class RawKeys:
-    """While entered, keys are read raw; the keys that end a process keep their function."""
+    """A context in which the terminal passes on each key at once and without echo."""
 
     def __init__(self, screen: IO[str]) -> None:
         self._screen = screen
@@ -87,7 +87,7 @@ class RawKeys:
         inputs, outputs, control, local, *speeds, characters = self._before
         off = os.fpathconf(0, "PC_VDISABLE").to_bytes(1, "little")
         raw = list(characters)
-        # Ctrl-\ still ends a process that hangs. NOFLSH keeps the typed input.
+        # VQUIT (Ctrl-\) stays, for a process that hangs. NOFLSH keeps the typed input.
         raw[termios.VINTR] = raw[termios.VSUSP] = off
         raw[termios.VMIN], raw[termios.VTIME] = 1, 0
         inputs &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
@@ -99,7 +99,7 @@ class RawKeys:
             self._write(self._before, _PASTES_BARE)
 
     def _write(self, modes: list[Any], order: str) -> None:
-        # NOW, not DRAIN, which waits for a terminal that may be stopped.
+        # TCSADRAIN would wait for the output of a terminal that may be stopped.
         with suppress(termios.error, OSError):
             termios.tcsetattr(0, termios.TCSANOW, modes)
         with suppress(OSError, ValueError):

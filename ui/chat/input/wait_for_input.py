@@ -1,4 +1,4 @@
-"""Waits for the person: signals and a lost terminal end that, and meanwhile others are watched."""
+"""Waits for the input of a person; ends the wait after a signal or if the terminal is lost."""
 
 import asyncio
 import signal
@@ -11,7 +11,7 @@ from .composer import Leave
 
 AnswerT = TypeVar("AnswerT")
 _Look = Callable[[], Awaitable[SandburError | None]]
-"""Checks other processes; a result ends the waiting where possible."""
+"""Checks for changes by other processes; if it returns an error, the wait ends with this error."""
 
 _LOOK_S = 1.0
 END_S = 2.0
@@ -21,7 +21,11 @@ END_S = 2.0
 async def at_prompt(
     answer: Coroutine[None, None, AnswerT], leave: Callable[[int], bool], look: _Look | None = None
 ) -> AnswerT:
-    """Return the answer; SIGTERM and a lost terminal raise `Leave`, and `look` is called every second."""
+    """Return the result of `answer`. Raises `Leave` after SIGTERM or if the terminal is lost.
+
+    `leave` ends the prompt with an exit code. `look` is called every second; an error that it returns ends
+    the prompt, if possible, and is raised.
+    """
     waiting = asyncio.ensure_future(answer)
 
     def stop() -> None:

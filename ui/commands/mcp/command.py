@@ -13,30 +13,30 @@ KINDS = ("stdio", "http", "sse")
 class McpCommand(ActionCommand):
     GROUPS = ("add", "run", "limits", "place")
     ACTIONS: ClassVar[Mapping[str, Action]] = {
-        "list": Action("", "the tool servers that count here", ("--json",), home="configured.list_servers"),
-        "add": Action("NAME -- PROGRAM ... | NAME --url URL", "write a tool server down",
+        "list": Action("", "the tool servers configured here", ("--json",), home="configured.list_servers"),
+        "add": Action("NAME -- PROGRAM ... | NAME --url URL", "add a tool server to the configuration",
                       ("--url", "--type", "--env", "--header", "--project"), (
             ("sandbur mcp add time -- uvx mcp-server-time", ""),
             ("sandbur mcp add docs --url https://example.com/mcp", ""),
             ("sandbur mcp add git --project -- uvx mcp-server-git", "in the project's .mcp.json"),
         ), home="configured.add"),
-        "remove": Action("NAME", "take a tool server out", ("--project",), home="configured.remove"),
-        "test": Action("[NAME]", "start tool servers and list what they offer", ("--json",),
+        "remove": Action("NAME", "remove a tool server", ("--project",), home="configured.remove"),
+        "test": Action("[NAME]", "start tool servers and list their tools", ("--json",),
                        home="trial.try_servers"),
         "login": Action("NAME", "sign in at a server with OAuth", home="trial.sign_in"),
-        "serve": Action("", "be a tool server: start, watch and go on with runs", ("--allow-decisions",),
+        "serve": Action("", "be a tool server that starts, watches and resumes runs", ("--allow-decisions",),
                         home="serving.serve"),
     }  # fmt: skip
     TAKES_PROGRAM = True
     action: str = word(
-        "|".join(ACTIONS), "list, add or remove servers, try them, or be one", "list", nargs="?",
+        "|".join(ACTIONS), "list, add, remove or test servers, or be a server", "list", nargs="?",
         type=one_of(tuple(ACTIONS)),
     )  # fmt: skip
     server: str = word("NAME", "add, remove, test: the name of the server", nargs="?")
-    url: str = flag("--url", "its address, if it is no program", "", "add", metavar="URL")
+    url: str = flag("--url", "the address of the server, instead of a program", "", "add", metavar="URL")
     type: str | None = flag("--type", " | ".join(KINDS), None, "add", type=one_of(KINDS), metavar="TYPE")
     env: tuple[str, ...] = flag(
-        "--env", "a variable of its environment; ${VAR} is filled in when it starts; repeatable", (), "add",
+        "--env", "a variable for the server; ${VAR} is replaced at its start; repeatable", (), "add",
         action="append", metavar="NAME=VALUE",
     )  # fmt: skip
     header: tuple[str, ...] = flag(
@@ -52,12 +52,12 @@ class McpCommand(ActionCommand):
     json: bool = switch("--json", "JSON on stdout")
 
     def check(self) -> None:
-        """Check that there is a name where one is needed, and that flags are for this action."""
+        """Check that the action has the name that it needs, and only flags that belong to it."""
         action, command = self.action, f"sandbur mcp {self.action}"
         if action in ("add", "remove", "login") and not self.server:
             raise UsageError(f"`{command}` needs the NAME of a server.", "`sandbur mcp list` lists them.")
         if action in ("list", "serve") and self.server:
-            raise UsageError(f"`{self.server}` is one word too many.", "`sandbur mcp --help` helps.")
+            raise UsageError(f"`{self.server}` is one word too many.", "See `sandbur mcp --help`.")
         if action != "add" and (self.url or self.type or self.env or self.header or self.rest):
             raise UsageError("--url, --type, --env, --header and a program belong to `sandbur mcp add NAME`.")
         if action == "add" and bool(self.url) == bool(self.rest):

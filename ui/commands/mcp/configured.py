@@ -1,4 +1,4 @@
-"""`sandbur mcp list`, `add` and `remove`: the configured tool servers and their files."""
+"""`sandbur mcp list`, `add` and `remove`: print and change the configured tool servers."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ async def list_servers(command: McpCommand) -> int:
 
 
 def _object(server: McpServer) -> dict[str, Any]:
-    """Return the server as JSON; of headers and environment only the names, because the values may be
-    secrets."""
+    """Return a server as JSON data, without the values of headers and variables, which may be secrets."""
     table = server.table
     return {
         "name": server.name,
@@ -77,7 +76,7 @@ async def remove(command: McpCommand) -> int:
     path = _file(command)
     if not remove_server(path, command.server, os.environ):
         raise UsageError(
-            f"{path} has no tool server {command.server}.", "`sandbur mcp list` says where it is."
+            f"{path} has no tool server {command.server}.", "`sandbur mcp list` prints its file."
         )
     say(f"Removed the tool server {command.server} from {path}.")
     return 0
@@ -93,7 +92,7 @@ def _pairs(name: str, given: tuple[str, ...]) -> dict[str, str]:
         key, equals, value = text.partition("=")
         if not (key and equals):
             raise UsageError(
-                f"{name} takes NAME=VALUE.", f"Such as: {name} SERVICE_TOKEN='${{SERVICE_TOKEN}}'"
+                f"{name} needs NAME=VALUE.", f"Such as: {name} SERVICE_TOKEN='${{SERVICE_TOKEN}}'"
             )
         pairs[key] = value
     return pairs

@@ -1,4 +1,4 @@
-"""The runs of this folder as tools of another agent."""
+"""Serves MCP tools with which another agent starts, watches and resumes runs in this folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ nobody knows whether it took effect. A run that stopped early goes on with resum
 
 
 async def serve_runs(runs: ServedRuns, allow_decisions: bool) -> None:
-    """Answer requests until standard input ends."""
+    """Serve the tools until stdin ends."""
     server = MCPServer("sandbur", version=VERSION, instructions=_INSTRUCTIONS, log_level="CRITICAL")
     _offer_runs(server, runs)
     if allow_decisions:
@@ -102,7 +102,7 @@ def _offer_decisions(server: MCPServer[Any], runs: ServedRuns) -> None:
 
 
 async def _await_answer(work: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-    """Await a result; a `SandburError` becomes one sentence for the other agent."""
+    """Return the result of `work`; a `SandburError` becomes a `ToolError` with its sentence."""
     try:
         return await work()
     except SandburError as error:

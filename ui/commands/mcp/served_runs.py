@@ -1,4 +1,4 @@
-"""Runs that another agent starts and watches; the gate of the person who serves them judges every call."""
+"""Starts and resumes runs for another agent; the settings of the person who serves decide about each call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ...headless.json_output import make_failure, pending_objects, result_object
 
 MOST_RUNNING = 8
 MOST_LINES = 1000
-"""The most lines of one run; the oldest are dropped."""
+"""The most output lines of one run that are kept; the oldest lines are dropped."""
 _MOST_LINE_CHARS = 4000
 _MOST_ANSWERED = 100
 LONGEST_WAIT_S = 50.0
@@ -35,9 +35,9 @@ class ServedRun:
     session: Session
     lines: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     dropped: int = 0
-    """Number of lines dropped from the beginning."""
+    """The number of lines that were dropped from the beginning."""
     result: dict[str, Any] | None = None
-    """The result; None while the run is active."""
+    """The result, or None while the run is active."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
@@ -57,7 +57,7 @@ class ServedRuns:
         self._runs: dict[str, ServedRun] = {}
 
     async def start(self, prompt: str, plans_only: bool) -> dict[str, Any]:
-        """Start a run; raises `SandburError`."""
+        """Start a run. Raises `SandburError` if it cannot be started."""
         self._make_room()
         _require_message(prompt)
         session = await self._runtime.create()
@@ -66,20 +66,23 @@ class ServedRuns:
         return self._begin(session, session.send(prompt))
 
     async def resume(self, run: str, message: str) -> dict[str, Any]:
-        """Resume a stopped run, with or without a new message; raises `SandburError`."""
+        """Resume a stopped run, with or without a message. Raises `SandburError` if that is impossible."""
         if message:
             _require_message(message)
         session = await self._open(run)
         return self._begin(session, session.send(message) if message else session.carry_on())
 
     async def decide(self, run: str, decision: CallDecision) -> dict[str, Any]:
-        """Record a decision about a pending call, and resume the run; raises `SandburError`."""
+        """Decide about a pending call and resume the run. Raises `SandburError` if that is impossible."""
         session = await self._open(run)
         return self._begin(session, session.decide([decision], way="through MCP"))
 
     async def watch(self, run: str, after: int, wait_s: float) -> dict[str, Any]:
-        """Return the lines of a run after number `after`, and its result; wait if there are no new lines."""
-        # One that was just started may not be in the store yet.
+        """Return the lines of a run after number `after`, and its result.
+
+        If there are no new lines, wait up to `wait_s` seconds for some.
+        """
+        # A run that was just started may not be in the store yet.
         session_id = run if run in self._runs else self._runtime.store.find(run)
         served = self._runs.get(session_id)
         if served is None:
@@ -116,21 +119,21 @@ class ServedRuns:
         running = [run for run in self._runs.values() if run.result is None]
         if len(running) >= MOST_RUNNING:
             raise UsageError(
-                f"{len(running)} runs are going on; {MOST_RUNNING} is the most.", "Wait for one."
+                f"{len(running)} runs are active; the limit is {MOST_RUNNING}.", "Wait until a run ends."
             )
 
     async def _open(self, run: str) -> Session:
         session_id = self._runtime.store.find(run)
         known = self._runs.get(session_id)
         if known is not None and known.result is None:
-            raise UsageError(f"Run {session_id} is going on.", "Watch it until it stops.")
+            raise UsageError(f"Run {session_id} is active.", "Watch it until it stops.")
         self._make_room()
         if self._runtime.store.index.summary(session_id).cwd != str(Path.cwd()):
-            raise UsageError(f"Run {session_id} belongs to another folder.", "Serve that folder.")
+            raise UsageError(f"Run {session_id} belongs to another folder.", "Start the server there.")
         session = await self._runtime.resume(session_id)
         allowed = self._runtime.settings.mode
         if _STRICTEST_FIRST.index(session.state.execution_mode) > _STRICTEST_FIRST.index(allowed):
-            # A mode that a person chose for a session does not hold for another agent.
+            # The person chose the mode of the session for the chat, not for another agent.
             session.change_mode(allowed)
         return session
 
@@ -143,7 +146,7 @@ class ServedRuns:
         return {"run": session.id, "status": "running"}
 
     async def _drive(self, served: ServedRun, events: AsyncIterator[Event]) -> None:
-        """Read the events of a run to its end."""
+        """Store the events of a run as lines until the run ends."""
         try:
             async for event in events:
                 if isinstance(event, RunFinished):
@@ -165,15 +168,15 @@ class ServedRuns:
 
 
 def _require_message(text: str) -> None:
-    """Raise `UsageError` for an empty message, and for a slash command, which could change mode or rules."""
+    """Raise `UsageError` if a message is empty, or a slash command, which could change mode or rules."""
     if not text.strip():
         raise UsageError("The prompt is empty.")
     if is_command(text):
-        raise UsageError(f"`{text.strip()[:40]}` is a command of the chat, and no message.")
+        raise UsageError(f"`{text.strip()[:40]}` is a command of the chat, not a message.")
 
 
 def _shorten(line: dict[str, Any]) -> dict[str, Any]:
-    """Cut long texts of a line: who watches from outside gets the whole of a result at its end."""
+    """Return a line with its long texts cut; the result of the run has the whole answer."""
     if len(json.dumps(line)) <= _MOST_LINE_CHARS:
         return line
     return {

@@ -1,4 +1,4 @@
-"""What `sandbur doctor` finds about tool servers."""
+"""Checks of `sandbur doctor` for tool servers."""
 
 import os
 import shlex
@@ -12,7 +12,7 @@ from ..setup.installation import Finding, has_extra
 
 
 def find_server_problems(settings: Settings) -> Iterator[Finding]:
-    """Check whether each tool server could be started; `sandbur mcp test` starts it."""
+    """Check whether each tool server could be started, without starting it."""
     listed: list[McpServer] = list(settings.of("mcp_servers").values())
     servers = [server for server in listed if not server.table.disabled]
     if servers and not has_extra("mcp"):

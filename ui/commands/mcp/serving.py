@@ -1,4 +1,4 @@
-"""`sandbur mcp serve`: runs as tools of another agent, over standard input and output."""
+"""`sandbur mcp serve`: lets another agent start and watch runs through MCP, over stdin and stdout."""
 
 from ....state.errors import ConfigError
 from ....state.process.installation import make_install_command
@@ -8,7 +8,7 @@ from .served_runs import ServedRuns
 
 
 async def serve(command: McpCommand) -> int:
-    """Answer requests until standard input ends."""
+    """Answer requests until stdin ends. Raises `ConfigError` if the package `mcp` is not installed."""
     try:
         from .run_tools import serve_runs
     except ModuleNotFoundError as missing:

@@ -1,4 +1,4 @@
-"""`sandbur mcp test`: starts the configured servers and reports what they offer."""
+"""`sandbur mcp test` and `login`: start the configured servers and list their tools; sign in at a server."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ...terminal.text.sanitize import one_line
 from .command import McpCommand
 
 _SIGN_IN_S = 600.0
-"""How long a person may take to sign in."""
+"""How long a person may take to sign in, in seconds."""
 
 
 async def try_servers(command: McpCommand) -> int:
-    """Return 0 if every server answered, else 1."""
+    """Start the servers and print their tools; return 0 if every server answered, else 1."""
     settings = load_settings(read_overrides(command), os.environ)
     wanted = {
         name: server
@@ -50,7 +50,7 @@ async def try_servers(command: McpCommand) -> int:
 
 
 async def sign_in(command: McpCommand) -> int:
-    """Sign in at a server in the browser; return 0 if it takes the tokens, else 1."""
+    """Sign in at a server in the browser; return 0 if the server accepts the tokens, else 1."""
     settings = load_settings(read_overrides(command), os.environ)
     server = settings.of("mcp_servers").get(command.server)
     if server is None or server.table.auth != "oauth":
@@ -67,7 +67,7 @@ async def sign_in(command: McpCommand) -> int:
         settings.with_value("mcp_servers", {command.server: patient}), command.server, show
     )
     if found["ok"]:
-        put(f"{command.server}: signed in; its tokens are in the data folder, for you alone.")
+        put(f"{command.server}: signed in; its tokens are in the data folder, readable only by you.")
     for notice in () if found["ok"] else found["notices"]:
         say(one_line(notice))
     return 0 if found["ok"] else 1

@@ -31,7 +31,7 @@ from .command import BisectCommand
 
 async def bisect(command: BisectCommand) -> int:
     if not command.test.strip():
-        raise UsageError("--test is empty.", 'Say what fails: sandbur bisect ID --test "pytest -q"')
+        raise UsageError("--test is empty.", 'Name a command: sandbur bisect ID --test "pytest -q"')
 
     async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
@@ -54,7 +54,7 @@ async def _bisect(runtime: Runtime, session_id: str, command: BisectCommand) -> 
         return 4
     root = _folder(settings.cwd)
     if runtime.store.index.is_held(session_id):
-        say("The session is running: what it changes meanwhile does not count.")
+        say("The session is running: changes that it makes from now on are not tested.")
     count, test = len(touched.steps), one_line(command.test)
     steps = "1 step" if count == 1 else f"{count} steps"
     say(f"{steps} changed files; `{test}` runs in copies of {one_line(str(root))}.")
@@ -76,14 +76,14 @@ async def _bisect(runtime: Runtime, session_id: str, command: BisectCommand) -> 
 
 def _folder(cwd: str) -> Path:
     if not Path(cwd).is_dir():
-        raise UsageError(f"The folder of this session, {one_line(cwd)}, is gone.", "Its files are needed.")
+        raise UsageError(f"The folder of this session does not exist: {one_line(cwd)}.", "Restore it first.")
     return Path(os.path.realpath(cwd))
 
 
 def _notes(bisector: Bisector) -> Iterator[str]:
     for names, what in (
         (bisector.unread, "could not be copied"),
-        (bisector.elsewhere, "outside of the folder stayed as now"),
+        (bisector.elsewhere, "outside of the folder were used as they are now"),
     ):
         if names:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
@@ -100,12 +100,12 @@ class Report:
     found: Bisection
     steps: dict[int, TimelineStep]
     calls: list[RecordedCall]
-    """Calls that changed files in the suspected steps."""
+    """The calls that changed files in the steps that may be to blame."""
     files: list[FileDifference]
 
 
 def report_of(store: Store, session_id: str, touched: TouchedFiles, root: Path, found: Bisection) -> Report:
-    """Build the report of the steps between good and bad."""
+    """Return the report about the steps after the last good state up to the first bad state."""
     steps = {step.seq: step for step in list_timeline(store.database, session_id)}
     if found.good is None or found.bad is None:
         return Report(session_id, found, steps, [], [])
@@ -159,18 +159,18 @@ def _lines(report: Report) -> Iterator[Line]:
     if found.good >= 0:
         yield (
             "dim",
-            f"Go on from before it: sandbur fork {report.session_id} --at {found.suspects[0] - 1} --files",
+            f"Fork before that step: sandbur fork {report.session_id} --at {found.suspects[0] - 1} --files",
         )
 
 
 def _not_found(found: Bisection) -> Iterator[Line]:
     if found.bad is not None:
-        yield "bold", f"The test fails already {_place(found.bad)}: no step of the run is to blame."
+        yield "bold", f"The test already fails {_place(found.bad)}: no step of the run is to blame."
         yield from _tail(found)
     elif found.good is not None:
-        yield "bold", f"The test is still good {_place(found.good)}, the last state that could be tried."
+        yield "bold", f"The test still passes {_place(found.good)}, the last state that could be tested."
     else:
-        yield "bold", "No state could be tried."
+        yield "bold", "No state could be tested."
 
 
 def _step_text(report: Report, seq: int) -> str:

@@ -36,17 +36,15 @@ class ForkCommand(Command):
     HOME = "fork.fork_session"
     session: str = word("ID", ID)
     at: int | None = flag(
-        "--at", "the step to fork from; the last one if left out", type=position, metavar="SEQ"
+        "--at", "the step to fork from (default: the last step)", type=position, metavar="SEQ"
     )
     edits: tuple[str, ...] = flag(
         "--set", "change the state at that step; repeatable", (), action="append", type=edit,
         metavar="PATH=VALUE",
     )  # fmt: skip
     """Edits of the state, each as PATH=VALUE."""
-    files: bool = switch(
-        "--files", "bring the files in the session's folder, or -C DIR, back to what they were"
-    )
-    yes: bool = switch("--yes", "with --files: change them unasked")
+    files: bool = switch("--files", "restore the files in the session's folder, or -C DIR, as of that step")
+    yes: bool = switch("--yes", "with --files: change files without a question")
 
     def check(self) -> None:
         if self.yes and not self.files:

@@ -1,4 +1,4 @@
-"""`sandbur diff`: compares two runs."""
+"""`sandbur diff`: prints the differences of two sessions in steps, decisions, files and answers."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def names(found: Comparison) -> tuple[str, str]:
 
 def parting_text(found: Comparison) -> str:
     if found.parting is None:
-        return "They have no step in common: neither is a fork of the other."
+        return "The sessions have no step in common: neither is a fork of the other."
     last = found.common[-1] if found.common else None
     where = f" ({step_text(last)})" if last is not None else ""
     count = len(found.common)
     steps = "1 step is" if count == 1 else f"{count} steps are"
-    return f"They part after step {found.parting.seq}{where}; {steps} the same."
+    return f"The sessions differ after step {found.parting.seq}{where}; {steps} the same."
 
 
 def step_text(step: TimelineStep) -> str:
@@ -99,7 +99,7 @@ def step_text(step: TimelineStep) -> str:
 
 
 def rows(found: Comparison) -> Iterator[_Row]:
-    """Yield the facts of both runs; in brackets the part after the first difference."""
+    """Yield the facts of both sessions; the numbers in brackets count only after the last common step."""
     ours, theirs = found.left, found.right
     yield "session", ours.summary.id, theirs.summary.id
     yield "title", one_line(ours.summary.title), one_line(theirs.summary.title)
@@ -166,7 +166,7 @@ def file_text(file: RunFile, left: str, right: str) -> str:
 
 
 KEPT_ALIKE = 2
-"""Number of equal steps printed at each end of a series of equal steps."""
+"""Of a series of equal steps, this many steps are printed at its start and at its end."""
 
 
 def lines(found: Comparison) -> Iterator[str]:
@@ -217,7 +217,7 @@ def _step_lines(pairs: Sequence[Pair]) -> Iterator[str]:
 
 
 def shorten_series(pairs: Sequence[Pair]) -> Iterator[tuple[Pair | None, int]]:
-    """Yield each pair with 1, and None with the number of omitted pairs of a long series."""
+    """Yield each pair of steps and 1; for the middle of a long series of equal steps, None and its length."""
     for is_same, series in groupby(pairs, key=lambda pair: pair.is_same):
         found = list(series)
         left_out = len(found) - 2 * KEPT_ALIKE

@@ -1,4 +1,4 @@
-"""`sandbur fork`: a new session from a step of another, with an edited state and the files of that step."""
+"""`sandbur fork`: starts a new session from a step of another one; can edit the state and restore files."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ async def fork_session(command: ForkCommand) -> int:
         if command.files:
             for line in format_restored(*await restore_files(runtime.store, session_id, seq, forked, folder)):
                 say(line)
-    say(f"Go on with it: sandbur -r {forked}")
+    say(f"Continue it with: sandbur -r {forked}")
     return 0
 
 
 async def ask_to_restore(plan: RestorePlan, folder: Path, is_sure: bool) -> None:
-    """Print which files would change and ask the person; raises `UsageError` if the answer is no."""
+    """Print which files would change, and ask the person. Raises `UsageError` if the answer is no."""
     if is_sure or not plan.steps:
         return
     say(f"These files in {one_line(str(folder))} would change:")
     for step in plan.steps:
-        say(f"  {'goes' if step.content is None else 'is brought back'}: {one_line(str(step.path))}")
+        say(f"  {'removed' if step.content is None else 'restored'}: {one_line(str(step.path))}")
     if not is_interactive():
         raise UsageError("Nothing was done: these changes have to be confirmed.", "Add --yes.")
 
@@ -52,11 +52,15 @@ async def ask_to_restore(plan: RestorePlan, folder: Path, is_sure: bool) -> None
 
 
 def format_restored(plan: RestorePlan, done: Restored) -> Iterator[str]:
-    """Yield the result for each file; its earlier content is in the store."""
-    for paths, what in ((done.restored, "as it was"), (done.recreated, "is back"), (done.removed, "removed")):
+    """Yield a line for each file of a restore; the replaced contents are in the store."""
+    for paths, what in (
+        (done.restored, "restored"),
+        (done.recreated, "recreated"),
+        (done.removed, "removed"),
+    ):
         yield from (f"{what}: {one_line(path)}" for path in paths)
-    yield from (f"left alone: {one_line(path)}: {one_line(reason)}" for path, reason in done.skipped)
+    yield from (f"unchanged: {one_line(path)}: {one_line(reason)}" for path, reason in done.skipped)
     for path in plan.changed_by_others:
-        yield f"{one_line(path)} held changes that no call of the session made; they are in the store."
+        yield f"{one_line(path)} had changes that no call of the session made; they are in the store."
     if not (plan.steps or done.skipped):
-        yield "Every file is as it was then."
+        yield "Every file already is as it was at that step."

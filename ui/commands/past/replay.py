@@ -1,4 +1,4 @@
-"""`sandbur replay`: repeats a recorded run with the present program and prints the first difference."""
+"""`sandbur replay`: repeats a recorded run with today's program, and prints the first difference."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _STYLES = {"-": "red", "+": "green"}
 
 
 async def replay_run(command: ReplayCommand) -> int:
-    """Replay a session or a recording file; return 0 if nothing differs, else 4."""
+    """Replay a session or a recording file; return 0 if there is no difference, else 4."""
     if command.model is not None:
         return await what_if(command)
 
@@ -72,19 +72,19 @@ async def replay_run(command: ReplayCommand) -> int:
 
 
 def _load_tools(session: SessionSettings) -> Toolbox:
-    """Return the tools of a session's agent, if it may be loaded here."""
+    """Return the tools of a session's agent by name; print why if the agent cannot be loaded here."""
     if not session.agent:
         return {}
 
     definition, problems = load_known_agent(session, os.environ)
     for problem in problems:
-        say(f"{one_line(problem)} Calls of its tools are taken as they were recorded.")
+        say(f"{one_line(problem)} Calls of its tools are not checked.")
     return {tool.spec.name: tool for tool in definition.tools}
 
 
 @contextmanager
 def _source(runtime: Runtime, name: str) -> Generator[tuple[Store, str]]:
-    """Find the session in the store, or in the file of this name."""
+    """Yield a store and the id of a session: from the store of the settings, or from a recording file."""
     path = Path(name)
     if path.suffix != ".jsonl" and not path.is_file():
         yield runtime.store, runtime.store.find(name)
@@ -99,8 +99,8 @@ async def _may_run(store: Store, session_id: str, command: ReplayCommand) -> boo
     if command.yolo or not calls:
         return True
     if not is_interactive():
-        raise UsageError("Real tools need a yes: there is nobody to ask.", "Add -y.")
-    put(f"These calls run once more, for real, in {one_line(store.index.settings(session_id).cwd)}:")
+        raise UsageError("Real tools need a confirmation, and stdin is no terminal.", "Add -y.")
+    put(f"These calls really run once more in {one_line(store.index.settings(session_id).cwd)}:")
     for seq, call in calls[:_MOST_CALLS]:
         put(f"  step {seq}: {one_line(title(call.tool, call.arguments))}")
     if len(calls) > _MOST_CALLS:
@@ -114,21 +114,21 @@ def _show(store: Store, replayed: Replayed) -> None:
     found = replayed.divergence
     if replayed.recorded_only:
         say(
-            f"Taken as recorded: {_ranges(replayed.recorded_only)}; made by hand, or by a version that kept"
-            " too little for a replay."
+            f"Not replayed: {_ranges(replayed.recorded_only)}; a person edited the state there, or the"
+            " version of Sandbur stored too little for a replay."
         )
     steps = "1 step" if replayed.steps == 1 else f"{replayed.steps} steps"
     if found is None:
-        put(f"Replayed {steps} of session {replayed.session_id}: nothing differs.")
+        put(f"Replayed {steps} of session {replayed.session_id}: there is no difference.")
         return
     put(f"Step {found.seq} ({one_line(found.action)}), {found.kind}: {one_line(found.summary)}")
     if found.lines:
         _put_diff([one_line(line) for line in found.lines])
     for line in _around(store, replayed.session_id, found.seq):
         say(line)
-    say(f"Replayed {steps} of session {replayed.session_id}; - is recorded, + is today.")
+    say(f"Replayed {steps} of session {replayed.session_id}; - is the recording, + is today's program.")
     if store.verify(replayed.session_id):
-        say(f"The records themselves were changed or damaged: sandbur sessions verify {replayed.session_id}")
+        say(f"The records of the session are damaged: sandbur sessions verify {replayed.session_id}")
 
 
 def _around(store: Store, session_id: str, seq: int) -> Iterator[str]:
@@ -139,7 +139,7 @@ def _around(store: Store, session_id: str, seq: int) -> Iterator[str]:
 
 
 def _ranges(seqs: tuple[int, ...]) -> str:
-    """Format step numbers as ranges, such as 1-3, 5."""
+    """Format step numbers as ranges, such as `steps 1 to 3, 5`."""
     parts: list[list[int]] = []
     for seq in seqs:
         if parts and parts[-1][-1] == seq - 1:
@@ -167,7 +167,7 @@ def test_{name}(sandbur_replay):
 
 
 async def add_test(command: AddTestCommand) -> int:
-    """Write the recording and its test; return 4 if the run differs from this program already."""
+    """Write a recording and a test that replays it; return 4 if the replay already differs, else 0."""
     async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
         title = runtime.store.index.summary(session_id).title
@@ -183,14 +183,14 @@ async def add_test(command: AddTestCommand) -> int:
     put(str(test))
     say(f"Recorded {replayed.steps} steps in {one_line(str(recording))}, with all messages and results.")
     if replayed.divergence is not None:
-        say(f"The test fails as it is: {describe_divergence(name, replayed.divergence, one_line)}")
+        say(f"The test already fails: {describe_divergence(name, replayed.divergence, one_line)}")
         return 4
     say(f"Run it: pytest {one_line(str(test))}")
     return 0
 
 
 def check_name(name: str) -> str:
-    """Return the name; raises `UsageError` if it is not a valid name of a test."""
+    """Return the name in its form for a test function. Raises `UsageError` if that is impossible."""
     wanted = name.removeprefix("test_").replace("-", "_")
     if re.fullmatch(r"[A-Za-z0-9_]{1,100}", wanted):
         return wanted
@@ -198,7 +198,7 @@ def check_name(name: str) -> str:
 
 
 def name_of(title: str, session_id: str) -> str:
-    """Build a valid test name from any title."""
+    """Return a valid test name for a title of any form."""
     letters = unicodedata.normalize("NFKD", title.casefold()).encode("ascii", "ignore").decode()
     words = re.findall(r"[a-z0-9]+", letters)
     name = "_".join(words)
@@ -208,7 +208,7 @@ def name_of(title: str, session_id: str) -> str:
 
 
 def write_whole(path: Path, pieces: Iterable[str]) -> None:
-    """Write a file atomically."""
+    """Write a file atomically. Raises `UsageError` or `OutputLost` if it cannot be written."""
     is_begun = False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -233,7 +233,7 @@ def _refuse_taken(paths: Iterable[Path], is_forced: bool) -> None:
 
 
 async def what_if(command: ReplayCommand) -> int:
-    """Fork after the step, and run the fork with the other model; return the exit code of the run."""
+    """Fork the session after the chosen step, run the fork with another model, and return its exit code."""
     seq = command.from_seq
     assert seq is not None
     async with open_runtime(command) as runtime:
@@ -252,24 +252,24 @@ async def what_if(command: ReplayCommand) -> int:
         if command.files:
             for line in format_restored(*await restore_files(runtime.store, session_id, seq, forked, folder)):
                 say(line)
-            # Calls whose file changes were undone may run again, so the journal is read after the restore.
+            # The restore records that the changes of calls are undone, so the session is loaded again.
             runtime.store.forget(forked)
             session = await runtime.resume(forked)
         progress = Progress("json" if command.json else "text")
         warn(session.notices, progress)
         events = session.carry_on() if message is None else session.send(message)
         code = await run_to_end(session, events, session.state.pending_tool_calls, progress)
-    say(f"Session {forked} went on after step {seq} of {session_id}.")
+    say(f"Session {forked} continued after step {seq} of {session_id}.")
     say(f"Compare them: sandbur diff {session_id} {forked}")
     return code
 
 
 def _message(store: Store, session_id: str, seq: int) -> UserContent:
-    """Return the next message of the person; raises `UsageError` if there is none."""
+    """Return the next message of the person. Raises `UsageError` if there is none."""
     message = next_message(store, session_id, seq)
     if message is None:
         raise UsageError(
-            f"After step {seq} the run waits for a message, and none followed.",
-            f"Say something else there: sandbur fork {session_id} --at {seq}",
+            f"After step {seq} the run waits for a message, but none is recorded.",
+            f"Send a message in a fork: sandbur fork {session_id} --at {seq}",
         )
     return message

@@ -15,18 +15,18 @@ class ReplayCommand(Command):
     session: str = word("ID", f"{ID}; or a recording FILE")
     from_seq: int | None = flag("--from", "begin after this step", type=position, metavar="SEQ")
     live: tuple[str, ...] = flag(
-        "--live", "ask the real model, or run the real tools (asks first)", (), type=names,
+        "--live", "use the real model, or the real tools (after a question)", (), type=names,
         metavar="model|tools",
     )  # fmt: skip
     """`model`, `tools` or both."""
-    ignore_tools: bool = switch("--ignore-tools", "tools in other words, new or gone are no difference")
+    ignore_tools: bool = switch("--ignore-tools", "changed, new and removed tools are no difference")
     model: str | None = flag(
-        "-m --model", "what if: go on after SEQ with this model, in a fork, for real",
+        "-m --model", "what if: continue after SEQ with this model in a fork; its calls really run",
         metavar="PROVIDER/MODEL",
     )  # fmt: skip
-    files: bool = switch("--files", "with -m: bring the files in the session's folder back first")
-    yes: bool = switch("--yes", "with --files: change them unasked")
-    yolo: bool = switch("-y --yolo", "ask nothing before real tools run")
+    files: bool = switch("--files", "with -m: restore the files in the session's folder first")
+    yes: bool = switch("--yes", "with --files: change files without a question")
+    yolo: bool = switch("-y --yolo", "run real tools without a question")
     json: bool = switch("--json", "JSON on stdout")
 
     @property
@@ -36,9 +36,9 @@ class ReplayCommand(Command):
     def check(self) -> None:
         for part in self.live:
             if part not in _LIVE:
-                raise UsageError(f"--live: there is no {part!r}.", "It is model, tools, or model,tools.")
+                raise UsageError(f"--live: there is no {part!r}.", "Use model, tools or model,tools.")
         if self.model is not None and self.live:
-            raise UsageError("-m and --live contradict each other: with -m everything is real.")
+            raise UsageError("-m and --live contradict each other: with -m model and tools are real.")
         if self.model is not None and self.from_seq is None:
             raise UsageError(
                 "-m needs --from SEQ: the step after which the other model takes over.",
@@ -56,6 +56,6 @@ class AddTestCommand(Command):
     HOME = "replay.add_test"
     action: str = word("add", None, "add", type=one_of(("add",)))
     session: str = word("ID", ID)
-    test_name: str = flag("--name", "of the test; made of the title if left out", "", metavar="NAME")
-    to: str = flag("--to", "where your tests are (default tests)", "tests", metavar="DIR")
-    force: bool = switch("--force", "replace a recording of this name")
+    test_name: str = flag("--name", "the name of the test (default: from the title)", "", metavar="NAME")
+    to: str = flag("--to", "the folder of your tests (default tests)", "tests", metavar="DIR")
+    force: bool = switch("--force", "replace a recording with this name")

@@ -32,14 +32,14 @@ _Row = tuple[str, ...]
 class Section:
     title: str
     columns: _Row
-    """Headings of the columns; all empty for a list of names and values."""
+    """The headings of the columns; all are empty in a list of names and values."""
     rows: tuple[_Row, ...]
     left: frozenset[str] = frozenset()
-    """Names of the columns with text, which are aligned left."""
+    """The names of the columns that are aligned left, because they contain text."""
 
 
 def sections(found: Stats, glyphs: Glyphs) -> list[Section]:
-    """Build the tables that have rows."""
+    """Return the tables of the statistics, without empty tables."""
     parts = [
         _overview(found),
         _tallies("By model", "model", found.by_model, glyphs),
@@ -70,13 +70,13 @@ def _overview(found: Stats) -> Section:
     ]  # fmt: skip
     if found.untraced:
         known = "session is" if found.untraced == 1 else "sessions are"
-        rows.append(("", f"{found.untraced} {known} from before calls were recorded: only totals count"))
+        rows.append(("", f"{found.untraced} {known} from a version without records of calls: only totals"))
     since = f" since {found.since[:10]}" if found.since else ""
     return Section(f"Sandbur{since}", ("", ""), tuple(rows), frozenset({""}))
 
 
 def _tallies(title: str, noun: str, tallies: Mapping[str, Tally], glyphs: Glyphs) -> Section:
-    """List the largest rows by cost, or by tokens if all costs are zero."""
+    """Return a table sorted by cost; its bars are costs, or tokens if all costs are zero."""
     columns = (noun, "calls", "in", "out", "cached", "cost", "time", "")
     used = [(name, tally) for name, tally in tallies.items() if tally.calls or tally.failed_calls]
     used.sort(key=lambda pair: (-pair[1].known_cost_usd, -pair[1].input_tokens))
@@ -165,7 +165,7 @@ def _rate(tally: Tally) -> str:
 
 
 def _cost(tally: Tally) -> str:
-    """Format the cost; if a part of it is unknown, as a lower limit."""
+    """Format the cost in US dollars; if a part of it is unknown, with `at least`."""
     if tally.unknown_costs and not tally.known_cost_usd:
         return "unknown"
     at_least = "at least " if tally.unknown_costs else ""
@@ -190,7 +190,7 @@ async def show_stats(command: StatsCommand) -> int:
     if command.json:
         put(json.dumps(stats_object(found), indent=1))
     elif not found.sessions:
-        say("There is no session" + (" of these days." if since else " yet. Start one: sandbur"))
+        say("There is no session" + (" in these days." if since else " yet. Start one: sandbur"))
     else:
         parts = sections(found, glyphs_for(sys.stdout.encoding))
         _print_tables(parts) if sys.stdout.isatty() else _print_plain(parts)
@@ -198,7 +198,7 @@ async def show_stats(command: StatsCommand) -> int:
 
 
 def _days_ago(days: int) -> datetime:
-    """Return the time that many days ago, or the earliest valid time."""
+    """Return the time `days` days ago, or the earliest possible time."""
     try:
         return datetime.now(UTC) - timedelta(days=days)
     except OverflowError:

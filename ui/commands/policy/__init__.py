@@ -1,1 +1,1 @@
-"""`sandbur policy`: prints verdicts of the gate for new calls and for recorded calls."""
+"""`sandbur policy`: prints the gate's verdicts on new calls and on recorded calls."""

@@ -1,4 +1,4 @@
-"""`sandbur policy check`: one verdict for a command, or one for each call in the lines of JSON on stdin."""
+"""`sandbur policy check`: prints the gate's verdict on a shell command, or on each call in JSON on stdin."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_LINE_BYTES = 16 << 20
 
 
 class NoCall(Exception):
-    """A line that is not a call; the message says what is wrong with it."""
+    """An input line is not a call; the message is the reason."""
 
 
 async def check(command: PolicyCommand) -> int:
@@ -64,14 +64,14 @@ def _object(verdict: Verdict) -> dict[str, Any]:
 
 def _check_lines(judge: Judge, mode: ExecutionMode) -> int:
     """Print one verdict for each input line; a line that is not a call is denied."""
-    # Python keeps reading after a Ctrl-C that only cancels the task.
+    # Otherwise Ctrl-C would only cancel the task, and the blocking read would continue.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     code = 0
     for number, line in enumerate(_read_lines(sys.stdin.buffer), 1):
         try:
             answer = _object(_judge(line, judge, mode))
         except NoCall as problem:
-            answer = {"verdict": "deny", "rule": None, "reason": f"line {number} is no call: {problem}"}
+            answer = {"verdict": "deny", "rule": None, "reason": f"line {number} is not a call: {problem}"}
             code = 2
         put(encode(answer))
     return code
@@ -91,12 +91,12 @@ def _judge(line: bytes, judge: Judge, usual: ExecutionMode) -> Verdict:
         raise NoCall(f"it has more than {_MAX_LINE_BYTES:,} bytes.")
     call = parse_json_object(line.decode("utf-8", "replace"))
     if call is None:
-        raise NoCall('it is no JSON object such as {"tool": "...", "arguments": {...}}.')
+        raise NoCall('it is not a JSON object such as {"tool": "...", "arguments": {...}}.')
     tool, arguments, mode = call.get("tool"), call.get("arguments"), call.get("mode")
     if not isinstance(tool, str):
         raise NoCall("`tool` has to be the name of a tool.")
     if not isinstance(arguments, str | dict):
-        raise NoCall("`arguments` has to be an object, or the JSON text of one.")
+        raise NoCall("`arguments` has to be an object, or a text with a JSON object.")
     if mode is not None and mode not in MODES:
         raise NoCall(f"`mode` has to be one of {', '.join(MODES)}.")
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)

@@ -14,15 +14,15 @@ _USUAL_DAYS = 30
 class PolicyCommand(ActionCommand):
     GROUPS = ("run", "place")
     ACTIONS: ClassVar[Mapping[str, Action]] = {
-        "check": Action("COMMAND | -", "what the gate says to a command here, and why", ("--json", "--mode"),
+        "check": Action("COMMAND | -", "the gate's verdict on a command here, and why", ("--json", "--mode"),
                        (
             ("sandbur policy check 'git push origin main'", ""),
-            ("sandbur policy check - --json < calls.jsonl", "one verdict a line, in order"),
+            ("sandbur policy check - --json < calls.jsonl", "a verdict for each line, in order"),
         ), home="check.check"),
-        "test": Action("[FILE]", "how other rules would have judged past calls", ("--last", "--json"), (
+        "test": Action("[FILE]", "the verdicts of other rules on past calls", ("--last", "--json"), (
             ("sandbur policy test strict.toml --last 30d", ""),
         ), home="past.test_rules"),
-        "suggest": Action("", "rules that would have spared questions", ("--last", "--json"),
+        "suggest": Action("", "rules that would have avoided questions", ("--last", "--json"),
                           home="past.suggest_rules"),
     }  # fmt: skip
     action: str = word("|".join(ACTIONS), "check a command, test rules on the past, suggest rules", "",
@@ -33,7 +33,7 @@ class PolicyCommand(ActionCommand):
         nargs="?",
     )
     last: timedelta = flag(
-        "--last", f"test, suggest: the calls of so long, such as 12h, {_USUAL_DAYS}d (the default)",
+        "--last", f"test, suggest: use the calls of this time, such as 12h or {_USUAL_DAYS}d (the default)",
         timedelta(days=_USUAL_DAYS), type=duration, metavar="AGE",
     )  # fmt: skip
     json: bool = switch("--json", "JSON on stdout")
@@ -44,8 +44,8 @@ class PolicyCommand(ActionCommand):
                 "`sandbur policy check` needs a shell command.", "Such as: sandbur policy check 'git status'"
             )
         if self.action == "check" and self.what == "-" and not self.json:
-            raise UsageError("`sandbur policy check -` reads and writes JSON lines.", "Say --json, too.")
+            raise UsageError("`sandbur policy check -` reads and writes JSON lines.", "Add --json.")
         if self.action == "suggest" and self.what:
-            raise UsageError(f"`{self.what}` is one word too many.", "`sandbur policy --help` helps.")
+            raise UsageError(f"`{self.what}` is one word too many.", "See `sandbur policy --help`.")
         if self.action == "check" and self.last != PolicyCommand().last:
             raise UsageError("--last belongs to `sandbur policy test` and `sandbur policy suggest`.")

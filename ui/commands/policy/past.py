@@ -1,4 +1,4 @@
-"""`sandbur policy test` and `suggest`: tests rules against the recorded calls of the store."""
+"""`sandbur policy test` and `suggest`: compare rules with the decisions on recorded calls."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _MAX_LISTED = 40
 _MOST_IN_JSON = 1000
 _SUBJECT_CHARS = 100
 _WORDS = {
-    "allowed": "passed",
-    "approved": "asked, yes",
-    "declined": "asked, no",
-    "open": "asked, left open",
+    "allowed": "allowed",
+    "approved": "asked, approved",
+    "declined": "asked, denied",
+    "open": "asked, undecided",
     "refused": "denied",
 }
 
 
 async def test_rules(command: PolicyCommand) -> int:
-    """Print the verdicts that the present rules, or those of a file, give the recorded calls."""
+    """Print how today's rules, or the rules of a file, would judge the recorded calls."""
     async with open_runtime(command) as runtime:
         _warn(runtime.settings)
         settings = _with_rules_of(command.what, runtime.settings) if command.what else runtime.settings
@@ -80,7 +80,7 @@ async def suggest_rules(command: PolicyCommand) -> int:
 
 
 def _court(settings: Settings) -> Backtest:
-    """Build the judge of calls for these settings, the same as in a run."""
+    """Return a backtest that judges calls as a run with these settings would."""
     session = settings_of_session(settings, model="")
     gate_of, _ = gates_of_run(session, settings, os.environ)
     return Backtest(session, gate_of)
@@ -100,7 +100,7 @@ def _with_rules_of(name: str, settings: Settings) -> Settings:
     path = Path(name)
     found = read_bytes(path, MAX_CONFIG_BYTES)
     if found is None:
-        raise UsageError(f"There is no file {name}.", 'It holds rules as config.toml does: allow = ["..."]')
+        raise UsageError(f"There is no file {name}.", 'The file has rules like config.toml: allow = ["..."]')
     config = parse_config(found[0], path)
     rules = {row.key: tuple(config.get(row.key, ())) for row in SETTINGS if row.kind == "rules"}
     try:
@@ -115,7 +115,7 @@ def _lines(found: BacktestResult, since: str) -> Iterator[str]:
     calls = format_count(found.calls, "call")
     yield f"{calls} since {since[:10]}: {found.changed_count} would be judged differently."
     if found.unknown:
-        yield f"{format_count(found.unknown, 'call')} more of tools that are not here today."
+        yield f"{format_count(found.unknown, 'call')} more used tools that are not known here."
     if found.changed_count:
         yield ""
         yield from (f"{count:6}  {_WORDS[then]} -> {now}" for (then, now), count in _list_changes(found))
@@ -156,9 +156,9 @@ def _list_suggestions(found: Suggestions, since: str) -> Iterator[str]:
     asked = f"{format_count(found.questions, 'question')} since {since[:10]}"
     saved = sum(one.saved for one in found.rules)
     if not found.rules:
-        yield f"# Of {asked}, no rule would have saved two."
+        yield f"# Of {asked}, no rule would have avoided two."
         return
-    yield f"# Of {asked}, {saved} would not have been asked; nothing that was denied would have passed."
+    yield f"# Of {asked}, these rules would have avoided {saved}. They allow no call that was denied."
     yield "allow = ["
     for one in found.rules:
         yield f"    {toml_string(one.rule)},  # {format_count(one.saved, 'question')}"

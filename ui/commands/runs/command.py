@@ -8,7 +8,7 @@ from ....state.errors import UsageError
 from ...cli.argument_types import count, one_of
 from ...cli.grammar import ID, Command, RunCommand, flag, switch, word
 
-_CALLS = "the calls meant; needless if only one waits"
+_CALLS = "the ids of the calls; not needed if only one waits"
 
 
 class DecideCommand(RunCommand):
@@ -21,7 +21,7 @@ class DecideCommand(RunCommand):
     )
     reason: str = flag("--reason", "sent to the model", "", only="deny", metavar="TEXT")
     settle_as: str | None = flag(
-        "--as", "done: it took effect; failed: it did not; rerun: run it once more; check: the model looks",
+        "--as", "done: it took effect; failed: it did not; rerun: run it once more; check: the model checks",
         only="settle", type=one_of(("done", "failed", "rerun", "check")), metavar="OUTCOME",
     )  # fmt: skip
     result: str = flag(
@@ -38,14 +38,14 @@ class DecideCommand(RunCommand):
 
 
 class SettleCommand(DecideCommand):
-    calls: tuple[str, ...] = word("CALL", "the call meant; needless if only one waits", (), nargs="*")
+    calls: tuple[str, ...] = word("CALL", "the id of the call; not needed if only one waits", (), nargs="*")
 
     def check(self) -> None:
         if self.settle_as is None:
-            raise UsageError("`sandbur settle` needs --as.", "Say --as done, failed, rerun or check.")
+            raise UsageError("`sandbur settle` needs --as.", "Add --as done, failed, rerun or check.")
         if self.result and self.settle_as == "rerun":
             raise UsageError(
-                "--result goes with --as done, failed or check.", "A call that runs again has its own."
+                "--result needs --as done, failed or check.", "A call that runs again has its own result."
             )
         if len(self.calls) > 1:
             raise UsageError("`sandbur settle` takes one call at a time.")
@@ -56,7 +56,7 @@ class SteerCommand(Command):
     EXAMPLES = (
         ('sandbur steer 3f2a "use tabs"', "the model reads it before its next call"),
         ('sandbur steer 3f2a --queue "then run the tests"', "sent when the run is over"),
-        ("git diff | sandbur steer 3f2a -", "what stdin says"),
+        ("git diff | sandbur steer 3f2a -", "the message is on stdin"),
     )
     session: str = word("ID", ID)
     text: str = word("TEXT", "the message; - reads it from stdin")
@@ -66,10 +66,10 @@ class SteerCommand(Command):
 
 class ResumeCommand(RunCommand):
     HOME = "resume.resume_due"
-    due: bool = switch("--due", "every run whose time has come, one after the other")
+    due: bool = switch("--due", "every run that is due, one after the other")
     limit: int | None = flag("--limit", "at most N runs", type=count, metavar="N")
-    dry_run: bool = switch("--dry-run", "only say which")
+    dry_run: bool = switch("--dry-run", "only list the runs")
 
     def check(self) -> None:
         if not self.due:
-            raise UsageError("`sandbur resume` needs --due.", "One session goes on with: sandbur -r ID")
+            raise UsageError("`sandbur resume` needs --due.", "To resume one session: sandbur -r ID")

@@ -18,7 +18,7 @@ from .command import DecideCommand
 
 
 async def decide(command: DecideCommand) -> int:
-    """Record the decision of the flags, and resume the run unless the flags forbid that."""
+    """Record the decision of the flags; resume the run unless `--record-only` is given."""
     edited = _read_edited(command.edit)
     async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
@@ -28,7 +28,7 @@ async def decide(command: DecideCommand) -> int:
         if session.next_action != "human_confirm" or not waiting:
             raise UsageError(
                 f"No call of session {session.id} waits for a decision.",
-                f"`sandbur sessions show {session.id}` shows where it stands.",
+                f"`sandbur sessions show {session.id}` shows its state.",
             )
         if command.record_only and edited is not None:
             _refuse_secrets(edited, mask_arguments(edited, session.ports.masker))
@@ -47,16 +47,19 @@ _PLACEHOLDER = "[masked "
 
 
 def _refuse_secrets(edited: str, masked: str) -> None:
-    """Raise `UsageError` for an edit with new secrets: they are not stored, so a later run lacks them."""
+    """Raise `UsageError` if an edit contains a secret: it is not stored, so a later run would not have it."""
     if masked.count(_PLACEHOLDER) > edited.count(_PLACEHOLDER):
         raise UsageError(
-            "The edit holds a secret, and secrets are not stored: a later process could not run the call.",
-            "Leave --record-only out, or let the call take the value from where it is kept.",
+            "The edit contains a secret, and secrets are not stored: a later process could not run the call.",
+            "Leave --record-only out, or let the call read the value from a file or variable.",
         )
 
 
 def _choose_calls(session_id: str, waiting: list[PendingCall], command: DecideCommand) -> list[PendingCall]:
-    """Return the calls that the command line selects; all must be of the kind of the command."""
+    """Return the calls that the command line selects.
+
+    Raises `UsageError` if a call needs another command, or if several calls wait and none is named.
+    """
     kind = "outcome_unknown" if command.name == "settle" else "approval"
     fitting = [call for call in waiting if call.kind == kind]
     if not command.calls:
@@ -73,8 +76,8 @@ def _choose_calls(session_id: str, waiting: list[PendingCall], command: DecideCo
 
 
 _HINTS = {
-    "approval": "Name the ones you mean, or say --all.",
-    "outcome_unknown": "Name the one you mean.",
+    "approval": "Name one or more of them, or add --all.",
+    "outcome_unknown": "Name one of them.",
 }
 
 
@@ -83,7 +86,7 @@ def _find_named(wanted: str, waiting: list[PendingCall]) -> PendingCall:
         call for call in waiting if call.call_id.startswith(wanted)
     ]
     if len(matches) != 1:
-        problem = "fits several calls" if matches else "waits for no decision"
+        problem = "is the start of several ids" if matches else "is not a call that waits for a decision"
         raise UsageError(f"`{wanted}` {problem}.", f"These calls wait: {_list_calls(waiting)}.")
     return matches[0]
 
@@ -93,7 +96,7 @@ def _list_calls(calls: list[PendingCall]) -> str:
 
 
 def _other_kind(session_id: str, call: PendingCall) -> UsageError:
-    """Build the error for a command that does not fit the kind of the call."""
+    """Return the error for a call that needs another command."""
     if call.kind == "outcome_unknown":
         return UsageError(
             f"Call {call.call_id} was running when the process died; its outcome is unknown.",
@@ -107,7 +110,7 @@ def _other_kind(session_id: str, call: PendingCall) -> UsageError:
 
 def _decisions(chosen: list[PendingCall], command: DecideCommand, edited: str | None) -> list[CallDecision]:
     if edited is not None and len(chosen) != 1:
-        raise UsageError("--edit changes one call.", "Name the call it is for.")
+        raise UsageError("--edit changes one call.", "Name the call.")
     if command.settle_as is not None:
         settle = cast("Settlement", command.settle_as)
         return [make_decision(call.call_id, settle, command.result) for call in chosen]
@@ -118,7 +121,7 @@ def _decisions(chosen: list[PendingCall], command: DecideCommand, edited: str | 
 def _as_decided(
     waiting: list[PendingCall], decisions: list[CallDecision], masker: Masker
 ) -> list[PendingCall]:
-    """Return the calls with their edited arguments, in which secrets are masked."""
+    """Return the calls with the edited arguments; secrets in these are masked."""
     changed = {
         decision.call_id: mask_arguments(decision.arguments, masker)
         for decision in decisions
@@ -130,7 +133,7 @@ def _as_decided(
 
 
 def _read_edited(path: Path | None) -> str | None:
-    """Return the JSON arguments in the file, or on stdin for `-`."""
+    """Return the JSON arguments in a file, or from stdin if the path is `-`."""
     if path is None:
         return None
 
@@ -139,5 +142,5 @@ def _read_edited(path: Path | None) -> str | None:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--edit: {path} cannot be read: {error}.") from None
     if not isinstance(arguments_object(text), dict):
-        raise UsageError(f"--edit: {path} does not hold a JSON object.", 'Such as {"command": "ls"}.')
+        raise UsageError(f'--edit: {path} does not contain a JSON object such as {{"command": "ls"}}.')
     return text.strip()

@@ -1,4 +1,4 @@
-"""`sandbur resume --due`: resumes, one by one, every run that is due or that lost its process."""
+"""`sandbur resume --due`: resumes every run that is due or whose process died, one after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .command import ResumeCommand
 
 
 async def resume_due(command: ResumeCommand) -> int:
-    """Resume the due runs; return the exit code of the first that failed, else 0."""
+    """Resume the due runs; return the exit code of the first run that failed, else 0."""
 
     # Each run uses its own folder, regardless of -C.
     async with open_runtime(command.but(overrides={**command.overrides, "cwd": None})) as runtime:
@@ -40,7 +40,7 @@ async def resume_due(command: ResumeCommand) -> int:
 
 
 async def _carry_on(runtime: Runtime, run: WaitingRun, report: _Report) -> bool:
-    """Resume one run; return False if it was interrupted, so that the next one does not start."""
+    """Resume one run; return False if it was interrupted, so that the next run does not start."""
     try:
         session = await runtime.resume(run.session_id)
         warn(session.notices, report.command.progress)
@@ -100,7 +100,7 @@ class _Report:
             explain(finished, session.state.pending_tool_calls, session.settings.cwd)
 
     def end(self) -> int:
-        """Print the summary; return the exit code of all runs."""
+        """Print the JSON object if that is the output format; return the exit code of the command."""
         if self._format == "json":
             found = {"type": "due", "exit_code": self._code, "runs": self._runs, "skipped": self._skipped}
             put(encode(found))

@@ -27,7 +27,7 @@ async def leave_message(command: SteerCommand) -> int:
     if command.json:
         put(json.dumps(_object(session_id, kind, kept.number, run)))
     else:
-        say(f"Kept. {run.sentence(session_id, kind)}")
+        say(f"Stored. {run.sentence(session_id, kind)}")
     return 0
 
 
@@ -35,31 +35,29 @@ class _RunState(NamedTuple):
     """The status of a session after the message was stored."""
 
     state: str
-    """running, waiting (for a decision), interrupted or resting."""
+    """`running`, `waiting` (for a decision), `interrupted` or `resting` (the turn has ended)."""
     held_by: str = ""
-    """A sentence about the process that runs it."""
+    """A sentence about the process that runs the session."""
 
     def sentence(self, session_id: str, kind: InboxKind) -> str:
         goes_on = f"sandbur -p -r {session_id}"
         if self.state == "running":
-            ends = f"With `-p` the run ends before that: `{goes_on}` sends it then."
+            ends = f"After a run with `-p`, send it with: {goes_on}"
             if kind == "queue":
-                return f"{self.held_by} It is sent when the run is over. {ends}"
+                return f"{self.held_by} The message is sent when the run has ended. {ends}"
             return (
-                f"{self.held_by} The model reads it before its next call; if it makes none any more, it is"
-                f" the next message. {ends}"
+                f"{self.held_by} The model reads the message before its next call; without another call, it"
+                f" is the next message. {ends}"
             )
-        when = "is sent when that turn is over" if kind == "queue" else "is read by the model then"
+        when = "is sent when that turn has ended" if kind == "queue" else "is read by the model then"
         if self.state == "waiting":
-            decides = f"`sandbur sessions show {session_id}` shows what"
+            decides = f"`sandbur sessions show {session_id}` shows it"
             return f"Session {session_id} waits for a decision ({decides}); the message {when}."
         if self.state == "interrupted":
-            return (
-                f"Session {session_id} was interrupted; with `{goes_on}` it goes on, and the message {when}."
-            )
+            return f"Session {session_id} was interrupted; `{goes_on}` resumes it, and the message {when}."
         return (
-            f"Session {session_id} does not run: a chat that is open in it sends the message now, else"
-            f" `{goes_on}` does."
+            f"Session {session_id} does not run: if a chat has it open, the chat sends the message now;"
+            f" otherwise send it with: {goes_on}"
         )
 
 

@@ -1,1 +1,1 @@
-"""`sandbur sessions`: commands about the stored sessions."""
+"""`sandbur sessions`: lists, shows, checks, deletes, exports and imports stored sessions."""

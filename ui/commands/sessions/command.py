@@ -17,7 +17,7 @@ _FLAGS_OF_ACTIONS = (
     (("yes",), "import FILE", "--yes belongs"),
     (("export_format", "as_recorded"), "export ID", "--format and --as-recorded belong"),
 )  # fmt: skip
-"""Fields, the action that accepts them, and the names of their flags in an error."""
+"""Fields of the command, the action that accepts their flags, and the flags as named in an error."""
 
 
 class SessionsCommand(ActionCommand):
@@ -26,71 +26,70 @@ class SessionsCommand(ActionCommand):
         "list": Action("", "the sessions of the store, the newest first", ("--limit", "--all", "--json"), (
             ("sandbur sessions", "a table"),
             ("sandbur sessions --limit 5", "the last five"),
-            ("sandbur sessions --all | grep shop", "every one, a line each"),
+            ("sandbur sessions --all | grep shop", "every session, one a line"),
             ("sandbur sessions --json | jq -r '.[0].id'", "the newest id"),
         ), home="listing.list_sessions"),
-        "show": Action("ID", "a session: plan, messages, what waits", ("--json", "--steps"), (
+        "show": Action("ID", "a session: plan, messages, waiting calls", ("--json", "--steps"), (
             ("sandbur sessions show 3f2a", "the start of an id is enough"),
             ("sandbur sessions show 3f2a --steps", "its steps, with the numbers for `fork --at`"),
         ), home="show.show_session"),
-        "rename": Action("ID TITLE", "call a session something else", (), (
-            ('sandbur sessions rename 3f2a "the slow build"', "a title names it as an id does"),
+        "rename": Action("ID TITLE", "give a session another title", (), (
+            ('sandbur sessions rename 3f2a "the slow build"', "commands accept the title instead of the id"),
         ), home="show.rename_session"),
-        "verify": Action("ID", "whether its record is whole, and every move of its calls in order",
-                         ("--verbose", "--json"), (("sandbur sessions verify 3f2a -v", "every move"),),
+        "verify": Action("ID", "check that the record is complete and unchanged",
+                         ("--verbose", "--json"), (("sandbur sessions verify 3f2a -v", "list every call"),),
                          home="verify.verify_session"),
-        "delete": Action("ID", "remove a session for good", home="show.delete_session"),
-        "prune": Action("", "remove sessions that nobody uses any more",
+        "delete": Action("ID", "delete a session permanently", home="show.delete_session"),
+        "prune": Action("", "delete sessions that have not been used for long",
                         ("--older-than", "--keep", "--max-size", "--dry-run", "--json"), (
-            ("sandbur sessions prune --dry-run", "only say what would go"),
+            ("sandbur sessions prune --dry-run", "only list them"),
             ("sandbur sessions prune --older-than 8w --keep 50", ""),
-            ("sandbur sessions prune --max-size 500MB", "the oldest go, too, until the rest fits"),
+            ("sandbur sessions prune --max-size 500MB", "also the oldest ones until the rest fits"),
         ), home="prune.prune_sessions"),
-        "export": Action("ID [FILE]", "write a session into a file", ("--format", "--as-recorded"), (
+        "export": Action("ID [FILE]", "write a session to a file", ("--format", "--as-recorded"), (
             ("sandbur sessions export 3f2a run.jsonl", "to import it elsewhere"),
             ("sandbur sessions export 3f2a run.html --format html", "to read it"),
         ), home="transfer.export_session"),
-        "import": Action("FILE", "take a session from such a file", ("--yes",), (
-            ("sandbur sessions import run.jsonl", "asks about the settings that it brings"),
+        "import": Action("FILE", "read a session from an exported file", ("--yes",), (
+            ("sandbur sessions import run.jsonl", "asks about the settings in the file"),
         ), home="transfer.import_session"),
     }  # fmt: skip
     action: str = word("|".join(ACTIONS), None, "list", nargs="?", type=one_of(tuple(ACTIONS)))
     session: str = word("ID", f"{ID}; for import: FILE, or - for stdin", nargs="?")
-    file: str = word("FILE", "where export writes, - is stdout; for rename: TITLE", nargs="?")
+    file: str = word("FILE", "export: the file to write, - is stdout; for rename: TITLE", nargs="?")
     json: bool = switch("--json", "JSON on stdout")
     limit: int = flag(
-        "--limit", f"list: so many (default {MOST_LISTED})", MOST_LISTED, type=count, metavar="N"
+        "--limit", f"list: the newest N (default {MOST_LISTED})", MOST_LISTED, type=count, metavar="N"
     )
-    all: bool = switch("--all", "list: every session there is")
+    all: bool = switch("--all", "list: every session")
     steps: bool = switch("--steps", "show: every step in one line")
     verbose: bool = switch("-v --verbose", "verify: every move of every call")
     export_format: str = flag(
         "--format", "export: jsonl (to import again) | html | md (to read)", "jsonl",
         type=one_of(("jsonl", "html", "md")), metavar="FORMAT",
     )  # fmt: skip
-    as_recorded: bool = switch("--as-recorded", "export: with secrets that an older version did not mask")
+    as_recorded: bool = switch("--as-recorded", "export: even if there are secrets that are not masked")
     older_than: timedelta = flag(
-        "--older-than", "not used for so long, such as 12h, 30d (the default), 8w", timedelta(days=30),
+        "--older-than", "not used for this time, such as 12h, 30d (the default), 8w", timedelta(days=30),
         "prune", type=duration, metavar="AGE",
     )  # fmt: skip
     keep: int = flag(
-        "--keep", "the newest N always stay (default 20)", 20, "prune", type=position, metavar="N"
+        "--keep", "always keep the newest N (default 20)", 20, "prune", type=position, metavar="N"
     )
     max_size: int | None = flag(
-        "--max-size", "the oldest go too until the rest takes no more, such as 500MB", None, "prune",
+        "--max-size", "also delete the oldest until the rest is this small, such as 500MB", None, "prune",
         type=size, metavar="SIZE",
     )  # fmt: skip
-    """Size in bytes."""
-    dry_run: bool = switch("--dry-run", "only say what would go", "prune")
-    yes: bool = switch("--yes", "import: take the session with the settings that it brings, unasked")
+    """In bytes."""
+    dry_run: bool = switch("--dry-run", "only list the sessions", "prune")
+    yes: bool = switch("--yes", "import: accept the settings in the file without a question")
 
     @property
     def tells_more(self) -> bool:
         return self.verbose
 
     def check(self) -> None:
-        """Check the number of arguments of `sandbur sessions ACTION`, and that its flags belong to this
-        action."""
+        """Check that the action has the arguments that it needs, and only flags that belong to it."""
         action, command = self.action, f"sandbur sessions {self.action}"
         if action in ("show", "rename", "verify", "delete", "export") and not self.session:
             raise UsageError(f"`{command}` needs the ID of a session.", "`sandbur sessions` lists them.")
@@ -100,7 +99,7 @@ class SessionsCommand(ActionCommand):
             raise UsageError(f"`{command}` needs a TITLE.", 'sandbur sessions rename ID "a new title"')
         extra = self.session if action in ("list", "prune") else self.file
         if extra and action not in ("export", "rename"):
-            helps = "show ID` shows one" if action == "list" else "--help` helps"
+            helps = "show ID` shows one session" if action == "list" else "--help` lists the arguments"
             raise UsageError(f"`{extra}` is one word too many.", f"`sandbur sessions {helps}.")
         self._check_flags()
 

@@ -1,4 +1,4 @@
-"""`sandbur sessions list`: reads and prints the sessions of the store one by one."""
+"""`sandbur sessions list`: prints the sessions of the store as a table, as lines or as JSON."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 _HEAD = ("id", "last used", "status", "model", "folder", "title")
 _GAP = 2
 _TABLE_ROWS = 1000
-"""Number of rows that determine the widths of the columns."""
+"""A table is printed in parts of this many rows; the columns of a part are as wide as its cells need."""
 _LEAST_TITLE, _WANTED_TITLE = 8, 30
-"""Least and wanted width of the title, in terminal cells."""
+"""The least and the wanted width of the title, in columns."""
 
 
 def list_at_rest(command: SessionsCommand) -> int | None:
-    """Print the sessions without a runtime; None if only a runtime can find the store."""
+    """Print the sessions without a runtime and return 0; return None if that is impossible."""
     found = database_at_rest(read_overrides(command), os.environ, tell_notice)
     if found is None:
         return None
@@ -52,7 +52,7 @@ async def list_sessions(command: SessionsCommand) -> int:
 
 
 def _print(command: SessionsCommand, database: Database, tenant: str) -> None:
-    """Print the newest sessions, and on stderr the number of omitted ones."""
+    """Print the newest sessions, and on stderr how many more there are."""
     sessions = list_newest(database, tenant)
     listed = _Counted(sessions if command.all else islice(sessions, command.limit))
     if command.json:
@@ -71,7 +71,7 @@ def _print(command: SessionsCommand, database: Database, tenant: str) -> None:
 
 
 class _Counted:
-    """Yields sessions and counts them."""
+    """An iterator that yields sessions and counts them."""
 
     def __init__(self, sessions: Iterable[SessionSummary]) -> None:
         self._sessions = iter(sessions)
@@ -87,7 +87,7 @@ class _Counted:
 
 
 def _print_json(sessions: Iterable[SessionSummary]) -> None:
-    """Print a JSON array, one element at a time."""
+    """Print the sessions as a JSON array, one element at a time."""
     before = "["
     for session in sessions:
         put(f"{before}\n{textwrap.indent(json.dumps(asdict(session), indent=1), ' ')}", end="")
@@ -107,7 +107,7 @@ def _cells(session: SessionSummary) -> tuple[str, ...]:
 
 
 def _print_table(sessions: list[SessionSummary]) -> None:
-    """Print a line for each session; ids are printed in full, the title is cut to the remaining width."""
+    """Print a row for each session; ids are printed in full, titles are cut to the remaining width."""
     from rich.cells import cell_len, set_cell_size
 
     console = make_console(sys.stdout)
@@ -123,7 +123,7 @@ def _print_table(sessions: list[SessionSummary]) -> None:
 
 
 def _fitting(widths: list[int], width: int) -> list[int]:
-    """Return the columns before the title; model and folder are left out on a narrow screen."""
+    """Return the indexes of the columns before the title; a narrow screen has no model and folder."""
     wanted = min(widths[-1], _WANTED_TITLE)
     for columns in (range(5), (0, 1, 2, 4)):
         if sum(widths[at] + _GAP for at in columns) + wanted <= width:

@@ -1,4 +1,4 @@
-"""`sandbur sessions prune`: deletes old sessions, and prints which ones and the freed bytes."""
+"""`sandbur sessions prune`: deletes old sessions, and prints their names and sizes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ...terminal.text.sanitize import one_line
 from ...terminal.text.times import local_time
 from .command import SessionsCommand
 
-_REASONS = {"age": "not used for long", "size": "to keep the size"}
+_REASONS = {"age": "not used for long", "size": "for the size limit"}
 
 
 async def prune_sessions(command: SessionsCommand) -> int:
@@ -49,7 +49,7 @@ async def prune_sessions(command: SessionsCommand) -> int:
 
 
 def _delete(store: Store, plan: PrunePlan, home: Path) -> set[str]:
-    """Delete the selected sessions; return the ids of those that are kept: in use, or with a kept fork."""
+    """Delete the sessions of the plan; return the ids of those that are kept: in use, or with a kept fork."""
     kept: set[str] = set()
     with ProgressLine("Deleting session", len(plan.goes)) as progress:
         for number, (session, _) in enumerate(plan.goes, 1):

@@ -28,7 +28,7 @@ _KINDS = {"steer": "steers", "queue": "queued", "observe": "observed"}
 
 
 def view_lines(view: SessionView, waiting: Sequence[WaitingMessage] = ()) -> Iterator[str]:
-    """Yield the whole session as lines without control characters."""
+    """Yield a session as lines without control characters: facts, plan, messages, waiting calls."""
     glyphs = glyphs_for(sys.stdout.encoding)
     summary, state = view.summary, view.state
     yield f"session   {summary.id}"
@@ -138,5 +138,5 @@ async def rename_session(command: SessionsCommand) -> int:
     if command.json:
         put(json.dumps({"id": session_id, "title": kept}))
     else:
-        say(f"Session {session_id} is called: {one_line(kept)}")
+        say(f"The title of session {session_id} is now: {one_line(kept)}")
     return 0

@@ -31,7 +31,7 @@ from .command import SessionsCommand
 
 async def export_session(command: SessionsCommand) -> int:
     to_stdout = command.file in ("", "-")
-    # On a terminal the session itself is what moves.
+    # On a terminal the exported lines already show that the command works.
     is_wanted = not (to_stdout and sys.stdout.isatty())
     async with open_runtime(command) as runtime:
         session_id = runtime.store.find(command.session)
@@ -50,7 +50,7 @@ async def export_session(command: SessionsCommand) -> int:
 
 
 def write_export(store: Store, session_id: str, form: str, file: Path) -> int:
-    """Write a session to a file in the chosen format; return the number of lines."""
+    """Write a session to a file as `jsonl`, `html` or `md`; return the number of lines."""
     return _write(file, _pieces(store, session_id, form))
 
 
@@ -59,7 +59,7 @@ def _ignore(number: int) -> None:
 
 
 def _count_lines(pieces: Iterable[str], watch: Callable[[int], object]) -> Iterable[str]:
-    """Yield the pieces; after each one call `watch` with the number of lines."""
+    """Yield the pieces; after each piece call `watch` with the number of lines so far."""
     lines = 0
     for piece in pieces:
         yield piece
@@ -74,9 +74,10 @@ def _pieces(
     as_recorded: bool = False,
     watch: Callable[[int], object] = _ignore,
 ) -> Iterable[str]:
-    """Yield the content of the file: every record as a line of JSON, or the report, with secrets masked.
+    """Yield the content of the file: each record as a line of JSON, or the report as HTML or Markdown.
 
-    `watch` is called with the number of each record that is searched for secrets.
+    `watch` is called with the number of each record that is searched for secrets. Raises `UsageError` if a
+    record has an unmasked secret and `as_recorded` is false.
     """
     if form != "jsonl":
         return report(store, session_id, form)
@@ -86,17 +87,17 @@ def _pieces(
 
 
 def _refuse_secrets(store: Store, session_id: str, watch: Callable[[int], object]) -> None:
-    """Raise `UsageError` for records with unmasked secrets; masking them now would break the chain."""
+    """Raise `UsageError` if records contain unmasked secrets; masking them now would break the hash chain."""
     masker = masker_for(os.environ, Path(store.index.settings(session_id).cwd))
     number = 0
     for place, record in enumerate(export_records(store.database, session_id), 1):
         watch(place)
         number += sum(masker.text(text) != text for text in list_texts(record))
     if number:
-        what = "1 record holds" if number == 1 else f"{number} records hold"
+        what = "1 record contains" if number == 1 else f"{number} records contain"
         raise UsageError(
-            f"{what} what looks like a secret now, and was recorded as it is.",
-            "Masked: --format md or html. The whole session with it, to import elsewhere: --as-recorded",
+            f"{what} text that looks like a secret and is not masked.",
+            "For a masked report: --format md or html. To export the records as they are: --as-recorded",
         )
 
 
@@ -112,17 +113,17 @@ async def import_session(command: SessionsCommand) -> int:
                 await _confirm(command.session)
             write_import(runtime.store.database, runtime.store.tenant, checked, whoami())
     put(checked.export.session_id)
-    say(f"Imported. Go on with it: sandbur -r {checked.export.session_id}")
+    say(f"Imported. Continue it with: sandbur -r {checked.export.session_id}")
     return 0
 
 
 def _describe_file(imported: ImportResult) -> Iterable[str]:
-    """Yield lines about the file; rules are never cut, because the person must see them in full."""
+    """Yield lines about the file; rules are not cut, because the person must see them in full."""
     settings = imported.settings
     ancestors = len(imported.imported_ids) - 1
-    more = f" and what it was forked from ({ancestors})" if ancestors > 0 else ""
-    yield f"{one_line(imported.title) or 'A session'}: {imported.records} records{more}. It brings:"
-    missing = "" if Path(settings.cwd).is_dir() else " (not here: name another one with -C DIR)"
+    more = f", with the sessions it was forked from ({ancestors})" if ancestors > 0 else ""
+    yield f"{one_line(imported.title) or 'A session'}: {imported.records} records{more}. Its settings:"
+    missing = "" if Path(settings.cwd).is_dir() else " (does not exist here: choose another with -C DIR)"
     yield f"  folder         {one_line(settings.cwd)}{missing}"
     yield f"  model          {', '.join(map(one_line, (settings.model, *settings.fallback_models)))}"
     yield from (f"  passes unasked {one_line(rule)}" for rule in settings.allow)
@@ -130,12 +131,12 @@ def _describe_file(imported: ImportResult) -> Iterable[str]:
     yield f"  system prompt  {len(settings.system_prompt):,} characters: `sandbur sessions export` shows them"
     yield from (f"  to be sent     {one_line(one.text)}" for one in imported.waiting)
     yield from (f"  left out       the command {one_line(one.text)}" for one in imported.commands)
-    yield "  mode           interactive here, whatever it was; approvals are void"
+    yield "  mode           always interactive after an import; approvals are not valid here"
     yield from (f"  left out       the added folder {one_line(folder)}" for folder in settings.add_dirs)
 
 
 async def _confirm(name: str) -> None:
-    """Ask the person at the terminal; raises `UsageError` if the answer is not yes."""
+    """Ask the person at the terminal. Raises `UsageError` if the answer is not yes."""
     if name == "-" or not is_interactive():
         raise UsageError(
             "Nothing was imported: the settings above have to be confirmed.",
@@ -147,7 +148,7 @@ async def _confirm(name: str) -> None:
 
 
 def _write(path: Path, pieces: Iterable[str], watch: Callable[[int], object] = _ignore) -> int:
-    """Write a new file that only its owner can read; a half-written one goes. Return the lines.
+    """Write a new file with mode 0600, and return the number of lines; a partly written file is removed.
 
     `watch` is called with the number of lines after each piece.
     """
@@ -188,5 +189,5 @@ def _source(name: str) -> Generator[BinaryIO]:
         raise UsageError(f"The file {name} cannot be read: {error.strerror}.") from None
     with file:
         if not file.seekable():
-            raise UsageError(f"{name} is no regular file.", f"Pipe it in: sandbur sessions import - < {name}")
+            raise UsageError(f"{name} is not a regular file.", f"Use: sandbur sessions import - < {name}")
         yield file

@@ -66,12 +66,12 @@ def _summary(found: Audit) -> Iterator[str]:
     times = "1 start" if starts == 1 else f"{starts} starts"
     calls = "1 call" if len(found.calls) == 1 else f"{len(found.calls)} calls"
     yield f"Verified: {records} records{whose}, {calls}, {times}, each as it was approved."
-    yield f"The chain ends in {found.sessions[-1].chain}; kept elsewhere, this digest proves all of it."
+    yield f"The hash chain ends in {found.sessions[-1].chain}. Keep a copy of this digest as a proof."
     yield from _whose(found)
 
 
 def _whose(found: Audit) -> Iterator[str]:
-    """Describe the records with a valid chain but without a seal, so that their writer is not proved."""
+    """Yield lines about records whose chain is valid but which this machine's key did not seal."""
     for session in found.sessions:
         of = "" if session is found.sessions[-1] else f" of {session.session_id}"
         for stretch in session.stretches:
@@ -81,8 +81,8 @@ def _whose(found: Audit) -> Iterator[str]:
             which = f"Records {stretch.since} to {last}{of} were"
             if stretch.since == last:
                 which = f"Record {last}{of} was"
-            made = f"made with another key ({stretch.maker})" if stretch.maker else "made without a key"
-            yield f"{which} {made}: order and completeness are checked, authorship is not."
+            made = f"sealed with another key ({stretch.maker})" if stretch.maker else "not sealed"
+            yield f"{which} {made}: order and completeness are checked, their author is not."
 
 
 def _object(session_id: str, found: Audit) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _rows(call: AuditedCall) -> Iterator[tuple[str, ...]]:
 
 
 def _what(move: str, body: dict[str, str]) -> str:
-    """Describe a move in a few words."""
+    """Return a short description of a record of a call, such as its start or its decision."""
     tool = one_line(body.get("tool", ""))
     digest = body.get("command_sha256", "")[:12]
     by = one_line(body.get("decided_by", ""))

@@ -1,1 +1,1 @@
-"""Commands about this installation: configuration, trust, checks and help."""
+"""The commands about this installation: configuration, trust, checks and help."""

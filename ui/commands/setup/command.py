@@ -15,24 +15,24 @@ _ONLINE_S = 15.0
 class ConfigCommand(Command):
     HOME = "config.configure"
     ACTIONS: ClassVar[Mapping[str, Action]] = {
-        "list": Action("", "every setting that counts here, and who says so", ("--json",)),
+        "list": Action("", "every setting with its value here and its source", ("--json",)),
         "get": Action("KEY", "one setting", ("--json",), (("sandbur config get model", ""),)),
-        "set": Action("KEY VALUE", "set one; a value is written as in its SANDBUR_* variable", ("--project",),
+        "set": Action("KEY VALUE", "set a value, written as in its SANDBUR_* variable", ("--project",),
                       (
             ("sandbur config set model anthropic/claude-sonnet-5-5", ""),
             ("sandbur config set aliases.fast ollama/qwen3:8b", "one entry of a table"),
             ("sandbur config set --project max_budget_usd 2", "for this project"),
         )),
-        "unset": Action("KEY", "take one out", ("--project",)),
-        "path": Action("", "which files there are, and which are ignored"),
+        "unset": Action("KEY", "remove a setting", ("--project",)),
+        "path": Action("", "the configuration files, and which of them are ignored"),
         "schema": Action("", "the JSON schema of agent files, for an editor"),
     }  # fmt: skip
     action: str = word(
-        "|".join(ACTIONS), "list or get what counts here, set or unset a key, or say where the files are",
+        "|".join(ACTIONS), "list or get settings, set or unset a key, or list the files",
         "list", nargs="?", type=one_of(tuple(ACTIONS)),
     )  # fmt: skip
     key: str = word("KEY", "get, set, unset: such as model, or aliases.NAME", nargs="?")
-    value: str | None = word("VALUE", "set: as its SANDBUR_* variable would have it", None, nargs="?")
+    value: str | None = word("VALUE", "set: as in its SANDBUR_* variable", None, nargs="?")
     project: bool = switch("--project", "set, unset: in the configuration of this folder's project")
     json: bool = switch("--json", "list, get: JSON on stdout")
 
@@ -49,7 +49,7 @@ class ConfigCommand(Command):
         if self.action == "set" and self.value is None:
             raise UsageError(f"`sandbur config set {self.key}` needs a VALUE.")
         if self.action != "set" and self.value is not None:
-            raise UsageError(f"`{self.value}` is one word too many.", "`sandbur config --help` helps.")
+            raise UsageError(f"`{self.value}` is one word too many.", "See `sandbur config --help`.")
         if self.project and self.action not in ("set", "unset"):
             raise UsageError("--project belongs to `sandbur config set` and `sandbur config unset`.")
         if self.json and self.action not in ("list", "get"):
@@ -59,13 +59,17 @@ class ConfigCommand(Command):
 class DoctorCommand(Command):
     HOME = "doctor.check_installation"
     EXAMPLES = (
-        ("sandbur doctor --online", "asks each model one small thing, and tells what it cost"),
+        ("sandbur doctor --online", "sends each model a small request, and prints its cost"),
         ("sandbur doctor --reindex", "rebuilds damaged indexes of the store"),
         ("sandbur doctor --json", "for a program"),
     )
-    online: bool = switch("--online", "one small request to each configured model and key")
+    online: bool = switch("--online", "send a small request to each configured model")
     timeout_s: float = flag(
-        "--timeout", "wait so long for each answer", _ONLINE_S, type=amount, metavar="SECONDS"
+        "--timeout",
+        "how long to wait for each answer (default 15)",
+        _ONLINE_S,
+        type=amount,
+        metavar="SECONDS",
     )
     reindex: bool = switch("--reindex", "rebuild the indexes of the store first; no record is changed")
     json: bool = switch("--json", "JSON on stdout")
@@ -74,16 +78,16 @@ class DoctorCommand(Command):
 class TrustCommand(Command):
     HOME = "trust.change_trust"
     GROUPS = ()
-    path: str = word("PATH", "with --remove: a folder or link of the list", nargs="?")
-    remove: bool = switch("--remove", "trust it no more; the chat asks again there")
+    path: str = word("PATH", "with --remove: a folder or link from the list", nargs="?")
+    remove: bool = switch("--remove", "stop trusting PATH; the chat asks again there")
 
     def check(self) -> None:
         if self.remove and not self.path:
             raise UsageError("`sandbur trust --remove` needs a PATH.", "`sandbur trust` lists them.")
         if self.path and not self.remove:
             raise UsageError(
-                "A folder is trusted in the chat, where it is shown what its configuration would change.",
-                f"Take trust back with: sandbur trust --remove {self.path}",
+                "Only the chat can trust a folder, because it shows what the configuration would change.",
+                f"To stop trusting it: sandbur trust --remove {self.path}",
             )
 
 

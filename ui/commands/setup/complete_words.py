@@ -10,15 +10,15 @@ from ...cli.arguments import find_command
 from ...cli.grammar import COMMANDS, Command, arguments_of, command_class
 
 _FILES = ":"
-"""Stands for the files of the folder, which the shell completes itself."""
+"""A candidate that tells the shell to complete file names itself."""
 _OF_FILES = re.compile(r"\[?(FILE|DIR|PATH)\b")
 _OF_SESSIONS = re.compile(r"\[?ID\d?\b")
 _DECIDING = ("approve", "deny", "settle")
-"""Commands that take a session with pending calls."""
+"""Commands whose sessions are completed only if they wait for a decision."""
 
 
 class CompleteCommand(Command):
-    """What the shells ask; it is in no help."""
+    """The command that shells run for candidates; no help lists it."""
 
     words: tuple[str, ...] = ()
     """The shell, and the words after `sandbur` up to the cursor."""
@@ -28,7 +28,7 @@ class CompleteCommand(Command):
         # bash splits `--flag=value` into three words.
         *before, current = [word for word in words if word != "="] or [""]
         found = _Line(self, shell, before, current.strip("\"'")).candidates()
-        # The output is UTF-8, whatever the locale of the shell.
+        # The output is UTF-8 in every locale.
         sys.stdout.buffer.write("".join(f"{line}\n" for line in found).encode())
         return 0
 
@@ -42,7 +42,7 @@ class _Candidate(NamedTuple):
 
 
 class _Line:
-    """A command line and the word of it that is completed."""
+    """A command line and its last word, which is completed."""
 
     def __init__(self, command: CompleteCommand, shell: str, before: Sequence[str], current: str) -> None:
         at = find_command(before, COMMANDS.__contains__)
@@ -54,7 +54,7 @@ class _Line:
         self._arguments = list(arguments_of(self.name))
 
     def candidates(self) -> Iterator[str]:
-        """Yield a line for each candidate: the word and, but for bash, a tab and its description."""
+        """Yield a line for each candidate: the word, and except for bash a tab and the description."""
         flag = self._find_flag(self._before[-1]) if self._before else None
         if flag is not None and _takes_value(flag):
             yield from self._of_value(flag)
@@ -74,7 +74,7 @@ class _Line:
         return next((how for names, how in self._arguments if word.startswith("-") and word in names), None)
 
     def _count_positions(self) -> int:
-        """Return how many words before the current one are neither flags nor their values."""
+        """Return how many words before the last one are neither flags nor values of flags."""
         previous = [None, *map(self._find_flag, self._before)]
         return sum(
             not word.startswith("-") and not (flag is not None and _takes_value(flag))

@@ -1,4 +1,4 @@
-"""`sandbur completion`: prints the script by which a shell asks `sandbur _complete` for candidates."""
+"""`sandbur completion`: prints a script for a shell, which runs `sandbur _complete` for candidates."""
 
 import shlex
 import sys
@@ -34,7 +34,7 @@ _sandbur() {
   elif [[ "$names[1]" == "$PREFIX"* ]]; then
     compadd -l -d texts -a names
   else
-    # It was found by its title: the id takes the place of what was typed.
+    # A title matched: its id replaces the typed word.
     compadd -U -l -d texts -a names
     (( $#names == 1 )) || compstate[insert]=menu
   fi
@@ -65,7 +65,7 @@ class CompletionCommand(Command):
     shell: str = word("|".join(_SCRIPTS), "the shell", type=one_of(tuple(_SCRIPTS)))
 
     async def run(self) -> int:
-        # It runs in untrusted folders, hence `-P`: nothing is imported from there.
+        # The command runs in untrusted folders; with `-P` Python imports nothing from there.
         ask = f"{shlex.quote(sys.executable)} -P -m sandbur.ui.cli.main _complete"
         put(_SCRIPTS[self.shell].replace("ASK", ask))
         return 0

@@ -1,4 +1,4 @@
-"""`sandbur config`: prints the settings with their sources; sets or removes one."""
+"""`sandbur config`: prints the settings with their sources; sets or removes a setting."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def configure(command: ConfigCommand) -> int:
         _warn_of_others(_load(command), command.key, place)
         return 0
     if unset_value(place, command.key, os.environ):
-        say(f"Took {one_line(command.key)} out of {one_line(str(place.path))}.")
+        say(f"Removed {one_line(command.key)} from {one_line(str(place.path))}.")
         return 0
     say(f"{one_line(command.key)} is not set in {one_line(str(place.path))}.")
     return 1
@@ -62,7 +62,7 @@ def _load(command: ConfigCommand) -> Settings:
 def _load_schema() -> dict[str, Any]:
     home = next((each.agent_file_schema for each in list_shipped() if each.agent_file_schema), "")
     if not home:
-        raise UsageError("Nothing here reads agent files.", "Install Sandbur again.")
+        raise UsageError("The extension for agent files is missing.", "Install Sandbur again.")
     return load(home)()
 
 
@@ -123,11 +123,11 @@ def _lines(value: Any) -> Iterator[str]:
 
 
 _ACTIONS_ONLY = ("table", "tables")
-"""Types of settings of which only names are printed, because their values may be secrets."""
+"""Kinds of settings of which only the names are printed, because their values may be secrets."""
 
 
 def _plain(row: Setting, value: Any) -> Any:
-    """Return a value for JSON, without possible secrets."""
+    """Return the value of a setting as JSON data, without values that may be secrets."""
     if row.kind in _ACTIONS_ONLY:
         return [str(getattr(one, "command", one)) for one in cast("Mapping[str, Any]", value)]
     if row.kind == "variables":
@@ -140,7 +140,7 @@ def _plain(row: Setting, value: Any) -> Any:
 
 
 def _hide_password(value: Any) -> Any:
-    """Return a single value without the password of an address."""
+    """Return a single value; an address loses its user name and password."""
     if isinstance(value, Path | str):
         return re.sub(r"(?<=://)[^/@]*@", "", str(value))
     if (dump := getattr(value, "model_dump", None)) is not None:
@@ -156,7 +156,7 @@ def _source(settings: Settings, row: Setting) -> str:
 
 
 def spell_source(sources: Iterable[str], row: Setting) -> list[str]:
-    """Return files unchanged, and for flags and variables the setting's name there."""
+    """Return the sources of a setting for people: files as they are, and the setting's flag or variable."""
     return [_SPELLED[one](row) if one in _SPELLED else one for one in sources]
 
 
@@ -168,14 +168,17 @@ _SPELLED: Mapping[str, Callable[[Setting], str]] = {
 
 
 def _place(command: ConfigCommand) -> ConfigPlace:
-    """Return the file to change, of the person or, with `--project`, of the project; raises `UsageError`."""
+    """Return the configuration file to change: the person's file, or with `--project` the project's file.
+
+    Raises `UsageError` if the project's file is not trusted.
+    """
     if not command.project:
         return ConfigPlace(config_home(os.environ) / "config.toml", None)
     place = place_for(Path.cwd(), os.environ)
     if place.project is None:
         raise UsageError(
-            "This project's configuration is not trusted, or lies elsewhere, so nothing is changed in it.",
-            "Look at it in the chat first.",
+            "The configuration of this project is not trusted or not in this project, so it is not changed.",
+            "Start `sandbur` in this folder: the chat shows the configuration and asks.",
         )
     return place
 
@@ -184,7 +187,7 @@ def _warn_of_others(settings: Settings, key: str, place: ConfigPlace) -> None:
     """Print a warning if another source overrides the new value."""
     sources = settings.sources.get(key.partition(".")[0], ())
     if sources and sources[0] != str(place.path):
-        say(f"Here {one_line(sources[0])} counts first.")
+        say(f"In this folder {one_line(sources[0])} overrides this value.")
 
 
 def _paths(command: ConfigCommand) -> Iterator[str]:

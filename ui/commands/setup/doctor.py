@@ -27,7 +27,7 @@ _INDENT = " " * 18
 
 
 async def check_installation(command: DoctorCommand) -> int:
-    """Print the findings; return 1 if one of them prevents Sandbur from working."""
+    """Print the findings; return 1 if a finding prevents Sandbur from working, else 0."""
     found: list[Finding] = []
     async for finding in _findings(command):
         found.append(finding)
@@ -47,7 +47,7 @@ def _print(finding: Finding) -> None:
     for row in hanging(head, detail, make_console(sys.stdout).width) if is_seen else [f"{head}{detail}"]:
         put(row)
     if finding.fix:
-        # On a separate line, so that it can be copied.
+        # The command has a line of its own, so that it can be copied.
         put(f"{_INDENT}{one_line(finding.fix)}")
 
 
@@ -73,10 +73,10 @@ async def _findings(command: DoctorCommand) -> AsyncIterator[Finding]:
 
 def _configuration(settings: Settings) -> Iterator[Finding]:
     user = config_home(os.environ) / "config.toml"
-    yield Finding("good", "configuration", str(user) if user.exists() else f"none ({user} may hold one)")
+    yield Finding("good", "configuration", str(user) if user.exists() else f"none ({user} does not exist)")
     for notice in settings.notices:
         is_untrusted = settings.untrusted_config is not None or bool(settings.untrusted_files)
-        # The chat asks whether it is trusted.
+        # The command `sandbur` starts the chat, which asks about trust.
         fix = "sandbur" if is_untrusted and "is not trusted" in notice else "sandbur config path"
         yield Finding("note", "configuration", notice, fix)
 

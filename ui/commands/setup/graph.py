@@ -1,4 +1,4 @@
-"""`sandbur graph`: prints the state machine for a drawing tool, or its safety proof."""
+"""`sandbur graph`: prints the state machine for a drawing program, or the graph proof."""
 
 from ....agent.graph import build_graph, dot, mermaid
 from ....agent.policy.graph_proof import prove
@@ -14,7 +14,7 @@ async def print_graph(command: GraphCommand) -> int:
 
 
 async def _prove() -> int:
-    """Print the result of the proof; return 1 if a path reaches an effect without an approval or a rule."""
+    """Print the graph proof; return 1 if a path reaches an effect without an approval or a rule, else 0."""
     proof = await prove(build_graph())
     looked_at = (
         f"{proof.actions} actions, {proof.transitions} transitions, {proof.states:,} states,"
@@ -23,7 +23,7 @@ async def _prove() -> int:
     if proof.holds:
         put(f"Proved: no path reaches an effect without an approval or a rule ({looked_at}).")
         return 0
-    put(f"Not proved: {proof.problem}. This path does ({looked_at}):")
+    put(f"Not proved: {proof.problem}. The path ({looked_at}):")
     for number, line in enumerate(proof.path, 1):
         put(f"{number:3}  {line}")
     return 1

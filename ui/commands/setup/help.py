@@ -1,4 +1,4 @@
-"""Texts of `--help` and the manual beside the flags: examples, exit codes, environment, rules."""
+"""Composes the texts of `--help`, and the parts that the manual shares: exit codes, variables, rules."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 EXIT_CODES = (
     (0, "done"),
     (1, "error of the agent or the provider"),
-    (2, "the command line does not fit"),
+    (2, "the command line is wrong"),
     (3, "stopped: a decision is needed, or a call was denied"),
-    (4, "finished, but the goal was not reached; the model repeated itself; a replay differs"),
+    (4, "the goal was not reached, the model repeated itself, or a replay differs"),
     (41, "no credentials, or wrong ones"),
     (44, "the sandbox that was asked for is not available"),
-    (52, "the configuration does not fit"),
+    (52, "the configuration is wrong"),
     (53, "the limit of model calls is reached"),
     (55, "the data folder or the store belongs to another user"),
     (75, "rate limited or overloaded: try later"),
-    (124, "the time is over"),
+    (124, "the time limit is reached"),
     (125, "the budget is used up"),
-    (129, "the terminal is gone"),
+    (129, "the terminal was closed (SIGHUP)"),
     (130, "interrupted (SIGINT)"),
     (143, "terminated (SIGTERM)"),
 )
 RULES = """\
 A rule is TOOL, for every call of a tool, or TOOL(PATTERN); TOOL may be a glob.
-A pattern is held against each command of a shell line (`run_shell_command(git log *)`),
-against the path of a file tool (`write_file(docs/**)`), or against the address of a web tool.
-Deny beats ask, ask beats allow, and no source takes a rule of another away.
-`sandbur policy check COMMAND` says what the gate makes of a command, and why."""
+A pattern is compared with each command of a shell line (`run_shell_command(git log *)`),
+with the path of a file tool (`write_file(docs/**)`), or with the address of a web tool.
+Deny beats ask, ask beats allow, and no source removes a rule of another source.
+`sandbur policy check COMMAND` prints the gate's verdict on a command, and why."""
 OTHER_VARIABLES = (
     ("SANDBUR_HOME", "the data folder, else $XDG_DATA_HOME/sandbur"),
-    ("XDG_CONFIG_HOME", "where sandbur/config.toml is, else ~/.config"),
-    ("VISUAL, EDITOR", "what edits a call before it runs"),
+    ("XDG_CONFIG_HOME", "the folder of sandbur/config.toml, else ~/.config"),
+    ("VISUAL, EDITOR", "the editor for messages and calls"),
     ("NO_COLOR", "no colours"),
     ("SANDBUR_DEBUG", "show tracebacks"),
 )
@@ -60,7 +60,7 @@ def help_text(parser: Parser) -> str:
     if parser.name == "chat":
         codes = "\n".join(f"  {code:<22}{meaning}" for code, meaning in EXIT_CODES)
         text += f"\nexit codes:\n{codes}\n\nrules:\n{_indent(RULES)}\n"
-        text += "\n`sandbur manual` has all of it: every command, variable and file.\n"
+        text += "\n`sandbur manual` describes every command, variable and file.\n"
     return text
 
 
@@ -83,14 +83,14 @@ def _action_help(parser: Parser, name: str, action: Action) -> str:
 
 
 def _of_action(parser: Parser, help: str) -> str:
-    """Return the description of a flag without the names of its actions."""
+    """Return the description of a flag without the names of the actions that have it."""
     names, colon, rest = help.partition(": ")
     is_named = all(word.strip() in command_class(parser.name).ACTIONS for word in names.split(","))
     return rest if colon and is_named else help
 
 
 def flags_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Yield the flags, without positional arguments."""
+    """Yield the arguments of a parser that are flags."""
     yield from (one for one in parser._actions if one.option_strings)  # pyright: ignore[reportPrivateUsage]
 
 

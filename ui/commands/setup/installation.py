@@ -32,12 +32,12 @@ EXTRAS = {
     "bedrock": "boto3",
     "vertex": "google.auth",
 }
-"""Extra -> a module that it installs."""
+"""Extra -> a module that the extra installs."""
 _PROGRAMS = (
     ("git", "git", "the model cannot use version control"),
     ("rg", "ripgrep", "grep and glob search in Python, slower"),
 )
-"""Program, its package, and the effect of its absence."""
+"""Program, the package that installs it, and what happens without it."""
 _INSTALLERS = {
     "apt": "sudo apt install",
     "dnf": "sudo dnf install",
@@ -55,7 +55,7 @@ class Finding:
     name: str
     detail: str
     fix: str = ""
-    """A command line or an instruction; empty: no problem."""
+    """A command line or an instruction that solves the problem; empty if there is no problem."""
 
 
 def installation() -> Iterator[Finding]:
@@ -101,22 +101,22 @@ def has_extra(name: str) -> bool:
 def _extras() -> Finding:
     there = [name for name in EXTRAS if has_extra(name)]
     others = [name for name in EXTRAS if name not in there]
-    more = f"; there are also: {', '.join(others)}" if others else ""
+    more = f"; not installed: {', '.join(others)}" if others else ""
     return Finding("good", "extras", f"{', '.join(there) or 'none'}{more}")
 
 
 def _terminal() -> Finding:
     if not sys.stdout.isatty():
-        return Finding("good", "terminal", "the output goes to none")
+        return Finding("good", "terminal", "the output does not go to a terminal")
     term, size = os.environ.get("TERM", ""), os.get_terminal_size(sys.stdout.fileno())
     text = f"{term or 'TERM is not set'}, {size.columns} columns, {sys.stdout.encoding}"
     if term in ("", "dumb"):
-        lacking = "; nothing is drawn in place"
+        lacking = "; no line is updated in place"
         return Finding("note", "terminal", text + lacking, "export TERM=xterm-256color")
     if sys.stdout.encoding.lower().replace("-", "") != "utf8":
-        return Finding("note", "terminal", f"{text}; signs are ASCII", "export LC_ALL=C.UTF-8")
+        return Finding("note", "terminal", f"{text}; symbols are ASCII", "export LC_ALL=C.UTF-8")
     if size.columns < _LEAST_COLUMNS:
-        lacking = f"; words are torn below {_LEAST_COLUMNS} columns"
+        lacking = f"; words are broken below {_LEAST_COLUMNS} columns"
         return Finding("note", "terminal", text + lacking, "make the window wider")
     return Finding("good", "terminal", text)
 
@@ -131,15 +131,15 @@ def sandboxes(settings: Settings) -> Finding:
 
 
 def wall() -> Finding:
-    """Check whether read-only commands, which run without a question, get a read-only view of the machine."""
+    """Check whether commands that only read, which run unasked, have a read-only view of the files."""
     if sys.platform == "linux":
         if (kind := wall_kind()) is not None:
-            what = "commands that run unasked because they only read change nothing and reach no network"
+            what = "commands that only read run unasked, and cannot write or use a network"
             return Finding("good", "read-only view", f"by {kind}: {what}")
         why = "; ".join(f"{one}: {why_no_wall(one)}" for one in KINDS)
     else:
         why = "Linux only"
-    detail = f"not available ({why}): commands that run unasked because they only read have your rights"
+    detail = f"not available ({why}): commands that only read run without a question and with your rights"
     return Finding(
         "note", "read-only view", detail, installs("bubblewrap") if sys.platform == "linux" else ""
     )

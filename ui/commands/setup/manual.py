@@ -1,4 +1,4 @@
-"""`sandbur manual`: every command, flag, variable, file and exit code, as text or as a man page."""
+"""`sandbur manual`: prints every command, flag, variable, file and exit code, as text or as a man page."""
 
 import argparse
 from collections.abc import Iterator
@@ -13,15 +13,16 @@ from .help import EXIT_CODES, RULES, actions_of, flags_of, variables
 _FILES = (
     ("$XDG_CONFIG_HOME/sandbur/config.toml", "your settings, else in ~/.config"),
     (".sandbur/config.toml", "a project's settings, once you have trusted them"),
-    (".sandbur/tools/*.py, .mcp.json", "a project's tools and tool servers, the same"),
+    (".sandbur/tools/*.py, .mcp.json", "a project's tools and tool servers, once you have trusted them"),
     ("AGENTS.md", "instructions for the model about a folder and its parents"),
     ("$SANDBUR_HOME/sandbur.db", "the store: every session, step and call"),
-    ("$SANDBUR_HOME/crash.log", "tracebacks of faults of this program"),
+    ("$SANDBUR_HOME/crash.log", "tracebacks of bugs of this program"),
 )
 _ABOUT = (
     "Sandbur answers, uses tools, or makes a plan and works through it, in a terminal or headless. Every"
-    " fact is on disk before the next side effect: whatever kills it, `sandbur -r ID` goes on from the exact"
-    " action, a finished call never runs again, and one whose outcome nobody knows never runs again unasked."
+    " fact is on disk before the next side effect: after any crash, `sandbur -r ID` continues from the exact"
+    " action, a finished call never runs again, and a call with an unknown outcome never runs again without a"
+    " decision."
 )
 
 
@@ -42,7 +43,7 @@ class ManualSection(NamedTuple):
     title: str
     prose: str = ""
     rows: tuple[tuple[str, str], ...] = ()
-    """A term and its description."""
+    """Terms and their descriptions."""
 
 
 def sections() -> Iterator[ManualSection]:

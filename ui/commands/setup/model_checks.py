@@ -1,4 +1,4 @@
-"""Checks of `sandbur doctor` for keys and models; `--online` also asks their servers."""
+"""Checks of `sandbur doctor` for keys and models; with `--online` they also send a request to each model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .installation import Finding
 
 _QUESTION = "Answer with the one word: yes"
 _MOST_TOKENS = 64
-"""Most tokens of a test answer; models that think first need some of them."""
+"""The most tokens of a test answer; some models use a part of them for thinking."""
 
 
 def keys() -> Finding:
@@ -29,15 +29,15 @@ def keys() -> Finding:
     found = [name for name in names if os.environ.get(name, "").strip()]
     if found:
         return Finding("good", "keys", f"set: {', '.join(found)}")
-    return Finding("note", "keys", f"none is set; looked for {', '.join(names)}", f"export {names[0]}=...")
+    return Finding("note", "keys", f"none of {', '.join(names)} is set", f"export {names[0]}=...")
 
 
 def models(settings: Settings) -> Iterator[Finding]:
-    """Yield the model of a new session, and problems of it and of its fallback models."""
+    """Yield a finding for the model of a new session, and for each of its fallback models."""
     model, notices = choose_model(settings.model, os.environ)
     if model == DEMO:
         if notices:
-            text = "demo, a fixed program: no model is set up"
+            text = "demo, a scripted model: no other model is configured"
             yield Finding("note", "model", text, f"export {DEFAULTS[0][0]}=...")
         else:
             yield Finding("good", "model", DEMO)
@@ -72,7 +72,7 @@ def _connect(settings: Settings, name: str, within_s: float = 1.0) -> WireModel:
 
 
 def list_models(settings: Settings) -> Sequence[str]:
-    """Return the configured models, and the default model of each other key that is set."""
+    """Return the configured models, and the default model of each other provider whose key is set."""
     chosen = [choose_model(settings.model, os.environ)[0], *settings.fallback_models]
     providers = {name.partition("/")[0] for name in chosen}
     others = [
@@ -84,10 +84,13 @@ def list_models(settings: Settings) -> Sequence[str]:
 
 
 async def answers(settings: Settings, within_s: float) -> list[Finding]:
-    """Send each model a small request, all at the same time; no error message contains a key."""
+    """Send a small request to each model, all at the same time, and return a finding for each model.
+
+    `within_s` limits the wait for each answer, in seconds. Keys in error messages are masked.
+    """
     names = list_models(settings)
     if not names:
-        return [Finding("note", "online", "there is no model to ask", "export ANTHROPIC_API_KEY=...")]
+        return [Finding("note", "online", "no model is configured", "export ANTHROPIC_API_KEY=...")]
     return list(await asyncio.gather(*(_answer(settings, name, within_s) for name in names)))
 
 

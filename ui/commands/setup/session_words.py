@@ -1,4 +1,4 @@
-"""Lists sessions for shell completion, from the store as it is on disk."""
+"""Lists sessions for shell completion; reads the store's file without opening the store."""
 
 import os
 import tomllib
@@ -16,17 +16,17 @@ _SQLITE = "sqlite:///"
 
 
 def list_sessions(shell: str, kind: str, word: str) -> Iterator[str]:
-    """Yield the lines of the sessions in the store: all, or those that are `waiting` for a decision."""
+    """Yield a line for each matching session: all, or only those `waiting` for a decision."""
     place = _store(os.environ)
     if place is not None:
         yield from lines(shell, load_session_names(*place, only_waiting=kind == "waiting"), word)
 
 
 def lines(shell: str, sessions: list[NamedSession], word: str) -> Iterator[str]:
-    """Yield the sessions whose id begins with `word`, otherwise those with it in their titles.
+    """Yield the sessions whose id begins with `word`; if there is none, those whose title contains it.
 
-    The completion is always an id, which needs no quoting. Only fish requires that it contains the typed
-    word; it gets the title, which it quotes itself.
+    The completion is an id, which needs no quoting. Only fish requires that a completion contains the typed
+    word: fish gets the title, and quotes it itself.
     """
     wanted = word.lower()
     by_id = [one for one in sessions if one.id.startswith(wanted)]
@@ -43,7 +43,7 @@ def lines(shell: str, sessions: list[NamedSession], word: str) -> Iterator[str]:
 
 
 def _length(session_id: str, sessions: list[NamedSession]) -> int:
-    """Return the length of the shortest unique prefix of an id, at least `_SHORT`."""
+    """Return the length of the shortest prefix that no other id has, at least `_SHORT`."""
     others = {one.id for one in sessions if one.id != session_id}
     lengths = (length for length in range(_SHORT, len(session_id)))
     return next(
@@ -56,7 +56,7 @@ def _format_session(title: str) -> str:
 
 
 def _store(env: Mapping[str, str]) -> tuple[Path, str] | None:
-    """Return the path of the store and the tenant; None for a store on a server."""
+    """Return the path of the store and the tenant, or None if the store is on a server."""
     configuration = _read_configuration(env)
     url = env.get("SANDBUR_STORE", "").strip() or str(configuration.get("store", ""))
     tenant = env.get("SANDBUR_TENANT", "").strip() or str(configuration.get("tenant", ""))
@@ -67,7 +67,7 @@ def _store(env: Mapping[str, str]) -> tuple[Path, str] | None:
 
 
 def _read_configuration(env: Mapping[str, str]) -> Mapping[str, object]:
-    """Return the configuration of the user; empty if it cannot be read."""
+    """Return the configuration of the user, or an empty one if it cannot be read."""
     try:
         content = (config_home(env) / "config.toml").read_bytes()
     except OSError:

@@ -27,12 +27,12 @@ from .installation import Finding
 
 _MOST_NAMED = 5
 _ROOM_BYTES = 256 * 1024
-"""Bytes that a few steps of a run need."""
+"""The size of a test write: about what a few steps of a run need."""
 _SQLITE = "sqlite:///"
 
 
 def store_findings(settings: Settings, reindexes: bool = False) -> Iterator[Finding]:
-    """Check the store. Nothing changes, except its indexes if `reindexes` is true."""
+    """Check the store. Only its indexes are changed, and only if `reindexes` is true."""
     try:
         store = Store.open(settings.store, settings.tenant, tell_notice, home=settings.home)
         try:
@@ -48,7 +48,7 @@ def store_findings(settings: Settings, reindexes: bool = False) -> Iterator[Find
 def _store_findings(store: Store, settings: Settings) -> Iterator[Finding]:
     problems = store.database.find_problems()
     if problems and (indexes := store.database.find_damaged_indexes()):
-        detail = f"{', '.join(indexes)}: damaged; the records can be read without it"
+        detail = f"{', '.join(indexes)}: damaged; the records can still be read"
         yield Finding("bad", "index", detail, "sandbur doctor --reindex")
     else:
         for problem in problems[:_MOST_NAMED]:
@@ -95,7 +95,7 @@ def _key(settings: Settings) -> Finding:
     except SandburError as error:
         return Finding("bad", "seal key", error.message, error.hint)
     if key is None:
-        return Finding("good", "seal key", f"none yet; {path} is made with the first record")
+        return Finding("good", "seal key", f"none yet; {path} is created with the first record")
     mode = stat.S_IMODE(path.stat().st_mode)
     fix = f"chmod 600 {shlex.quote(str(path))}" if mode & 0o077 else ""
     return Finding("note" if fix else "good", "seal key", f"{path}, {mode:04o}, named {name_maker(key)}", fix)
@@ -119,7 +119,7 @@ def _writing(store: Store, settings: Settings) -> Iterator[Finding]:
 
 
 def _look_at(settings: Settings) -> str:
-    """Return a shell command that prints owner and free space of the store; empty for a server."""
+    """Return a shell command that prints owner and free space of the store, or no text for a server."""
     if not settings.store.startswith(_SQLITE):
         return ""
     quoted = shlex.quote(settings.store.removeprefix(_SQLITE))
@@ -127,7 +127,7 @@ def _look_at(settings: Settings) -> str:
 
 
 def _try_folder(folder: Path) -> None:
-    """Write a file without a name, which disappears when it is closed; raises `OSError`."""
+    """Write a temporary file without a name. Raises `OSError` if the folder cannot be written."""
     with TemporaryFile(dir=folder) as file:
         file.write(bytes(_ROOM_BYTES))
         file.flush()
@@ -138,11 +138,11 @@ def _dead_runs(store: Store) -> Iterator[Finding]:
     due = [run for run in list_due_runs(store.database, store.tenant, datetime.now(UTC)) if not run.held_by]
     if due:
         noun = "run waits" if len(due) == 1 else "runs wait"
-        yield Finding("note", "runs", f"{len(due)} {noun} to go on", "sandbur resume --due")
+        yield Finding("note", "runs", f"{len(due)} {noun} to be resumed", "sandbur resume --due")
 
 
 def _rights(database: Path) -> Iterator[Finding]:
-    """Yield every file of the store that other users can read."""
+    """Yield a finding for every file of the store that other users can read."""
     marks = database.with_name(database.name + "-marks")
     files = [database.with_name(database.name + suffix) for suffix in ("", "-wal", "-shm")]
     inside = list(marks.iterdir()) if marks.is_dir() else []
@@ -154,7 +154,7 @@ def _rights(database: Path) -> Iterator[Finding]:
 
 
 def _leftovers(home: Path, sessions: Iterable[str]) -> Iterator[Finding]:
-    """Find folders of calls that belong to deleted sessions."""
+    """Yield a finding if there are folders of calls whose sessions are not in the store."""
     found = strays(home, sessions)
     if found:
         noun = "folder" if len(found) == 1 else "folders"

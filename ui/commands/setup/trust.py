@@ -1,4 +1,4 @@
-"""`sandbur trust`: lists the trusted projects, and withdraws trust."""
+"""`sandbur trust`: lists the trusted files and folders, and stops trusting one of them."""
 
 import os
 from pathlib import Path
@@ -10,15 +10,15 @@ from ...terminal.text.sanitize import one_line
 from .command import TrustCommand
 
 _NOTHING = (
-    "Nothing is trusted. Start `sandbur` in a folder that has a configuration of its own: it shows what "
-    "that would change, and asks."
+    "Nothing is trusted. Start `sandbur` in a folder with its own configuration: the chat shows what the "
+    "configuration would change, and asks."
 )
 
 
 async def change_trust(command: TrustCommand) -> int:
     if command.remove:
         if not take_back(Path(command.path), os.environ):
-            raise UsageError(f"{command.path} is not trusted.", "`sandbur trust` lists what is.")
+            raise UsageError(f"{command.path} is not trusted.", "`sandbur trust` lists what is trusted.")
         say(f"Not trusted any more: {one_line(command.path)}")
         return 0
     paths = list_trusted(os.environ)

@@ -1,4 +1,4 @@
-"""A conversation without a terminal: JSON lines in, JSON lines out, one `result` for each turn."""
+"""A conversation with a program: it reads JSON lines and prints JSON lines, with a `result` for each turn."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ from .output_lines import (
 
 
 async def run_conversation(command: ChatCommand) -> int:
-    """Take lines until stdin ends; return the exit code of the last turn."""
+    """Handle lines of stdin until it ends; return the exit code of the last turn."""
     if command.prompt is not None:
         refuse_yolo(command.prompt)
     async with open_runtime(command) as runtime:
@@ -41,7 +41,7 @@ async def run_conversation(command: ChatCommand) -> int:
 
 
 class Dialogue:
-    """Handles the input lines in order; a line that must wait for the end of the run is handled then."""
+    """Handles the input lines in order; keeps a line that cannot be handled during a run until its end."""
 
     def __init__(self, session: Session, lines: StdinLines, first: list[UserLine]) -> None:
         self._session = session
@@ -56,7 +56,7 @@ class Dialogue:
         """True once stdin has ended."""
         self._code = 0
         self._early: signal.Signals | None = None
-        """A signal that came while neither a turn nor the wait for a line handled signals."""
+        """A signal that arrived between a run and the wait for the next line."""
 
     async def hold(self) -> int:
         """Handle lines until the conversation ends; return the exit code."""
@@ -84,7 +84,7 @@ class Dialogue:
         return self._code
 
     async def _follow(self, events: AsyncIterator[Event]) -> bool:
-        """Show a turn to its end; return whether a signal ended it, and the conversation with it."""
+        """Show the events of a run; return whether a signal or a lost reader ends the conversation."""
         session, over = self._session, asyncio.Event()
         self._view.has_started.clear()
         listening = asyncio.ensure_future(self._listen(over))
@@ -97,13 +97,13 @@ class Dialogue:
         finally:
             over.set()
             await listening
-            # A run that did not start cannot be interrupted.
+            # If the run never started, the tasks that wait to interrupt it must end, too.
             self._view.has_started.set()
             await asyncio.gather(*self._interrupting)
         self._code = finished.exit_code
         if received is not None or (self._is_over and not self._goes_on()):
             explain(finished, session.state.pending_tool_calls, session.settings.cwd)
-        # Without a reader, further work would be unseen.
+        # Stdout was replaced because its reader is gone: nobody would see further work.
         return received is not None or _stdout() != self._stdout
 
     def _goes_on(self) -> bool:
@@ -137,7 +137,7 @@ class Dialogue:
             case SteerLine():
                 await self._try(self._session.inbox.steer(line.text))
             case OrderLine("interrupt"):
-                # The end of the run waits for the reader of its lines.
+                # An await here could block: the run ends only when its lines are read.
                 self._interrupt_soon()
             case UserLine(str() as text) if not any(isinstance(one, UserLine) for one in self._waiting):
                 if self._allows(text):
@@ -155,14 +155,14 @@ class Dialogue:
         await self._session.interrupt()
 
     async def _next_turn(self) -> AsyncIterator[Event] | None:
-        """Return the next run; None at the end of the input or after a signal."""
+        """Return the events of the next run, or None at the end of the input or after a signal."""
         with StopSignals(self._stop_waiting) as signals:
             signals.received = self._early
             while signals.received is None:
                 line = await self._next_line()
                 if line is None:
                     break
-                # After a signal nothing could stop a new run.
+                # A run that starts after the signal would not be stopped by it.
                 if signals.received is None and (events := await self._begin_run(line)) is not None:
                     return events
         if signals.received is not None:
@@ -171,7 +171,7 @@ class Dialogue:
         return None
 
     async def _next_line(self) -> Line | None:
-        """Return the next input, waiting for it if necessary; None: there will be none."""
+        """Wait for the next line and return it, or None at the end of the input."""
         if self._waiting:
             return self._waiting.popleft()
         if (text := await self._session.inbox.next_queued()) is not None:
@@ -190,7 +190,7 @@ class Dialogue:
             self._taken.cancel()
 
     async def _begin_run(self, line: Line) -> AsyncIterator[Event] | None:
-        """Return the run that a line starts; None if it starts none."""
+        """Handle a line; return the events of the run that it starts, or None if it starts no run."""
         session = self._session
         try:
             match line:
@@ -208,13 +208,16 @@ class Dialogue:
                 case GarbageLine(problem):
                     self._refuse(problem)
                 case OrderLine():
-                    self._show(Notice("No run goes on that could be interrupted."))
+                    self._show(Notice("There is no run to interrupt."))
         except UsageError as error:
             self._refuse(error.message)
         return None
 
     def _decisions(self, first: DecisionLine) -> list[CallDecision]:
-        """Return a decision with those that follow it; raises `UsageError` for calls that do not wait."""
+        """Return the decisions of a line and of the decision lines after it.
+
+        Decisions about calls that do not wait are refused. Raises `UsageError` if no decision is left.
+        """
         lines = [first]
         while self._waiting and isinstance(follows := self._waiting[0], DecisionLine):
             lines.append(follows)
@@ -228,7 +231,7 @@ class Dialogue:
                     self._refuse(f"No call {call_id!r:.80} waits for a decision.")
                 elif (call.kind == "outcome_unknown") != (line.decision.settle is not None):
                     how = "`settle`" if call.kind == "outcome_unknown" else "`approve` or `deny`"
-                    self._refuse(f"The call {call_id!r:.80} waits for {how}.")
+                    self._refuse(f"The call {call_id!r:.80} needs {how}.")
                 else:
                     found[call_id] = line.decision.model_copy(update={"call_id": call_id})
         if not found:
@@ -237,7 +240,7 @@ class Dialogue:
 
     def _change_mode(self, mode: Any) -> None:
         if mode == "yolo" and not self._may_yolo:
-            raise UsageError("`yolo` is only for a conversation that was started with it: -y.")
+            raise UsageError("The mode `yolo` is only possible if the command was started with -y.")
         self._session.change_mode(mode)
         self._show(Notice(f"Mode: {mode}."))
 
@@ -263,13 +266,13 @@ class Dialogue:
         try:
             self._view.show(event)
         except OSError:
-            # There is no reader: the next run notices that, too, and stops.
+            # The reader is gone; the next run notices this, too, and stops.
             with suppress(OSError):
                 drop_stdout()
 
 
 class _StartedView(StreamView):
-    """Notes whether the displayed run has started."""
+    """A stream view that sets `has_started` when the displayed run has started."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__(session_id)
@@ -282,6 +285,6 @@ class _StartedView(StreamView):
 
 
 def _stdout() -> tuple[int, int]:
-    """Return device and inode of stdout, which change when it is replaced because its reader is gone."""
+    """Return device and inode of stdout. They change when `drop_stdout` replaces stdout."""
     found = os.fstat(1)
     return found.st_dev, found.st_ino

@@ -27,7 +27,7 @@ from ....state.conversation.messages import UserContent
 from ....state.errors import UsageError
 
 MAX_LINE_BYTES = 50_000_000
-"""A picture or a PDF is part of its line."""
+"""The longest input line; a line may contain a picture or a PDF."""
 _MOST_WAITING = 64
 _PIECE_BYTES = 1 << 16
 
@@ -46,7 +46,7 @@ class SteerLine:
 class DecisionLine:
     decision: CallDecision
     of_all: bool = False
-    """True for `approve` and `deny` without a call: they are about every call that waits."""
+    """True for `approve` and `deny` without a call: they decide about every call that waits for approval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ Line = UserLine | SteerLine | DecisionLine | ModeLine | OrderLine | GarbageLine
 
 
 def parse_line(line: bytes) -> Line:
-    """Parse a line; a line without a known meaning is reported as garbage, with the reason."""
+    """Parse a line; return a `GarbageLine` with the reason if the line is invalid."""
     try:
         found: Any = json.loads(line)
     except (ValueError, RecursionError):
@@ -93,7 +93,7 @@ def _user(fields: dict[str, Any]) -> Line:
     if isinstance(message, dict):
         inner = cast(dict[str, Any], message)
         if inner.get("role", "user") != "user":
-            raise UsageError("A message of a `user` line has the role `user`.")
+            raise UsageError("The `role` of a `user` message is `user`.")
         message = inner.get("content")
     content = _content(message)
     if not (content.strip() if isinstance(content, str) else content):
@@ -102,7 +102,7 @@ def _user(fields: dict[str, Any]) -> Line:
 
 
 def _content(message: Any) -> UserContent:
-    """Return a text unchanged, and blocks as texts and files."""
+    """Return the content of a message: a text as it is, or a list of blocks as texts and files."""
     if isinstance(message, str):
         return message
     if not isinstance(message, list):
@@ -122,7 +122,7 @@ _FILE_KINDS: Mapping[str, Callable[[str], AttachedFile]] = {
     "video": Video.from_url,
     "document": Document.from_url,
 }
-"""The kinds of blocks with files -> what makes one of its address."""
+"""Type of a block with a file -> the function that makes the file from its URL."""
 
 
 def _block(block: dict[str, Any]) -> str | AttachedFile:
@@ -149,7 +149,7 @@ def _block(block: dict[str, Any]) -> str | AttachedFile:
 def _steer(fields: dict[str, Any]) -> Line:
     text = _content(fields.get("message", fields.get("text")))
     if not isinstance(text, str):
-        raise UsageError("What steers is a text.")
+        raise UsageError("The message of a `steer` line is a text.")
     return SteerLine(text)
 
 
@@ -159,7 +159,7 @@ def _approve(fields: dict[str, Any]) -> Line:
         arguments = json.dumps(arguments)
     call_id = _text(fields, "call_id", "")
     if not call_id and arguments is not None:
-        raise UsageError("`arguments` are of one call: name it as `call_id`.")
+        raise UsageError("`arguments` change one call: name the call in `call_id`.")
     return DecisionLine(make_decision(call_id, "approve", arguments=arguments), not call_id)
 
 
@@ -205,9 +205,9 @@ _READERS: dict[str, Callable[[dict[str, Any]], Line]] = {
 
 
 class StdinLines:
-    """Reads stdin in a thread of its own, which ends with the process; None marks its end.
+    """Reads lines from stdin in a thread, which ends with the process. `next` returns None at the end.
 
-    Only a few lines are buffered: a faster writer has to wait.
+    At most 64 lines are buffered; then the writer of stdin has to wait.
     """
 
     def __init__(self) -> None:
@@ -245,7 +245,7 @@ class StdinLines:
         self._room.acquire()
         try:
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
-        except RuntimeError:  # the loop has ended: nobody takes it
+        except RuntimeError:  # the loop has ended, so no one reads the line
             return
 
 

@@ -15,7 +15,7 @@ _HUNK = re.compile(r"^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@
 _WORDS = re.compile(r"\w+|\s+|.", re.DOTALL)
 _MOST_COMPARED_CHARS = 400
 _MOST_COMPARED_LINES = 200
-"""In longer lines, and after so many lines, words are not compared because that is slow."""
+"""Words are not compared in longer lines, and not after this many lines, because that is slow."""
 _SAME_ENOUGH = 0.4
 _CONTEXT = 3
 
@@ -24,13 +24,13 @@ class Emphasized(str):
     """A text with emphasized parts."""
 
     parts: tuple[tuple[int, int], ...] = ()
-    """From and to."""
+    """The start and the end of each emphasized part."""
     role: str = ""
     frame: int = 0
-    """How many of its first characters are the frame of a question."""
+    """The number of characters at the start that are the frame of a question."""
 
     def after(self, prefix: str) -> Emphasized:
-        """Return it behind a prefix."""
+        """Return the text with a prefix; the emphasis moves with its words."""
         return emphasize(
             prefix + self, self.role, ((a + len(prefix), b + len(prefix)) for a, b in self.parts)
         )
@@ -48,7 +48,7 @@ def behind(head: str, text: str) -> str:
 
 
 def cut(text: str, cells: int, rest: str) -> str:
-    """Return a text that takes at most so many columns."""
+    """Return a text in at most `cells` columns, with its emphasis; `rest` replaces the end that is cut."""
     short = shorten(text, cells, rest)
     if not isinstance(text, Emphasized) or short == text:
         return text if short == text else short
@@ -67,7 +67,7 @@ def color_diff(text: str) -> Iterator[Line]:
 def number_diff(text: str) -> Iterator[Line]:
     """Yield a unified diff with the line numbers of the old and the new file; other text is unchanged.
 
-    The input is untrusted: a line that does not fit its hunk ends it. Control characters are escaped.
+    The input is untrusted: a line that does not fit its hunk ends the hunk. Control characters are escaped.
     """
     lines = text.split("\n")
     width = _number_width(lines)
@@ -88,7 +88,7 @@ def number_diff(text: str) -> Iterator[Line]:
 
 
 def diff_text(before: str, after: str, first_line: int = 1) -> list[Line]:
-    """Return what makes `after` of `before`, whole lines, with numbers that begin at `first_line`."""
+    """Return the difference of two texts in whole lines; the number of the first line is `first_line`."""
     lines = _unify(before, after)
     numbered = list(number_diff("\n".join(_move(line, first_line - 1) for line in lines)))
     return numbered if before != after else [("quiet", "(no difference)")]
@@ -127,7 +127,7 @@ def _number_width(lines: Sequence[str]) -> int:
 
 
 def _is_file_name(lines: Sequence[str], at: int) -> bool:
-    """Return whether a line is one of the two with the file names, which the call's own line shows."""
+    """Return whether a line is one of the two lines with file names, which the line of the call repeats."""
     following = lines[at + 1 : at + 3]
     if lines[at].startswith("--- "):
         return bool(following) and following[0].startswith("+++ ")
@@ -135,7 +135,7 @@ def _is_file_name(lines: Sequence[str], at: int) -> bool:
 
 
 def _body(lines: Sequence[str], old: int, new: int) -> list[str]:
-    """Return the lines of a hunk: as many of each side as its header says."""
+    """Return the lines of a hunk, whose header counts `old` and `new` lines."""
     taken = 0
     for line in lines:
         mark = line[:1]
@@ -185,7 +185,7 @@ def _context(line: str, old: int, new: int, width: int) -> Line:
 
 def _row(head: str, line: str, role: str, parts: Iterable[tuple[int, int]]) -> str:
     visible = expose(line)
-    if visible != line:  # what is written out moves the rest
+    if visible != line:  # escaped characters move the parts to other columns
         return head + visible
     return emphasize(line, role, parts).after(head)
 
@@ -194,7 +194,7 @@ Parts = tuple[tuple[int, int], ...]
 
 
 def _changes(before: str, after: str) -> tuple[Parts, Parts]:
-    """Return the differing parts of two lines; none if they have little in common."""
+    """Return the differing parts of two lines; no parts if the lines have little in common."""
     if max(len(before), len(after)) > _MOST_COMPARED_CHARS:
         return (), ()
     old, new = _WORDS.findall(before), _WORDS.findall(after)

@@ -1,4 +1,4 @@
-"""Streaming Markdown: finished top-level blocks are printed once, the last one stays open."""
+"""Cuts a stream of Markdown into top-level blocks, and renders complete and open blocks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _LIST_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
 _RULED = re.compile(r"[^\n]*\|[^\n]*\n[ \t]*\|?[ \t]*:?-+[-:| \t]*(?:\n|$)")
-"""A table begins with a row and a line that rules it."""
+"""The beginning of a table: a row, and a line of dashes below it."""
 _UNDECIDED = re.compile(r"[ \t]*(?:\d{1,9}[.)]?|[-*+_=#>~`|: \t]+|(?:```|~~~)[^`]*)")
 """The beginning of a line that may still become a list, a heading, a rule or code."""
 _NUMBERED = re.compile(r"^ {0,3}\d{1,9}[.)]\s", re.MULTILINE)
@@ -29,7 +29,7 @@ _OPENER = re.compile(r"[*~]+(?=\S)|(?<!\w)_+(?=\S)|`|\[[^\]]*\Z|\]\([^)]*\Z")
 _HELD_BACK = re.compile(
     r"(?P<mark>[*_~`]+)(?:(?=[^\s*_~`])[^*_~`]{0,60})?$|(?P<link>\[[^\]]{0,60}(?:\](?:\([^)]{0,120})?)?)$"
 )
-"""Short blocks that are not finished are held back, because they would be written twice."""
+"""An unfinished emphasis or link at the end of a text. It is not drawn, because it would be drawn twice."""
 MAX_RENDERED_CHARS = 10_000
 
 
@@ -49,7 +49,7 @@ class BlockSplitter:
 
     @property
     def open_parts(self) -> list[str]:
-        """The open block; two parts if its last line is sure to begin a new one."""
+        """The open block; in two parts if its last line certainly begins another block."""
         tail = "".join(self._tail)
         is_new = self._after_gap and not self._fence and tail.strip() and not _UNDECIDED.fullmatch(tail)
         if not is_new or self._goes_on(tail):
@@ -57,7 +57,7 @@ class BlockSplitter:
         return ["\n".join(self._lines).strip("\n"), tail]
 
     def feed(self, text: str) -> list[str]:
-        """Take text in; return the blocks that it finished."""
+        """Add text; return the blocks that are complete now."""
         if "\n" not in text:
             self._tail.append(text)
             return []
@@ -66,13 +66,13 @@ class BlockSplitter:
         return [block for line in lines if (block := self._take(line))]
 
     def finish(self) -> list[str]:
-        """Return the rest, and reset for a new text."""
+        """Return the open block, if it has any text, and reset the splitter for a new text."""
         rest = self.open_block
         self.__init__()
         return [rest] if rest.strip() else []
 
     def _take(self, line: str) -> str:
-        """Add a line; return the block before it if that ended here."""
+        """Add a line; return the block before the line if the line ends that block, otherwise no text."""
         if self._fence:
             return self._take_code(line)
         finished = ""
@@ -117,7 +117,7 @@ def _parser() -> MarkdownIt:
 
 
 def render_block(block: str, code_theme: str = "ansi_dark") -> RenderableType:
-    """Return a block for the console: links show their address, HTML shows as written."""
+    """Return a block for the console: a link is followed by its address, HTML is displayed as text."""
     from rich.markdown import Markdown
 
     text = plain(block)
@@ -128,7 +128,7 @@ def render_block(block: str, code_theme: str = "ansi_dark") -> RenderableType:
 
 
 class _Block:
-    """A block without empty rows at its ends, such as those of tables and of code."""
+    """A rendered block without empty rows at its start and end, which tables and code have."""
 
     def __init__(self, markdown: Markdown) -> None:
         self._markdown = markdown
@@ -142,27 +142,27 @@ class _Block:
 
 
 def write_block(block: str) -> RenderableType:
-    """Return a block in its source form: words and marks, no boxes."""
+    """Return the Markdown source of a block, for a console."""
 
     return Text(plain(block))
 
 
 def preview(block: str, code_theme: str = "ansi_dark") -> RenderableType:
-    """Return the open block; a long one as plain text, whose cost does not grow with each word.
+    """Return the open block for the console; a long block as its source, which is faster to draw.
 
-    A table is displayed in its source form, because each new row might change the widths of all others.
+    A table is displayed as its source, because each new row might change the widths of all others.
     """
     if _RULED.match(block):
         return write_block(block)
     if len(block) <= MAX_RENDERED_CHARS:
         return render_block(block, code_theme)
-    # Its start moves only now and then, because wrapping all lines again with each word would be too slow.
+    # The first character moves by `half` at once: with each word, all lines would have to be wrapped again.
     half = MAX_RENDERED_CHARS // 2
     return write_block(block[(len(block) - half) // half * half :])
 
 
 def cut_undecided(block: str) -> str:
-    """Return an open block without its undecided end: marks, lines of code."""
+    """Return an open block without the end whose meaning depends on the next text: marks, lines of code."""
     head, end, last = block.rpartition("\n")
     if _UNDECIDED.fullmatch(last) or _RULED.match(block) or _ends_in_code(head):
         return head
@@ -183,9 +183,10 @@ def _ends_in_code(text: str) -> bool:
 
 
 def lasting(block: str, rows: Sequence[str]) -> int:
-    """Return how many first rows of an open block are final, whatever follows.
+    """Return how many rows at the start of an open block are final, whatever text follows.
 
-    Exceptions are a line that makes a heading of a long paragraph, the hundredth item, and images.
+    Three cases are ignored: a line that makes a heading of a long paragraph, the hundredth item of a list,
+    and images.
     """
     most = max(0, len(rows) - 2) if len(block) <= MAX_RENDERED_CHARS else 0
     if _ends_in_code(block):

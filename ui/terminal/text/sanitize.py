@@ -1,4 +1,5 @@
-"""Makes text from models, tools and files harmless on a terminal: no control sequences, nothing invisible."""
+"""Makes text from models, tools and files safe on a terminal: removes control sequences, escapes invisible
+characters."""
 
 import re
 import unicodedata
@@ -11,7 +12,7 @@ _SEQUENCES = re.compile(
 )
 _LINE_ENDS = re.compile(r"\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
-# Compiled by `re` when the first text beyond ASCII needs them: their ranges take a while.
+# Compiling these takes time, so `re` compiles each one at the first text beyond ASCII.
 _SURROGATES = r"[\ud800-\udfff]"
 _REORDERING = r"[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
 _UNSEEN_MARKS = r"[\xad\u061c\u180e\u200b\u200e\u200f\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb]"
@@ -43,12 +44,12 @@ def expose(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return `expose` text on one line."""
+    """Return text on one line, with line ends and all invisible characters escaped."""
     return expose(text).replace("\n", "\\n")
 
 
 def fence_text(text: str, language: str = "") -> str:
-    """Return text as a Markdown code block that nothing in it ends: its fence is longer than every other."""
+    """Return text as a Markdown code block, with a fence that is longer than any fence in the text."""
     longest = max(map(len, re.findall(r"`+", text)), default=0)
     fence = "`" * max(longest + 1, 3)
     return f"{fence}{language}\n{text}\n{fence}"

@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 
 class Look:
-    """How this process appears. No dataclass: `--help` would load what only dataclasses need."""
+    """The look of this process. It is no dataclass, because `--help` would load a module more."""
 
     __slots__ = ("is_plain", "theme")
 
     def __init__(self) -> None:
         self.theme: Theme = "dark"
         self.is_plain = False
-        """Only words and line ends."""
+        """True if only words and line ends are printed, for screen readers."""
 
 
 LOOK = Look()
 
 
 def appear(theme: Theme, is_plain: bool) -> None:
-    """Use this theme from now on."""
+    """Set the theme of this process, and whether only words and line ends are printed."""
     LOOK.theme, LOOK.is_plain = theme, is_plain
     if is_plain:
         # Common libraries read this variable.
@@ -51,7 +51,7 @@ _DARK = {
     "removed.word": "bold reverse",
     "hunk": "cyan",
 }
-"""Role -> style. Text of other rooms may name a style of rich itself."""
+"""Role -> style. A line of text may also name a style of rich directly."""
 _LIGHT = {
     **_DARK,
     "careful": "orange4",
@@ -70,11 +70,11 @@ _STYLES: dict[Theme, dict[str, str]] = {"dark": _DARK, "light": _LIGHT, "none": 
 
 
 _AS_THEY_ARE = {name: name for name in _LIGHT.keys() - _DARK.keys()}
-"""The light theme's changes are reverted by the other themes."""
+"""The styles of rich that the light theme changes, unchanged: the other themes restore them."""
 
 
 def put_on(console: Console, theme: Theme) -> None:
-    """Define the roles for a console; `none` has bold and dim letters, but no colours."""
+    """Define the roles of a theme for a console; the theme `none` has bold and dim text, but no colours."""
     from rich.theme import Theme as RichTheme
 
     console.push_theme(RichTheme({**_AS_THEY_ARE, **_STYLES[theme]}))
@@ -82,5 +82,5 @@ def put_on(console: Console, theme: Theme) -> None:
 
 
 def code_theme(theme: Theme) -> str:
-    """Return the name of the theme for code."""
+    """Return the name of the theme that highlights code."""
     return "ansi_light" if theme == "light" else "ansi_dark"

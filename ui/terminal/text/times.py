@@ -15,7 +15,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def whole_seconds(seconds: int) -> str:
-    """Return a duration that ticks once a second."""
+    """Return a duration in whole seconds, such as `42s`, `3m 07s` or `2h 05m`."""
     if seconds < 60:
         return f"{seconds}s"
     minutes, rest = divmod(seconds, 60)

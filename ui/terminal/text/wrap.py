@@ -14,9 +14,10 @@ _GAP = 3
 
 
 def wrap(text: str, cells: int, indent: int = 0) -> list[str]:
-    """Return rows that give the text again when joined; all but the first have less room by an indent.
+    """Return a text as rows of at most `cells` columns; joined, the rows are the text again.
 
-    A word that is wider than a row is broken. A blank at the end of a row may be one column outside.
+    All rows after the first one are `indent` columns narrower. A word that is wider than a row is broken. A
+    blank at the end of a row may exceed the row by one column.
     """
     rows: list[str] = []
     row, room = "", max(1, cells)
@@ -46,7 +47,7 @@ def _fits(text: str, cells: int) -> bool:
 
 
 def _fitting(text: str, cells: int) -> int:
-    """Return how many of the first characters fit into so many columns; the others are not looked at."""
+    """Return how many characters at the start of a text fit into `cells` columns."""
     used = 0
     for count, char in enumerate(text):
         used += _cell_len(char)
@@ -58,7 +59,7 @@ def _fitting(text: str, cells: int) -> int:
 def frame_lines(lines: Iterable[Line], cells: int | None, glyphs: Glyphs) -> Iterator[Line]:
     """Yield lines with a bar in front; continuation rows have a broken bar.
 
-    `cells` is the width of the frame; None: lines are not wrapped.
+    `cells` is the width of the frame in columns. If it is None, lines are not wrapped.
     """
     bar, broken = f"{glyphs.bar} ", f"{glyphs.broken} "
     for style, text in lines:

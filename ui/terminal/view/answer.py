@@ -1,4 +1,4 @@
-"""An answer while it streams in: what cannot change any more is settled, the rest stays live."""
+"""Displays an answer while its text arrives: final rows are printed once, the others are redrawn in place."""
 
 import time
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from ..text.markdown import BlockSplitter, cut_undecided, lasting, preview, rend
 from ..text.theme import LOOK
 
 _SOON_CHARS, _LATE_S = 32, 0.4
-"""New text is drawn after so many characters or seconds, because each update adds a dozen bytes."""
+"""New text is drawn after this many characters or seconds, because each drawing costs a dozen more bytes."""
 _REST = 3
-"""Rendering takes one part of the time, and rests for so many."""
+"""After each rendering, the view waits this many times as long as the rendering took."""
 
 
 class AnswerView:
-    """The answers of one session. Each block is printed once, and on a terminal drawn while it streams."""
+    """Prints each block of an answer once; on a terminal, draws the last block while its text arrives."""
 
     def __init__(self, console: Console, live: LiveRegion) -> None:
         self._console = console
@@ -25,9 +25,9 @@ class AnswerView:
         self._live = live
         self._splitter = BlockSplitter()
         self._settled = ""
-        """What can be read of the open block in rows that are settled, without blanks."""
+        """The characters of the open block, without blanks, in the rows that are already printed."""
         self._rows: list[ScreenRow] = []
-        """The rows of the open block that are not settled, as they were rendered last."""
+        """The rows of the open block that are not printed yet, as they were rendered last."""
         self._width = 0
         self._new_chars = 0
         self._displayed_at = self._rests_until = 0.0
@@ -73,7 +73,7 @@ class AnswerView:
         self._rests_until = now + _REST * (time.monotonic() - began)
 
     def keep(self, foot: Sequence[ScreenRow]) -> None:
-        """Draw another foot below the output."""
+        """Draw another `foot` below the rows that were drawn last."""
         self._live.draw(self._rows, foot)
 
     def _render(self, block: str) -> RenderableType:
@@ -86,7 +86,7 @@ class AnswerView:
         return bool(self._new_chars) and is_worth_it and now >= self._rests_until
 
     def _open_rows(self) -> tuple[list[ScreenRow], list[ScreenRow]]:
-        """Return the rows of the open block that settle now, and the others."""
+        """Return the rows of the open block that are printed now, and the rows that may still change."""
         *ended, block = self._splitter.open_parts
         block = cut_undecided(block)
         rows = self._live.rows(preview(block, self.code_theme)) if block.strip() else []
@@ -103,7 +103,7 @@ class AnswerView:
         return "".join(row.ink for row in rows).startswith(self._settled)
 
     def _remaining_rows(self, rows: list[ScreenRow]) -> list[ScreenRow]:
-        """Return the rows after those that are printed; all rows if the block changed differently."""
+        """Return the rows after the printed rows, or all rows if the block does not begin with those."""
         left = len(self._settled)
         if not left or not self._is_begun_by(rows):
             return rows
@@ -116,7 +116,7 @@ class AnswerView:
         return []
 
     def _leaving(self, rows: list[ScreenRow], lasting: int) -> list[ScreenRow]:
-        """Return the rows that the region has no space for, as far as they are final."""
+        """Return the first rows that the region has no room for; only the first `lasting` rows are final."""
         count = max(0, min(len(rows) - self._live.room, lasting))
         # Printed rows end with visible text, because only that can be found again.
         while 0 < count < lasting and not rows[count - 1].ink:
@@ -127,5 +127,5 @@ class AnswerView:
 
 
 def _outside_code(row: ScreenRow) -> str:
-    """Return a row with code replaced by harmless characters, because marks in code have no function."""
+    """Return a row with `x` in place of code, because Markdown marks have no meaning in code."""
     return "".join("x" if is_marked(style) else text for text, style in row.cells)

@@ -1,4 +1,4 @@
-"""Texts that were too long to show: kept for a while, so that a key can show them."""
+"""Keeps texts that were too long for the screen, so that a key can display them in full."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from ..text.sanitize import plain
 MOST_CHARS = 2_000_000
 _MOST_FOLDS = 100
 _MOST_LINES = 2000
-"""Lines of one text at once; more would block the chat while they are printed."""
+"""The most lines of one text to print; more would block the chat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Fold:
     role: str = "quiet"
 
     def lines(self) -> Iterator[Line]:
-        """Yield it whole; of very many lines the first and the last."""
+        """Yield the heading and the lines of the text; of a very long text only its first and last lines."""
         yield "heading", self.heading
         lines = (
             list(number_diff(self.text))
@@ -40,7 +40,7 @@ class Fold:
 
 
 class Folds:
-    """The last ones; the oldest are forgotten where they get too many."""
+    """The newest folded texts; the oldest are dropped when there are too many texts or characters."""
 
     def __init__(self) -> None:
         self._kept: deque[Fold] = deque(maxlen=_MOST_FOLDS)
@@ -58,6 +58,6 @@ class Folds:
             self._chars -= len(self._kept.popleft().text)
 
     def last(self, count: int) -> list[Fold]:
-        """Return the last ones, the oldest of them first."""
+        """Return the last `count` texts, the oldest of them first."""
         self.has_new = False
         return list(self._kept)[-count:] if count > 0 else []

@@ -1,4 +1,4 @@
-"""The plan as a checklist with the usage of each step; only a few rows during a run."""
+"""Displays the plan as a checklist with the usage of each step; during a run in only a few rows."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ..text.sanitize import one_line
 from ..text.times import format_seconds
 
 MOST_STEPS = 8
-"""Of a longer plan the live rows show the steps around the current one."""
+"""The most plan steps in the live rows; of a longer plan these are the steps around the current one."""
 
 
 @dataclass(slots=True)
@@ -33,14 +33,14 @@ class PlanProgress:
         self._spent: dict[str, _Spent] = {}
         self.steps: tuple[VibeStep, ...] = ()
         self.is_open = False
-        """True while it is active and not yet printed permanently."""
+        """True while the plan is active and not yet printed permanently."""
         self.is_reported = False
-        """True once it was printed while active."""
+        """True once the plan was printed while it was active."""
 
     def set(self, steps: tuple[VibeStep, ...], is_open: bool = True) -> None:
-        """Set the plan; the usage of its steps is kept if it is the same active plan.
+        """Set the plan; keep the usage of its steps if the steps are those of the active plan.
 
-        A plan that begins is a new one, even with the same steps as the one before.
+        A plan without a started step is new if the previous plan has ended, even with the same steps.
         """
         begins_again = self.is_settled and not any(step.status != "pending" for step in steps)
         if begins_again or not self.is_same(steps):
@@ -70,7 +70,7 @@ class PlanProgress:
             spent.stop(now)
 
     def stop(self, now: float) -> None:
-        """Stop the clock of the current step: other work follows."""
+        """Stop the clock of the current step, because other work follows."""
         for spent in self._spent.values():
             spent.stop(now)
 

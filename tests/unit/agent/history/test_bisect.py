@@ -55,14 +55,14 @@ def test_the_step_that_broke_the_test_is_named_with_its_call_and_its_diff(comman
     assert "  edit_file number.txt  (approved by policy)" in lines
     at = lines.index("changed number.txt")
     assert lines[at + 4 : at + 6] == ["-2", "+3"]
-    assert lines[-1] == f"Go on from before it: sandbur fork {session_id} --at 13 --files"
+    assert lines[-1] == f"Fork before that step: sandbur fork {session_id} --at 13 --files"
 
 
 def test_a_test_that_fails_from_the_start_blames_no_step(command: Command) -> None:
     session_id = worked(command, *COUNTING[:2])
     ended = command.run("bisect", session_id, "--test", "no-such-command --at-all")
     assert ended.code == 4
-    assert "The test fails already before the run: no step of the run is to blame." in ended.out
+    assert "The test already fails before the run: no step of the run is to blame." in ended.out
     assert "no-such-command: command not found" in ended.out
 
 
@@ -148,7 +148,7 @@ def test_a_folder_that_is_gone_cannot_be_copied(command: Command) -> None:
     other = Command(command.folder.parent)
     other.env["SANDBUR_HOME"] = command.env["SANDBUR_HOME"]
     ended = other.run("bisect", session_id, "--test", "true")
-    assert (ended.code, "is gone" in ended.err) == (2, True)
+    assert (ended.code, "does not exist" in ended.err) == (2, True)
 
 
 def test_a_hostile_test_output_cannot_steer_the_terminal(command: Command) -> None:

@@ -208,7 +208,7 @@ def test_the_command_prints_what_a_person_can_read(tmp_path: Path) -> None:
     assert ended.code == 0
     lines = ended.out.splitlines()
     assert f"session         < {parent}  > {fork}" in lines
-    assert any(line.startswith("They part after step 3 (router: agent: ") for line in lines)
+    assert any(line.startswith("The sessions differ after step 3 (router: agent: ") for line in lines)
     assert "  < 4      prompt: you: write x into b.txt" in lines
     assert "  > 4      prompt: you: replace one with two in a.txt" in lines
     assert f"  b.txt  only in {parent[:8]}: added" in lines
@@ -229,7 +229,7 @@ def test_a_terminal_gets_both_runs_beside_each_other(tmp_path: Path) -> None:
         process = command.start("diff", parent, fork, start_new_session=True, **terminal.streams)
         terminal.see("Answers")
         terminal.drain(process)
-        shown = re.sub(r"\x1b\[[0-9;]*m", "", terminal.shown.decode())
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", terminal.output.decode())
     assert process.returncode == 0
     rows = [" ".join(line.split()) for line in shown.splitlines()]
     assert rows.count(f"{parent[:8]} {fork[:8]}") == 2

@@ -25,7 +25,7 @@ def same(command: Command, session_id: str) -> Ended:
     replayed = command.run("replay", session_id)
     assert (replayed.code, replayed.err) == (0, ""), replayed
     count = steps(command, session_id)
-    assert replayed.out == f"Replayed {count} steps of session {session_id}: nothing differs.\n"
+    assert replayed.out == f"Replayed {count} steps of session {session_id}: there is no difference.\n"
     return replayed
 
 
@@ -82,7 +82,7 @@ def test_a_fork_with_an_edit_and_its_files_replays(command: Command) -> None:
     command.run("approve", fork, "--all")
     replayed = command.run("replay", fork)
     assert replayed.code == 0
-    assert replayed.err.startswith("Taken as recorded: step 2; made by hand")
+    assert replayed.err.startswith("Not replayed: step 2; a person edited")
 
 
 def test_a_difference_is_shown_as_a_diff_and_ends_with_4(command: Command) -> None:
@@ -101,8 +101,8 @@ def test_a_difference_is_shown_as_a_diff_and_ends_with_4(command: Command) -> No
         f"  {listed[0]}",
         f"> {listed[1]}",
         f"  {listed[2]}",
-        f"Replayed 2 steps of session {session_id}; - is recorded, + is today.",
-        f"The records themselves were changed or damaged: sandbur sessions verify {session_id}",
+        f"Replayed 2 steps of session {session_id}; - is the recording, + is today's program.",
+        f"The records of the session are damaged: sandbur sessions verify {session_id}",
     ]
     assert command.run("replay", session_id, "--from", "2").code == 0
 
@@ -183,7 +183,7 @@ def test_what_if_sends_the_next_message_again(command: Command) -> None:
     assert what_if.result["status"] == "done"
     nothing = command.run("replay", session_id, "--from", str(steps(command, session_id) - 1), "-m", "demo")
     assert nothing.code == 2
-    assert "waits for a message, and none followed" in nothing.err
+    assert "waits for a message, but none is recorded" in nothing.err
     assert command.run("sessions", "list").out.count("\n") == before + 1
 
 
@@ -205,5 +205,5 @@ def test_an_older_session_replays_from_where_it_went_on(untraced: Path, tmp_path
     command.run("-p", "-r", DONE, "hello", "-m", "demo", "-C", str(tmp_path), *store)
     ended = command.run("replay", DONE, *store)
     assert ended.code == 0
-    assert ended.err.startswith("Taken as recorded: steps 0 to ")
+    assert ended.err.startswith("Not replayed: steps 0 to ")
     assert ended.out.startswith("Replayed 2 steps of session")

@@ -191,8 +191,8 @@ def test_a_terminal_gets_tables_with_bars(tmp_path: Path) -> None:
         terminal.see("allowed by policy")
         terminal.drain(process)
     assert process.returncode == 0
-    assert "█" in terminal.shown.decode()
-    assert b"\x1b[" in terminal.shown
+    assert "█" in terminal.output.decode()
+    assert b"\x1b[" in terminal.output
 
 
 def test_names_from_models_and_folders_are_harmless(tmp_path: Path) -> None:

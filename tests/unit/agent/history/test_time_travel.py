@@ -185,11 +185,11 @@ def test_a_fork_brings_the_files_of_then_back(command: Command) -> None:
     assert (file.read_text(), (command.folder / "b.txt").exists()) == ("after\n", True)
     ended = command.run("fork", parent, "--at", "0", "--files", "--yes")
     assert ended.code == 0
-    assert f"as it was: {file}" in ended.err
+    assert f"restored: {file}" in ended.err
     assert f"removed: {command.folder / 'b.txt'}" in ended.err
     assert (file.read_text(), (command.folder / "b.txt").exists()) == ("before\n", False)
     again = command.run("fork", parent, "--at", "0", "--files", "--yes")
-    assert "Every file is as it was then." in again.err
+    assert "Every file already is as it was at that step." in again.err
 
 
 def test_a_fork_runs_no_call_again_that_its_parent_ran(command: Command) -> None:

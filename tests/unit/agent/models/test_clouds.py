@@ -87,7 +87,7 @@ async def test_a_turn_with_a_tool_goes_through_every_cloud(kind: str, tmp_path: 
             first = await talk(model)
             said = person_message("hello"), first.reply.message, *results(first.reply)
             last = await talk(model, asked(*said))
-    assert first.shown == "I look."
+    assert first.answer == "I look."
     assert json.loads(first.reply.message.tool_uses[0].arguments) == {"command": "ls"}
     assert (last.reply.message.text, last.reply.finish) == ("Done.", "stop")
     assert last.reply.usage.input_tokens

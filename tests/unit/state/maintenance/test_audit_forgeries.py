@@ -4,7 +4,7 @@ import json
 
 import pytest
 from support.models.scripted import Recorder, ScriptedModel, collect, open_session
-from support.stores.audits import ONE, approved, breaches, passed, said
+from support.stores.audits import ONE, approved, breaches, describe_breaches, passed
 from support.stores.tampering import chain_again, delete_move, move_of, rewrite
 
 from sandbur.state.databases.chain import digest_of
@@ -15,7 +15,7 @@ from sandbur.state.store.store import Store
 async def test_a_changed_record_is_named(store: Store, move: str) -> None:
     await approved(store)
     record = rewrite(store, "c1_0", move, note="changed")
-    assert said(store) == [(record, "is not what was written")]
+    assert describe_breaches(store) == [(record, "is not what was written")]
     assert breaches(store)[0].table == "calls"
 
 
@@ -23,7 +23,7 @@ async def test_a_changed_record_is_named(store: Store, move: str) -> None:
 async def test_a_deleted_record_is_named(store: Store, move: str) -> None:
     await approved(store)
     record = delete_move(store, "c1_0", move)
-    assert (record, "is gone") in said(store)
+    assert (record, "is gone") in describe_breaches(store)
 
 
 async def test_records_that_changed_places_are_named(store: Store) -> None:

@@ -367,7 +367,7 @@ def test_the_files_of_a_fork_are_named_before_they_are_changed(here: Command) ->
     session_id = talk(here, "replace before with after in a.txt", "--yolo")
     ended = here.run("fork", session_id, "--at", "0", "--files")
     assert (ended.code, ended.out) == (2, "")
-    assert f"is brought back: {file}" in ended.err
+    assert f"restored: {file}" in ended.err
     assert "Add --yes." in ended.err
     assert file.read_text() == "after\n"
     assert len(json.loads(here.run("sessions", "list", "--json").out)) == 1
@@ -385,7 +385,7 @@ def test_the_files_of_a_fork_stay_inside_of_its_folder(
     (session,) = json.loads(there.run("sessions", "list", "--json").out)
     ended = there.run("fork", session["id"], "--at", "0", "--files", "--yes")
     assert ended.code == 0, ended
-    assert "left alone" in ended.err
+    assert "unchanged:" in ended.err
     assert outside.read_text() == "mine\n"
 
 
@@ -404,7 +404,7 @@ def test_the_files_of_a_fork_stay_inside_of_the_folder_that_is_named(
     (tmp_path / "named").mkdir()
     words = ("fork", session["id"], "--at", "0", "--files", "--yes")
     ended = there.run(*words, "-C", str(tmp_path / "named"))
-    assert "left alone" in ended.err
+    assert "unchanged:" in ended.err
     assert (here.folder / "a.txt").read_text() == "after\n"
     assert there.run(*words, "-C", str(here.folder)).code == 0
     assert (here.folder / "a.txt").read_text() == "before\n"

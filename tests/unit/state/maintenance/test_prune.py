@@ -158,11 +158,11 @@ def test_nothing_of_a_pruned_session_is_left(command: Command) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--older-than", "30"], "`30` is no age; write such as 30d, 12h or 2w"),
+        (["--older-than", "30"], "`30` is not an age such as 30d, 12h or 2w"),
         (["--older-than", "-3d"], "--older-than"),
-        (["--older-than", "999999999w"], "is no age"),
-        (["--max-size", "much"], "`much` is no size; write such as 500MB or 1GB"),
-        (["--max-size", "1XB"], "is no size"),
+        (["--older-than", "999999999w"], "is not an age"),
+        (["--max-size", "much"], "`much` is not a size such as 500MB or 1GB"),
+        (["--max-size", "1XB"], "is not a size"),
         (["--keep", "-1"], "--keep"),
         (["some-id"], "one word too many"),
     ],

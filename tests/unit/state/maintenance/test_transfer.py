@@ -215,7 +215,7 @@ def test_what_would_be_masked_today_is_exported_only_as_recorded(here: Command) 
     session_id = talk(here, "hello correct-horse-battery-19")
     here.env["DEPLOY_TOKEN"] = "correct-horse-battery-19"
     refused = here.run("sessions", "export", session_id, "out.jsonl")
-    assert (refused.code, "what looks like a secret now" in refused.err) == (2, True)
+    assert (refused.code, "text that looks like a secret" in refused.err) == (2, True)
     assert not (here.folder / "out.jsonl").exists()
     assert "correct-horse" not in here.run("sessions", "export", session_id, "--format", "md").out
     whole = here.run("sessions", "export", session_id, "--as-recorded")

@@ -84,7 +84,7 @@ async def test_a_session_is_found_by_the_message_that_it_is_called_by(store: Sto
 def test_the_command_renames_a_session(command: Command) -> None:
     ended = command.run("-p", "hello there", "-m", "demo", "--output-format", "json")
     session_id = ended.result["session_id"]
-    assert "is called: my work" in command.run("sessions", "rename", session_id[:8], "my work").err
+    assert "is now: my work" in command.run("sessions", "rename", session_id[:8], "my work").err
     listed = json.loads(command.run("sessions", "list", "--json").out)
     assert [one["title"] for one in listed] == ["my work"]
     assert command.run("sessions", "rename", session_id).code == 2

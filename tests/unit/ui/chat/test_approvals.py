@@ -96,7 +96,7 @@ async def test_always_shows_the_rule_and_takes_a_second_key_for_it(desk: Desk) -
     assert decisions == [CallDecision(call_id="c1", approved=True)]
     assert desk.rules.accepted == desk.rules.offered
     assert not desk.config.exists()
-    asked, _, shown = desk.out.getvalue().partition("From now on this passes unasked")
+    asked, _, shown = desk.out.getvalue().partition("From now on this runs without a question")
     assert "run_shell_command(df -h)" not in asked
     assert "run_shell_command(df -h)" in shown.partition("Add it?")[0]
 
@@ -105,7 +105,7 @@ async def test_for_good_it_stands_in_the_configuration_of_the_project(desk: Desk
     assert await desk.decide("a", "p\r") == [CallDecision(call_id="c1", approved=True)]
     assert desk.config.read_text() == 'allow = ["run_shell_command(df -h)"]\n'
     assert desk.rules.accepted == desk.rules.offered
-    assert f"in this project for good ({desk.config})" in desk.out.getvalue()
+    assert f"in this project permanently ({desk.config})" in desk.out.getvalue()
 
 
 async def test_for_good_waits_for_enter(desk: Desk) -> None:
@@ -121,7 +121,7 @@ async def test_of_several_offers_one_is_chosen(desk: Desk) -> None:
     ]
     assert await desk.decide("a", "p", "s") == [CallDecision(call_id="c1", approved=True)]
     assert desk.rules.accepted == [desk.rules.offered[1]]
-    choices, _, shown = desk.out.getvalue().partition("From now on this passes unasked")
+    choices, _, shown = desk.out.getvalue().partition("From now on this runs without a question")
     for line in ("[x] exactly this: ", "[p] whatever begins like this: ", "[w] all edits in this workspace"):
         assert line in choices
     assert "run_shell_command(df x *)" in shown
@@ -158,7 +158,7 @@ async def test_a_rule_of_many_lines_is_shown_whole_before_it_is_added(desk: Desk
     lines = [f"echo {number}" for number in range(100)]
     desk.rules.offered = [RuleSuggestion("exact", f"run_shell_command({chr(10).join(lines)})")]
     await desk.decide("a", "s")
-    shown = desk.out.getvalue().partition("From now on this passes unasked")[2].partition("[s]")[0]
+    shown = desk.out.getvalue().partition("From now on this runs without a question")[2].partition("[s]")[0]
     for line in lines:
         assert line in shown
 
@@ -339,8 +339,8 @@ async def test_an_edit_that_cannot_be_used_is_told_and_kept_for_the_next_try(
     assert json.loads(decision.arguments or "") == {
         "path": "a", "old": "x", "new": "longer", "replace_all": False,
     }  # fmt: skip
-    assert "'replace_all': this is no JSON value" in desk.out.getvalue()
-    assert "Nothing was changed; e opens what you wrote." in desk.out.getvalue()
+    assert "'replace_all': this is not a JSON value" in desk.out.getvalue()
+    assert "Nothing was changed; e opens your text again." in desk.out.getvalue()
 
 
 async def test_an_editor_that_is_missing_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +363,7 @@ async def test_a_long_command_is_shown_to_its_end_on_demand(desk: Desk) -> None:
     command = "\n".join(f"echo {number}" for number in range(300))
     await desk.decide("v", "n", calls=[shell(command)])
     question, _, everything = desk.out.getvalue().partition("view everything")
-    assert "lines not shown" in question
+    assert "lines are hidden" in question
     assert "echo 0\n" in question
     assert "echo 299" in question
     assert "echo 150" not in question
@@ -429,7 +429,7 @@ async def test_all_are_approved_by_a_key_of_its_own_once_each_was_shown_whole(de
     decisions = await desk.decide("A", "y\r", calls=THREE)
     assert decisions == [CallDecision(call_id=call.call_id, approved=True) for call in THREE]
     asked = desk.out.getvalue().partition("see each whole")[2]
-    for part in ("$ df", "rm y", "$ du", "yes, all 3 of them, once each"):
+    for part in ("$ df", "rm y", "$ du", "yes, all 3, once each"):
         assert part in asked
 
 

@@ -91,10 +91,10 @@ def test_an_argument_is_taken_out_and_put_in_with_its_heading() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (("3", "three"), "Line 9, argument 'n': this is no JSON value"),
-        (("=== n (JSON) ===", "=== to ==="), "Line 8: the heading 'to' stands there twice"),
-        (("=== (end) ===\n", "=== (end) ===\nmore"), "Line 11: this stands behind the end"),
-        (("===", "--"), "Line 1: there is no heading left"),
+        (("3", "three"), "Line 9, argument 'n': this is not a JSON value"),
+        (("=== n (JSON) ===", "=== to ==="), "Line 8: there are two headings 'to'"),
+        (("=== (end) ===\n", "=== (end) ===\nmore"), "Line 11: this text is after the end mark"),
+        (("===", "--"), "Line 1: there is no heading"),
     ],
 )
 def test_a_broken_edit_says_what_and_where(change: tuple[str, str], says: str) -> None:

@@ -28,7 +28,7 @@ def test_a_call_that_was_running_is_in_the_middle_and_enter_runs_nothing_twice(c
     lines = told(command, killed_in_a_command(command))
     assert "Resumed: name" in lines
     assert "In the middle: shell echo half; echo x >> effects; sleep 600" in lines
-    assert "Enter finds out what came of it; what nobody can know is asked, and nothing runs twice." in lines
+    assert "Enter checks the outcome, and asks you if it is unknown; nothing runs twice." in lines
     assert not any(line.startswith("Not begun") for line in lines)
 
 
@@ -37,7 +37,7 @@ def test_a_call_that_was_approved_and_has_not_begun_is_said_to_run(command: Comm
     command.run("approve", asked["session_id"], "--record-only")
     lines = told(command, asked["session_id"])
     assert "Not begun:     shell touch made" in lines
-    assert "Enter runs what has not begun, as it was approved." in lines
+    assert "Enter runs the approved calls that have not begun." in lines
     assert not (command.folder / "made").exists()
 
 

@@ -52,7 +52,7 @@ async def test_everything_a_decision_may_rest_on_is_shown(desk: Desk) -> None:
     shown = desk.out.getvalue()
     for part in (
         "shell was interrupted  run_shell_command",
-        "It was running when the process died; nobody knows what came of it.",
+        "It was running when the process died; its outcome is unknown.",
         "$ make install",
         "folder:  /some/place",
         "started: 2",
@@ -80,7 +80,7 @@ async def test_what_it_left_is_shown(desk: Desk) -> None:
     for part in (
         "it did: created out.txt",
         "changed since: a<U+202E>.py, b.py, and 7 more (not every file was looked at)",
-        "git says: removed c (whenever that was)",
+        "git says: removed c (at an unknown time)",
         "still runs: 12 make",
     ):
         assert part in shown, part
@@ -127,7 +127,7 @@ async def test_each_call_is_asked_about(desk: Desk) -> None:
 async def test_inspect_shows_all_of_the_output_and_asks_again(desk: Desk) -> None:
     output = "".join(f"row {number}\n" for number in range(200))
     await desk.decide("i", "r", calls=[unknown(output=output)])
-    first, _, everything = desk.out.getvalue().partition("inspect: everything")
+    first, _, everything = desk.out.getvalue().partition("inspect: all output")
     assert "(180 lines more above)" in first
     assert "row 199" in first
     assert "row 3\n" not in first

@@ -20,7 +20,7 @@ def test_what_is_set_counts_is_listed_with_its_source_and_is_taken_out_again(com
     assert (listed["max_turns"]["value"], listed["max_turns"]["sources"]) == (7, [str(own)])
     assert f"max_turns           7   ({own})" in command.run("config").out
     told = command.run("config", "set", "max_turns", "8", SANDBUR_MAX_TURNS="9")
-    assert told.err.endswith("Here The environment counts first.\n")
+    assert told.err.endswith("In this folder The environment overrides this value.\n")
     assert command.run("config", "get", "max_turns").out == "8\n"
     assert command.run("config", "unset", "max_turns").code == 0
     assert command.run("config", "unset", "max_turns").code == 1

@@ -120,5 +120,5 @@ def test_a_server_that_hangs_is_waited_for_no_longer_than_asked(command: Command
 def test_the_doctor_tells_what_a_terminal_cannot_do(terminal: Terminal) -> None:
     terminal.start("doctor", TERM="dumb")
     screen = terminal.see("exit=")
-    assert "dumb, 100 columns, utf-8; nothing is drawn in place" in screen
+    assert "dumb, 100 columns, utf-8; no line is updated in place" in screen
     assert "\n                  export TERM=xterm-256color\n" in screen

@@ -91,8 +91,8 @@ def test_the_man_page_is_one(command: Command, tmp_path: Path) -> None:
         ("approve x --json", "Did you mean --output-format json?"),
         ("-p x --image a.png", "Did you mean --attach?"),
         ("--append-system-prompt x", "Did you mean an AGENTS.md in the folder?"),
-        ("exec do it", 'Without a chat: sandbur -p "..."'),
-        ("run", 'Without a chat: sandbur -p "..."'),
+        ("exec do it", 'To run without a chat: sandbur -p "..."'),
+        ("run", 'To run without a chat: sandbur -p "..."'),
     ],
 )
 def test_flags_of_other_agents_are_answered_with_ours(line: str, says: str) -> None:

@@ -121,7 +121,7 @@ def test_one_that_does_not_answer_is_named_and_the_exit_code_says_so(command: Co
         (("list", "it"), "`it` is one word too many"),
         (("list", "--project"), "--project belongs to"),
         (("test", "--allow-decisions"), "--allow-decisions belongs to"),
-        (("lst",), "`lst` does not fit"),
+        (("lst",), "`lst` is not a known value"),
     ],
 )
 def test_what_does_not_fit_is_said_in_one_sentence(

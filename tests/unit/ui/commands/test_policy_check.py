@@ -94,10 +94,10 @@ def test_lines_are_answered_in_order_one_by_one(command: Command) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("", "no JSON object"),
-        ("not json", "no JSON object"),
-        ("[" * 100_000, "no JSON object"),
-        ("[1]", "no JSON object"),
+        ("", "not a JSON object"),
+        ("not json", "not a JSON object"),
+        ("[" * 100_000, "not a JSON object"),
+        ("[1]", "not a JSON object"),
         ('{"arguments": {}}', "`tool`"),
         ('{"tool": 3, "arguments": {}}', "`tool`"),
         ('{"tool": "read_file"}', "`arguments`"),
@@ -112,7 +112,7 @@ def test_a_line_that_is_no_call_is_denied_and_the_others_are_answered(
     ended = command.run("policy", "check", "-", "--json", stdin=f"{good}\n{line}\n{good}\n")
     assert ended.code == 2
     assert [answer["verdict"] for answer in ended.lines] == ["allow", "deny", "allow"]
-    assert "line 2 is no call" in ended.lines[1]["reason"]
+    assert "line 2 is not a call" in ended.lines[1]["reason"]
     assert why in ended.lines[1]["reason"]
 
 

@@ -56,10 +56,10 @@ def test_other_rules_show_each_call_that_they_judge_differently_once(past: Comma
     (tmp_path / "rules.toml").write_text(ALLOW + 'deny = ["run_shell_command(touch free)"]\n')
     ended = past.run("policy", "test", "rules.toml")
     assert "5 would be judged differently." in ended.out
-    assert "     4  asked, yes -> allow\n" in ended.out
-    assert "     2  asked, yes -> allow: run_shell_command touch a 1\n" in ended.out
+    assert "     4  asked, approved -> allow\n" in ended.out
+    assert "     2  asked, approved -> allow: run_shell_command touch a 1\n" in ended.out
     assert ended.out.count("touch a 2") == 1
-    assert "passed -> deny: run_shell_command touch free" in ended.out
+    assert "allowed -> deny: run_shell_command touch free" in ended.out
     assert "denied by rule run_shell_command(touch free)" in ended.out
 
 

@@ -106,8 +106,8 @@ def test_a_call_that_waits_for_an_approval_is_not_settled(command: Command) -> N
     ("words", "problem"),
     [
         (["x", "c"], "needs --as"),
-        (["x", "c", "--as", "perhaps"], "`perhaps` does not fit"),
-        (["x", "c", "--as", "rerun", "--result", "y"], "--result goes with --as done, failed or check"),
+        (["x", "c", "--as", "perhaps"], "`perhaps` is not a known value"),
+        (["x", "c", "--as", "rerun", "--result", "y"], "--result needs --as done, failed or check"),
         (["x", "a", "b", "--as", "done"], "one call at a time"),
         (["x", "--as", "done"], "There is no session 'x'"),
     ],

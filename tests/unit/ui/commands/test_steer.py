@@ -48,10 +48,10 @@ async def test_a_run_hears_it_before_its_next_call(command: Command) -> None:
         told, said = await asyncio.to_thread(running.communicate)
     assert (steered.code, queued.code, running.returncode, told) == (0, 0, 0, b"heard\n"), said
     assert f"is running in process {running.pid}" in steered.err
-    assert "reads it before its next call" in steered.err
-    assert "sent when the run is over" in queued.err
+    assert "reads the message before its next call" in steered.err
+    assert "sent when the run has ended" in queued.err
     assert [persons(one)[-1] for one in server.requests] == ["begin", "use tabs"]
-    assert f"A message waits; it is sent with: sandbur -p -r {session_id}" in said.decode()
+    assert f"1 message waits. Send it with: sandbur -p -r {session_id}" in said.decode()
 
 
 def test_what_waits_is_sent_with_the_next_resume_in_its_order(command: Command) -> None:

@@ -97,8 +97,8 @@ def test_a_killed_run_is_told_with_its_death_and_what_was_made_of_it(tmp_path: P
     command.run("settle", session_id, call_id, "--as", "failed")
     out = command.run("sessions", "export", session_id, "--format", "html").out
     text = Page(out).text
-    assert "Run 1 ended without a word: its process died" in text
-    assert "said that it failed" in text
+    assert "Run 1 ended without a record: its process died" in text
+    assert "settled it as failed" in text
 
 
 async def test_the_page_shows_markdown_of_messages_plans_and_summaries(store: Store) -> None:

@@ -53,8 +53,8 @@ def shown_by(command: Command, script: str, terminal: Terminal, **more: Any) -> 
         process = start(command, script, terminal, **more)
         terminal.drain(process)
         terminal.rest(0.1)
-    assert process.returncode == 0, terminal.shown
-    return terminal.shown.decode()
+    assert process.returncode == 0, terminal.output
+    return terminal.output.decode()
 
 
 def screen_of(shown: str) -> list[str]:
@@ -75,7 +75,7 @@ def test_a_terminal_shows_how_far_it_is_and_nothing_stays(command: Command, term
 
 def test_the_line_is_as_long_as_the_terminal_has_room_for(command: Command) -> None:
     shown = shown_by(command, steps(), narrow := Terminal(rows=20, columns=20))
-    assert shown.startswith("\rReplaying step 1 o…\x1b[K"), narrow.shown
+    assert shown.startswith("\rReplaying step 1 o…\x1b[K"), narrow.output
 
 
 def test_what_takes_no_time_shows_nothing(command: Command, terminal: Terminal) -> None:
@@ -131,4 +131,4 @@ def test_ctrl_c_leaves_a_clean_line_and_its_exit_code(command: Command, terminal
         terminal.drain(process)
         terminal.rest(0.1)
     assert process.returncode == 130
-    assert screen_of(terminal.shown.decode().replace("^C", "")) == []
+    assert screen_of(terminal.output.decode().replace("^C", "")) == []

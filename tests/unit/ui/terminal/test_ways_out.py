@@ -152,4 +152,4 @@ def test_no_way_out_shows_a_planted_secret_and_what_ran_is_what_was_written(runs
     assert folder.joinpath("copy").read_text() == f"{TOKEN}\n"
     assert folder.joinpath(".env").read_text() == f"DB_PASSWORD={PASSWORD}\nA={AWS}\n"
     assert folder.joinpath("edited").read_text() == f"{PASSWORD} {AWS}\n"
-    assert shown["replay"].count("nothing differs") == 2
+    assert shown["replay"].count("there is no difference") == 2

@@ -1,1 +1,1 @@
-"""Files that a message names with an at sign."""
+"""Files that a message names after an `@`."""

@@ -1,4 +1,4 @@
-"""What `@path` in a message brings along: the text of a file, the list of a folder, or a file to view."""
+"""Attaches the files that a message names: texts, lists of folders, pictures and documents."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -25,14 +25,14 @@ from .....state.errors import UsageError
 from .mentions import ATTACHABLE_FILES, MENTION
 
 _ENDS = ".,;:!?)]}'"
-"""What may follow a path in a sentence."""
+"""Punctuation that may follow a path in a sentence."""
 _HEAD_BYTES, _TAIL_BYTES = 40_000, 10_000
 _MOST_BYTES, _MOST_MENTIONS, _MOST_ENTRIES = 200_000, 20, 200
 
 _Judge = Callable[[str], Verdict]
-"""Returns whether a file may be read."""
+"""Returns the gate's verdict on reading a file."""
 _Refusal = Callable[[AttachedFile], str | None]
-"""Returns why the model cannot receive a file."""
+"""Returns the reason why the model cannot receive a file, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,14 @@ class Mentioned:
 
     content: UserContent
     notices: tuple[tuple[bool, str], ...] = ()
-    """Whether it was attached, and a line about it, for each mention."""
+    """For each named file: whether it was attached, and a line about it."""
 
 
 def with_named_files(text: str, cwd: Path, judge: _Judge, refusal: _Refusal) -> Mentioned:
-    """Return a message with the files that it names; unreadable files are reported and left out."""
+    """Return a message with the files that it names.
+
+    A file that may not or cannot be read is left out, and a notice gives the reason.
+    """
     named = list(dict.fromkeys(find_paths(text, cwd)))
     if not named or is_command(text):
         return Mentioned(text)
@@ -73,7 +76,7 @@ def with_named_files(text: str, cwd: Path, judge: _Judge, refusal: _Refusal) -> 
 
 
 def find_paths(text: str, cwd: Path) -> Sequence[str]:
-    """Return the existing paths as they are written; an @ may also precede other text."""
+    """Return the paths after `@` that exist, as they are written in the text."""
     found: list[str] = []
     for quoted, plain in MENTION.findall(text):
         wanted = [quoted] if quoted else [plain, plain.rstrip(_ENDS)]
@@ -94,9 +97,9 @@ class _Block(NamedTuple):
     """A file or a folder as text."""
 
     text: str
-    """As the model reads it."""
+    """The text for the model."""
     label: str
-    """For the person."""
+    """A short description for the person."""
 
 
 def _find_file(name: str, cwd: Path, judge: _Judge, refusal: _Refusal, room: int) -> _Block | AttachedFile:
@@ -104,7 +107,7 @@ def _find_file(name: str, cwd: Path, judge: _Judge, refusal: _Refusal, room: int
     real = resolve_real_path(path)
     shows = real.suffix.lower() in ATTACHABLE_FILES
     verdict = judge(name)
-    # A file to view may come from any folder; deny rules still apply.
+    # A picture or document may come from any folder; deny rules still apply.
     if is_secret_file(str(real)) or is_secret_file(str(path)):
         raise FileProblem(f"{name} is a file that holds secrets.")
     if verdict.decision == "deny" or (verdict.decision == "ask" and not shows):

@@ -1,4 +1,4 @@
-"""Parses `@path` in a message."""
+"""Finds, adds and removes `@path` mentions in messages."""
 
 import re
 import shlex
@@ -11,16 +11,16 @@ _FILE = re.compile(r"\n*<(file|folder) path=[^\n]*>\n.*?\n</\1>", re.DOTALL)
 _FILE_IN_LINE = re.compile(r"\s<(?:file|folder) path=\".*")
 MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))')
 ATTACHABLE_FILES = tuple(SUFFIXES)
-"""Suffixes of files that a model views or listens to."""
+"""The suffixes of pictures, recordings, videos and documents."""
 
 
 def without_files(text: str) -> str:
-    """Return a message as the person typed it."""
+    """Return a message without the texts of attached files."""
     return _FILE.sub("", text) if "\n</f" in text else text
 
 
 def line_without_files(line: str) -> str:
-    """Restore a person's message from its one-line form, which may be cut."""
+    """Return a message in one line, which may be cut, without the texts of attached files."""
     return _FILE_IN_LINE.sub("", line) if "@" in line else line
 
 
@@ -43,5 +43,5 @@ def as_mention(pasted: str) -> str:
 
 
 def mention(path: str) -> str:
-    """Return what names a path in a message."""
+    """Return the mention of a path: `@path`, with quotes if the path contains a blank."""
     return f'@"{path}"' if re.search(r"\s", path) else f"@{path}"

@@ -1,4 +1,4 @@
-"""The files of a project for completion after `@`: listed in the background, found by a few letters."""
+"""Finds files of a project by a few letters, for the completion after `@`."""
 
 import heapq
 import os
@@ -22,23 +22,22 @@ class _Entry(NamedTuple):
     path: str
     lowered: str
     name: str
-    """The last part, lowered."""
+    """The last part of the path in lower case."""
 
 
 class ProjectFiles:
-    """The files below a folder except those that git ignores. All methods may be slow: call them in a
-    thread."""
+    """The files below a folder except those that git ignores. `matching` may be slow: call it in a thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._entries: list[_Entry] = []
         self._listed_at = float("-inf")
         self._found: tuple[str, list[_Entry]] = ("", [])
-        """The matches of the last query: one more letter selects from them."""
+        """The last query and its matches; a longer query searches only these matches."""
         self._lock = Lock()
 
     def matching(self, typed: str) -> list[str]:
-        """Return the best paths for some letters; folders end with a slash."""
+        """Return the paths that match the typed letters best; folders end with a slash."""
         if typed.startswith(("/", "~", ".")):
             return _below(self._folder, typed)
         with self._lock:
@@ -88,7 +87,7 @@ def _rank(wanted: str) -> Callable[[_Entry], tuple[int, int, str]]:
 
 
 def _below(folder: Path, typed: str) -> list[str]:
-    """Return completions of a path that is written in full, or begins with a dot."""
+    """Return completions of a path that begins with `/`, `~` or a dot."""
     above, _, begun = typed.rpartition("/")
     place = folder / os.path.expanduser(f"{above}/" if "/" in typed else "")  # noqa: PTH111
     try:

@@ -60,7 +60,7 @@ async def test_a_person_signs_in_once_and_later_sessions_renew_the_tokens(
         assert (await browser.get(page)).text == "You are signed in. You can close this page."
     rest = (await login.stdout.read()).decode()
     assert await login.wait() == 0
-    assert rest == "it: signed in; its tokens are in the data folder, for you alone.\n"
+    assert rest == "it: signed in; its tokens are in the data folder, readable only by you.\n"
     [kept] = (Path(command.env["SANDBUR_HOME"]) / "mcp/tokens").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600
     stored = json.loads(kept.read_text())

@@ -177,7 +177,7 @@ async def test_a_refusal_in_words_is_shown_and_finishes_as_refusal():
     chunks = [delta(refusal="I will"), delta(refusal=" not."), delta("stop")]
     async with ModelServer([streamed(*chunks)]) as server, connected(server, "chat") as model:
         heard = await talk(model)
-    assert (heard.shown, heard.reply.finish) == ("I will not.", "refusal")
+    assert (heard.answer, heard.reply.finish) == ("I will not.", "refusal")
 
 
 async def test_gemini_signatures_go_back_with_their_calls():

@@ -121,7 +121,7 @@ async def test_a_refusal_part_finishes_as_refusal():
     ]
     async with ModelServer([events(*listed)]) as server, connected(server, "responses") as model:
         heard = await talk(model)
-    assert (heard.shown, heard.reply.message.text, heard.reply.finish) == ("No.", "No.", "refusal")
+    assert (heard.answer, heard.reply.message.text, heard.reply.finish) == ("No.", "No.", "refusal")
 
 
 async def test_text_at_the_output_limit_is_kept_from_its_deltas():

@@ -19,7 +19,7 @@ every_wire = pytest.mark.parametrize("wire", WIRES)
 async def test_text_streams_in_and_ends_in_one_reply(wire: str):
     async with ModelServer([say("Hello, world.")]) as server, connected(server, wire) as model:
         heard = await talk(model)
-    assert heard.shown == heard.reply.message.text == "Hello, world."
+    assert heard.answer == heard.reply.message.text == "Hello, world."
     assert len(heard.events) > 2
     assert heard.reply.finish == "stop"
     assert heard.reply.message.wire is None
@@ -117,7 +117,7 @@ async def test_surrogate_halves_are_joined_across_deltas_and_lone_ones_replaced(
     turn = Turn("a\ud83d\ude00b\ud800c", pieces=6)
     async with ModelServer([turn]) as server, connected(server, wire) as model:
         heard = await talk(model)
-    assert heard.shown == heard.reply.message.text == "a😀b\ufffdc"
+    assert heard.answer == heard.reply.message.text == "a😀b\ufffdc"
 
 
 @every_wire

@@ -82,7 +82,7 @@ async def test_each_item_is_read_once_whatever_its_events_leave_out(
     listed = [without(event, gone) for event in events(done, repeats)]
     async with ModelServer([stream(listed)]) as server, connected(server, "responses") as model:
         heard = await talk(model)
-    assert (heard.shown, heard.reply.message.text) == (TEXT, TEXT)
+    assert (heard.answer, heard.reply.message.text) == (TEXT, TEXT)
     assert [(use.call_id, use.arguments) for use in heard.reply.message.tool_uses] == list(CALLS)
 
 
@@ -115,7 +115,7 @@ async def test_items_that_only_the_end_lists_are_read_from_there() -> None:
     ]
     async with ModelServer([stream(shown)]) as server, connected(server, "responses") as model:
         heard = await talk(model)
-    assert (heard.shown, heard.reply.message.text) == (TEXT, TEXT)
+    assert (heard.answer, heard.reply.message.text) == (TEXT, TEXT)
     assert [use.call_id for use in heard.reply.message.tool_uses] == ["c1", "c2", "c3"]
 
 

@@ -74,11 +74,11 @@ async def test_a_person_puts_a_skill_into_the_conversation(tmp_path: Path) -> No
     place_skill(tmp_path)
     async with slash_desk(tmp_path) as desk:
         await desk.type("/skill")
-        assert "drawing" in desk.shown()
+        assert "drawing" in desk.read_output()
         await desk.type("/skill writing")
-        assert desk.shown() == "There is no skill writing. /skill lists them.\n"
+        assert desk.read_output() == "There is no skill writing. /skill lists them.\n"
         await desk.type("/skill drawing a house")
-        assert "Skill drawing: How we draw" in desk.shown()
+        assert "Skill drawing: How we draw" in desk.read_output()
         assert desk.sent[0].startswith("[Skill drawing]\n")
         assert desk.sent[0].endswith("---\na house")
         assert [one.text for one, _ in completions("/skill d", desk)] == ["drawing"]
@@ -120,9 +120,9 @@ async def test_a_markdown_command_is_listed_completed_and_sent(tmp_path: Path) -
         assert [one.text for one, _ in completions("/gi", desk)] == ["/git:look"]
         await desk.type("/git:look a.txt")
         assert desk.sent == ["Look at a.txt."]
-        desk.shown()
+        desk.read_output()
         await desk.type("/sly")
-        assert "what it wants to know first did not run" in desk.shown()
+        assert "what it wants to know first did not run" in desk.read_output()
         assert len(desk.sent) == 1
         assert not (tmp_path / "made").exists()
 

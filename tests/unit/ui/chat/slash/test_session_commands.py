@@ -20,7 +20,7 @@ ALONE = {"exit", "sessions", "resume", "ui", "doctor", "undo", "init", "rewind"}
 async def said(desk: SlashDesk, *texts: str) -> None:
     for text in texts:
         await desk.send(text)
-    desk.shown()
+    desk.read_output()
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -31,7 +31,7 @@ async def test_every_command_can_be_typed_at_once_and_says_something(tmp_path: P
         for command in COMMANDS:
             if command.name not in ALONE:
                 await desk.type(f"{command.typed} {'x' if command.usage == 'TITLE' else ''}")
-                assert desk.shown().strip(), command.name
+                assert desk.read_output().strip(), command.name
 
 
 async def test_another_model_is_recorded_and_used_after_a_resume(tmp_path: Path) -> None:
@@ -40,10 +40,10 @@ async def test_another_model_is_recorded_and_used_after_a_resume(tmp_path: Path)
         await said(desk, "hello")
         session_id = desk.session.id
         assert await desk.type("/model openai/gpt-4o") == CHANGED
-        assert "The model is openai/gpt-4o now." in desk.shown()
+        assert "The model is openai/gpt-4o now." in desk.read_output()
         assert desk.runtime.store.index.settings(session_id).model == "openai/gpt-4o"
         await desk.type("/model nonsense")
-        assert "nonsense" in desk.shown()
+        assert "nonsense" in desk.read_output()
         assert desk.session.ports.model.name == "openai/gpt-4o"
         await desk.type("/model demo")
         await said(desk, "hello again")
@@ -73,11 +73,11 @@ async def test_a_budget_holds_for_runs_of_the_session_and_survives(tmp_path: Pat
         await said(desk, "hello")
         for wrong in ("0", "-1", "lots", "nan"):
             await desk.type(f"/budget {wrong}")
-            assert "is no amount above 0" in desk.shown()
+            assert "is no amount above 0" in desk.read_output()
         assert await desk.type("/budget 2.5") == CHANGED
-        assert "A run may cost 2.5 USD now." in desk.shown()
+        assert "A run may cost 2.5 USD now." in desk.read_output()
         await desk.type("/budget")
-        assert "A run may cost 2.5 USD, as you chose in this session." in desk.shown()
+        assert "A run may cost 2.5 USD, as you chose in this session." in desk.read_output()
         session_id = desk.session.id
     async with slash_desk(tmp_path, model, resume=session_id, **prices) as desk:
         assert desk.session.settings.max_budget_usd == 2.5
@@ -89,25 +89,25 @@ async def test_rules_are_listed_added_and_removed_for_the_session(tmp_path: Path
     rule = "run_shell_command(touch *)"
     async with slash_desk(tmp_path, deny=("write_file",)) as desk:
         await desk.type("/permissions")
-        assert "deny   write_file   (--deny)" in desk.shown()
+        assert "deny   write_file   (--deny)" in desk.read_output()
         await said(desk, "run touch made")
         assert desk.finished is not None
         assert desk.finished.status == "needs_approval"
         desk.asks = True
         assert await desk.type(f"/permissions allow {rule}") == CHANGED
         desk.asks = False
-        assert f"`{rule}` runs unasked in this session." in desk.shown()
+        assert f"`{rule}` runs unasked in this session." in desk.read_output()
         session_id = desk.session.id
         assert rule in desk.runtime.store.index.settings(session_id).allow
         await desk.follow(desk.session.carry_on())
         assert (tmp_path / "made").exists()
-        desk.shown()
+        desk.read_output()
         for wrong, why in (("(((", "cannot be read"), ("run_shel_command", "Did you mean")):
             await desk.type(f"/permissions allow {wrong}")
-            assert why in desk.shown()
+            assert why in desk.read_output()
         await desk.type(f"/permissions remove {rule}")
         await desk.type(f"/permissions remove {rule}")
-        assert "is no rule of this session." in desk.shown()
+        assert "is no rule of this session." in desk.read_output()
     async with slash_desk(tmp_path, resume=session_id) as desk:
         assert desk.session.settings.allow == ()
         assert desk.session.settings.deny == ("write_file",)
@@ -130,11 +130,11 @@ async def test_a_compression_is_recorded_and_taken_back(tmp_path: Path) -> None:
         session_id = desk.session.id
     async with slash_desk(tmp_path, model, resume=session_id) as desk:
         await desk.type("/uncompact")
-        assert "messages are back" in desk.shown()
+        assert "messages are back" in desk.read_output()
         now = [one.text for one in desk.session.state.chat_history]
         assert now == [*(one.text for one in before), "more", "after"]
         await desk.type("/uncompact")
-        assert desk.shown() == "Nothing of this conversation is compressed.\n"
+        assert desk.read_output() == "Nothing of this conversation is compressed.\n"
         await said(desk, "last")
         assert [one.text for one in desk.session.state.chat_history][-2:] == ["last", "four"]
     async with slash_desk(tmp_path, model, resume=session_id) as desk:
@@ -149,9 +149,9 @@ async def test_each_rule_is_told_with_the_file_flag_or_variable_that_it_comes_fr
     env = {**environment(tmp_path), "SANDBUR_ALLOW": "run_shell_command(make *),run_shell_command(ls *)"}
     async with slash_desk(tmp_path, env=env, allow=("run_shell_command(df)",)) as desk:
         await desk.type("/permissions deny run_shell_command(sudo *)")
-        desk.shown()
+        desk.read_output()
         await desk.type("/permissions")
-        lines = desk.shown().splitlines()[1:]
+        lines = desk.read_output().splitlines()[1:]
     assert lines == [
         "  deny   run_shell_command(sudo *)   (this session)",
         f"  ask    write_file   ({config})",
@@ -166,24 +166,24 @@ async def test_a_title_a_fork_and_a_new_session(tmp_path: Path) -> None:
         await said(desk, "hello")
         old = desk.session.id
         await desk.type("/rename the \x1b[31mgreat thing")
-        assert "\x1b" not in desk.shown()
+        assert "\x1b" not in desk.read_output()
         await desk.type("/mode plan")
         assert await desk.type("/fork") == CHANGED
         assert desk.session.id != old
         assert desk.session.state.execution_mode == "plan"
         assert desk.runtime.store.index.summary(desk.session.id).parent_id == old
         await desk.type("/clear")
-        assert "A new session begins." in desk.shown()
+        assert "A new session begins." in desk.read_output()
         assert not len(desk.session.state.chat_history)
         await desk.type(f"/resume {old[:8]}")
         assert desk.session.id == old
-        assert "Resumed:" in desk.shown()
+        assert "Resumed:" in desk.read_output()
         await desk.type("/resume nowhere")
-        assert "There is no session" in desk.shown()
+        assert "There is no session" in desk.read_output()
         await desk.type(f"/export {tmp_path}/a.jsonl")
         assert (tmp_path / "a.jsonl").read_text().count("\n") > 3
         await desk.type(f"/export {tmp_path}/a.jsonl")
-        assert "exists already" in desk.shown()
+        assert "exists already" in desk.read_output()
 
 
 async def test_a_session_that_died_can_be_looked_at_left_and_entered_again(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ async def test_a_session_that_died_can_be_looked_at_left_and_entered_again(tmp_p
         before = desk.session.id
         for name in (dead, before, dead):
             await desk.type(f"/resume {name}")
-        assert "Resumed:" in desk.shown()
+        assert "Resumed:" in desk.read_output()
         assert desk.finished is not None
         assert desk.finished.status == "needs_decision"
         assert [call.kind for call in desk.session.state.pending_tool_calls] == ["outcome_unknown"]
@@ -208,7 +208,7 @@ async def test_what_the_last_turn_changed_is_shown_and_brought_back(tmp_path: Pa
         await said(desk, "replace before with after in a.txt")
         assert file.read_text() == "after\n"
         await desk.type("/diff")
-        shown = desk.shown()
+        shown = desk.read_output()
         assert "a.txt" in shown
         assert "+after" in shown.replace(" ", "")
         desk.picks = ["n"]
@@ -221,9 +221,9 @@ async def test_what_the_last_turn_changed_is_shown_and_brought_back(tmp_path: Pa
         assert last is not None
         assert "taken back" in last.text
         assert "a.txt" in last.text
-        desk.shown()
+        desk.read_output()
         await desk.type("/undo")
-        assert "changed no files" in desk.shown()
+        assert "changed no files" in desk.read_output()
 
 
 async def test_commands_that_go_elsewhere_wait_for_the_answer_of_a_question(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ async def test_commands_that_go_elsewhere_wait_for_the_answer_of_a_question(tmp_
         desk.asks = True
         for name in ("clear", "resume", "fork", "compact", "init", "undo"):
             assert await desk.type(f"/{name}") == DONE
-            assert desk.shown() == f"/{name} waits until the question is answered.\n"
+            assert desk.read_output() == f"/{name} waits until the question is answered.\n"
         assert len(desk.sent) == 1
 
 
@@ -243,19 +243,19 @@ async def test_instructions_are_listed_added_to_and_edited(
     monkeypatch.setenv("VISUAL", "sed -i s/ruff/black/")
     async with slash_desk(tmp_path) as desk:
         await desk.type("/memory")
-        assert "There is no AGENTS.md here." in desk.shown()
+        assert "There is no AGENTS.md here." in desk.read_output()
         await desk.type("/memory add lint with   ruff")
         assert file.read_text() == "- lint with ruff\n"
         await desk.type("/memory edit")
         assert file.read_text() == "- lint with black\n"
         await desk.type("/memory show")
-        assert "lint with black" in desk.shown()
+        assert "lint with black" in desk.read_output()
         await desk.type("/editor use ruff")
         assert desk.composer.take_text() == "use black"
         file.unlink()
         file.symlink_to(tmp_path / "elsewhere")
         await desk.type("/memory add more")
-        assert "is a link" in desk.shown()
+        assert "is a link" in desk.read_output()
         assert not (tmp_path / "elsewhere").exists()
         await desk.type("/init keep it short")
         assert desk.sent[0].endswith("The person adds: keep it short")

@@ -71,7 +71,7 @@ async def test_an_unknown_command_is_one_sentence_with_the_nearest_name(tmp_path
     assert describe_unknown("xyzzy") == "There is no command /xyzzy. /help lists them."
     async with slash_desk(tmp_path) as desk:
         assert await desk.type("/moed plan") == DONE
-        assert desk.shown() == "There is no command /moed. Did you mean /mode?\n"
+        assert desk.read_output() == "There is no command /moed. Did you mean /mode?\n"
         for message in ("hello", "/usr/bin is a folder", "/ a", "what is /mode?"):
             assert await desk.type(message) is None
         assert desk.runtime.store.sessions() == []
@@ -80,13 +80,13 @@ async def test_an_unknown_command_is_one_sentence_with_the_nearest_name(tmp_path
 async def test_help_and_mode_do_what_they_say(tmp_path: Path) -> None:
     async with slash_desk(tmp_path) as desk:
         await desk.type("/help")
-        assert "  /mode [MODE]" in desk.shown()
+        assert "  /mode [MODE]" in desk.read_output()
         await desk.type("/help mode")
-        assert desk.shown() == "/mode [MODE]   change what runs unasked\n"
+        assert desk.read_output() == "/mode [MODE]   change what runs unasked\n"
         result = await desk.type("/mode plan")
         assert result == SlashResult(goes_on=True)
         session_id = desk.session.id
-        assert "Mode: plan" in desk.shown()
+        assert "Mode: plan" in desk.read_output()
         assert await desk.type("/exit") == SlashResult(leaves=True)
     async with slash_desk(tmp_path, resume=session_id) as desk:
         assert desk.session.state.execution_mode == "plan"
