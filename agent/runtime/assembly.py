@@ -133,7 +133,7 @@ class Assembly:
         hooks = parts.hooks if stack is None else stack.around_hooks(parts.hooks)
         position = Position(session_id, await self._application(session_id, new_state), self._store)
         inbox = SessionInbox(self._store.inbox(session_id), position, masker, hooks, events.notify)
-        output, wrap = output_of(settings, definition.output), onion and onion.around_tools()
+        output, wrap = output_of(settings, definition.output), stack and stack.around_tools()
         ports = Ports(
             session_id, model if stack is None else stack.around_model(model),
             self._requests_of(settings, toolbox, definition, model, stack, output),
