@@ -33,6 +33,7 @@ class UserAnswer:
     action: AnswerAction = "accept"
     """`decline`: the person does not want to answer; `cancel`: nobody answered."""
     text: str = ""
+    """The answer; without one, the reason, which the model reads."""
     content: Mapping[str, Any] | None = None
     """The values for a question with a schema."""
 

@@ -34,6 +34,7 @@ from .decisions.always import Always
 from .decisions.approvals import Approvals
 from .decisions.questions import CommandTyped, Questions
 from .decisions.settling import Settling
+from .decisions.user_questions import ChatInput
 from .input.completion import completer_for
 from .input.composer import Composer, Leave, show_above
 from .input.files.mentions import without_files
@@ -106,6 +107,7 @@ class Chat:
         )
         self._live = LiveLine(self.renderer, self.composer, folds, is_vi=settings.editing == "vi")
         self._waking = Waking(self.renderer, self._live.wake)
+        self._input = runtime.user_input = ChatInput(self.questions, self._live)
 
     @property
     def session(self) -> Session:
@@ -403,7 +405,10 @@ class Chat:
             self._waking.note_modes()
             self.renderer.status = self._standing()
             self.renderer.begin()
-            finished, received = await drive(session, events, self._live, leave)
+            try:
+                finished, received = await drive(session, events, self._live, leave)
+            finally:
+                await self._input.stop()
         draft = await self._live.wait_until_stored()
         if received is not None and received != signal.SIGINT:
             raise Leave(exit_code(received))

@@ -186,6 +186,8 @@ class Server:
     def ask(self, request: Any) -> None:
         """Ask the client something, and pass its answer on as the result."""
         schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+        if len(sys.argv) > 3:
+            schema = json.loads(Path(sys.argv[3]).read_text())
         question: Any = {
             "asks": {
                 "method": "elicitation/create",

@@ -1,0 +1,134 @@
+"""A tool and a tool server ask the person in the chat: keys, a line, a form; and the ways not to answer."""
+
+import json
+import os
+import signal
+import sys
+import time
+
+import pytest
+from support.places import SUPPORT
+from support.screens.tmux_window import DEAF_S, Terminal
+
+BOT = """
+from sandbur import Agent, RunContext, tool
+from sandbur.testing import ScriptedModel, ToolCall
+
+
+@tool(effect="read")
+async def table(run: RunContext) -> str:
+    "Ask for a table."
+    return await run.ask("Which table?", ["window", "door"])
+
+
+@tool(effect="read")
+def name(run: RunContext) -> str:
+    "Ask for a name."
+    return run.ask_and_wait("Which name?\\x1b[2J")
+
+
+def reply(request):
+    results = []
+    for message in request.messages:
+        results = [*results, *message.tool_results] if message.tool_results else []
+        asked = message.text
+    if results:
+        return "Result: " + " | ".join(one.content for one in results)
+    return [ToolCall(one) for one in asked.split()]
+
+
+agent = Agent(ScriptedModel(reply), tools=[table, name], allow=["mcp__shop"], mcp_servers=SERVERS)
+"""
+FORM = {
+    "type": "object",
+    "properties": {
+        "guests": {"type": "integer", "title": "Guests"},
+        "smokes": {"type": "boolean", "default": False},
+        "room": {
+            "type": "string",
+            "oneOf": [{"const": "a", "title": "Alpha"}, {"const": "b", "title": "Beta"}],
+        },
+        "note": {"type": "string"},
+    },
+    "required": ["guests", "room"],
+}
+
+
+@pytest.fixture
+def bot(terminal: Terminal) -> Terminal:
+    """Lend a chat with an agent whose tools and tool server ask."""
+    server = str(SUPPORT / "tool_servers" / "hostile.py")
+    (terminal.folder / "form.json").write_text(json.dumps(FORM))
+    arguments = [server, "asks", str(terminal.folder / "calls"), str(terminal.folder / "form.json")]
+    servers = {"shop": {"command": sys.executable, "args": arguments, "protocol": "legacy"}}
+    (terminal.folder / "asking_bot.py").write_text(BOT.replace("SERVERS", repr(servers)))
+    terminal.start("--agent asking_bot:agent")
+    terminal.see("❯")
+    return terminal
+
+
+def press(terminal: Terminal, *keys: str) -> None:
+    time.sleep(DEAF_S)
+    terminal.keys(*keys)
+
+
+def test_a_tool_asks_with_keys_and_gets_the_choice(bot: Terminal) -> None:
+    bot.type("table")
+    screen = bot.see("[1/2]")
+    assert "Question  table" in screen
+    assert "Which table?" in screen
+    press(bot, "2")
+    bot.see("Result: door")
+    bot.see("❯", after="Result: door")
+
+
+def test_a_tool_asks_for_a_line_and_its_control_characters_are_removed(bot: Terminal) -> None:
+    bot.type("table name")
+    bot.see("[1/2]")
+    press(bot, "1")
+    screen = bot.see("Answer", after="Which name?")
+    assert "[2J" not in screen
+    time.sleep(DEAF_S)
+    bot.type("Ada Lovelace")
+    bot.see("Result: window | Ada Lovelace")
+
+
+@pytest.mark.parametrize("key", ["C-c", "Escape"])
+def test_a_question_that_is_left_open_has_no_answer_and_the_run_goes_on(bot: Terminal, key: str) -> None:
+    bot.type("name")
+    bot.see("Answer", after="Which name?")
+    press(bot, key)
+    bot.see("Result: The user did not answer the question")
+    bot.type("table")
+    bot.see("[1/2]")
+    press(bot, "1")
+    bot.see("Result: window")
+
+
+def test_a_tool_server_asks_with_a_form(bot: Terminal) -> None:
+    bot.type("mcp__shop__act")
+    bot.see("Guests (a whole number)")
+    time.sleep(DEAF_S)
+    bot.type("many")
+    bot.see("Type a whole number.")
+    time.sleep(DEAF_S)
+    bot.type("4")
+    bot.see("smokes (yes or no, default false)")
+    press(bot, "Enter")
+    bot.see("[2] Beta")
+    press(bot, "2")
+    bot.see("note (optional)")
+    press(bot, "Enter")
+    bot.see("Send this?")
+    press(bot, "y")
+    screen = bot.see("Result: ")
+    content = json.loads(screen.rpartition("Result: ")[2].partition("\n\n")[0].replace("\n", " "))["content"]
+    assert content == {"guests": 4, "smokes": False, "room": "b"}
+
+
+def test_a_signal_at_a_question_ends_the_chat(bot: Terminal) -> None:
+    bot.type("table")
+    bot.see("[1/2]")
+    os.kill(bot.pid(), signal.SIGTERM)
+    bot.see("exit=143")
+    bot.see("Resume with: sandbur -r")
