@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -10,35 +11,6 @@ import pytest
 from support.places import SUPPORT
 from support.screens.tmux_window import DEAF_S, Terminal
 
-BOT = """
-from sandbur import Agent, RunContext, tool
-from sandbur.testing import ScriptedModel, ToolCall
-
-
-@tool(effect="read")
-async def table(run: RunContext) -> str:
-    "Ask for a table."
-    return await run.ask("Which table?", ["window", "door"])
-
-
-@tool(effect="read")
-def name(run: RunContext) -> str:
-    "Ask for a name."
-    return run.ask_and_wait("Which name?\\x1b[2J")
-
-
-def reply(request):
-    results = []
-    for message in request.messages:
-        results = [*results, *message.tool_results] if message.tool_results else []
-        asked = message.text
-    if results:
-        return "Result: " + " | ".join(one.content for one in results)
-    return [ToolCall(one) for one in asked.split()]
-
-
-agent = Agent(ScriptedModel(reply), tools=[table, name], allow=["mcp__shop"], mcp_servers=SERVERS)
-"""
 FORM = {
     "type": "object",
     "properties": {
@@ -61,7 +33,8 @@ def bot(terminal: Terminal) -> Terminal:
     (terminal.folder / "form.json").write_text(json.dumps(FORM))
     arguments = [server, "asks", str(terminal.folder / "calls"), str(terminal.folder / "form.json")]
     servers = {"shop": {"command": sys.executable, "args": arguments, "protocol": "legacy"}}
-    (terminal.folder / "asking_bot.py").write_text(BOT.replace("SERVERS", repr(servers)))
+    (terminal.folder / "asking_servers.json").write_text(json.dumps(servers))
+    shutil.copy(SUPPORT / "tools" / "asking_bot.py", terminal.folder)
     terminal.start("--agent asking_bot:agent")
     terminal.see("❯")
     return terminal

@@ -1,4 +1,4 @@
-"""The fields of a form that a tool or a tool server asks a person to fill in, and the values typed for them."""
+"""The fields of a form that a tool or a tool server asks a person to fill in, and their typed values."""
 
 import json
 from collections.abc import Mapping, Sequence
