@@ -230,6 +230,7 @@ class Chat:
         if (command := parse_shell_command(text)) is not None:
             await self._run_command(command, text)
         elif text.strip() and not (is_open and text.strip() == self._taken_back):
+            await self._refresh_tools()
             await self._turn(await self._sending.send(self.session, self.renderer, text), text)
         elif is_open:
             await self._turn(self.session.carry_on())
@@ -243,7 +244,20 @@ class Chat:
             return
         await self._turn(events, text)
 
+    async def _refresh_tools(self) -> None:
+        """Open the session again if its tool servers have other tools now: the next run has them."""
+        before = self.session
+        if before.next_action != "prompt" or await self._elsewhere() is not None:
+            return
+        try:
+            self._take(await self.runtime.refresh_tools(before))
+        except SandburError as problem:
+            self.renderer.lines([("yellow", one_line(problem.message))], prose=True)
+        if self.session is not before:
+            self.renderer.lines((("dim", plain(notice)) for notice in self.session.notices), prose=True)
+
     async def send(self, text: str) -> None:
+        await self._refresh_tools()
         await self._turn(await self._sending.send(self.session, self.renderer, text), text)
 
     async def record(self, text: str) -> None:

@@ -2,14 +2,12 @@
 
 import json
 import os
-import shutil
 import signal
-import sys
 import time
 
 import pytest
-from support.places import SUPPORT
 from support.screens.tmux_window import DEAF_S, Terminal
+from support.tools.asking import copy_asking_bot
 
 FORM = {
     "type": "object",
@@ -29,12 +27,10 @@ FORM = {
 @pytest.fixture
 def bot(terminal: Terminal) -> Terminal:
     """Lend a chat with an agent whose tools and tool server ask."""
-    server = str(SUPPORT / "tool_servers" / "hostile.py")
-    (terminal.folder / "form.json").write_text(json.dumps(FORM))
-    arguments = [server, "asks", str(terminal.folder / "calls"), str(terminal.folder / "form.json")]
-    servers = {"shop": {"command": sys.executable, "args": arguments, "protocol": "legacy"}}
-    (terminal.folder / "asking_servers.json").write_text(json.dumps(servers))
-    shutil.copy(SUPPORT / "tools" / "asking_bot.py", terminal.folder)
+    form = terminal.folder / "form.json"
+    form.write_text(json.dumps(FORM))
+    words = ("asks", str(terminal.folder / "calls"), str(form))
+    copy_asking_bot(terminal.folder, "hostile.py", *words, protocol="legacy")
     terminal.start("--agent asking_bot:agent")
     terminal.see("❯")
     return terminal
@@ -105,3 +101,19 @@ def test_a_signal_at_a_question_ends_the_chat(bot: Terminal) -> None:
     os.kill(bot.pid(), signal.SIGTERM)
     bot.see("exit=143")
     bot.see("Resume with: sandbur -r")
+
+
+def test_a_tool_that_a_server_adds_is_there_in_a_later_run_of_the_chat(terminal: Terminal) -> None:
+    copy_asking_bot(terminal.folder, "growing.py")
+    terminal.start("--agent asking_bot:agent --mode auto-edit")
+    terminal.see("❯")
+    terminal.type("mcp__shop__grow")
+    terminal.see("Result: grown")
+    for _ in range(20):  # the server's notification may come after the result of its call
+        terminal.type("mcp__shop__bark")
+        screen = terminal.see("Result: ", after="❯ mcp__shop__bark")
+        if "Result: woof" in screen:
+            break
+        terminal.see("❯", after="Result: ")
+    assert "Result: woof" in screen
+    terminal.see("auto-edit · scripted/model")

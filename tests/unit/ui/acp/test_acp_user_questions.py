@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import shutil
-import sys
 from typing import Any
 
 import pytest
@@ -15,8 +13,8 @@ from acp.schema import (
     ElicitationFormCapabilities,
 )
 from support.commands.command import Command
-from support.places import SUPPORT
 from support.screens.editor import Answer, Asked, editing
+from support.tools.asking import copy_asking_bot
 
 FORMS = ClientCapabilities(elicitation=ElicitationCapabilities(form=ElicitationFormCapabilities()))
 REFUSAL = "This editor shows no forms: only questions with a few choices can be asked here."
@@ -32,10 +30,7 @@ def choose(option: str) -> Answer:
 @pytest.fixture
 def bot(command: Command) -> Command:
     """Lend a folder with an agent whose tools and tool server ask."""
-    server = str(SUPPORT / "tool_servers" / "hostile.py")
-    servers = {"shop": {"command": sys.executable, "args": [server, "asks"], "protocol": "legacy"}}
-    (command.folder / "asking_servers.json").write_text(json.dumps(servers))
-    shutil.copy(SUPPORT / "tools" / "asking_bot.py", command.folder)
+    copy_asking_bot(command.folder, "hostile.py", "asks", protocol="legacy")
     return command
 
 
@@ -96,6 +91,19 @@ async def test_an_open_form_ends_with_the_run(bot: Command) -> None:
         await editor.until(lambda: editor.forms)
         await editor.agent.cancel(session_id=made.session_id)
         assert (await turn).stop_reason == "cancelled"
+
+
+async def test_a_tool_that_a_server_adds_is_there_in_a_later_turn(command: Command) -> None:
+    copy_asking_bot(command.folder, "growing.py")
+    async with editing(command, "--agent", "asking_bot:agent") as editor:
+        made = await editor.agent.new_session(cwd=str(command.folder), mcp_servers=[])
+        await editor.prompt(made.session_id, "mcp__shop__grow")
+        await editor.agent.set_session_mode(session_id=made.session_id, mode_id="auto-edit")
+        async with asyncio.timeout(60):
+            while "woof" not in editor.text():  # the server's notification may come late
+                await editor.prompt(made.session_id, "mcp__shop__bark")
+        # An update would say that the session has another mode than the editor chose.
+        assert not editor.of("current_mode_update")
 
 
 def test_without_a_person_the_model_reads_that_nobody_answers(bot: Command) -> None:
