@@ -35,6 +35,7 @@ class UserAnswer:
     answered.
     """
     text: str = ""
+    """The answer; without one, the reason, which the model reads."""
     content: Mapping[str, Any] | None = None
     """The values that answer a question with a schema."""
 

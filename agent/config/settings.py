@@ -210,7 +210,12 @@ set."""
 
 
 def merge_overrides(own: Overrides, overrides: Overrides) -> Overrides:
-    """Merge the values of an agent's author with those of flags. Flags take precedence; lists are joined."""
-    lists = {row.key for row in SETTINGS if row.merge == "all"}
-    both = {key: (*own.get(key, ()), *(overrides.get(key) or ())) for key in lists if own.get(key)}
+    """Return what an agent's author and the flags set: flags go first, lists and tables are put together."""
+    both: dict[str, Any] = {}
+    for row in SETTINGS:
+        mine, others = own.get(row.key), overrides.get(row.key)
+        if mine and row.merge == "all":
+            both[row.key] = (*mine, *(others or ()))
+        elif mine and row.merge == "entries" and isinstance(mine, Mapping):
+            both[row.key] = {**mine, **(others or {})}
     return {**own, **{key: value for key, value in overrides.items() if value not in (None, ())}, **both}

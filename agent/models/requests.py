@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from ...actions.ports import FinishReason, FormattedEntry, Formatter, ModelRequest, ToolChoiceKind, ToolSpec
 from ...actions.ports.events import TextDelta, ThinkingDelta
+from ...actions.turn.decision_tools import FINAL_ANSWER
 from ...actions.turn.output.format import OutputFormat
 from ...state.application import Usage
 from ...state.conversation.attachments import MAX_IMAGE_BYTES, AttachedFile
@@ -225,10 +226,13 @@ class Dialect(ABC):
     def request_options(self, request: ModelRequest, without: frozenset[str]) -> dict[str, Any]:
         """Return the fields that differ between calls."""
         fields: dict[str, Any] = {}
+        forced = request.forced_tool
         if request.output is not None and self.formats(request.output, without):
             fields = self.output_format(request.output)
-        elif request.forced_tool is not None and self.forces(without):
-            return {"tool_choice": self.tool_choice(request.forced_tool)}
+            # The format takes the place of the tool that only gives an answer its format.
+            forced = None if forced == FINAL_ANSWER else forced
+        if forced is not None and self.forces(without):
+            return {**fields, "tool_choice": self.tool_choice(forced)}
         if request.tool_choice != "auto" and request.tools and self.forces(without):
             fields = {**fields, "tool_choice": self.general_choice(request.tool_choice)}
         return fields

@@ -6,11 +6,13 @@ import asyncio
 import os
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
+from ...actions.ports import UserInput
 from ...state.application import ApplicationState
 from ...state.errors import ConfigError, DamagedRecords, UnknownTool, UsageError, to_exhausted
 from ...state.session import InboxKind, OutputSchema, SessionSettings, WaitingMessage
@@ -28,9 +30,6 @@ from .extension_runtime import ExtensionRuntime
 from .prompts import session_prompt
 from .tool_servers import ToolServers
 from .wiring import settings_of_resumed, settings_of_session
-
-if TYPE_CHECKING:
-    pass
 
 _OTHER_FORM = "The output type of the agent has changed; this session keeps the one that it began with."
 
@@ -56,6 +55,9 @@ class Runtime:
         self._definition = definition
         """The definition for new sessions. In a program with its own agent it is used for all sessions."""
         self._loads = not is_embedded
+        self.user_input: UserInput | None = None
+        """Asks the person at a front end, for sessions that are opened from then on; None: the agent's own
+        `user_input` asks."""
         self._assembly = Assembly(overrides, settings, store, env, of_command=not is_embedded)
         self._turnstiles: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
@@ -144,7 +146,7 @@ class Runtime:
         those of a program.
         """
         await self._take_turns()
-        definition = self._definition or PLAIN
+        definition = self._with_person(self._definition or PLAIN)
         session_id = session_id or str(uuid.uuid4())
         model, notices = self._choose_model(or_demo)
         place = SessionPlace(session_id, self.settings.cwd)
@@ -323,7 +325,11 @@ class Runtime:
         return await leave_message(self.store.inbox(session_id), masker, kind, text)
 
     def _definition_of(self, session: SessionSettings) -> tuple[Definition, list[str]]:
-        """Return the agent definition of a stored session, and notices if it cannot be loaded."""
+        """Return the agent definition of a stored session, and a notice if it cannot be loaded."""
+        given, notices = self._find_definition(session)
+        return self._with_person(given), notices
+
+    def _find_definition(self, session: SessionSettings) -> tuple[Definition, list[str]]:
         given = self._definition
         if given is not None and (
             given.source == session.agent or self.overrides.get("agent") or not self._loads
@@ -334,6 +340,9 @@ class Runtime:
         from ..sdk.loading import load_known_agent
 
         return load_known_agent(session, self.env)
+
+    def _with_person(self, definition: Definition) -> Definition:
+        return definition if self.user_input is None else replace(definition, user_input=self.user_input)
 
 
 def _keep_definition(definition: Definition, masker: SecretMasker) -> dict[str, Any]:

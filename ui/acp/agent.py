@@ -20,6 +20,7 @@ from acp.schema import (
     AgentCapabilities,
     AuthenticateResponse,
     AuthMethodAgent,
+    ClientCapabilities,
     CloseSessionResponse,
     ForkSessionResponse,
     Implementation,
@@ -49,6 +50,7 @@ from ..terminal.text.sanitize import one_line
 from .conversation import Conversation
 from .handed import HandedServer, PromptBlock, servers_of_editor
 from .refusals import protocol_errors
+from .user_questions import EditorInput
 
 if TYPE_CHECKING:
     from acp import Client
@@ -77,6 +79,7 @@ class EditorAgent:
     def __init__(self, runtime: Runtime, overrides: Overrides) -> None:
         self._runtime = runtime
         self._overrides = overrides
+        self._capabilities: ClientCapabilities | None = None
         self._conversations: dict[str, Conversation] = {}
         self._later: set[asyncio.Task[None]] = set()
         is_yolo = runtime.settings.mode == "yolo"
@@ -85,7 +88,10 @@ class EditorAgent:
     def on_connect(self, conn: Client) -> None:
         self._client = conn
 
-    async def initialize(self, protocol_version: int, **_: Any) -> InitializeResponse:
+    async def initialize(
+        self, protocol_version: int, client_capabilities: ClientCapabilities | None = None, **_: Any
+    ) -> InitializeResponse:
+        self._capabilities = client_capabilities
         return InitializeResponse(
             protocol_version=min(protocol_version, PROTOCOL_VERSION),
             agent_info=Implementation(name="sandbur", title="Sandbur", version=VERSION),
@@ -239,8 +245,10 @@ class EditorAgent:
         with protocol_errors():
             overrides = {**self._overrides_of(place), **({"mode": mode} if mode else {})}
             runtime = Runtime.open(overrides, self._runtime.env, tell_notice)
+            asks = runtime.user_input = EditorInput(self._client, self._capabilities)
             try:
                 session = await open_session(runtime)
+                asks.session_id = session.id
             except BaseException:
                 await runtime.aclose()
                 raise

@@ -218,6 +218,7 @@ class Conversation:
         return "end_turn"
 
     async def _answer(self, message: UserContent) -> StopReason:
+        await self._refresh_tools()
         notices, self._notices = self._notices, []
         self._updates.is_command = isinstance(message, str) and is_command(message)
         await self._tell(self._updates.notices(notices))
@@ -231,6 +232,18 @@ class Conversation:
             await self._tell([update_user_message_text(queued)])
             return await self._answer(queued)
         return reason
+
+    async def _refresh_tools(self) -> None:
+        """Open the session again if its tool servers have other tools now: the next run has them."""
+        before = self.session
+        if before.next_action != "prompt":
+            return
+        try:
+            self.session = await self.runtime.refresh_tools(before)
+        except SandburError as problem:
+            self._notices.append(problem.message)
+        if self.session is not before:
+            self._notices += self.session.notices
 
     async def _answer_by(self, model: str, message: UserContent) -> StopReason:
         """Answer a message or a command; by another model if its file asks for one."""

@@ -28,6 +28,7 @@ from ..terminal.text.sanitize import one_line, plain
 from .current_session import CurrentSession
 from .decisions.desk import DecisionDesk
 from .decisions.questions import CommandTyped, Questions
+from .decisions.user_questions import ChatInput
 from .input.completion import completer_for
 from .input.composer import Composer, Leave, show_above
 from .input.files.mentions import without_files
@@ -96,6 +97,7 @@ class Chat:
         )
         self._live = LiveLine(view, self.composer, folds, is_vi=settings.editing == "vi")
         self._waking = Waking(view, self._live.wake)
+        self._input = runtime.user_input = ChatInput(self.questions, self._live)
 
     @property
     def session(self) -> Session:
@@ -212,6 +214,7 @@ class Chat:
         if (command := parse_shell_command(text)) is not None:
             await self._run_command(command, text)
         elif text.strip() and not (is_open and text.strip() == self._current.taken_back):
+            await self._refresh_tools()
             await self._turn(await self._sending.send(self.session, self.renderer, text), text)
         elif is_open:
             await self._turn(self.session.carry_on())
@@ -225,7 +228,20 @@ class Chat:
             return
         await self._turn(events, text)
 
+    async def _refresh_tools(self) -> None:
+        """Open the session again if its tool servers have other tools now: the next run has them."""
+        before = self.session
+        if before.next_action != "prompt" or await self._others.find() is not None:
+            return
+        try:
+            self._current.set(await self.runtime.refresh_tools(before))
+        except SandburError as problem:
+            self.renderer.lines([("yellow", one_line(problem.message))], prose=True)
+        if self.session is not before:
+            self.renderer.lines((("dim", plain(notice)) for notice in self.session.notices), prose=True)
+
     async def send(self, text: str) -> None:
+        await self._refresh_tools()
         await self._turn(await self._sending.send(self.session, self.renderer, text), text)
 
     async def record(self, text: str) -> None:
@@ -336,7 +352,10 @@ class Chat:
             self._waking.note_modes()
             self.renderer.status = self._current.status_facts()
             self.renderer.begin()
-            finished, received = await drive(session, events, self._live, leave)
+            try:
+                finished, received = await drive(session, events, self._live, leave)
+            finally:
+                await self._input.stop()
         draft = await self._live.wait_until_stored()
         if received is not None and received != signal.SIGINT:
             raise Leave(exit_code(received))

@@ -149,7 +149,7 @@ _DIFF = re.compile(r"^@@ .* @@", re.MULTILINE)
 
 
 def finish_line(event: ToolFinished, title: str, glyphs: Glyphs) -> Line:
-    """Return the line of a finished call: sign, title, outcome, duration."""
+    """Return the line of a finished call: sign, title, outcome, duration; a nested one is indented."""
     sign, style = {
         "ok": (glyphs.done, "good"),
         "denied": (glyphs.denied, "careful"),
@@ -160,7 +160,8 @@ def finish_line(event: ToolFinished, title: str, glyphs: Glyphs) -> Line:
     if found := _EXIT.search(event.content[-200:]):
         facts.append(f"exit {found[1]}")
     facts.append(format_seconds(event.duration_ms / 1000))
-    return style, f"{sign} {title}  {f' {glyphs.dot} '.join(facts)}"
+    indent = "  " if event.parent_call_id else ""
+    return style, f"{indent}{sign} {title}  {f' {glyphs.dot} '.join(facts)}"
 
 
 def result_lines(
@@ -177,7 +178,7 @@ def result_lines(
         # The text is the program's own explanation, so it is wrapped instead of cut.
         texts = (row for line in content.split("\n") for row in wrap(line, width - 5))
         lines, most = [("quiet", text) for text in texts], _MAX_DIFF_LINES
-    elif content and (verbose or not is_quiet(event)):
+    elif content and (verbose or not (is_quiet(event) or event.parent_call_id)):
         lines, most = [("quiet", line.expandtabs(4)) for line in content.split("\n")], _MAX_LINES
     else:
         return
@@ -217,7 +218,12 @@ def is_folded(event: ToolFinished, width: int = _MAX_LINE) -> bool:
     """Return whether `result_lines` leaves something out."""
     lines = result_text(event).split("\n")
     most = _MAX_DIFF_LINES if is_difference(event) else _MAX_LINES
-    return is_quiet(event) or len(lines) > most or any(len(line) + 4 > width for line in lines)
+    return (
+        is_quiet(event)
+        or bool(event.parent_call_id)
+        or len(lines) > most
+        or any(len(line) + 4 > width for line in lines)
+    )
 
 
 _MOST_TOOLS = 8

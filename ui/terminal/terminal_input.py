@@ -3,11 +3,11 @@
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any, TextIO, cast
+from collections.abc import Sequence
+from typing import Any, TextIO
 
 from ...actions.ports.user_input import UserAnswer, UserQuestion
-from ...state.conversation.messages import parse_json_or_text
+from .text.form_fields import FormField, WrongValue, fields_of
 from .text.sanitize import one_line, plain
 
 _READ_BYTES = 4096
@@ -37,7 +37,7 @@ class TerminalInput:
             if question.url:
                 return await self._ask_visit(question.url)
             if question.schema:
-                return await self._ask_values(question.schema)
+                return await self._ask_values(fields_of(question.schema))
             return await self._ask_text(question.choices)
 
     async def _ask_text(self, choices: tuple[str, ...]) -> UserAnswer:
@@ -58,17 +58,26 @@ class TerminalInput:
         line = await self._ask_line("Type `done` after you have been there, or nothing to decline: ")
         return _NOBODY if line is None else UserAnswer() if line == "done" else _DECLINES
 
-    async def _ask_values(self, schema: Mapping[str, Any]) -> UserAnswer:
-        """Ask for each property of the schema; a line that is not JSON is passed on as text."""
+    async def _ask_values(self, fields: Sequence[FormField]) -> UserAnswer:
+        """Ask for each value of a form; an empty line leaves an optional one out, and declines otherwise."""
         content: dict[str, Any] = {}
-        for name, about in cast("Mapping[str, Mapping[str, Any]]", schema.get("properties", {})).items():
-            line = await self._ask_line(f"{one_line(name)} ({one_line(str(about.get('type', 'value')))}): ")
+        for field in fields:
+            for number, label in enumerate(field.labels, 1):
+                self._print(f"  {number}  {label}")
+            hint = f" ({field.hint})" if field.hint else ""
+            while (line := await self._ask_line(f"{field.label}{hint}: ")) is not None:
+                try:
+                    if line:
+                        content[field.name] = field.parse(line)
+                    elif field.default is not None:
+                        content[field.name] = field.default
+                    elif field.is_required:
+                        return _DECLINES
+                    break
+                except WrongValue as wrong:
+                    self._print(str(wrong))
             if line is None:
                 return _NOBODY
-            if not line and name in schema.get("required", ()):
-                return _DECLINES
-            if line:
-                content[name] = line if about.get("type") == "string" else parse_json_or_text(line)
         return UserAnswer(content=content)
 
     async def _ask_line(self, label: str) -> str | None:

@@ -66,7 +66,8 @@ class RunContext(Generic[DepsT]):
         )
         answer = await self._user_input.ask(question)
         if answer.action != "accept":
-            raise ToolError(f"The user did not answer the question: {text}")
+            reason = f" ({answer.text})" if answer.text else ""
+            raise ToolError(f"The user did not answer the question: {text}{reason}")
         return answer.text
 
     def ask_and_wait(self, text: str, choices: Sequence[str] = ()) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -16,7 +16,7 @@ from mcp import Client, MCPError
 from pydantic import ValidationError
 
 from .configuration.servers import McpServer, MissingVariable, fill_variables
-from .server_requests.questions import Host
+from .server_requests.questions import CallClock, Host
 from .text import one_line
 from .transport.border import CheckedStream
 from .transport.error_log import ErrorLog
@@ -109,6 +109,10 @@ class ServerConnection:
     def has_person(self) -> bool:
         """Return whether a person can answer a question of the server now."""
         return self._host.has_person
+
+    def pause_at_questions(self, clock: CallClock) -> AbstractContextManager[None]:
+        """Pause the clock of a call while the server asks the person."""
+        return self._host.pause_at_questions(self.server.name, clock)
 
     async def ensure_link(self) -> Link:
         """Return a connected client; raises `ServerDown`."""

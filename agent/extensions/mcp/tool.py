@@ -116,7 +116,8 @@ class McpTool:
                     given = await responses_of(client, *answered), answered[0].result.request_state
                 return await ask_client(client, name, arguments, progress, self._connection.has_person, given)
 
-            result = await progress.watch_work(self._connection.ask(question, progress.longest_s, link))
+            with self._connection.pause_at_questions(progress):
+                result = await progress.watch_work(self._connection.ask(question, progress.longest_s, link))
             if isinstance(result, types.InputRequiredResult):
                 return self._inquire(arguments, result)
             return outcome_of(result)
@@ -159,15 +160,30 @@ class CallProgress:
         self._context = context
         self._next_telling = 0.0
         self._deadline: asyncio.Timeout | None = None
+        self._is_paused = False
 
     async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         now = time.monotonic()
-        if self._deadline is not None:
-            self._deadline.reschedule(asyncio.get_running_loop().time() + self._quiet_s)
+        if not self._is_paused:
+            self.restart()
         if now >= self._next_telling:
             self._next_telling = now + _TELL_EVERY_S
             of = f"/{total:g}" if total else ""
             self._context.emit(f"{progress:g}{of} {one_line(message or '')}".rstrip() + "\n")
+
+    def pause(self) -> None:
+        """Stop the clock of silence."""
+        self._is_paused = True
+        self._set_deadline(None)
+
+    def restart(self) -> None:
+        """Let the time of silence begin now."""
+        self._is_paused = False
+        self._set_deadline(asyncio.get_running_loop().time() + self._quiet_s)
+
+    def _set_deadline(self, when: float | None) -> None:
+        if self._deadline is not None and not self._deadline.expired():
+            self._deadline.reschedule(when)
 
     async def watch_work(self, work: Any) -> Any:
         """Return the result of `work`. Raises `NoAnswer` after `quiet_s` seconds without a message."""
@@ -175,7 +191,9 @@ class CallProgress:
             async with asyncio.timeout(self._quiet_s) as self._deadline:
                 return await work
         except TimeoutError:
-            raise NoAnswer(f"it sent no message for {self._quiet_s:g} s") from None
+            raise NoAnswer(f"it was silent for {self._quiet_s:g} s") from None
+        finally:
+            self._deadline = None
 
 
 def _describe_tool(server: str, definition: ListedTool) -> str:

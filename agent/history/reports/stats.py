@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import takewhile
 
 from ....state.application import ApplicationState, Usage
+from ....state.calls import parent_call_id_of
 from ....state.databases.database import Database
 from ....state.process.clock import count_milliseconds, format_time
 from ....state.session import SessionSummary
@@ -235,6 +236,8 @@ class _Reader:
             return
         took_ms = count_milliseconds(started.at, move.at)
         tally.duration_ms += took_ms
+        if parent_call_id_of(move.call_id):
+            return  # its time is a part of that of the call that requested it
         for each in (self._found.total, self._found.by_project[self._summary.cwd]):
             each.tool_ms += took_ms
 

@@ -12,6 +12,7 @@ from typing import Any
 from acp import RequestError, connect_to_agent, spawn_agent_process, text_block
 from acp.schema import (
     AllowedOutcome,
+    ClientCapabilities,
     DeniedOutcome,
     PermissionOption,
     PromptResponse,
@@ -50,6 +51,10 @@ class Editor:
     answer: Answer = lambda asked: "once"
     updates: list[tuple[str, Any]] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    forms: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The schemas of the forms that it was to show."""
+    filled: Any = None
+    """What the person does with a form: the response; None leaves it open."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
     agent: Any = None
     process: Any = None
@@ -73,6 +78,13 @@ class Editor:
         if picked == "cancelled":
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=str(picked)))
+
+    async def create_elicitation(self, message: str, mode: Any, **_: Any) -> Any:
+        self.forms.append(mode.model_dump(mode="json", by_alias=True, exclude_none=True))
+        self.news.set()
+        if self.filled is None:
+            await asyncio.Event().wait()
+        return self.filled
 
     async def prompt(self, session_id: str, *blocks: Any) -> PromptResponse:
         parts = [text_block(block) if isinstance(block, str) else block for block in blocks]
@@ -103,12 +115,18 @@ class Editor:
 
 @asynccontextmanager
 async def editing(
-    command: Command, *words: str, answer: Answer = lambda asked: "once", **env: str
+    command: Command,
+    *words: str,
+    answer: Answer = lambda asked: "once",
+    capabilities: ClientCapabilities | None = None,
+    **env: str,
 ) -> AsyncGenerator[Editor]:
     """Yield an editor that is connected to `sandbur acp`, which the warm server starts if possible."""
     full = {**command.env, **env}
     if not can_be_warm(full):
-        async with editing_from_cold(command, *words, answer=answer, **env) as editor:
+        async with editing_from_cold(
+            command, *words, answer=answer, capabilities=capabilities, **env
+        ) as editor:
             yield editor
         return
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
@@ -117,7 +135,7 @@ async def editing(
         editor = Editor(answer, process=process)
         editor.agent = connect_to_agent(editor, writer, reader, use_unstable_protocol=True)
         try:
-            await editor.agent.initialize(protocol_version=1)
+            await editor.agent.initialize(protocol_version=1, client_capabilities=capabilities)
             yield editor
         finally:
             await editor.agent.close()
@@ -125,7 +143,11 @@ async def editing(
 
 @asynccontextmanager
 async def editing_from_cold(
-    command: Command, *words: str, answer: Answer = lambda asked: "once", **env: str
+    command: Command,
+    *words: str,
+    answer: Answer = lambda asked: "once",
+    capabilities: ClientCapabilities | None = None,
+    **env: str,
 ) -> AsyncGenerator[Editor]:
     """Yield an editor whose library starts `sandbur acp` itself, as any editor does."""
     editor = Editor(answer)
@@ -136,7 +158,7 @@ async def editing_from_cold(
             transport_kwargs={"stderr": nothing, "shutdown_timeout": 60.0}, use_unstable_protocol=True,
         ) as (agent, process):  # fmt: skip
             editor.agent, editor.process = agent, process
-            await agent.initialize(protocol_version=1)
+            await agent.initialize(protocol_version=1, client_capabilities=capabilities)
             yield editor
 
 

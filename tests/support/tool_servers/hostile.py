@@ -186,6 +186,8 @@ class Server:
     def ask(self, request: Any) -> None:
         """Send a request to the client, and return the client's answer as the result of the call."""
         schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+        if len(sys.argv) > 3:
+            schema = json.loads(Path(sys.argv[3]).read_text())
         question: Any = {
             "asks": {
                 "method": "elicitation/create",

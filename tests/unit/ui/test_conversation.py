@@ -12,6 +12,7 @@ from typing import Any, Self
 import pytest
 from support.commands.command import TIMEOUT_S, Command, Ended
 from support.models.server import ModelServer, call, say, stall
+from support.tools.asking import copy_asking_bot
 
 FORMATS = ("-p", "--input-format", "stream-json", "--output-format", "stream-json")
 
@@ -33,13 +34,17 @@ def of(ended: Ended, kind: str) -> list[Any]:
 class Talk:
     """A conversation that is listened to while it goes on."""
 
-    def __init__(self, command: Command, server: ModelServer, *words: str) -> None:
+    def __init__(self, command: Command, server: ModelServer | None, *words: str) -> None:
+        """`server` None: the words name an agent with a model of its own."""
         self._command, self._server, self._words = command, server, words
         self.seen: list[Any] = []
 
     def __enter__(self) -> Self:
-        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": self._server.base_url}
-        words = (*FORMATS, "-m", "openai-chat/scripted", *self._words)
+        env: dict[str, str] = {}
+        words = (*FORMATS, *self._words)
+        if self._server is not None:
+            env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": self._server.base_url}
+            words = (*FORMATS, "-m", "openai-chat/scripted", *self._words)
         self.process = self._command.start(*words, stdin=subprocess.PIPE, env=env)
         # Whoever waits for a line that never comes finds the end instead.
         self._watchdog = threading.Timer(TIMEOUT_S, self.process.kill)
@@ -154,6 +159,21 @@ def test_a_line_steers_the_run_that_goes_on(command: Command) -> None:
         assert talk.end() == 0
     told = [one["content"] for one in server.requests[1].body["messages"] if one["role"] == "user"]
     assert told == ["begin", "use tabs"]
+
+
+def test_a_tool_that_a_server_adds_is_there_in_a_later_turn(command: Command) -> None:
+    copy_asking_bot(command.folder, "growing.py")
+    with Talk(command, None, "--agent", "asking_bot:agent") as talk:
+        talk.say(user("mcp__shop__grow"))
+        assert talk.until("result")["result"] == "Result: grown"
+        talk.say({"type": "mode", "mode": "auto-edit"})
+        talk.until("notice", lambda line: line["message"] == "Mode: auto-edit.")
+        result = ""
+        while "woof" not in result:  # the server's notification may come after the result of its call
+            talk.say(user("mcp__shop__bark"))
+            result = talk.until("result")["result"]
+        assert [line["mode"] for line in talk.seen if line["type"] == "init"][-1] == "auto-edit"
+        assert talk.end() == 0
 
 
 def test_an_interruption_ends_the_turn_and_not_the_conversation(command: Command) -> None:

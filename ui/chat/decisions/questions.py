@@ -47,6 +47,10 @@ class GivenAnswer:
     text: str = ""
 
 
+EMPTY_LINE = GivenAnswer("enter")
+"""Enter without a text, where that is an answer."""
+
+
 class OneKey:
     """A question. A key in `firm` needs Enter after it; a key in `safe` answers at once.
 
@@ -54,14 +58,22 @@ class OneKey:
     """
 
     def __init__(
-        self, question: str, keys: Iterable[str], firm: str = "", text_means: str = "", safe: str = ""
+        self,
+        question: str,
+        keys: Iterable[str],
+        firm: str = "",
+        text_means: str = "",
+        safe: str = "",
+        during_run: bool = False,
     ) -> None:
+        """`during_run`: signals stay with the run, and an empty line is an answer, too."""
         self.listens = False
         self._is_displayed = False
         self._keys = frozenset(keys)
         self._firm = firm
         self._safe = safe
         self._text_means = text_means
+        self._is_during_run = during_run
         self._alone = ""
         """The offered key if it is the only text on the line, otherwise empty."""
         self._timer: asyncio.TimerHandle | None = None
@@ -83,7 +95,7 @@ class OneKey:
         else:
             self.prompt.app.after_render += self._show
         try:
-            return await self.prompt.prompt_async()
+            return await self.prompt.prompt_async(handle_sigint=not self._is_during_run)
         finally:
             self._wait(0, None)
 
@@ -177,6 +189,9 @@ class OneKey:
         elif buffer.text.strip():
             text = clean(self._pastes.unfold(buffer.text)).strip()
             event.app.exit(result=GivenAnswer(text=text))
+        elif self._is_during_run:
+            self._alone = ""
+            event.app.exit(result=EMPTY_LINE)
 
     def _paste(self, event: KeyPressEvent) -> None:
         event.current_buffer.insert_text(self._pastes.fold_paste(event.data))
@@ -278,23 +293,37 @@ class Questions:
             raise CommandTyped(answer.text)
         return answer
 
+    async def reply(self, question: str, choices: dict[str, str]) -> GivenAnswer:
+        """Return the answer to a question of a running call: a key, a line of text or `EMPTY_LINE`.
+
+        It is neither if the person leaves the question open.
+        """
+        self._offer([f"[{key}] {text}" for key, text in choices.items()])
+        keys = [key for key in choices if len(key) == 1]
+        label = f"{question} [{'/'.join(keys)}] " if keys else f"{question} "
+        return await self._read(OneKey(label, keys, during_run=True), choices)
+
     async def _ask(
         self, question: str, choices: dict[str, str], text_means: str = "", firm: str = "", safe: str = ""
     ) -> GivenAnswer:
-        self._offer(choices)
-        self._question = OneKey(f"{question} [{'/'.join(choices)}] ", choices, firm, text_means, safe)
-        self._open = self._question.prompt
+        self._offer([f"[{key}] {text}" for key, text in choices.items()])
+        label = f"{question} [{'/'.join(choices)}] "
+        return await self._read(OneKey(label, choices, firm, text_means, safe), choices)
+
+    async def _read(self, question: OneKey, choices: dict[str, str]) -> GivenAnswer:
+        """Return the answer, and print it."""
+        self._question, self._open = question, question.prompt
         try:
-            answer = await self._question.ask()
+            answer = await question.ask()
         finally:
             self._question = self._open = None
         answer_text = one_line(answer.text[:_MAX_ECHO_CHARS]) or choices.get(answer.key, "left open")
         self.renderer.lines([("bold", f"  {self.renderer.glyphs.prompt} {answer_text}")])
         return answer
 
-    def _offer(self, choices: dict[str, str]) -> None:
-        """Show the keys and their meanings as the last rows of the frame, several in a row if they fit."""
-        console, entries = self.renderer.console, [f"[{key}] {text}" for key, text in choices.items()]
+    def _offer(self, entries: list[str]) -> None:
+        """Show what can be pressed, side by side where there is room: the last row of the frame."""
+        console = self.renderer.console
         rows = list(flow(entries, console.width - 2)) if can_redraw(console) else entries
         corner = self.renderer.glyphs.bottom if self._is_framed else ""
         heads = [f"{corner:<2}", *["  "] * len(rows)]

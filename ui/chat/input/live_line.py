@@ -24,7 +24,7 @@ from rich.cells import cell_len
 from rich.console import Group
 from rich.text import Text
 
-from ....actions.ports.events import Event, MessageAdded
+from ....actions.ports.events import Event, MessageAdded, ToolOutput
 from ....actions.turn.commands import is_command, parse_shell_command
 from ....state.errors import SandburError
 from ....state.session import SessionSettings, WaitingMessage
@@ -84,10 +84,23 @@ class LiveLine:
         """Keeps the order of messages, because a hook may take long to check one of them."""
         self._modes = RawKeys(renderer.console.file)
         self._hint = ""
+        self.is_open = False
+        """True during a run."""
+        self._held: list[Event] | None = None
+        """The events since a question began; None: no question has the screen."""
 
     @contextmanager
     def open(self, run: Working) -> Generator[Callable[[], None]]:
-        """Read keys during the context; yield a function that restores the terminal before a sudden exit."""
+        """Read keys; yield what puts the terminal in order before the process ends at once."""
+        self.is_open = True
+        try:
+            with self._read_keys(run) as restore:
+                yield restore
+        finally:
+            self.is_open = False
+
+    @contextmanager
+    def _read_keys(self, run: Working) -> Generator[Callable[[], None]]:
         if not self._can_be_seen():
             with typing_unseen() as restore:
                 yield restore
@@ -109,6 +122,22 @@ class LiveLine:
             with suppress(OSError):
                 self._renderer.lines(())
             self._run = None
+
+    @contextmanager
+    def pause(self) -> Generator[None]:
+        """Leave the screen and the keys to a question; events are displayed after it."""
+        self._held = []
+        self._renderer.footer.set_section("input", None)
+        self._renderer.lines(())
+        try:
+            yield
+        finally:
+            if self._run is not None:
+                self._renderer.footer.set_section("input", lambda _: [self._rows()])
+            held, self._held = self._held, None
+            self.wake()
+            for event in held:
+                self.show(event)
 
     def _can_be_seen(self) -> bool:
         console = self._renderer.console
@@ -145,12 +174,17 @@ class LiveLine:
         self._refresh()
 
     def _refresh(self) -> None:
-        # An error means that the terminal is lost; the loop of the run notices this.
-        if self._run is not None:
+        # The loop that drives the run detects the lost terminal.
+        if self._run is not None and self._held is None:
             with suppress(OSError):
                 self._renderer.footer.refresh()
 
     def show(self, event: Event) -> None:
+        if self._held is not None:
+            # Live output is of no use later, and nothing limits its length.
+            if not isinstance(event, ToolOutput):
+                self._held.append(event)
+            return
         self._renderer.show(event)
         if isinstance(event, MessageAdded) and event.role == "user" and event.content in self._steering:
             self._steering.discard(event.content)
@@ -158,7 +192,8 @@ class LiveLine:
             self._renderer.lines([("bold", f"{mark} {plain(event.content)}")], prose=True)
 
     def tick(self) -> None:
-        self._renderer.tick()
+        if self._held is None:
+            self._renderer.tick()
 
     @property
     def _waiting(self) -> Sequence[WaitingMessage]:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ....actions.ports.events import ApprovalNeeded, ErrorRaised, Event, Notice, RunStarted
+from ....agent.runtime.runtime import Runtime
 from ....agent.session.session import Session
 from ....state.calls import CallDecision
 from ....state.errors import OutputLost, SandburError, UsageError
@@ -37,13 +38,14 @@ async def run_conversation(command: ChatCommand) -> int:
         session = await open_session(runtime, command)
         warn(session.notices, command.progress)
         first = [] if command.prompt is None else [UserLine(command.prompt)]
-        return await Dialogue(session, StdinLines(), first).hold()
+        return await Dialogue(runtime, session, StdinLines(), first).hold()
 
 
 class Dialogue:
     """Handles the input lines in order; keeps a line that cannot be handled during a run until its end."""
 
-    def __init__(self, session: Session, lines: StdinLines, first: list[UserLine]) -> None:
+    def __init__(self, runtime: Runtime, session: Session, lines: StdinLines, first: list[UserLine]) -> None:
+        self._runtime = runtime
         self._session = session
         self._lines = lines
         self._view = _StartedView(session.id)
@@ -196,7 +198,8 @@ class Dialogue:
             match line:
                 case UserLine(message):
                     if not isinstance(message, str) or self._allows(message):
-                        return session.send(message)
+                        await self._refresh_tools()
+                        return self._session.send(message)
                 case DecisionLine():
                     return session.decide(self._decisions(line))
                 case OrderLine("continue"):
@@ -212,6 +215,17 @@ class Dialogue:
         except UsageError as error:
             self._refuse(error.message)
         return None
+
+    async def _refresh_tools(self) -> None:
+        """Open the session again if its tool servers have other tools now: the next run has them."""
+        before = self._session
+        if before.next_action == "prompt":
+            await self._try(self._replace_session())
+        for notice in self._session.notices if self._session is not before else ():
+            self._show(Notice(notice))
+
+    async def _replace_session(self) -> None:
+        self._session = await self._runtime.refresh_tools(self._session)
 
     def _decisions(self, first: DecisionLine) -> list[CallDecision]:
         """Return the decisions of a line and of the decision lines after it.

@@ -1,7 +1,9 @@
 """Answers the requests of tool servers: for the session's folders, a person's answer, or a model call."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -62,6 +64,13 @@ Samples = Callable[[str, str, int], Awaitable[tuple[str, str]]]
 """Asks the session's model: (system prompt, text, most tokens) -> (name of the model, answer)."""
 
 
+class CallClock(Protocol):
+    """The time limit of a running call."""
+
+    def pause(self) -> None: ...
+    def restart(self) -> None: ...
+
+
 class Host:
     """The client side of requests from servers. Questions that no person can answer are declined."""
 
@@ -82,11 +91,22 @@ class Host:
         self._asks_person = asks_person
         self._samples = samples
         self._tell = tell or _discard
+        self._clocks: dict[str, set[CallClock]] = defaultdict(set)
+        """The clocks of the running calls, by server."""
 
     @property
     def has_person(self) -> bool:
         """Return whether a person can answer now."""
         return self._asks_person is not None
+
+    @contextmanager
+    def pause_at_questions(self, server: str, clock: CallClock) -> Generator[None]:
+        """Pause the clock of a call of a server while the person is asked: an answer may take its time."""
+        self._clocks[server].add(clock)
+        try:
+            yield
+        finally:
+            self._clocks[server].discard(clock)
 
     def roots_of(self, server: McpServer) -> Any:
         """Return the callback that returns the folders of the session to a server."""
@@ -110,7 +130,14 @@ class Host:
                     f" is there to answer: {one_line(question.message)}"
                 )
                 return types.ElicitResult(action="decline")
-            answer = await self._asks_person(question)
+            clocks = [*self._clocks[server.name]]
+            for clock in clocks:
+                clock.pause()
+            try:
+                answer = await self._asks_person(question)
+            finally:
+                for clock in clocks:
+                    clock.restart()
             return types.ElicitResult.model_validate(
                 {"action": answer.action, "content": None if answer.content is None else dict(answer.content)}
             )

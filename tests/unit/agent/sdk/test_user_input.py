@@ -184,3 +184,25 @@ async def test_a_tool_server_asks_by_the_same_port(make: Any, tmp_path: Path) ->
     result = await agent.run("Act.")
     assert '"name": "Ada"' in result.output or '"name":"Ada"' in result.output
     assert [(one.asked_by, one.text) for one in scribe.questions] == [("asks", "Who?")]
+
+
+async def test_the_time_limit_of_a_tool_server_does_not_count_the_time_of_the_person(
+    make: Any, tmp_path: Path
+) -> None:
+    class Slow(Scribe):
+        async def ask(self, question: UserQuestion) -> UserAnswer:
+            await asyncio.sleep(3)
+            return self.answer
+
+    server = Path(__file__).parents[3] / "support" / "tool_servers" / "hostile.py"
+    servers = {
+        "asks": {
+            "command": sys.executable,
+            "args": [str(server), "asks"],
+            "protocol": "legacy",
+            "timeout_s": 2,
+        }
+    }
+    agent = make("mcp__asks__act", tools=[], mcp_servers=servers, mode="yolo", allow=["mcp__asks__act"],
+                 user_input=Slow(UserAnswer(content={"name": "Ada"})))  # fmt: skip
+    assert "Ada" in (await agent.run("Act.")).output

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sandbur.actions.ports.events import ToolFinished
-from sandbur.ui.terminal.lines import preview, result_lines
+from sandbur.ui.terminal.lines import finish_line, is_folded, preview, result_lines
 from sandbur.ui.terminal.terminal import Glyphs
 
 OWN_CALLS: list[tuple[dict[str, Any], list[str]]] = [
@@ -61,3 +61,15 @@ def test_what_the_runtime_says_of_a_lost_call_is_shown_whole(width: int) -> None
     rows = [text for _, text in result_lines(event, Glyphs(), verbose=False, width=width)]
     assert all(len(row) <= width for row in rows)
     assert " ".join(" ".join(row.removeprefix("  │ ").split()) for row in rows) == said
+
+
+def test_a_nested_call_is_indented_and_its_result_is_folded():
+    nested = ToolFinished("c1/2", "find_customer", "ok", "Ada", 5)
+    glyphs = Glyphs()
+    assert finish_line(nested, "find_customer", glyphs)[1].startswith(f"  {glyphs.done} find_customer")
+    assert is_folded(nested)
+    assert list(result_lines(nested, glyphs, verbose=False)) == []
+    assert [text.strip(f" {glyphs.bar}") for _, text in result_lines(nested, glyphs, verbose=True)] == ["Ada"]
+    failed = ToolFinished("c1/3", "find_customer", "error", "No such customer.", 5)
+    assert not finish_line(ToolFinished("c1", "execute_python", "ok", "", 9), "x", glyphs)[1].startswith(" ")
+    assert is_folded(failed)

@@ -9,7 +9,9 @@ from sandbur import Agent, tool
 from sandbur.actions.ports import NestedCallsDiffer, NestedCallWaits, ToolContext, ToolOutcome, ToolTraits
 from sandbur.actions.tools.builtin import BuiltinTool
 from sandbur.actions.tools.schema import ToolArguments
+from sandbur.agent.history.reports.stats import stats_of
 from sandbur.state.calls import Effect
+from sandbur.state.store.store import Store
 from sandbur.testing import ScriptedModel, ToolCall
 
 Step = tuple[str, str]
@@ -155,3 +157,15 @@ async def test_a_nested_tool_makes_no_calls_of_its_own(tmp_path: Path) -> None:
     )
     await agent.run("go")
     assert seen == [True]
+
+
+async def test_the_time_of_nested_calls_is_counted_once(tmp_path: Path) -> None:
+    town = Town(tmp_path, ASK, SEND)
+    async with town.agent(ToolCall("errands"), "fine").session("s1") as session:
+        await session.run("go")
+        await session.approve()
+    store = Store.open(f"sqlite:///{tmp_path}/runs.db")
+    found = stats_of(store)
+    store.close()
+    assert {name: tally.calls for name, tally in found.tools.items()} == {"errands": 1, "ask": 1, "send": 1}
+    assert found.total.tool_ms == found.tools["errands"].duration_ms
