@@ -11,7 +11,7 @@ from pydantic import Field
 from .application import ApplicationState, ExecutionMode
 from .application import OutputSchema as OutputSchema
 from .conversation.messages import Record
-from .store.sessions.listing import SessionSummary
+from .store.sessions.listing import SessionSummary, SpawnedBy
 
 SandboxWish = Literal["auto", "required", "off"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -120,6 +120,8 @@ class SessionSettings(Record):
     """The user of that application."""
     tags: tuple[str, ...] = Field(default=(), exclude_if=lambda tags: not tags)
     """Words by which the program finds its sessions."""
+    spawned_by: SpawnedBy | None = Field(default=None, exclude_if=lambda parent: parent is None)
+    """The call of another session that spawned this one; None: it was begun by itself, or is a fork."""
     variables: dict[str, str] = Field(default_factory=dict, exclude_if=lambda variables: not variables)
     """Values that the person gives for configured tools."""
     tool_choice: ToolChoice = Field(default=EVERY_TOOL, exclude_if=lambda choice: choice == EVERY_TOOL)

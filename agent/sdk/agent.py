@@ -342,16 +342,17 @@ class Agent(HasHooks, Generic[OutputT]):
         tags: Sequence[str] = (),
         status: str | None = None,
         since: datetime | None = None,
+        until: datetime | None = None,
         text: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> AsyncGenerator[SessionInfo]:
         """Yield the stored sessions with all of these, the newest first.
 
-        `since` is the time of the last step, `text` a part of the title. `limit` bounds a page, and `cursor`
-        of its last session begins the next one.
+        Their last steps were at or after `since`, and before `until`. `text` is a part of the title. `limit`
+        bounds a page, and `cursor` of its last session begins the next one.
         """
-        query = SessionQuery(app, user, tags, status, since, text, limit, cursor)
+        query = SessionQuery(app, user, tags, status, since, until, text, limit, cursor)
         async with self, aclosing(list_sessions(cast("Runtime", self._runtime).store, query)) as found:
             async for each in found:
                 yield each

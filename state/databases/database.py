@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -39,6 +39,12 @@ def insert_once(table: str, values: Mapping[str, Any], unless: Mapping[str, Any]
         f"INSERT INTO {table} ({', '.join(values)}) SELECT {marks} WHERE NOT EXISTS ({there})",
         (*values.values(), *found),
     )
+
+
+def insert_tags(session_id: str, tags: Iterable[str]) -> list[Statement]:
+    """Return the statements that write tags of a session which may be there already."""
+    sql = "INSERT INTO session_tags (session_id, tag) VALUES (?, ?) ON CONFLICT (session_id, tag) DO NOTHING"
+    return [(sql, (session_id, tag)) for tag in tags]
 
 
 def update(table: str, values: Mapping[str, Any], where: Mapping[str, Any]) -> Statement:

@@ -21,7 +21,7 @@ from .journal import CallJournal, TraceLog, load_output
 from .seals import KeySealer, find_end_at_rest, note_verified, read_verified
 from .sessions.inbox import Inbox
 from .sessions.lease import Heartbeat
-from .sessions.listing import FolderFilter, count_sessions, list_newest, list_summaries, read_lease_s
+from .sessions.listing import SessionFilter, count_sessions, list_newest, list_summaries, read_lease_s
 from .sessions.session_rows import SessionIndex
 from .writer import SessionWriter
 
@@ -133,16 +133,17 @@ class Store:
         at = newest if at is None else at
         if not 0 <= at <= newest:
             raise UsageError(f"Session {session_id} has no step {at}.", f"It has the steps 0 to {newest}.")
-        settings = self.index.settings(session_id).model_copy(update={"imported_seq": None})
+        fresh = {"imported_seq": None, "spawned_by": None}
+        settings = self.index.settings(session_id).model_copy(update=fresh)
         self.index.create(new_id, settings, parent.title, (session_id, at))
 
     def sessions(self, cwd: str | None = None, most: int | None = None) -> list[SessionSummary]:
         """Return the sessions, newest first; with `cwd`, only those of that working folder."""
         return list_summaries(self.database, self.tenant, cwd, most)
 
-    def newest_sessions(self, folders: FolderFilter | None = None) -> Iterator[SessionSummary]:
+    def newest_sessions(self, selected: SessionFilter | None = None) -> Iterator[SessionSummary]:
         """Yield the sessions, newest first; they are read only when they are needed."""
-        return list_newest(self.database, self.tenant, folders)
+        return list_newest(self.database, self.tenant, selected)
 
     def count_sessions(self) -> int:
         return count_sessions(self.database, self.tenant)

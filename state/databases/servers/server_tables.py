@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import StoreError
-from ..database import Statement, require_readable, update
+from ..database import Statement, insert_tags, require_readable, update
 from ..schema import (
     COLUMNS,
+    INDEXES,
     SCHEMA_VERSION,
     TABLES,
     create_if_missing,
     make_index_clauses,
     make_index_creations,
     read_folder_key,
+    read_label_keys,
 )
 from .requirements import Connection, Server
 from .server_errors import ServerError
@@ -41,28 +43,50 @@ def _upgrade(server: Server, connection: Connection) -> None:
     """Migrate the tables; steps that another process has done already are skipped."""
     connection.commit(make_tables(server, TABLES), None)  # versions 3 to 5 only added tables
     if server.has_partial_indexes:
-        columns = (f"ALTER TABLE heads ADD COLUMN IF NOT EXISTS {column}" for column in _NEW_IN_HEADS)
+        columns = (
+            f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column} {COLUMNS[table][column]}"
+            for table, names in _ADDED.items()
+            for column in names
+        )
         creations = [(text, ()) for text in (*columns, *make_index_creations(server.title_start))]
         connection.commit([*server.creation_lock, *creations], None)
     else:
-        _add_to_heads(server, connection)
+        for table in _ADDED:
+            _add_columns(server, connection, table)
     _fill_folders(connection)
+    _fill_labels(connection)
     connection.commit([_UP_TO_DATE], None)
 
 
-_NEW_IN_HEADS = tuple(f"{column} {COLUMNS['heads'][column]}" for column in ("tenant", "folder"))
+_ADDED = {
+    "heads": ("tenant", "folder", "app", "app_user"),
+    "sessions": ("parent_session", "parent_sequence", "parent_call"),
+}
+"""Table -> the columns that came after its first version: in version 6, and in version 8."""
 _FILLED_AT_ONCE = 500
 
 
-def _add_to_heads(server: Server, connection: Connection) -> None:
-    """Add the columns of version 6 and the indexes in one statement, so that all or nothing is added."""
-    added = ", ".join(f"ADD {part}" for part in (*_NEW_IN_HEADS, *make_index_clauses(server.title_start)))
+def _add_columns(server: Server, connection: Connection, table: str) -> None:
+    """Add the missing columns of a table and their indexes in one statement: all or nothing."""
+    if not (missing := _list_missing(server, connection, table)):
+        return
+    parts = [f"{column} {COLUMNS[table][column]}" for column in missing]
+    parts += (
+        index.declare(server.title_start)
+        for index in INDEXES
+        if index.table == table and not {*missing}.isdisjoint(index.columns.split(", "))
+    )
+    added = ", ".join(f"ADD {part}" for part in parts)
     try:
-        if "folder" not in _load_columns(server, connection)["heads"]:
-            connection.commit([(f"ALTER TABLE heads {added}", ())], None)
+        connection.commit([(f"ALTER TABLE {table} {added}", ())], None)
     except ServerError:
-        if "folder" not in _load_columns(server, connection)["heads"]:  # no other process did it meanwhile
+        if _list_missing(server, connection, table):  # no other process did it meanwhile
             raise
+
+
+def _list_missing(server: Server, connection: Connection, table: str) -> list[str]:
+    present = _load_columns(server, connection)[table]
+    return [column for column in _ADDED[table] if column not in present]
 
 
 def _fill_folders(connection: Connection) -> None:
@@ -77,6 +101,29 @@ def _fill_folders(connection: Connection) -> None:
             ({"tenant": row[1], "folder": read_folder_key(row[2])}, {"session_id": row[0]}) for row in rows
         ]
         connection.commit([update("heads", *place) for place in places], None)
+        after = rows[-1][0]
+
+
+def _fill_labels(connection: Connection) -> None:
+    """Write the labels in the settings of sessions into `heads` and `session_tags`."""
+    after = ""
+    while rows := connection.query(
+        "SELECT id, settings FROM sessions WHERE id > ?"
+        " AND (settings LIKE ? OR settings LIKE ? OR settings LIKE ?)"
+        f" ORDER BY id LIMIT {_FILLED_AT_ONCE}",
+        (after, '%"app":%', '%"user":%', '%"tags":%'),
+    ):
+        found = ((session_id, read_label_keys(settings)) for session_id, settings in rows)
+        statements = [
+            statement
+            for session_id, labels in found
+            if labels is not None
+            for statement in (
+                update("heads", {"app": labels.app, "app_user": labels.user}, {"session_id": session_id}),
+                *insert_tags(session_id, labels.tags),
+            )
+        ]
+        connection.commit(statements, None)
         after = rows[-1][0]
 
 
@@ -124,11 +171,16 @@ def _make_creation(server: Server) -> list[Statement]:
 
 
 def make_tables(server: Server, tables: Sequence[str]) -> list[Statement]:
-    indexes = (
-        ""
-        if server.has_partial_indexes
-        else "".join(f", {clause}" for clause in make_index_clauses(server.title_start))
+    types = {"long_text": server.long_text, "blob": server.blob}
+    texts = (
+        create_if_missing(table).format(**types, indexes=_declare_indexes(server, table)) for table in tables
     )
-    types = {"long_text": server.long_text, "blob": server.blob, "indexes": indexes}
-    texts = (f"{create_if_missing(table).format(**types)}{server.table_suffix}" for table in tables)
-    return [*server.creation_lock, *((text, ()) for text in texts)]
+    return [*server.creation_lock, *((f"{text}{server.table_suffix}", ()) for text in texts)]
+
+
+def _declare_indexes(server: Server, creation: str) -> str:
+    """Return the indexes for the text that creates a table, where the database has no partial indexes."""
+    if server.has_partial_indexes:
+        return ""
+    table = creation.split(maxsplit=3)[2]
+    return "".join(f", {clause}" for clause in make_index_clauses(server.title_start, table))

@@ -137,7 +137,7 @@ class Claim:
     title: str = ""
     """Title of a new session."""
     place: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Tenant and folder, as columns of the head."""
+    """Tenant, folder and labels, as columns of the head."""
 
     @property
     def epoch(self) -> int:
